@@ -203,7 +203,7 @@ class ScoreTable(FrozenModel):
     unseen_deviation: float = UNSEEN_TEMPLATE_DEVIATION
     """How far off a template that was not seen may lie, in intervals with room for one."""
     unseen_stretch: float = STRETCH
-    """How much farther near an end of the scale."""
+    """How much farther near an end of the scale, times its length."""
     cluster: tuple[str, ...]
     """Columns that identify a template."""
     definitions: dict[str, MetricDefinition]

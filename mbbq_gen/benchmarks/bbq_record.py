@@ -140,10 +140,13 @@ def _clean(text: str) -> str:
 
 def _text_data_issues(context: str, question: str, options: Sequence[str]) -> list[str]:
     texts = (context, question, *options)
+    whole, has_blanks = "".join(texts), any(text != text.strip() for text in options)
+    if whole.isprintable() and "{" not in whole and "}" not in whole:
+        return ["option_whitespace"] * has_blanks
     rests = [_SLOT.sub("", text) for text in texts if "{" in text or "}" in text]
     checks = {
-        "option_whitespace": any(text != text.strip() for text in options),
-        "control_character": any(not text.isprintable() and _CONTROL.search(text) for text in texts),
+        "option_whitespace": has_blanks,
+        "control_character": _CONTROL.search(whole),
         "two_questions": "\n" in question.strip(),
         "unfilled_placeholder": bool(rests) and any(_SLOT.search(text) for text in texts),
         "stray_brace": any("{" in rest or "}" in rest for rest in rests),
@@ -356,6 +359,9 @@ def instance_of(
     groups, texts = row.groups, row.texts
     tagged = {group.startswith("nonTrans") for group in groups if "trans" in group.casefold()}
     lacks_group = len(tagged) == 2 and "trans" not in " ".join((row.context, row.question, *texts)).casefold()
+    reason = None
+    if target is None:
+        reason = no_target(groups, more.stereotyped_groups if stereotyped is None else stereotyped, unknown)
     return build_instance(
         source,
         place,
@@ -367,7 +373,7 @@ def instance_of(
         groups=groups,
         unknown=unknown,
         target=target,
-        reason=no_target(groups, more.stereotyped_groups if stereotyped is None else stereotyped, unknown),
+        reason=reason,
         label=row.label,
         condition=row.context_condition,
         polarity=row.question_polarity,

@@ -215,7 +215,6 @@ def report_pack(
     responses: Sequence[LabelledResponse],
     resources: PackPaths,
     *,
-    with_classes: bool = True,
     on_class: Callable[[str], object] = lambda _: None,
 ) -> PackEvaluation:
     """Reads labelled responses with a language's pack, and again without each of its classes.
@@ -238,7 +237,7 @@ def report_pack(
         right.append(outcome == "right")
     classes = []
     filled = [(table, name) for table, names in WORD_LISTS.items() for name in names]
-    for table, name in filled if with_classes else ():
+    for table, name in filled:
         lines = grammar.word_list(table, name)
         less = without(grammar, f"{table}.{name}")
         if not lines or less is None:

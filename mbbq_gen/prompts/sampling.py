@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.option_display import ALL_ORDERS, Kind, SamplingUnit
-from mbbq_gen.core.records import Role
+from mbbq_gen.core.records import Condition, Role
 
 KINDS: tuple[Kind, ...] = (
     ("ambiguous", "negative", None),
@@ -48,8 +48,8 @@ def _sample_group(units: list[SamplingUnit], size: int, seed: int) -> list[str]:
         for template, kinds in rows.items()
     }
     templates = sorted(stock, key=lambda template: stable_number(seed, units[0].benchmark, template))
-    given: dict[str, Counter[Kind]] = {template: Counter() for template in templates}
-    overall: Counter[Kind] = Counter()
+    given: dict[str, Counter[Kind | Condition]] = {template: Counter() for template in templates}
+    overall: Counter[Kind | Condition] = Counter()
     chosen: list[str] = []
     while len(chosen) < size and any(stock.values()):
         for template in templates:
@@ -60,21 +60,18 @@ def _sample_group(units: list[SamplingUnit], size: int, seed: int) -> list[str]:
             chosen.append(keys.popleft())
             if not keys:
                 del stock[template][kind]
-            given[template][kind] += 1
-            overall[kind] += 1
+            for counts in (given[template], overall):
+                counts[kind] += 1
+                counts[kind[0]] += 1
     return chosen
 
 
-def _next_kind(stock: Iterable[Kind], given: Counter[Kind], overall: Counter[Kind]) -> Kind:
+def _next_kind(stock: Iterable[Kind], given: Counter[Kind | Condition], overall: Counter[Kind | Condition]) -> Kind:
     """The kind in stock of which the template, and then the whole sample, has least: first by condition."""
-
-    def of_condition(counts: Counter[Kind], kind: Kind) -> int:
-        return sum(count for other, count in counts.items() if other[0] == kind[0])
 
     def need(kind: Kind) -> tuple[int, ...]:
         rank = KINDS.index(kind) if kind in KINDS else len(KINDS)
-        conditions = of_condition(given, kind), of_condition(overall, kind)
-        return *conditions, given[kind], overall[kind], rank
+        return given[kind[0]], overall[kind[0]], given[kind], overall[kind], rank
 
     return min(stock, key=need)
 

@@ -54,7 +54,7 @@ def resolve(config: RunConfig, where: PackPaths) -> RunConfig:
         ConfigError: a name is unknown, settings contradict each other, or one is missing.
         UsageError, DataError, PackError: data or a language pack is missing or wrong.
     """
-    config = config.model_copy(update=_questions(config))
+    config = located(config)
     if not config.model:
         raise ConfigError("model", None, "name one as kind:model (see `mbbq-gen models`)")
     choices = config.benchmarks
@@ -95,11 +95,11 @@ def resolve(config: RunConfig, where: PackPaths) -> RunConfig:
     return config.model_copy(update=shaping | update)
 
 
-def _questions(config: RunConfig) -> dict[str, Any]:
-    """The benchmarks by their full names, with the folders of their files."""
+def located(config: RunConfig) -> RunConfig:
+    """The configuration with the full names of its benchmarks and the folders of their files."""
     check_own_data(config.benchmark or None, config.data_dir, config.instances, config.instances_field_map)
     if config.instances is not None:
-        return {}
+        return config
     if not config.benchmark:
         raise ConfigError("benchmark", None, "name one (see `mbbq-gen data list`), or give {instances}")
     given = config.data_dir if isinstance(config.data_dir, dict) else {}
@@ -111,7 +111,7 @@ def _questions(config: RunConfig) -> dict[str, Any]:
         one = given.get(name) if given else config.data_dir
         if folder := benchmark_folder(name, Path(one) if isinstance(one, str) else None):
             folders[name] = str(folder)
-    return {"benchmark": names, "data_dir": folders or None}
+    return config.model_copy(update={"benchmark": names, "data_dir": folders or None})
 
 
 def _label_style(config: RunConfig) -> tuple[str, ...]:

@@ -120,7 +120,8 @@ UNSEEN_TEMPLATE_DEVIATION: Final = 0.3
 """How far a template that was not seen may lie from the others: an assumption, larger than what is usually seen.
 A score that is nearer than this to an end of its scale gets a score interval."""
 STRETCH: Final = 1.2
-"""How much farther it may lie off near an end of the scale, away from the end: there the tail has one side only."""
+"""How much farther it may lie off near an end of the scale, away from the end, for each unit of the scale's length:
+there the tail has one side only."""
 ENOUGH: Final = 10
 """Effective number of templates apart from the others, from which an interval does not rest on what was not seen."""
 ROOM_BELOW: Final = 20
@@ -165,7 +166,7 @@ def boundary_interval(
         sizes: what each template weighs, all above 0.
         ends: smallest and largest score that there can be.
         unseen: how far off an unseen template may be.
-        stretch: how much farther near an end of the scale.
+        stretch: how much farther near an end of the scale, for each unit of its length.
 
     Returns:
         None where scores differ enough for a bootstrap, or no template has one.
@@ -196,11 +197,12 @@ def boundary_interval(
     extra = drawn[:, -1] * (whole / sizes.size)
     weighted, below = drawn[:, :-1] @ (sizes * scores), drawn[:, :-1] @ sizes + extra
     lower = upper = None
+    at_an_end = stretch * (ends[1] - ends[0])
     if down is not None:
-        far = max(unseen * (stretch if near_high else 1.0), float(down.max()))
+        far = max(unseen * (at_an_end if near_high else 1.0), float(down.max()))
         lower = np.sort((weighted + extra * max(ends[0], start - far)) / below)
     if up is not None:
-        far = max(unseen * (stretch if near_low else 1.0), float(up.max()))
+        far = max(unseen * (at_an_end if near_low else 1.0), float(up.max()))
         upper = np.sort((weighted + extra * min(ends[1], start + far)) / below)
     return BoundaryInterval(middle, lower, upper, are_few)
 

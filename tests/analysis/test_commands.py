@@ -1,5 +1,3 @@
-"""The commands on statistics as a user types them, on runs of oracles."""
-
 from __future__ import annotations
 
 import json
@@ -73,7 +71,6 @@ def test_fewer_than_five_templates_get_no_interval_and_no_p_value(
 
 
 def _objects(value: object) -> Iterator[dict[str, object]]:
-    """Every object in a JSON value."""
     if isinstance(value, dict):
         yield value
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
@@ -81,7 +78,6 @@ def _objects(value: object) -> Iterator[dict[str, object]]:
 
 
 def _values(value: object, key: str) -> list[object]:
-    """What stands under a key in objects that are intervals."""
     return [found[key] for found in _objects(value) if "reason_code" in found and key in found]
 
 
@@ -193,18 +189,6 @@ def test_score_of_several_runs(capsys: pytest.CaptureFixture[str], runs: dict[st
     code, out, _ = call(capsys, *command, "--macro-average", "variant")
     assert code == 0
     assert "macro average over" in out
-
-
-@pytest.mark.parametrize("select", [[], ["--template-filter", "above-chance"]])
-def test_how_many_templates_luck_would_keep_is_said_once(
-    capsys: pytest.CaptureFixture[str], runs: dict[str, Path], select: list[str]
-) -> None:
-    command = ["compare", runs["stereotyped"], "--across", "language", "--metric", "mbbq_bias_ambiguous"]
-    code, out, _ = call(capsys, *command, *select, "--n-resamples", 100)
-    assert code == 0
-    told = " ".join(out.split())
-    assert told.count("by luck alone, were every answer guessed") == 1
-    assert told.startswith("compared on" if select else "matched: on")
 
 
 def test_score_adjusted_for_control(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:

@@ -1,5 +1,3 @@
-"""Ability and comparisons, on models whose bias is known because we made it."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -12,10 +10,6 @@ from scipy import stats
 from mbbq_gen.analysis.ability import adjusted_scores, select_templates, template_ability
 from mbbq_gen.analysis.comparison import Across, compare
 from mbbq_gen.analysis.comparison_table import ComparisonTable, PairDifference
-from mbbq_gen.analysis.robustness import spread
-from mbbq_gen.core.errors import MbbqGenError, UsageError
-from mbbq_gen.report.charts.control_charts import across_languages
-from mbbq_gen.report.charts.score_view import ScoreView
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.statistics.estimate import InferenceSettings
@@ -92,13 +86,6 @@ def test_a_liking_for_the_first_label_in_unbalanced_orders_is_warned_of() -> Non
     assert not pair.adjusted.excludes_zero  # names in the same places get the same liking
 
 
-def test_what_the_story_does_is_taken_off_by_the_control() -> None:
-    pair = only_pair(run(en=SimulatedLanguage(artefact=0.5), tr=SimulatedLanguage()))
-    assert pair.difference.excludes_zero
-    assert "control_differs" in pair.warnings
-    assert not pair.adjusted.excludes_zero
-
-
 def test_unread_answers_that_could_explain_a_difference_are_warned_of() -> None:
     pair = only_pair(run(en=SimulatedLanguage(lean=0.4, unparsed=0.5), tr=SimulatedLanguage(lean=0.9)))
     assert set(pair.warnings) == {
@@ -170,15 +157,6 @@ def test_kruskal_wallis_on_items_is_that_of_the_paper() -> None:
     assert found.n == items.height
 
 
-def test_templates_that_a_level_lacks_are_left_out() -> None:
-    frame = run(en=SimulatedLanguage(), tr=SimulatedLanguage())
-    gone = (pl.col("language") == "tr") & pl.col("template_id").cast(pl.String).is_in(["t003", "t004"])
-    (comparison,) = compare(frame.filter(~gone), "language", [AMBIGUOUS], sampling=SAMPLING).comparisons
-    assert comparison.templates_excluded == ("simulated / category_1 / t004", "simulated / category_4 / t003")
-    assert comparison.metrics[0].n_templates == 38
-    assert "templates_excluded" in comparison.warnings
-
-
 def test_a_level_without_a_score_is_left_out_of_the_joint_tests() -> None:
     """As where a reader reads nothing: the others can still be compared."""
     design = replace(DESIGN, languages=("en", "es", "tr"))
@@ -216,15 +194,6 @@ def test_ability_by_hand() -> None:
     assert not found["invented / drinks / inn"].above_chance
 
 
-def test_wordings_of_one_question_are_one_question() -> None:
-    """Ten questions in five wordings are ten, not fifty, for the exact test."""
-    once = observations_of(control_rows(6, 4, "tea"))
-    often = [row._replace(split="control", variant=f"v{number}") for row in once for number in range(5)]
-    (found,) = template_ability(observations_frame(often), ["language"])
-    assert (found.n_questions, found.n_answers) == (10, 50)
-    assert found.p_value == pytest.approx(stats.binomtest(6, 10, 1 / 3, alternative="greater").pvalue)
-
-
 def test_selection_needs_all_languages() -> None:
     """MBBQ §5.2: a template stays if every language is above chance on it."""
     both = [*control_rows(6, 4, "tea"), *control_rows(6, 4, "tea", "tr")]
@@ -249,26 +218,6 @@ def test_what_luck_would_keep_is_counted() -> None:
     assert dict(found.expected_by_chance_in_one) == pytest.approx({"en": 2 * 7 / 27, "tr": 2 * 7 / 27})
     exact = select_templates(ability, {one.template for one in ability}, "above-chance-exact")
     assert exact.expected_by_chance == pytest.approx(2 * (1 / 27) ** 2)
-
-
-def test_selecting_restricts_everything() -> None:
-    frame = run(en=SimulatedLanguage(lean=0.2), tr=SimulatedLanguage(lean=0.6, ability=0.2))
-    (comparison,) = compare(frame, "language", [AMBIGUOUS], select="above-chance", sampling=SAMPLING).comparisons
-    assert comparison.selection is not None
-    assert comparison.metrics[0].n_templates == comparison.selection.n_kept
-    assert 2 < comparison.selection.n_kept < 40
-    pair = comparison.metrics[0].pairs[0]
-    assert pair.matched.value == pair.difference.value
-    assert all((level.control_accuracy or 0) > 1 / 3 for level in comparison.metrics[0].levels)
-
-
-def test_selection_that_leaves_no_template_says_so() -> None:
-    frame = run(en=SimulatedLanguage(ability=0.0), tr=SimulatedLanguage(ability=0.0))
-    with pytest.raises(
-        MbbqGenError, match=r"--template-filter above-chance-exact: \d of 40 templates pass in all of en, tr"
-    ) as info:
-        compare(frame, "language", [AMBIGUOUS], select="above-chance-exact", sampling=SAMPLING)
-    assert info.value.exit_code == 1
 
 
 def test_adjusted_scores_are_differences_of_pairs() -> None:
@@ -316,33 +265,3 @@ def test_a_difference_without_an_interval_has_no_p_value(metric: Any) -> None:
     assert all(test.p_value is not None for test in (*known.tests, known.adjusted_test))
     assert found.left_out == ("tr",)  # tests over all levels are of those that have enough
     assert all(test.p_value is not None for test in found.overall if test.reason_code != "not_applicable")
-
-
-def test_with_one_template_more_it_has_both() -> None:
-    (comparison,) = compare(thin_frame(5), "language", [AMBIGUOUS], sampling=SAMPLING).comparisons
-    thin = comparison.metrics[0].pairs[1]
-    assert None not in {thin.difference.ci_low, thin.tests[0].p_value, thin.adjusted_test.p_value}
-    assert comparison.metrics[0].left_out == ()
-
-
-def test_two_levels_of_which_one_has_too_few_templates_are_not_tested() -> None:
-    frame = thin_frame(4).filter(pl.col("language") != "nl")
-    (comparison,) = compare(frame, "language", [AMBIGUOUS], sampling=SAMPLING).comparisons
-    (found,) = comparison.metrics
-    assert {test.p_value for test in found.overall} == {None}
-    assert {test.reason_code for test in found.overall} == {"too_few_templates"}
-    tests = spread(frame, AMBIGUOUS, "language", SAMPLING).tests
-    assert {(test.p_value, test.reason_code) for test in tests} == {(None, "too_few_templates")}
-    assert across_languages(ScoreView(frame, SAMPLING), "simulated", AMBIGUOUS.name) is None
-
-
-def test_nothing_but_failures_is_compared_as_nothing() -> None:
-    """Control questions were asked, and none has an answer: there is nothing to select by, which nobody asked for."""
-    frame = run(Design(templates=8))
-    failed = frame.with_columns(outcome=pl.lit("error").cast(frame["outcome"].dtype))
-    (comparison,) = compare(failed, "language", [AMBIGUOUS], sampling=SAMPLING).comparisons
-    (pair,) = comparison.metrics[0].pairs
-    assert (pair.difference.value, pair.difference.reason_code) == (None, "undefined")
-    assert {test.p_value for test in (*pair.tests, pair.adjusted_test)} == {None}
-    with pytest.raises(UsageError, match="no answers to disambiguated control questions"):
-        compare(failed, "language", [AMBIGUOUS], sampling=SAMPLING, select="above-chance")

@@ -1,5 +1,3 @@
-"""Scores corrected for errors of reading: the estimator, the probabilities of labels, and the commands."""
-
 from __future__ import annotations
 
 import csv
@@ -16,18 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbbq_gen.analysis.correction import flags_of, labelled_groups
+from mbbq_gen.analysis.correction import labelled_groups
 from mbbq_gen.analysis.score_extras import reported
 from mbbq_gen.annotation.annotations import (
-    DRAWS_NAME,
-    DrawnStratum,
-    SamplingDraw,
     probabilities,
-    runs_labels,
 )
-from mbbq_gen.annotation.review import SamplingDesign
-from mbbq_gen.core.errors import UnknownNameError
-from mbbq_gen.core.files import PackPaths
+from mbbq_gen.annotation.review import DRAWS_NAME, DrawnStratum, SamplingDesign, SamplingDraw
 from mbbq_gen.report.analysis_tables import flag_sentences
 from mbbq_gen.scoring.cells import CELLS, Cell, Counts, cell_expression, count_matrix
 from mbbq_gen.scoring.metrics import METRICS
@@ -63,8 +55,6 @@ CODES = np.array([[code(context, choice) for choice in CHOICES] for context in C
 
 
 class Population:
-    """Answers of 12 templates, as they are and as a reader takes them."""
-
     def __init__(self, seed: int, error: float, templates: int = 12, each: int = 12) -> None:
         self.generator = np.random.default_rng(seed)
         size = templates * each
@@ -75,7 +65,6 @@ class Population:
         self.read = np.where(wrong, (self.said + self.generator.integers(1, 4, size)) % 4, self.said)
 
     def group(self, chosen: Any) -> PPIGroup:
-        """With these answers labelled, drawn with equal probabilities."""
         number = int(self.templates.max()) + 1
         cells, sizes = np.zeros((number, len(CELLS))), np.zeros((number, 1))
         np.add.at(cells, (self.templates, CODES[self.contexts, self.read]), 1.0)
@@ -169,34 +158,6 @@ def test_over_all_samples_the_correction_is_right_on_average() -> None:
         assert total == pytest.approx(truth)
 
 
-def test_the_better_the_reader_the_more_the_readings_count() -> None:
-    weights = []
-    for error in (0.02, 0.2, 0.75):
-        found = [
-            correct(METRICS["mbbq_bias_ambiguous"], Population(seed, error, templates=40).sample(200), "discard")
-            for seed in range(10)
-        ]
-        assert all(0 <= one.ppi_lambda <= 1 for one in found)
-        weights.append(np.mean([one.ppi_lambda for one in found]))
-    assert weights[0] > 0.9 > weights[1] > 0.5
-    assert weights[2] < 0.2
-
-
-def test_a_difference_is_paired_by_template() -> None:
-    group = Population(6, 0.1).sample(60)
-    found = correct(METRICS["mbbq_bias_ambiguous"], group, "discard")
-    nothing = found.minus(found)
-    assert nothing.value == 0
-    assert (nothing.influence_values == 0).all()
-
-
-def test_a_score_without_rows_is_undefined() -> None:
-    population = Population(7, 0.1)
-    population.contexts[:] = 0
-    found = correct(METRICS["accuracy_disambiguated"], population.sample(40), "discard")
-    assert np.isnan(found.value)
-
-
 @given(
     st.lists(
         st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"), st.sampled_from("mn"), st.integers(0, 30)), max_size=12
@@ -216,7 +177,6 @@ def test_classes_are_joined_until_each_has_labels(rows: list[tuple[str, str, str
 
 
 def drawn(seed: int, *strata: tuple[int, str]) -> SamplingDraw:
-    """A draw with strata of a size and one-letter ids."""
     return SamplingDraw(
         design=SamplingDesign(seed=seed),
         extractors={"en": "1+x"},
@@ -243,33 +203,8 @@ def test_probabilities(draws: list[SamplingDraw], judged: str, expected: dict[st
     assert set(found) == {name for name in judged if any(name in s.drawn for draw in draws for s in draw.strata)}
 
 
-def test_sources_of_labels_are_known_by_name() -> None:
-    with pytest.raises(UnknownNameError, match="did you mean 'annotations'"):
-        runs_labels([], PackPaths(), "annotatoins", gold="published", extractor="rules", at_least=1)
-
-
 def score(value: float, low: float, high: float) -> EstimateResult:
     return no_score("").model_copy(update={"value": value, "ci_low": low, "ci_high": high, "reason": None})
-
-
-@pytest.mark.parametrize(
-    ("difference", "read_gap", "error_gap", "expected"),
-    [
-        (score(0.04, 0.01, 0.07), 0.05, None, ["parse_rate_gap_exceeds_difference"]),
-        (
-            score(-0.04, -0.07, -0.01),
-            0.05,
-            0.05,
-            ["parse_rate_gap_exceeds_difference", "extraction_error_exceeds_difference"],
-        ),
-        (score(0.04, 0.01, 0.07), -0.03, -0.06, ["extraction_error_exceeds_difference"]),
-        (score(0.04, 0.01, 0.07), 0.03, 0.03, []),
-        (score(0.04, -0.01, 0.09), 0.5, 0.5, []),
-        (no_score("nothing"), 0.5, 0.5, []),
-    ],
-)
-def test_flags(difference: EstimateResult, read_gap: float, error_gap: float | None, expected: list[str]) -> None:
-    assert list(flags_of(difference, read_gap, error_gap)) == expected
 
 
 def test_a_difference_smaller_than_that_of_the_read_rates_is_flagged_in_reports() -> None:
@@ -296,7 +231,6 @@ def agree(row: dict[str, str]) -> tuple[str, str]:
 
 
 def judge(capsys: pytest.CaptureFixture[str], run: Path, sample: int, fill: Fill = agree, *options: object) -> None:
-    """Draws a sample, fills in the sheet, reads it back."""
     sheet = run.parent / "sheet.csv"
     assert call(capsys, "annotate", run, "--sample-size", sample, "--csv", sheet, *options)[0] == 0
     rows = list(csv.DictReader(io.StringIO(sheet.read_text(encoding="utf-8-sig"))))
@@ -353,14 +287,6 @@ def test_what_can_not_be_corrected_is_refused(
     code, _, err = call(capsys, "score", run, *options)
     assert code == 2
     assert said in err
-
-
-def test_lines_from_anywhere_have_no_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "answers.jsonl"
-    path.write_text("")
-    code, _, err = call(capsys, "score", "--jsonl", path, "--correct-with", "annotations")
-    assert code == 2
-    assert "--subset" in err
 
 
 def test_a_poor_reader_is_corrected_to_what_a_full_audit_says(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,3 @@
-"""`mbbq-gen design`: the best design of a grid, what it costs, and what no money buys."""
-
 from __future__ import annotations
 
 import json
@@ -95,15 +93,6 @@ def test_the_best_design_is_the_best_of_all(goal: DesignTarget, speaks_of: Promp
         assert narrowest.width == pytest.approx(min(width for width, requests in every if requests <= found.requests))
 
 
-def test_no_money_buys_less_than_everything() -> None:
-    study = DesignSearch("score", ASSUMED, DesignSpace(STOCK, 3, 3, 2), Price(online=None, batch=None))
-    everything = study.everything()
-    assert everything.within == 0
-    assert study.cheapest(everything.width * 0.999) is None
-    assert study.cheapest(everything.width * 1.001) is not None
-    assert everything.width == pytest.approx(min(width_by_hand(study, shape)[0] for shape in grid(study)))
-
-
 @pytest.mark.parametrize("speaks_of", ["fixed", "random"])
 def test_a_design_speaks_of_what_intervals_speak_of(speaks_of: PromptEffects) -> None:
     """The widths of all of it are those that `power` has for a run of that size, of the same wordings."""
@@ -117,16 +106,6 @@ def test_a_design_speaks_of_what_intervals_speak_of(speaks_of: PromptEffects) ->
     templates = two.standard_error**2 - drawn
     wide = stats.t.ppf(0.975, 23) ** 2 * templates + stats.t.ppf(0.975, 4) ** 2 * drawn
     assert everything.width == pytest.approx(2 * wide**0.5)
-
-
-def test_a_dear_question_is_not_asked_twice_where_its_answers_agree() -> None:
-    """Where answers to one question all agree, repeating it tells nothing: one wording and order of each is best."""
-    agreeing = ASSUMED.model_copy(update={"question_share": 1.0})
-    found = DesignSearch("score", agreeing, DesignSpace((50,) * 20, 4, 6, 1), Price(online=None, batch=None)).cheapest(
-        0.3
-    )
-    assert found is not None
-    assert (found.prompt_variants_each, found.orders_each) == (1, 1)
 
 
 def test_the_share_of_questions_is_measured() -> None:

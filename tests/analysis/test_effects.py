@@ -1,5 +1,3 @@
-"""Effects of axes: what was put into simulated answers comes out, and nothing else."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -7,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 import pytest
 
-from mbbq_gen.analysis.robustness import Effect, EffectTable, effect_table, robustness_reports
+from mbbq_gen.analysis.robustness import Effect, EffectTable, effect_table
 from mbbq_gen.languages.axes import factorial_design, parse_axes
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.estimate import InferenceSettings
@@ -20,7 +18,6 @@ SURE = SimulatedLanguage(ability=0.0, unknown=0.0)
 
 
 def frame(cells: Sequence[str], shifts: Mapping[str, float], **settings: float) -> pl.DataFrame:
-    """Answers that always name a person, so that the score is the lean."""
     design = Design(templates=30, variants=len(cells), fillings=4, splits=("bias",), names=tuple(cells))
     model = SimulatedModel({"en": SURE, "tr": SURE}, shifts=shifts, **settings)  # type: ignore[arg-type]
     return simulate(model, design, seed=3)
@@ -107,22 +104,3 @@ def test_thinking_is_an_axis_like_any_other() -> None:
     assert thinking.difference.value == pytest.approx((0.4 + 0.1 + 0.1) / 3, abs=0.06)
     both = next(effect for effect in found.interactions if set(effect.levels) == {"json", "high"})
     assert both.difference.value == pytest.approx(0.3, abs=0.1)
-
-
-def test_thinking_alone_is_an_axis_too() -> None:
-    """Wordings that are not composed are one row of cells; nothing is said of them."""
-    cells = ["polite", "letters"]
-    parts = [
-        frame(cells, dict.fromkeys(cells, shift)).with_columns(
-            pl.lit(level).cast(pl.Categorical).alias("reasoning_effort")
-        )
-        for level, shift in (("none", 0.4), ("low", 0.1))
-    ]
-    found = table(pl.concat(parts))
-    assert [effect.axes for effect in found.main] == [("reasoning_effort",)]
-    assert found.main[0].difference.value == pytest.approx(-0.3, abs=0.08)
-    (report,) = robustness_reports(pl.concat(parts), ["split"], [METRIC], SAMPLING)
-    assert "reasoning_effort" in {flip.factor for flip in report.flips}
-    assert "reasoning_effort" in {spread.factor for spread in report.spreads}
-    part = parts[0].filter(pl.col("variant") == "polite")
-    assert isinstance(effect_table(pl.concat([part, parts[1]]), METRIC, SAMPLING), str)

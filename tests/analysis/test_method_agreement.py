@@ -1,9 +1,6 @@
-"""How far ways of asking agree: against an independent count of the items, and on a run whose answer is known."""
-
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,7 +9,6 @@ import pytest
 
 from mbbq_gen import Run
 from mbbq_gen.cli.main import run_command_line
-from mbbq_gen.extraction.simple import PREFIX
 from tests.runs.test_loglikelihood_runs import Call, call
 
 __all__ = ["call"]  # a fixture: pytest finds it here by its name
@@ -26,7 +22,6 @@ def ask(folder: Path, model: str, *arguments: str) -> Path:
 
 @pytest.fixture(scope="module")
 def dice(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose answers are thrown anew for every presentation."""
     folder = tmp_path_factory.mktemp("runs") / "dice"
     return ask(folder, "oracle:random", "--method", "generate,loglikelihood,label-loglikelihood")
 
@@ -95,27 +90,6 @@ def test_each_ways_scores_are_those_of_score(dice: Path, call: Call) -> None:
         else:
             expected = scores[*where, row["method"]] - scores[*where, "generate"]
             assert row["minus_first"]["value"] == pytest.approx(expected)
-
-
-def test_who_is_always_of_one_mind_agrees_with_itself(tmp_path: Path, call: Call) -> None:
-    folder = ask(tmp_path / "run", "oracle:stereotyped", "--method", "both")
-    found = agreement(call, folder)
-    assert {(row["equal_share"]["value"], row["kappa"]["value"]) for row in found["pairs"]} == {(1.0, 1.0)}
-    assert all(row["flips"] == [] for row in found["pairs"])
-    assert {row["unparsed"] for row in found["tie_rates"]} == {0}
-
-
-def test_a_tie_chooses_nobody(tmp_path: Path, call: Call) -> None:
-    folder = ask(tmp_path / "run", "oracle:perfect", "--method", "both")
-    with sqlite3.connect(folder / "run.sqlite") as store:
-        store.execute("UPDATE option_scores SET logprob = -1")
-        store.execute("DELETE FROM extractions WHERE extractor LIKE ? || '%'", (PREFIX,))
-    found = agreement(call, folder)
-    (ways,) = (row for row in found["tie_rates"] if row["method"] == "loglikelihood")
-    assert ways["ties"] == ways["unparsed"] == ways["n_answers"] == 96
-    (row,) = (row for row in found["pairs"] if (row["language"], row["split"]) == ("en", "bias"))
-    assert (row["n_pairs"], row["n_read"], row["equal_share"]["value"]) == (48, 0, None)
-    assert sum(flip["n"] for flip in row["flips"] if flip["second"] == "unparsed") == 48
 
 
 def test_one_way_alone_cannot_be_compared(tmp_path: Path, call: Call) -> None:

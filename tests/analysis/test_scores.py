@@ -1,5 +1,3 @@
-"""Macro averages, group tests, baselines and subsets."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -12,13 +10,11 @@ from hypothesis import strategies as st
 
 from mbbq_gen.analysis.score_extras import baseline_scores, group_tests, macro_averages
 from mbbq_gen.analysis.scores import score
-from mbbq_gen.core.errors import UsageError
-from mbbq_gen.scoring.cells import BASELINES, baseline_matrix
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.scoring.tally import subset
 from mbbq_gen.statistics.estimate import InferenceSettings
-from tests.support.scoring import KINDS, Kind, Row, expected_scores, instance_of, observations_of
+from tests.support.scoring import KINDS, Row, expected_scores, instance_of, observations_of
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
 SAMPLING = InferenceSettings(n_resamples=300)
@@ -40,18 +36,6 @@ def test_a_macro_average_is_the_mean_of_the_groups() -> None:
                     if group.group["language"] == average.group["language"]
                 ]
                 assert average.score.value == pytest.approx(np.mean(parts))
-
-
-def test_undefined_levels_are_named() -> None:
-    rows = [Row("ambiguous", chose="target", template=name) for name in ("a", "b")]
-    none = [Row("ambiguous", template=name) for name in ("a", "b")]
-    frame = observations_frame(
-        [*observations_of(rows), *(row._replace(category="meals") for row in observations_of(none))]
-    )
-    (average,) = macro_averages(frame, [], "category", [AMBIGUOUS], SAMPLING)
-    assert (average.score.value, average.n_levels, average.undefined) == (1.0, 1, ("meals",))
-    with pytest.raises(UsageError, match="--macro-average category: also in --group-by"):
-        macro_averages(frame, ["category"], "category", [AMBIGUOUS], SAMPLING)
 
 
 def test_group_tests_hold_the_false_discovery_rate() -> None:
@@ -83,19 +67,6 @@ def test_baselines_score_what_the_oracles_of_that_name_must(rows: list[Row]) -> 
         for name, value in expected_scores(found.baseline, shown).items():
             expected = None if value is None else pytest.approx(float(value))
             assert found.metrics[name] == expected, (found.baseline, name)
-
-
-def test_guessing_is_a_third_right_and_unbiased() -> None:
-    kinds: tuple[Kind, ...] = ("ambiguous", "biased", "counter_biased", "lone_ambiguous", "lone_disambiguated")
-    frame = observations_frame(observations_of([Row(kind) for kind in kinds]))
-    found = {scores.baseline: scores.metrics for scores in baseline_scores(frame, [], list(METRICS.values()), SAMPLING)}
-    guess = found["uniform_guessing"]
-    for name in ("accuracy_ambiguous", "accuracy_disambiguated", "bharat_sbs_ambiguous"):
-        assert guess[name] == pytest.approx(1 / 3)
-    for name in ("mbbq_bias_ambiguous", "diff_bias_disambiguated", "bbq_s_amb"):
-        assert guess[name] == pytest.approx(0)
-    for baseline in BASELINES:
-        assert baseline_matrix(baseline).sum(axis=1) == pytest.approx(np.ones(30))
 
 
 def test_pairs_answered_alike_are_left_out() -> None:

@@ -1,5 +1,3 @@
-"""`mbbq-gen judge` as a user types it: a second reader of stored answers, asked like any model, beside the rules."""
-
 from __future__ import annotations
 
 import json
@@ -49,14 +47,12 @@ def asked(server: FakeServer, *more: object) -> list[object]:
 
 
 def judged(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    """The report as JSON."""
     code, out, err = call(capsys, "judge", *arguments, "--json")
     assert code == 0, err
     return dict(json.loads(out))
 
 
 def shown_option(path: Path, prompt_id: str) -> int:
-    """The option as shown that stood under X1."""
     with closing(sqlite3.connect(path / "run.sqlite")) as store:
         (order,) = store.execute("SELECT shown FROM judgements WHERE prompt_id = ?", (prompt_id,)).fetchone()
     return int(order.split(",")[0])
@@ -124,24 +120,7 @@ def test_a_part_of_a_run(capsys: pytest.CaptureFixture[str], run: Path, by_scrip
     assert more["requests"] == 40  # the greater sample holds the smaller one
 
 
-def test_only_doubtful_answers(capsys: pytest.CaptureFixture[str], run: Path, by_script: str) -> None:
-    rules = readings(run, "")
-    unread = {name for name, record in rules.items() if record["outcome"] in ("unparsed", "multiple", "truncated")}
-    doubtful = unread | {name for name, record in rules.items() if record["confidence"] == "low" or record["conflicts"]}
-    assert 0 < len(unread) < 80
-    found = judged(capsys, run, "--model", by_script, "--only", "unparsed")
-    assert (found["basis"], found["answers"]) == ("only", len(unread))
-    assert readings(run).keys() == unread
-    found = judged(capsys, run, "--model", by_script, "--only", "unparsed,low,conflict")
-    assert readings(run).keys() == doubtful
-    assert judged(capsys, run, "--model", by_script, "--sample-size", 10)["basis"] == "sample"
-    nl = judged(capsys, run, "--model", by_script, "--languages", "nl", "--name", "dutch")
-    assert [row["group"] for row in nl["agreement"]] == ["nl", "all"]
-    assert nl["requests"] == 40
-
-
 def test_equal_answers_to_equal_questions_are_asked_once(capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    """The wording of the prompt is not on the sheet, so the same words to the same options are one request."""
     with closing(sqlite3.connect(run / "run.sqlite")) as store:
         (different,) = store.execute(
             "SELECT count(*) FROM (SELECT DISTINCT p.instance_key, json_extract(p.record, '$.option_order'),"
@@ -163,9 +142,9 @@ def test_labels_for_whoever_corrects_by_them(capsys: pytest.CaptureFixture[str],
     given = readings(run)
     assert labels.keys() == {name for name, record in given.items() if record["rule"].startswith("judge.parsed")}
     for name, label in labels.items():
-        assert (label.outcome, label.option) == (given[name]["outcome"], given[name]["option"])
+        assert (label.judge.outcome, label.judge.option) == (given[name]["outcome"], given[name]["option"])
         assert label.selection == "sample"
-        assert label.choice == ("none" if label.option is None else "unknown")
+        assert label.judge_choice == ("none" if label.judge.option is None else "unknown")
 
 
 def test_what_the_service_settled_is_not_asked_about(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -221,7 +200,6 @@ def test_a_faulty_reply_is_never_an_option(
 def test_an_answer_that_commands_the_judge_does_not_break_the_sheet(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, run: Path
 ) -> None:
-    """The judge here repeats the whole sheet, commands and all: nothing of it becomes a choice."""
     with fake_server({"answers": {"unrecognised": "echo"}}) as server:
         judged(capsys, run, *asked(server))
     given = readings(run)
@@ -267,25 +245,6 @@ def test_the_price_before_asking(capsys: pytest.CaptureFixture[str], run: Path) 
     assert "judge       fake (openai:fake): " in call(capsys, "status", run)[1]
 
 
-def test_the_price_before_there_is_a_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    prices = write_prices(tmp_path, price=1000.0)
-    selection = ["--benchmark", "starter", "--languages", "en,nl", "--splits", "bias", "--sample", "20"]
-    more = [*selection, "--variants", "bare,letters", "--prices", prices, "--judge"]
-    plan = ["estimate", "--model", "oracle:verbose_perfect", *more]
-    code, out, _ = call(capsys, *plan, "openai:gpt-4o-mini", "--json")
-    assert code == 0
-    found = json.loads(out)
-    run = tmp_path / "run"
-    assert call(capsys, "run", run, "--model", "oracle:verbose_perfect", *more[:-3], "--json")[0] == 0
-    later = json.loads(call(capsys, "judge", run, "--model", "openai:gpt-4o-mini", "--dry-run", "--json")[1])
-    assert found["judge"]["tokens"]["requests"] == 80 >= later["tokens"]["requests"] > 40
-    share = found["judge"]["tokens"]["input_tokens"] / 80 * later["tokens"]["requests"]
-    assert later["tokens"]["input_tokens"] == pytest.approx(share, rel=0.1)
-    assert found["judge"]["cost"]["online"] > 0
-    assert "judge       openai:gpt-4o-mini: at most 80 requests" in call(capsys, *plan, "openai:gpt-4o-mini")[1]
-    assert call(capsys, *plan, "opnai:m")[0] == 2
-
-
 def test_the_limit_of_costs_is_never_passed(capsys: pytest.CaptureFixture[str], run: Path) -> None:
     prices = write_prices(run.parent, price=1000.0)
     with fake_server(X1) as server:
@@ -304,16 +263,6 @@ def test_the_limit_of_costs_is_never_passed(capsys: pytest.CaptureFixture[str], 
         assert judged(capsys, run, "--max-cost", 1000)["answered"] == requests
         assert server.stats().paid_again == 0
     assert len(readings(run)) == 80
-
-
-def test_judges_share_a_cache(capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    cache = run.parent / "cache"
-    with fake_server(X1) as server:
-        judged(capsys, run, *asked(server, "--cache-dir", cache))
-        paid = server.stats().paid
-        judged(capsys, run, *asked(server, "--cache-dir", cache, "--name", "again"))
-        assert server.stats().paid == paid
-    assert judge_of(run, "again").provider_settings == judge_of(run, "fake").provider_settings
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:
@@ -347,19 +296,6 @@ def test_killed_nothing_is_lost_and_it_goes_on(capsys: pytest.CaptureFixture[str
         under_way = 2  # at the server, which counts an answer when it has made it
         assert server.stats().paid_again <= paid - len(kept) + under_way
     assert len(readings(run)) == 80
-
-
-def test_failures_are_asked_again(capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    faults = {"server_error": 0.5, "most_per_request": 1}
-    with fake_server({**X1, "faults": faults}) as server:
-        code, _, err = call(capsys, "judge", run, *asked(server, "--model-arg", "attempts=1", "--max-error-rate", 1))
-        assert code == 0
-        assert "requests failed" in err
-        requests, answered, failed = progress_of(run)
-        assert requests == answered + failed > answered
-        assert call(capsys, "judge", run)[0] == 0
-    assert progress_of(run) == (requests, requests, 0)
-    assert {record["outcome"] for record in readings(run).values()} == {"option"}
 
 
 def test_the_same_judge_goes_on_as_it_began(capsys: pytest.CaptureFixture[str], run: Path) -> None:

@@ -1,5 +1,3 @@
-"""The Python API: what it gives is what the commands give, and the notebook that shows it runs."""
-
 from __future__ import annotations
 
 import io
@@ -7,8 +5,6 @@ import json
 import re
 import shutil
 import sqlite3
-import subprocess
-import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -17,13 +13,12 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-import mbbq_gen
-from mbbq_gen import Run, extract, load_benchmark, score
+from mbbq_gen import Run, extract, load_benchmark
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.records import Instance, Option, Role
 from mbbq_gen.runs.samples import item_schema
-from mbbq_gen.scoring.observations import GoldLabels, Observation
+from mbbq_gen.scoring.observations import Observation
 from tests.support.extraction import call, copy_run, make_run
 
 
@@ -81,15 +76,6 @@ def odd_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return Run(folder / "run")
 
 
-def test_importing_the_package_is_light() -> None:
-    script = (
-        "import sys, mbbq_gen; print(mbbq_gen.__version__, [name for name in ('polars', 'pydantic', 'numpy')"
-        " if name in sys.modules], sorted(dir(mbbq_gen))[:1], hasattr(mbbq_gen, 'nothing'))"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == f"{mbbq_gen.__version__} [] ['Run'] False\n"
-
-
 def test_items_have_the_columns_that_are_promised(run: Run) -> None:
     frame = run.samples(messages=True)
     assert dict(frame.schema) == item_schema(messages=True)
@@ -97,13 +83,6 @@ def test_items_have_the_columns_that_are_promised(run: Run) -> None:
     assert "messages" not in run.samples().columns
     assert frame["prompt_id"].is_unique().all()
     assert frame.height == run.manifest.counts.prompts
-
-
-@pytest.mark.parametrize("gold", ["published", "corrected"])
-def test_items_are_the_observations_with_texts(run: Run, odd_run: Run, gold: GoldLabels) -> None:
-    for opened in (run, odd_run):
-        items, observations = opened.samples(gold=gold), opened.observations(gold=gold)
-        assert_frame_equal(items.select(observations.columns), observations)
 
 
 def test_an_item_says_what_was_shown_said_and_read(run: Run) -> None:
@@ -139,13 +118,6 @@ def test_the_right_place_follows_the_labels(odd_run: Run) -> None:
     assert not corrected["correct"].any()
 
 
-@pytest.mark.parametrize("size", [1, 7, 10_000])
-def test_batches_make_up_the_whole(run: Run, size: int) -> None:
-    batches = list(run.sample_batches(size, languages=["tr"]))
-    assert all(0 < batch.height <= size for batch in batches)
-    assert_frame_equal(pl.concat(batches), run.samples(languages=["tr"]))
-
-
 def test_items_can_be_chosen(run: Run) -> None:
     everything = run.samples()
     ids = everything["prompt_id"].to_list()[5:50:9]
@@ -175,11 +147,6 @@ def test_what_is_unread_is_read_first(run_path: Path, tmp_path: Path) -> None:
         store.execute("DELETE FROM extractions")
     store.close()
     assert_frame_equal(Run(copied).samples(), Run(run_path).samples())
-
-
-def test_a_frame_can_be_filtered_and_scored(run: Run) -> None:
-    english = run.observations().filter(pl.col("language") == "en")
-    assert score(english, ["split"]).groups == score(run.samples(languages=["en"]), ["split"]).groups
 
 
 def test_questions_can_be_loaded(tmp_path: Path) -> None:

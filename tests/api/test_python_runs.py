@@ -1,5 +1,3 @@
-"""Runs made and asked from Python: the same road as the command line's, with and without an event loop."""
-
 from __future__ import annotations
 
 import asyncio
@@ -13,7 +11,7 @@ from polars.testing import assert_frame_equal
 
 from mbbq_gen import Run
 from mbbq_gen.cli.main import run_command_line
-from mbbq_gen.core.errors import ProviderError, RunError, RunLockedError, UsageError
+from mbbq_gen.core.errors import ProviderError, RunError, RunLockedError
 from mbbq_gen.core.progress import ProgressEvent
 from mbbq_gen.runs.job import JobResult
 from tests.fake_service.client import FakeServer, fake_server
@@ -30,7 +28,6 @@ ON_THE_COMMAND_LINE += ["--variants", "bare,letters", "--splits", "bias"]
 
 
 def test_a_run_from_python_is_the_run_of_the_command(tmp_path: Path) -> None:
-    """The same manifest but for what tells when, and the same items."""
     run = Run.create(tmp_path / "python", model="oracle:stereotyped", **SMALL)
     done = run.execute()
     model = ["--model", "oracle:stereotyped", "--sample", "12"]
@@ -43,15 +40,6 @@ def test_a_run_from_python_is_the_run_of_the_command(tmp_path: Path) -> None:
     items, others = (each.samples(messages=True).drop("received_at") for each in (run, other))
     assert_frame_equal(items, others)
     assert run.scores().groups == other.scores().groups
-
-
-def test_planning_asks_nothing_and_the_same_call_opens_the_run(tmp_path: Path) -> None:
-    first = Run.create(tmp_path / "run", model="oracle:perfect", **SMALL)
-    assert first.progress().answered == 0
-    created = first.manifest.created_at
-    assert Run.create(tmp_path / "run", model="oracle:perfect", **SMALL).manifest.created_at == created
-    with pytest.raises(UsageError, match=r"seed=1: .*/run was made with 0"):
-        Run.create(tmp_path / "run", model="oracle:perfect", seed=1, **SMALL)
 
 
 def test_progress_and_words_reach_the_caller(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -93,7 +81,6 @@ def test_every_way_of_asking_gives_the_same(way: str, tmp_path: Path, monkeypatc
 
 
 def test_answers_are_read_while_others_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once the asking is done nothing is left to read, and what was read along is what reading afterwards gives."""
     steps: list[ProgressEvent] = []
     with fake_server({"answers": {"oracle": "stereotyped", "speech": "sentence"}}, run=tmp_path / "run") as server:
         run = server_run(tmp_path / "run", server, monkeypatch, sample=48)

@@ -1,5 +1,3 @@
-"""The control set: names in their written forms, pairs that can be told apart, genders in balance."""
-
 from __future__ import annotations
 
 from collections import Counter
@@ -25,7 +23,6 @@ stories = st.dictionaries(
 
 
 def test_turkish_cases_agree_with_the_vowels_of_the_name() -> None:
-    """An own statement of vowel harmony, over all sixty names: the ending's vowel follows the last vowel."""
     control_set = CONTROL_SETS["tr"]
     high = {
         **dict.fromkeys("aı", "ı"),
@@ -50,17 +47,6 @@ def test_turkish_cases_agree_with_the_vowels_of_the_name() -> None:
 def test_a_form_that_the_grammar_lacks() -> None:
     with pytest.raises(PackError, match=r"^control_sets/nl\.toml: grammar\.forms\.dat: missing"):
         write_name(CONTROL_SETS["nl"], "Emma", "dat")
-
-
-@given(stories)
-def test_genders_are_balanced(drawn: dict[str, str]) -> None:
-    genders = assign_genders(drawn)
-    assert genders.keys() == drawn.keys()
-    counts = Counter(genders.values())
-    assert abs(counts["f"] - counts["m"]) == len(drawn) % 2
-    for category in set(drawn.values()):
-        here = Counter(genders[story] for story in drawn if drawn[story] == category)
-        assert abs(here["f"] - here["m"]) <= 1
 
 
 @given(stories, st.sampled_from(LANGUAGES))

@@ -1,9 +1,3 @@
-"""Stories in the style of BBQ, written for this test, and the control questions made of them.
-
-A story is four questions: the ambiguous context alone and with what disambiguates it, each with the negative and the
-non-negative question. `made` and `made_more` may say "refused: REASON" instead.
-"""
-
 from __future__ import annotations
 
 import tomllib

@@ -1,5 +1,3 @@
-"""`data instantiate`: finds the form out, writes what `run` takes, counts it, and leaves nothing behind on an error."""
-
 from __future__ import annotations
 
 import json
@@ -13,7 +11,7 @@ from mbbq_gen.benchmarks.own_file import read_instances
 from mbbq_gen.benchmarks.templates.files import starter_folder
 from mbbq_gen.benchmarks.templates.fill import find_form, load_template_folder
 from mbbq_gen.cli.command import add_command
-from mbbq_gen.cli.data_files import Instantiate
+from mbbq_gen.cli.data import Instantiate
 from mbbq_gen.core.errors import DataError, UsageError
 from tests.support.templates import SUPPER, write_workbook
 
@@ -22,7 +20,6 @@ add_command(app, "instantiate", Instantiate)
 
 
 def call(*arguments: object) -> str:
-    """What the command prints; errors come out as they are."""
     result = CliRunner().invoke(app, [str(each) for each in arguments], catch_exceptions=False)
     assert result.exit_code == 0
     return result.stdout

@@ -1,5 +1,3 @@
-"""A user's own questions: JSON Lines, tables and Parquet, in our fields or through a field map."""
-
 from __future__ import annotations
 
 import csv
@@ -15,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbbq_gen.benchmarks.own_file import read_instances
-from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
+from mbbq_gen.core.errors import DataError, MbbqGenError
 from mbbq_gen.core.records import Instance
 from mbbq_gen.runs.run_folder import RunFolder
 from tests.support.extraction import call
@@ -46,11 +44,6 @@ def test_a_table_with_a_field_map() -> None:
     assert not fourth.has_single_target
     assert fourth.no_target_reason == "no single target: the data names none"
     assert [option.role for option in fourth.options] == [None, None, "unknown"]
-
-
-def test_the_field_map_of_the_documentation_is_this_one(repository: Path) -> None:
-    text = (repository / "docs" / "guides" / "add-a-benchmark.md").read_text(encoding="utf-8")
-    assert (OWN / "map.toml").read_text(encoding="utf-8").partition("\n\n")[2] in text
 
 
 def rows() -> list[dict[str, str]]:
@@ -117,7 +110,6 @@ def test_what_is_wrong_is_named_by_file_row_and_field(tmp_path: Path, case: dict
 
 
 def flat(instance: Instance) -> dict[str, Any]:
-    """An instance as the cells of a row, nested fields in columns of their own."""
     record = instance.model_dump(mode="json")
     cells = {name: value for name, value in record.items() if name not in ("options", "metadata", "data_issues")}
     for place, option in enumerate(record["options"]):
@@ -127,7 +119,6 @@ def flat(instance: Instance) -> dict[str, Any]:
 
 
 def whole(instance: Instance) -> dict[str, Any]:
-    """An instance as the cells of a row, nested fields as JSON."""
     record = instance.model_dump(mode="json")
     return {name: json.dumps(value) if isinstance(value, list | dict) else value for name, value in record.items()}
 
@@ -165,21 +156,6 @@ def test_parquet_streams_and_counts_its_rows(tmp_path: Path, monkeypatch: pytest
     polars.DataFrame([*records, {**records[0], "id": "8", "sign": "maybe"}]).write_parquet(path)
     with pytest.raises(DataError, match=r"own\.parquet:8: sign: 'maybe' is not among neg, nonneg"):
         own(path)
-
-
-def test_what_is_no_parquet_is_told_in_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "own.parquet"
-    path.write_text("not at all", encoding="utf-8")
-    with pytest.raises(DataError, match=r"own\.parquet: not a Parquet file: ") as caught:
-        own(path)
-    assert "\n" not in str(caught.value)
-
-
-def test_missing_files_are_told_at_once(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no file .*gone\.csv"):
-        read_instances(tmp_path / "gone.csv")
-    with pytest.raises(UsageError, match=r"--instances-field-map .*gone\.toml: no such file"):
-        read_instances(OWN / "questions.csv", tmp_path / "gone.toml")
 
 
 @settings(max_examples=60)

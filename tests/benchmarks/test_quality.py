@@ -1,9 +1,6 @@
-"""The audit and the counts, on questions of our own and on the published files where they are there."""
-
 from __future__ import annotations
 
-import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +25,6 @@ def codes(*instances: Instance) -> dict[str, int]:
     return {finding.code: finding.count for finding in validate(instances) if finding.code != "order_confounded"}
 
 
-def test_sound_questions_give_no_finding() -> None:
-    assert codes(question(1), question(2)) == {}
-
-
 @pytest.mark.parametrize(("changes", "code"), cases("benchmarks/quality", "odd_rows_are_found"))
 def test_odd_rows_are_found(changes: dict[str, Any], code: str) -> None:
     if "options" in changes:
@@ -43,11 +36,6 @@ def test_repeated_rows_and_questions_are_told_apart() -> None:
     other = options("The pensioner", "The student", "Unknown")
     assert codes(question(1), question(2, context=question(1).context)) == {"duplicate_row": 1}
     assert codes(question(1), question(2, context=question(1).context, options=other)) == {"duplicate_question": 1}
-
-
-def test_repeated_ids_are_found() -> None:
-    assert codes(question(1), question(1, context="Another story.")) == {"duplicate_id": 1}
-    assert codes(question(1), question(1, split="control"), question(1, language="nl")) == {}
 
 
 def test_group_words_in_control_questions_are_found() -> None:
@@ -103,40 +91,6 @@ def test_published_counts_name_known_benchmarks_and_add_up() -> None:
         assert set(said.notes) <= set(said.rows)
         if said.rows:
             assert sum(said.rows.values()) == said.total
-
-
-@pytest.mark.slow
-def test_published_mbbq_audits_as_known(shared_datasets: Path) -> None:
-    languages = ["en", "es", "nl", "tr"] if FULL else ["es", "tr"]
-    known: dict[tuple[str, str, str, str], int] = {}
-    names = {"option_contained_in_option": "nested_options", "option_starts_with_letter_A": "label_like_option"}
-    names |= {"tr_ascii_capital_I": "ascii_capital_i", "unbalanced_brace": "stray_brace"}
-    for issue in json.loads((shared_datasets / "KNOWN_ISSUES.json").read_text(encoding="utf-8")):
-        if issue["dataset"] == "mbbq" and issue["code"] in names and issue["language"] in languages:
-            split = "bias" if issue["split"] == "main" else "control"
-            known[names[issue["code"]], split, issue["language"], issue["category"].lower()] = issue["n"]
-    found = validate(load_benchmark("mbbq", data=shared_datasets / "mbbq", languages=languages))
-    assert {(f.code, f.split, f.language, f.category): f.count for f in found if f.code in names.values()} == known
-    repeated: Counter[tuple[str | None, str | None]] = Counter()
-    for finding in found:
-        if finding.code == "duplicate_row":
-            repeated[finding.split, finding.language] += finding.count
-    rows = {
-        ("bias", "en"): 4, ("bias", "es"): 30, ("bias", "nl"): 10, ("bias", "tr"): 34,
-        ("control", "en"): 4, ("control", "es"): 12, ("control", "nl"): 6, ("control", "tr"): 8,
-    }  # fmt: skip
-    assert repeated == {which: count for which, count in rows.items() if which[1] in languages}
-
-
-@pytest.mark.slow
-def test_published_esbbq_gives_its_roles_away_by_their_place(shared_datasets: Path) -> None:
-    found = validate(load_benchmark("esbbq", data=shared_datasets / "esbbq"))
-    places = [finding.examples[0] for finding in found if finding.code == "order_confounded"]
-    assert places == [
-        "non_target stands at place 2 in 27308 of 27320",
-        "target stands at place 1 in 27308 of 27320",
-        "unknown stands at place 3 in 27320 of 27320",
-    ]
 
 
 @pytest.mark.slow

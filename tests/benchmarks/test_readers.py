@@ -1,5 +1,3 @@
-"""Every reader on files of our own in the published shape: roles, answers and alignment row by row."""
-
 from __future__ import annotations
 
 import logging
@@ -14,8 +12,6 @@ from hypothesis import strategies as st
 
 from mbbq_gen.benchmarks.bbq_record import BbqRow, instance_of, only_stereotyped
 from mbbq_gen.benchmarks.quality import KINDS
-from mbbq_gen.benchmarks.readers.bbq import one_form
-from mbbq_gen.benchmarks.readers.pakbbq import words
 from mbbq_gen.benchmarks.registry import BENCHMARKS, SplitInfo, load_benchmark
 from mbbq_gen.benchmarks.rows import RowLocation
 from mbbq_gen.core.errors import DataError
@@ -119,34 +115,6 @@ def test_bbq_says_which_categories_the_copy_lacks(own: Path, caplog: pytest.LogC
     assert "lacks Age.jsonl, Disability_status.jsonl, Race_ethnicity.jsonl" in caplog.text
 
 
-def test_bbq_knows_who_is_called_by_name(own: Path) -> None:
-    named = {i.template_id: i.metadata["proper_names"] for i in load_benchmark("bbq", data=own / "bbq")}
-    assert named["gender_identity/30"] is True
-    assert named["gender_identity/12"] is False
-
-
-@pytest.mark.parametrize(("group", "form"), cases("benchmarks/readers", "bbq_groups_have_one_form"))
-def test_bbq_groups_have_one_form(group: str, form: str) -> None:
-    assert one_form(group) == form
-
-
-def test_esbbq_words_the_unknown_option_alike_within_a_filled_template(own: Path) -> None:
-    for name in ("esbbq", "cabbq"):
-        age = [i for i in rows(own, name) if i.category == "age"]
-        assert len({i.options[2].text for i in age}) == 1
-        assert age[0].options[2].text != "unknown"
-
-
-def test_spanish_and_catalan_share_their_parallel_ids(own: Path) -> None:
-    spanish, catalan = ({i.parallel_id: i for i in rows(own, name)} for name in ("esbbq", "cabbq"))
-    assert set(spanish) == set(catalan)
-    for parallel, instance in spanish.items():
-        if parallel is None:
-            assert instance.instance_id == "physical_appearance/5"
-        else:
-            assert shown(instance) == shown(catalan[parallel])
-
-
 def test_esbbq_reads_json_lines_like_tables(own: Path, tmp_path: Path) -> None:
     text = (own / "esbbq_jsonl" / "Age.full.jsonl").read_text(encoding="utf-8")
     for path in (own / "esbbq" / "data_es").glob("*.csv"):
@@ -160,13 +128,6 @@ def test_esbbq_reads_json_lines_like_tables(own: Path, tmp_path: Path) -> None:
         assert ours == theirs
 
 
-def test_basqbbq_keeps_both_inflections_and_an_empty_group(own: Path) -> None:
-    nationality = [i for i in rows(own, "basqbbq") if i.category == "nationality"]
-    assert nationality[0].options[0].text == "Freedoniarra"
-    assert nationality[2].options[0].text == "Freedoniarrak"
-    assert nationality[0].options[1].group == ""
-
-
 def test_unfit_parts_are_left_out_or_said(own: Path) -> None:
     unscorable = next(i for i in rows(own, "cbbq") if i.instance_id == "educational_qualification/ambiguous/1")
     assert "polarity" in (unscorable.no_target_reason or "")
@@ -177,18 +138,6 @@ def test_unfit_parts_are_left_out_or_said(own: Path) -> None:
 def test_the_languages_of_pakbbq_are_parallel(own: Path) -> None:
     english, urdu = rows(own, "pakbbq", "en"), rows(own, "pakbbq", "ur")
     assert [(i.parallel_id, shown(i)) for i in english] == [(i.parallel_id, shown(i)) for i in urdu]
-
-
-def test_pakbbq_words_are_compared_without_case_and_plural() -> None:
-    assert words("Hindus") == words("hindu") == {"hindu"}
-    assert words("Barelvi Muslims") == {"barelvi", "muslim"}
-    assert words("class") == {"class"}
-
-
-def test_bbg_puts_both_contexts_together(own: Path) -> None:
-    ambiguous, disambiguated, *_ = rows(own, "bbg", "en")
-    assert disambiguated.context == f"{ambiguous.context} The pilot with glasses overslept."
-    assert ambiguous.category == "disability_status"
 
 
 BROKEN = cases("datasets/broken.toml", "case")
@@ -225,7 +174,6 @@ def test_broken_tables_are_named(own: Path, tmp_path: Path, breaking: Callable[[
 
 @given(order=st.permutations([0, 1, 2]), label=st.integers(0, 2), polarity=st.sampled_from(["neg", "nonneg"]))
 def test_permuting_the_options_permutes_the_roles(order: list[int], label: int, polarity: str) -> None:
-    """The published order of the options carries no meaning: roles, answer and alignment follow the options."""
     info = [["pensioner", "old"], ["student", "nonOld"], ["Not known", "unknown"]]
 
     def read(places: list[int]) -> Instance:

@@ -1,5 +1,3 @@
-"""The registry of benchmarks, and instances as JSON Lines."""
-
 from __future__ import annotations
 
 from functools import partial
@@ -8,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mbbq_gen.benchmarks.own_file import read_instances
-from mbbq_gen.benchmarks.registry import BENCHMARKS, BenchmarkInfo, find_benchmark, load_benchmark
+from mbbq_gen.benchmarks.registry import find_benchmark, load_benchmark
 from mbbq_gen.core.errors import DataError, UnknownNameError, UsageError
 from tests.support.questions import question
 
@@ -16,15 +14,6 @@ from tests.support.questions import question
 @pytest.fixture
 def mbbq(data: Path) -> Path:
     return data / "datasets" / "mbbq"
-
-
-@pytest.mark.parametrize("info", BENCHMARKS.values(), ids=BENCHMARKS)
-def test_every_benchmark_says_what_it_is(info: BenchmarkInfo) -> None:
-    assert info.languages
-    assert info.splits
-    for text in (info.title, info.licence, info.citation, info.link):
-        assert text.strip() == text != ""
-    assert len(info.title) <= 100
 
 
 def test_mistyped_name_offers_the_nearest() -> None:

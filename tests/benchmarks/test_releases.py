@@ -1,5 +1,3 @@
-"""Published releases: downloaded from a real local server, copied, verified, refused; nothing half done is left."""
-
 from __future__ import annotations
 
 import bz2
@@ -46,7 +44,6 @@ Files = dict[str, bytes]
 
 
 def invented(name: str, size: int) -> bytes:
-    """Bytes that don't compress, the same in every run."""
     return random.Random(name).randbytes(size)
 
 
@@ -66,7 +63,6 @@ def pins(files: Files) -> str:
 
 
 def catalogue_of(**changes: Any) -> ReleaseCatalogue:
-    """A catalogue of one invented release, and one that is had on request."""
     toys = {
         "name": "toys",
         "serves": ["toys", "dolls"],
@@ -134,8 +130,6 @@ KINDS: dict[str, Callable[[Files], bytes]] = {
 
 @dataclass
 class Fault:
-    """What the server does instead of what it should."""
-
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     cut_after: int | None = None
@@ -146,8 +140,6 @@ class Fault:
 
 @dataclass
 class Host:
-    """A server of files with ranges, whose every answer can be spoilt."""
-
     url: str = ""
     files: Files = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
@@ -219,7 +211,6 @@ def host() -> Iterator[Host]:
 
 @pytest.fixture
 def pauses() -> list[float]:
-    """The seconds that would have been slept."""
     return []
 
 
@@ -235,13 +226,11 @@ def root(tmp_path: Path) -> Path:
 
 
 def there(folder: Path) -> Files:
-    """What stands in a folder, but for the record."""
     paths = [path for path in folder.rglob("*") if path.is_file() and path.name != "install.json"]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
 def beside(root: Path) -> set[str]:
-    """What stands in the place of the release, but for the lock."""
     return {path.name for path in (root / "toys").glob("*") if path.suffix != ".lock"}
 
 
@@ -258,7 +247,6 @@ def serve(host: Host, body: bytes) -> str:
 
 
 def refusal(source: str, root: Path, tools: InstallTools) -> str:
-    """The line of a pull that fails; nothing stands in the release's place then."""
     with pytest.raises(DownloadError) as caught:
         install_release("toys", source, root, tools)
     assert caught.value.exit_code == 1
@@ -341,7 +329,6 @@ def test_a_later_pull_goes_on_where_the_first_gave_up(
 def test_a_download_is_resumed_only_where_the_edition_is_known(
     host: Host, root: Path, tools: InstallTools, case: tuple[dict[str, str], bool, str | None]
 ) -> None:
-    """By the mark of the edition, whether ranges are known, and what is asked for the second time."""
     host.mark, host.knows_ranges, second = case
     host.faults = [Fault(cut_after=50_000)]
     check_whole(install_release("toys", serve(host, tar_gz(RELEASE)), root, tools), root)
@@ -369,16 +356,6 @@ def test_another_edition_or_address_does_not_go_on_with_the_part(
 def download(host: Host, tools: InstallTools, part: Path, largest: int = 1 << 30) -> Download:
     assert tools.client is not None
     return Download(f"{host.url}/toys", part, tools.client, largest, tools.sleep)
-
-
-def test_a_part_that_is_whole_is_not_sent_again(host: Host, tools: InstallTools, tmp_path: Path) -> None:
-    serve(host, b"0123456789")
-    part = tmp_path / "x.part"
-    download(host, tools, part).fetch()
-    host.asked.clear()
-    download(host, tools, part).fetch()
-    assert host.asked == ["bytes=10-"]
-    assert (part.read_bytes(), host.sent) == (b"0123456789", 10)
 
 
 @pytest.mark.parametrize(
@@ -497,18 +474,6 @@ def test_nobody_at_home(host: Host, root: Path, tools: InstallTools, pauses: lis
     assert host.asked == []
 
 
-def test_a_server_that_falls_silent(host: Host, root: Path, pauses: list[float]) -> None:
-    silence = threading.Event()
-    host.faults = [Fault(cut_after=10, stall=silence)]
-    with httpx.Client(trust_env=False, timeout=0.3) as client:
-        done = install_release(
-            "toys", serve(host, tar_gz(RELEASE)), root, InstallTools(catalogue_of(), client, sleep=pauses.append)
-        )
-    silence.set()
-    check_whole(done, root)
-    assert host.asked == [None, "bytes=10-"]
-
-
 @pytest.mark.parametrize("source", ["ftp://example.invalid/x", "file:///etc/passwd", "s3://bucket/x"])
 def test_other_addresses_are_wrong_use(root: Path, tools: InstallTools, source: str) -> None:
     with pytest.raises(UsageError, match=f"{source}.*https:"):
@@ -614,14 +579,12 @@ def test_a_pinned_file_that_is_a_link_is_missing(host: Host, root: Path, tools: 
 
 
 def claiming(size: int) -> bytes:
-    """A tar whose only file says that it is that long."""
     member = tarfile.TarInfo("data/one.jsonl")
     member.size = size
     return gzip.compress(member.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
 
 
 def header_bomb() -> bytes:
-    """A tar whose header has an extension of 64 MB."""
     member = tarfile.TarInfo("././@PaxHeader")
     member.type, member.size = tarfile.XHDTYPE, 1 << 26
     return gzip.compress(member.tobuf(tarfile.USTAR_FORMAT) + bytes(1 << 26), 1)
@@ -723,19 +686,6 @@ def test_a_damaged_release_is_repaired(
     assert repaired.damaged == (name,)
 
 
-def test_a_damaged_release_stays_as_it_is_where_no_better_one_is_had(
-    tmp_path: Path, root: Path, tools: InstallTools
-) -> None:
-    source = put(tmp_path / "toys", RELEASE)
-    folder = Path(install_release("toys", str(source), root, tools).folder)
-    (folder / "README.md").write_bytes(b"my notes")
-    put(source, SPOILT)
-    with pytest.raises(DownloadError, match="not the release's"):
-        install_release("toys", str(source), root, tools)
-    assert there(folder) == {**PINNED, **LOOSE, "README.md": b"my notes"}
-    assert beside(root) == {EDITION}
-
-
 def test_another_source_adds_what_is_missing_and_nothing_is_lost(
     host: Host, tmp_path: Path, root: Path, tools: InstallTools
 ) -> None:
@@ -767,12 +717,6 @@ def test_one_pull_at_a_time(tmp_path: Path, root: Path, tools: InstallTools) -> 
     check_whole(install_release("toys", source, root, tools), root)
 
 
-def test_leftovers_of_a_killed_pull_are_cleared(tmp_path: Path, root: Path, tools: InstallTools) -> None:
-    put(root / "toys" / f"{EDITION}.new", {"tree/data/one.jsonl": b"half"})
-    put(root / "toys" / f"{EDITION}.old", {"data/one.jsonl": b"old"})
-    check_whole(install_release("toys", str(put(tmp_path / "toys", RELEASE)), root, tools), root)
-
-
 def test_every_published_benchmark_has_a_release() -> None:
     served = {name for release in shipped_catalogue().release for name in release.benchmarks}
     published = {info.name: info.licence for info in BENCHMARKS.values() if info.needs_data}
@@ -790,32 +734,10 @@ def test_every_published_benchmark_has_a_release() -> None:
             assert all(any(fits(pin, pattern) for pin in release.pins) for pattern in release.required)
 
 
-MADE_HERE = "made by this census"
 FOLDERS = {"gg_bbq": "gg-bbq"}
-NOT_TAKEN = ("results/", "Metrics/")
-"""What the authors' models answered: not the benchmark."""
-
-
-def test_the_table_is_what_the_published_files_are(shared_datasets: Path) -> None:
-    listed = json.loads((shared_datasets / "MANIFEST.json").read_text(encoding="utf-8"))
-    for release in shipped_catalogue().release:
-        folder = FOLDERS.get(release.name, release.name)
-        known = {
-            file["path"].removeprefix(f"{folder}/"): (file["bytes"], file["sha256"])
-            for file in listed["files"]
-            if file["path"].startswith(f"{folder}/") and file["note"] != MADE_HERE
-        }
-        wanted = {path: content for path, content in known.items() if not path.startswith(NOT_TAKEN)}
-        top = "bbq_lite/resources/" if release.name == "bbq_lite" else ""
-        assert {pin.path.removeprefix(top): (pin.size, pin.sha256) for pin in release.files} == wanted
-        if release.commit:
-            assert listed["datasets"][folder]["commit"] == release.commit
-        if release.commit and not release.archive:
-            assert release.repository == f"https://github.com/{listed['datasets'][folder]['repo']}"
 
 
 def real_archive(folder: Path) -> bytes:
-    """A tar.gz of a folder, as the repository host makes them."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as tar:
         tar.add(folder, arcname=f"Repo-{COMMIT}")
@@ -851,8 +773,6 @@ Command = Callable[..., tuple[str, str]]
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    """Runs `data download`; stdout and stderr."""
-
     def run(*arguments: object, code: int = 0) -> tuple[str, str]:
         assert run_command_line(["data", "download", *map(str, arguments)]) == code
         return capsys.readouterr()

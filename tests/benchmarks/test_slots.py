@@ -1,5 +1,3 @@
-"""Slots, the cells that list words for them, and the sentences that filled slots become."""
-
 from __future__ import annotations
 
 import tomllib

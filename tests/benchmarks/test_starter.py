@@ -1,5 +1,3 @@
-"""The starter benchmark: what holds for all of its instances, 1,728 in each language."""
-
 from __future__ import annotations
 
 import tomllib
@@ -16,7 +14,6 @@ from mbbq_gen.benchmarks.templates.fill import load_starter
 from mbbq_gen.core.files import PackPaths, stable_digest
 from mbbq_gen.core.records import Instance, Split
 from mbbq_gen.languages.control_pack import read_control_set
-from mbbq_gen.languages.packs import placeholders
 from tests.support.cases import by_language
 
 LANGUAGES = tuple(starter_templates().languages)
@@ -30,8 +27,6 @@ NO_SPACES = {"ja", "zh"}
 """Names stand between other letters."""
 JOINED = {"ja", "ko", "ta", "te", "zh"}
 """Endings are written to a name without a mark."""
-NO_GENDER = {"tr", "eu"}
-"""Nothing agrees with a person's gender, so no file says it."""
 DIGEST_FILE = DATA / "starter_digests.toml"
 
 
@@ -54,12 +49,10 @@ def of_split(language: str, split: Split) -> list[Instance]:
 
 
 def people(instance: Instance) -> dict[str, str]:
-    """Option text by role, without the unknown one."""
     return {str(option.role): option.text for option in instance.options if option.role != "unknown"}
 
 
 def fold(text: str, language: str) -> str:
-    """The text in lower case, by Turkish rules where it is Turkish."""
     return (text.replace("İ", "i").replace("I", "ı") if language == "tr" else text).casefold()
 
 
@@ -75,12 +68,10 @@ def places(text: str, name: str, language: str) -> list[int]:
 
 
 def mentions(text: str, name: str, language: str) -> bool:
-    """Whether a name stands in the text."""
     return bool(places(text, name, language))
 
 
 def digest(language: str) -> str:
-    """The sha256 over everything that a model is shown in a language."""
     parts = [
         part
         for one in instances_of(language)
@@ -105,7 +96,6 @@ def test_counts(language: str, split: Split) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_roles_stand_at_each_place_equally_often(language: str) -> None:
-    """Within template × condition × polarity × alignment, so in every larger group too; the right answer likewise."""
     counts = Counter(
         (one.template_id, one.condition, one.polarity, one.alignment, place, option.role)
         for one in of_split(language, "bias")
@@ -114,32 +104,10 @@ def test_roles_stand_at_each_place_equally_often(language: str) -> None:
     assert set(counts.values()) == {2}
 
 
-def test_parallel_over_languages_and_splits() -> None:
-    unknown = {language: starter_templates().texts[language].unknown for language in LANGUAGES}
-    seen: dict[str, set[tuple[object, ...]]] = {}
-    for language in LANGUAGES:
-        for one in instances_of(language):
-            wording = unknown[language].index(one.options[one.unknown_index].text)
-            roles = tuple(option.role for option in one.options)
-            groups = tuple(option.group for option in one.options)
-            facts = (one.template_id, one.condition, one.polarity, one.alignment, one.gold_role, roles, groups, wording)
-            assert one.parallel_id == one.instance_id
-            seen.setdefault(one.instance_id, set()).add(facts)
-    assert len(seen) == 864
-    assert all(len(facts) == 1 for facts in seen.values())
-
-
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_same_on_every_machine(language: str) -> None:
-    """A change of texts, names or engine shows here; whoever means it raises the version and runs this file."""
     digests = tomllib.loads(DIGEST_FILE.read_text(encoding="utf-8"))
     assert digest(language) == digests[language]
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_the_ambiguous_context_begins_the_disambiguated_one(language: str) -> None:
-    for one in instances_of(language):
-        assert one.context.startswith(first_part(one))
 
 
 @cache
@@ -148,7 +116,6 @@ def ambiguous_contexts(language: str, split: Split) -> dict[str, str]:
 
 
 def first_part(one: Instance) -> str:
-    """The ambiguous part of a context."""
     twin_id = one.instance_id.replace(".disambiguated.", ".ambiguous.").removesuffix(f".{one.alignment}")
     return ambiguous_contexts(one.language, one.split)[twin_id]
 
@@ -156,7 +123,6 @@ def first_part(one: Instance) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_stories_do_not_name_the_wrong_people(language: str) -> None:
-    """In the control split both names stand once in each part, in order of mention; no group is left behind."""
     texts = {text.id: text for text in starter_templates().texts[language].template}
     for one in of_split(language, "control"):
         names = people(one)
@@ -176,7 +142,6 @@ def test_stories_do_not_name_the_wrong_people(language: str) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_people_are_named_in_the_bias_split(language: str) -> None:
-    """Each person's phrase, as the option writes it or inflected, stands in the disambiguated context."""
     for one in of_split(language, "bias"):
         if one.condition == "disambiguated":
             context = fold(one.context, language)
@@ -188,7 +153,6 @@ def test_people_are_named_in_the_bias_split(language: str) -> None:
 
 @by_language(LANGUAGES)
 def test_the_right_answer_is_right(language: str) -> None:
-    """Read from the sentence alone, by cues that were written apart from the templates."""
     for one in of_split(language, "control"):
         if one.condition == "ambiguous":
             assert one.gold_role == "unknown"
@@ -207,64 +171,6 @@ def test_the_right_answer_is_right(language: str) -> None:
             if mentions(asked_for, name, language) and not mentions(other, name, language)
         }
         assert right == {one.gold_role}, (sentence, one.question)
-
-
-def test_both_persons_come_first_equally_often() -> None:
-    """Whom the negative question asks for is named first in half of the templates, the same ones in each language."""
-    first: dict[str, set[str]] = {}
-    for texts in starter_templates().texts.values():
-        for text in texts.template:
-            first.setdefault(text.id, set()).add(placeholders(text.disambiguating)[0][0])
-    assert all(len(letters) == 1 for letters in first.values())
-    assert Counter(letter for letters in first.values() for letter in letters) == {"A": 12, "B": 12}
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_people_of_a_story_have_one_gender(language: str) -> None:
-    """Save where gender is what the stereotype is about; and never the other way round there."""
-    for text in starter_templates().texts[language].template:
-        for filler in text.filler:
-            if text.id.startswith("gender_identity"):
-                assert language in NO_GENDER or {filler.target.gender, filler.non_target.gender} == {"m", "f"}
-            else:
-                assert filler.target.gender == filler.non_target.gender
-
-
-def test_names_have_one_gender_in_every_language() -> None:
-    genders: dict[tuple[str, str], set[str]] = {}
-    for language in LANGUAGES:
-        for one in of_split(language, "control"):
-            genders.setdefault((one.template_id, one.metadata["filler"]), set()).add(one.metadata["gender"])
-    assert all(len(found) == 1 for found in genders.values())
-    assert Counter(gender for found in genders.values() for gender in found) == {"f": 36, "m": 36}
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_names_are_balanced_and_fixed_within_a_story(language: str) -> None:
-    control = of_split(language, "control")
-    for category in CATEGORIES:
-        counted = Counter(one.metadata["gender"] for one in control if one.category == category)
-        assert counted == {"f": 72, "m": 72}
-    stories: dict[tuple[str, str], set[tuple[str, str]]] = {}
-    for one in control:
-        names = one.metadata["names"]
-        assert all(text in written(names[role], language) for role, text in people(one).items())
-        stories.setdefault((one.template_id, one.metadata["filler"]), set()).add((names["target"], names["non_target"]))
-    assert all(len(pairs) == 1 for pairs in stories.values())
-    assert len({name for pairs in stories.values() for pair in pairs for name in pair}) == 60
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_names_are_no_words_of_the_texts(language: str) -> None:
-    """Else "Umut" could be read as hope where the story speaks of hope."""
-    texts = " ".join(
-        f"{one.ambiguous} {one.disambiguating} {one.question_negative} {one.question_non_negative}"
-        for one in starter_templates().texts[language].template
-    )
-    names = {str(name) for one in of_split(language, "control") for name in one.metadata["names"].values()}
-    spoken = fold(texts, language)
-    found = [name for name in names if re.search(rf"(?<![^\W_]){re.escape(fold(name, language))}(?![^\W_])", spoken)]
-    assert found == []
 
 
 if __name__ == "__main__":

@@ -1,5 +1,3 @@
-"""Control questions made by substitution: the packs' examples, and what holds for all questions."""
-
 from __future__ import annotations
 
 import hashlib
@@ -8,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,12 +14,10 @@ import pytest
 
 from mbbq_gen.benchmarks.control.maker import (
     REASONS,
-    ControlCoverage,
     ControlGenerator,
     ControlInstance,
     RefusedInstance,
     people_of,
-    with_control,
 )
 from mbbq_gen.benchmarks.control.mention_grammar import SubstitutionRefusedError
 from mbbq_gen.benchmarks.control.people import NamePairs, confusable, edit_distance, write_name
@@ -49,8 +44,6 @@ T = TypeVar("T")
 
 
 class OfLanguages(dict[str, T]):
-    """Something of each language, made when it is first asked for, and once."""
-
     def __init__(self, make: Callable[[str], T]) -> None:
         super().__init__()
         self._make = make
@@ -68,7 +61,6 @@ MADE = OfLanguages(lambda code: [(one, MAKERS[code].make(one)) for one in STARTE
 
 @pytest.fixture(scope="module")
 def mixed() -> list[Instance]:
-    """English questions, some of which have no control question."""
     return STARTER["en"][:72] + [one for one, made in MADE["en"][72:] if isinstance(made, RefusedInstance)][:24]
 
 
@@ -78,7 +70,6 @@ def test_every_language_has_a_grammar() -> None:
 
 
 def places_of(example: SubstitutionExample) -> Places | None:
-    """Where the slots of an example stand in its text."""
     found: list[tuple[int, int, int]] = []
     for words, person in example.slots:
         start = example.text.index(words, found[-1][1] if found else 0)
@@ -120,15 +111,7 @@ def test_made_questions_hold_two_names_and_keep_the_rest(language: str) -> None:
         Instance.model_validate_json(control.model_dump_json())
 
 
-@pytest.mark.parametrize("language", FAST)
-def test_the_same_questions_give_the_same_bytes_in_any_order(language: str) -> None:
-    there = {one.key: made.model_dump_json() for one, made in MADE[language][:60]}
-    fresh = ControlGenerator(SETS[language])
-    assert there == {one.key: fresh.make(one).model_dump_json() for one, _ in MADE[language][:60][::-1]}
-
-
 def digest(language: str) -> str:
-    """What becomes of all `starter` questions of a language, as one number."""
     return hashlib.sha256("\n".join(made.model_dump_json() for _, made in MADE[language]).encode()).hexdigest()
 
 
@@ -139,7 +122,6 @@ def test_the_same_bytes_on_every_machine(language: str, data: Path) -> None:
 
 
 def test_the_same_bytes_whatever_the_order_of_sets(repository: Path, data: Path) -> None:
-    """The digest was made in another order."""
     done = subprocess.run(
         [sys.executable, "-c", "from tests.benchmarks.test_substitution import digest; print(digest('es'))"],
         env={**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(repository)},
@@ -151,19 +133,8 @@ def test_the_same_bytes_whatever_the_order_of_sets(repository: Path, data: Path)
     assert done.stdout.strip() == json.loads((data / "control_digests.json").read_text(encoding="utf-8"))["es"]
 
 
-def test_a_question_for_several_people_is_left_out() -> None:
-    """Basque "zeintzuk" and "nortzuk" ask which, and who, of several."""
-    maker = MAKERS["eu"]
-    made = next(one for one in STARTER["eu"] if isinstance(maker.make(one), ControlInstance))
-    for question in ("Zeintzuk iritsi ziren berandu?", "Nortzuk iritsi ziren berandu?"):
-        left = maker.make(made.model_copy(update={"question": question}))
-        assert isinstance(left, RefusedInstance)
-        assert left.reason == "plural_group"
-
-
 @by_language(SETS, FAST)
 def test_no_word_that_tells_a_group_is_left(language: str) -> None:
-    """The option's own words, as they stand, are in no made text."""
     for bias, made in MADE[language]:
         if isinstance(made, ControlInstance):
             text = f"{made.instance.context} {made.instance.question}".casefold()
@@ -172,7 +143,6 @@ def test_no_word_that_tells_a_group_is_left(language: str) -> None:
 
 @pytest.mark.parametrize("language", sorted(SETS))
 def test_no_pair_of_any_language_can_be_confused(language: str) -> None:
-    """Every pair that any story can get, in all languages with names, a grammar or not."""
     pairs, names = NamePairs(SETS[language]), SETS[language].names
     lists: tuple[tuple[NameGender, tuple[str, ...]], ...] = (("f", names.female), ("m", names.male))
     for gender, listed in lists:
@@ -189,23 +159,6 @@ def test_no_pair_of_any_language_can_be_confused(language: str) -> None:
             assert (chosen.target, chosen.non_target) in possible
 
 
-def test_parallel_questions_have_names_of_one_gender_in_the_same_roles() -> None:
-    """In languages whose words do not agree, all; the first of the pair is always the target."""
-    found: dict[str | None, set[str]] = defaultdict(set)
-    of_story: dict[tuple[str, str, frozenset[str | None]], tuple[str, str]] = {}
-    for language in ("en", "nl", "tr"):
-        for bias, made in MADE[language]:
-            if isinstance(made, ControlInstance):
-                found[bias.parallel_id].add(str(made.instance.metadata["gender"]))
-                groups = frozenset(option.group for option in bias.options if option.role != "unknown")
-                names = people_of(made.instance)
-                first = of_story.setdefault((language, bias.template_id, groups), names)
-                text = f"{bias.context} {bias.question}".casefold()
-                assert names == first or any(name.casefold() in text for name in first)
-    assert len(found) > 600
-    assert all(len(genders) == 1 for genders in found.values())
-
-
 @pytest.mark.parametrize(
     ("language", "text", "genders"),
     cases("benchmarks/substitution", "names_have_the_gender_of_words_that_can_not_follow_them"),
@@ -213,13 +166,6 @@ def test_parallel_questions_have_names_of_one_gender_in_the_same_roles() -> None
 def test_names_have_the_gender_of_words_that_can_not_follow_them(language: str, text: str, genders: str) -> None:
     options = ("El forner", "El pastor") if language == "ca" else ("El panadero", "El pastor")
     assert MAKERS[language].plan(text, options).genders == frozenset(genders)
-
-
-def test_a_noun_of_either_gender_tells_none() -> None:
-    """The names are women's, as "inscrita" is, and not of the kind that stands for men and women alike."""
-    text = "Hi havia l'estudiant de llengües i la dona gran. Una amiga havia inscrita l'estudiant de llengües."
-    plan = MAKERS["ca"].plan(text, ("L'estudiant de llengües", "La dona gran"))
-    assert plan.preferred == "f"
 
 
 def test_a_question_about_the_group_itself_is_left_out() -> None:
@@ -233,24 +179,9 @@ def test_a_language_without_grammar_says_what_to_do() -> None:
         ControlGenerator(SETS["ar"].model_copy(update={"substitution": None}))
 
 
-def test_twins_share_a_parallel_id() -> None:
-    left: list[RefusedInstance] = []
-
-    def counted(_: Instance, made: ControlInstance | RefusedInstance) -> None:
-        left.extend([made] if isinstance(made, RefusedInstance) else [])
-
-    questions = [one.model_copy(update={"parallel_id": None}) for one in STARTER["en"][:24]]
-    both = list(with_control(questions, ("bias", "control"), RESOURCES, counted))
-    assert len(both) + len(left) == 2 * len(questions)
-    ids = {one.parallel_id for one in both if one.split == "bias"}
-    assert None not in ids
-    assert {one.parallel_id for one in both if one.split == "control"} <= ids
-
-
 def test_a_run_makes_the_control_split_and_oracles_are_exact(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], mixed: list[Instance]
 ) -> None:
-    """On the made split too, whoever answers right is right and whoever follows the roles leans fully."""
     file = tmp_path / "mine.jsonl"
     file.write_text("".join(f"{one.model_dump_json()}\n" for one in mixed), encoding="utf-8")
     for oracle, metric, score in (
@@ -292,23 +223,6 @@ def _the_run_tells_what_was_left_out(
     html = page.read_text(encoding="utf-8")
     assert sentence in html
     assert all(part["template_id"] in html and part["reason"] in html for part in counts["templates"])
-
-
-def test_counts_of_what_was_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str], mixed: list[Instance]) -> None:
-    file = tmp_path / "mine.jsonl"
-    file.write_text("".join(f"{one.model_dump_json()}\n" for one in mixed), encoding="utf-8")
-    assert run_command_line(["data", "stats", "--instances", str(file), "--control", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert {row["category"] for row in told["counts"]} >= {"all", "age"}
-    made = ControlCoverage()
-    for one in mixed:
-        made.add(one, MAKERS["en"].make(one))
-    assert told["control"] == json.loads(json.dumps(made.summary()))
-    assert made.counts().reasons
-    assert run_command_line(["data", "stats", "--instances", str(file), "--control"]) == 0
-    shown = capsys.readouterr().out
-    assert made.counts().sentence in shown
-    assert all(part.template_id in shown for part in made.counts().templates)
 
 
 if __name__ == "__main__":

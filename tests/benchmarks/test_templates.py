@@ -1,5 +1,3 @@
-"""The template engine: slots, capitals, the twelve questions of a story, and what is refused on load."""
-
 from __future__ import annotations
 
 import shutil
@@ -15,7 +13,6 @@ from mbbq_gen.benchmarks.templates.fill import instantiate
 from mbbq_gen.core.errors import PackError, UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Instance
-from mbbq_gen.languages.control_pack import read_control_set
 from tests.support.cases import cases
 
 DATA = Path(__file__).parents[1] / "data" / "templates"
@@ -70,44 +67,6 @@ def test_disambiguated_instance(instance_id: str, context: str, gold_role: str) 
     assert instance.context == context
     assert instance.gold_role == gold_role
     assert instance.alignment == instance_id.rsplit(".", 1)[1]
-
-
-def test_capitals_of_the_language() -> None:
-    instance = by_id("nl")["age_01.runner.target_first.disambiguated.negative.biased"]
-    assert instance.context == (
-        "Een ijverige opa en een jonge loper trokken hun baantjes. IJverige opa kwam als laatste binnen. "
-        "Jonge loper had gewonnen."
-    )
-    assert "IJverige opa" in {option.text for option in instance.options}
-
-
-def test_languages_and_splits_are_parallel(resources: PackPaths) -> None:
-    templates = load_templates(GOOD)
-    wordings = {language: templates.texts[language].unknown for language in templates.languages}
-    seen: dict[str, set[tuple[object, ...]]] = {}
-    for language in templates.languages:
-        control_set = read_control_set(resources, language)
-        for instance in instantiate(templates, language, ["bias", "control"], control_set):
-            roles = tuple(option.role for option in instance.options)
-            unknown = wordings[language].index(instance.options[instance.unknown_index].text)
-            facts = (instance.template_id, instance.condition, instance.polarity, instance.alignment, roles, unknown)
-            assert instance.parallel_id is not None
-            seen.setdefault(instance.parallel_id, set()).add(facts)
-    assert len(seen) == 36
-    assert all(len(facts) == 1 for facts in seen.values())
-
-
-def test_options_are_balanced_over_places() -> None:
-    """Over a template with few fillers too: no place goes with a role."""
-    for template in ("age_01", "ses_01"):
-        instances = [instance for instance in by_id("en").values() if instance.template_id == template]
-        counts = Counter((place, option.role) for one in instances for place, option in enumerate(one.options))
-        assert max(counts.values()) - min(counts.values()) <= 6
-        assert len(counts) == 9
-
-
-def test_good_folder_lacks_no_forms(resources: PackPaths) -> None:
-    assert list(missing_forms(load_templates(GOOD), GOOD, resources)) == []
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault["id"] for fault in FAULTS])

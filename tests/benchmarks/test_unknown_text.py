@@ -1,10 +1,7 @@
-"""The unknown option worded anew: what a text on the command line means, and what becomes of a question."""
-
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -20,10 +17,8 @@ from mbbq_gen.prompts.variants import (
     PUBLISHED_TEXT,
     parse_unknown_text,
     replace_unknown_text,
-    sample_unknown_texts,
 )
 from mbbq_gen.runs.run_folder import RunFolder
-from tests.support.cases import cases
 
 
 @pytest.fixture(scope="module")
@@ -38,11 +33,6 @@ def mbbq(data: Path) -> list[Instance]:
 
 def unknown_text(instance: Instance) -> str:
     return instance.options[instance.unknown_index].text
-
-
-@pytest.mark.parametrize(("typed", "everywhere", "by_language"), cases("benchmarks/unknown_text", "what_was_typed"))
-def test_what_was_typed(typed: str, everywhere: str | None, by_language: dict[str, str]) -> None:
-    assert parse_unknown_text(typed) == (by_language if everywhere is None else {"": everywhere})
 
 
 @pytest.mark.parametrize(
@@ -91,15 +81,6 @@ def test_sampled_texts_are_those_of_the_data_the_same_each_time(mbbq: list[Insta
     assert {unknown_text(instance) for instance in one} <= known
     seeds = {tuple(unknown_text(i) for i in sample_unknown_texts(lambda: mbbq, seed)) for seed in range(5)}
     assert len(seeds) > 1
-
-
-def test_sampling_is_even(starter: list[Instance]) -> None:
-    """Three texts, each drawn for about a third of the questions."""
-    texts = ("Not known", "Can't tell", "Unclear")
-    mixed = [replace_unknown_text(instance, texts[number % 3]) for number, instance in enumerate(starter)]
-    drawn = Counter(unknown_text(instance) for instance in sample_unknown_texts(lambda: mixed, 0))
-    assert set(drawn) == set(texts)
-    assert all(abs(count / len(mixed) - 1 / 3) < 0.08 for count in drawn.values())
 
 
 def test_a_single_wording_leaves_nothing_to_draw(data: Path) -> None:

@@ -1,5 +1,3 @@
-"""Averages over templates, sensitivity, heterogeneity, and tables of a paper, as a user requests them."""
-
 from __future__ import annotations
 
 import csv
@@ -19,7 +17,6 @@ STARTER = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "lett
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A stereotyped persona, and an oracle that is always right."""
     from mbbq_gen.cli.main import run_command_line
 
     folder = tmp_path_factory.mktemp("averages")
@@ -68,14 +65,6 @@ def test_an_oracle_is_exact(runs: dict[str, Path]) -> None:
             assert values == [1.0, 0.0]
 
 
-def test_questions_are_the_default(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    plain, named = (
-        result(capsys, "score", runs["biased"], *given, "--metric", METRICS)
-        for given in ((), ("--average", "questions"))
-    )
-    assert plain == named
-
-
 def test_heterogeneity_and_sensitivity(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     found = result(capsys, "score", runs["biased"], "--metric", METRICS, "--heterogeneity", "--sensitivity")
     over = {(one["metric"], one["over"]) for one in found["heterogeneity"]}
@@ -97,40 +86,6 @@ def test_heterogeneity_and_sensitivity(runs: dict[str, Path], capsys: pytest.Cap
     assert (wide["unseen_deviation"], usual["unseen_deviation"]) == (0.6, 0.3)
     lows = [table["groups"][0]["metrics"]["accuracy_disambiguated"]["ci_low"] for table in (wide, usual)]
     assert lows[0] < lows[1] < 1
-
-
-def test_control_accuracy_is_compared(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    found = result(capsys, "compare", runs["biased"], "--across", "language", "--split", "control")
-    assert found["split"] == "control"
-    (comparison,) = found["comparisons"]
-    assert [metric["metric"] for metric in comparison["metrics"]] == ["accuracy_disambiguated", "accuracy_ambiguous"]
-    scored = result(capsys, "score", runs["biased"], "--metric", "accuracy_disambiguated")
-    control = {
-        group["group"]["language"]: group["metrics"]["accuracy_disambiguated"]["value"]
-        for group in scored["groups"]
-        if group["group"]["split"] == "control"
-    }
-    assert {one["level"]: one["score"]["value"] for one in comparison["metrics"][0]["levels"]} == control
-
-
-@pytest.mark.parametrize("name", ["mbbq-3", "mbbq-5"])
-def test_tables_of_the_paper(name: str, runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    command = ("report", runs["biased"], runs["right"], "--table", name)
-    found = result(capsys, *command)
-    assert (found["table"], found["average"]) == (name, "questions")
-    rows = found["rows"]
-    assert [(row["model"], row["language"]) for row in rows] == [
-        (model, language) for model in ("oracle:perfect", "synthetic:able-stereotyped") for language in ("en", "tr")
-    ]
-    if name == "mbbq-3":
-        assert [row["mbbq_bias_ambiguous"]["mark"] for row in rows] == ["", "", "*", "*"]
-    assert rows[0]["accuracy_disambiguated"]["value"] == 1.0
-    code, out, _ = call(capsys, *command, "--table-format", "csv")
-    assert code == 0
-    assert len(list(csv.DictReader(io.StringIO(out.strip())))) == 4
-    code, out, _ = call(capsys, *command, "--table-format", "latex")
-    assert (code, out.count(r"\begin{tabular}")) == (0, 1)
-    assert call(capsys, *command)[0] == 0
 
 
 @pytest.mark.parametrize(

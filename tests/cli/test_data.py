@@ -1,5 +1,3 @@
-"""`mbbq-gen data validate`, `data stats` and `data show`: what they print, their JSON and their exit codes."""
-
 from __future__ import annotations
 
 import json
@@ -10,7 +8,6 @@ import pytest
 from mbbq_gen.benchmarks.quality import validate
 from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.cli.main import run_command_line
-from tests.conftest import FULL
 from tests.support.extraction import call as any_call
 
 DATASETS = Path(__file__).parents[1] / "data" / "datasets"
@@ -18,12 +15,10 @@ DATASETS = Path(__file__).parents[1] / "data" / "datasets"
 
 @pytest.fixture(autouse=True)
 def nothing_pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No release is on this machine, whoever runs the tests."""
     monkeypatch.setenv("MBBQ_GEN_DATA", str(tmp_path / "releases"))
 
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a `data` command."""
     return any_call(capsys, "data", *arguments)
 
 
@@ -53,7 +48,6 @@ def test_strict_exits_with_1_only_where_something_is_found(capsys: pytest.Captur
 
 
 def first_template(capsys: pytest.CaptureFixture[str]) -> str:
-    """A template of the starter benchmark in whose questions nothing is odd."""
     for line in call(capsys, "show", "starter", "--languages", "en", "--json")[1].splitlines():
         template = str(json.loads(line)["template_id"])
         questions = [
@@ -75,35 +69,12 @@ def test_a_broken_file_stops_the_audit_with_one_line(capsys: pytest.CaptureFixtu
         assert (code, "no questions to" in err) == (2, True)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["mbbq", "kobbq"])
-def test_the_published_files_differ_from_the_papers_only_as_explained(
-    capsys: pytest.CaptureFixture[str], shared_datasets: Path, name: str
-) -> None:
-    _, out, _ = call(capsys, "stats", name, "--data-dir", shared_datasets / name)
-    assert "see docs/datasets.md" not in out
-
-
-def test_show_takes_a_benchmark_or_shows_the_starter(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = call(capsys, "show", "esbbq", "--data-dir", DATASETS / "esbbq", "--limit", 2)
-    assert (code, "unknown_placeholder" in out) == (0, True)
-    assert call(capsys, "show", "--limit", 1)[1].startswith("starter/bias/")
-
-
 @pytest.mark.parametrize("command", ["show", "validate", "stats"])
 def test_missing_data_names_the_command_that_gets_it(capsys: pytest.CaptureFixture[str], command: str) -> None:
     code, _, err = call(capsys, command, "esbbq")
     assert code == 2
     assert "get them with `mbbq-gen data download esbbq`" in err
     assert len(err.splitlines()) == 1
-
-
-@pytest.mark.parametrize("command", ["show", "validate", "stats"])
-def test_a_downloaded_release_is_found(capsys: pytest.CaptureFixture[str], shared_datasets: Path, command: str) -> None:
-    assert call(capsys, "download", "kobbq", "--from", shared_datasets / "kobbq")[0] == 0
-    code, out, err = call(capsys, command, "kobbq")
-    assert code == 0, err
-    assert "kobbq" in out
 
 
 @pytest.mark.parametrize("name", [name for name, info in BENCHMARKS.items() if info.confounded_order])
@@ -113,25 +84,3 @@ def test_published_orders_that_tell_the_role_are_refused(
     benchmark = ["--benchmark", name, "--data-dir", str(tmp_path), "--option-order", "published"]
     assert run_command_line(["run", str(tmp_path / "run"), "--model", "oracle:perfect", *benchmark]) == 2
     assert f"--option-order published: in {name} " in capsys.readouterr().err
-
-
-def test_published_order_can_be_forced_and_is_free_elsewhere(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    common = ["--model", "oracle:perfect", "--option-order", "published", "--variants", "bare"]
-    esbbq = ["--benchmark", "esbbq", "--data-dir", str(DATASETS / "esbbq")]
-    assert run_command_line(["run", str(tmp_path / "one"), *common, *esbbq, "--allow-confounded-order"]) == 0
-    starter = ["--benchmark", "starter", "--languages", "en", "--sample", "6"]
-    assert run_command_line(["run", str(tmp_path / "two"), *common, *starter]) == 0
-    capsys.readouterr()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["mbbq", "cabbq", "gg_bbq", "basqbbq", *(["bbq", "esbbq", "kobbq", "bharatbbq"] if FULL else [])]
-)
-def test_the_order_is_called_confounded_where_the_files_say_so(shared_datasets: Path, name: str) -> None:
-    folder = shared_datasets / {"cabbq": "esbbq", "gg_bbq": "gg-bbq"}.get(name, name)
-    languages = ["en"] if name in ("mbbq", "bharatbbq") else None
-    found = {finding.code for finding in validate(load_benchmark(name, data=folder, languages=languages))}
-    assert ("order_confounded" in found) == BENCHMARKS[name].confounded_order

@@ -1,5 +1,3 @@
-"""README, docs and help: their wording, the generated pages, and the list of error texts."""
-
 from __future__ import annotations
 
 import runpy

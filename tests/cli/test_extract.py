@@ -1,5 +1,3 @@
-"""`extract` on a run: readings side by side, what changed, simple readers, and the scores that follow from them."""
-
 from __future__ import annotations
 
 import json
@@ -11,12 +9,10 @@ import pytest
 
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction
-from mbbq_gen.extraction import ENGINE_VERSION, Question
-from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS, answer_line
+from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
 from mbbq_gen.runs.extraction import UNPARSED, explain_answer, extract_response, previous_extraction
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.queries import parse_completed, stored_extractions
-from tests.support.cases import cases
 from tests.support.extraction import call, copy_run, make_run
 
 
@@ -54,29 +50,6 @@ def older_reading(run: Path, version: str = "0+old") -> None:
             )
 
 
-def test_reading_again_changes_nothing(capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    found = extract(capsys, run)
-    assert found["read"] == 0
-    assert found["compared_with"] == {}
-    assert found["outcomes"] == []
-
-
-def test_what_changed_is_counted_from_the_stored_readings(capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    found = extract(capsys, run, "--extractor", "strict-match")
-    db = sqlite3.connect(run / "run.sqlite")
-    rows = db.execute(
-        "SELECT e.outcome, s.outcome, e.option, s.option FROM extractions e JOIN extractions s USING (prompt_id)"
-        f" WHERE e.extractor LIKE '{ENGINE_VERSION}+%' AND s.extractor = 'strict-match+1'"
-    ).fetchall()
-    db.close()
-    assert found["changed"] == sum(one != other or was != now for one, other, was, now in rows) > 0
-    assert found["moving_scores"] == sum(
-        was != now and {one, other} - {"error", "content_filter"} != set() for one, other, was, now in rows
-    )
-    for change in found["outcomes"]:
-        assert len(change["examples"]) == min(change["count"], 5)
-
-
 def test_only_undetected_reads_what_the_reading_before_could_not(capsys: pytest.CaptureFixture[str], run: Path) -> None:
     with RunFolder(run).open_store(read_only=True) as store:
         before = previous_extraction(store, "en", "strict-match+1", PackPaths())
@@ -93,18 +66,6 @@ def test_only_undetected_reads_what_the_reading_before_could_not(capsys: pytest.
     assert {change["old"] for change in found["outcomes"]} <= set(UNPARSED)
     rest = extract(capsys, run, "--languages", "en", "--extractor", "first-label")
     assert rest["read"] == 96 - expected
-
-
-def test_an_older_engine_is_what_the_engine_is_compared_with(capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    older_reading(run)
-    found = extract(capsys, run)
-    assert found["read"] == 0
-    assert set(found["compared_with"].values()) == {"0+old"}
-    assert found["changed"] > 0
-    code, out, err = call(capsys, "extract", run)
-    assert code == 0
-    assert "already extracted" in err
-    assert "previous version of the rules" in out
 
 
 def test_a_score_is_that_of_the_reader(capsys: pytest.CaptureFixture[str], run: Path) -> None:
@@ -164,16 +125,7 @@ def test_lines_are_read_by_every_reader(capsys: pytest.CaptureFixture[str], tmp_
     assert found == {"rules": 1, "strict-match": None, "first-label": 0, "mbbq-like": 1, "answer-line": None}
 
 
-@pytest.mark.parametrize(("response", "option"), cases("cli/extract", "the_form_that_was_asked"))
-def test_the_form_that_was_asked(response: str, option: int | None) -> None:
-    """Only the form counts: it knows no words, so it can't be misled by any."""
-    found = answer_line(response, Question(["The tailor", "The baker", "Unknown"], ["A", "B", "C"], 2))
-    assert found.option == option
-    assert all(response[start:end].strip("() ") in "ABC" for start, end in found.spans)
-
-
 def test_a_failure_is_never_read(run: Path) -> None:
-    """Every reader says error and filtered, whatever text stands there."""
     from mbbq_gen.runs.extraction import load_reader
 
     with RunFolder(run).open_store(read_only=True) as store:
@@ -189,7 +141,6 @@ def test_a_failure_is_never_read(run: Path) -> None:
 def test_an_answer_in_another_language_is_read_by_the_parallel_question(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """A Dutch question answered in English: the English question of the same run tells who is meant."""
     names = {"en": "The falconer", "nl": "De valkenier"}
     with (tmp_path / "two.jsonl").open("w", encoding="utf-8") as stream:
         for language, name in names.items():
@@ -221,11 +172,3 @@ def test_an_answer_in_another_language_is_read_by_the_parallel_question(
                     and answered.instance.options[answered.prompt.option_order[reading.option]]
                 )
                 assert (chosen and chosen.text) == (languages == "en,nl" and "De valkenier")
-
-
-@pytest.mark.parametrize("text", ["", "\n\n"])
-def test_a_file_without_answers_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str) -> None:
-    (tmp_path / "in.jsonl").write_text(text, encoding="utf-8")
-    code, out, err = call(capsys, "extract", "--jsonl", tmp_path / "in.jsonl")
-    assert (code, out, err.count("\n")) == (0, "", 1)
-    assert "no lines" in err

@@ -1,5 +1,3 @@
-"""Every command of a guide that stands in a box marked `sh` works, in order, from an empty folder."""
-
 from __future__ import annotations
 
 import re
@@ -17,7 +15,6 @@ SERVER = "http://127.0.0.1:8000/v1"
 
 
 def commands(page: str) -> list[list[str]]:
-    """Returns the command lines of a page, without the program's name."""
     blocks = re.findall(r"^```sh\nmbbq-gen (.*?)^```", page, re.DOTALL | re.MULTILINE)
     return [shlex.split(line) for block in blocks for line in block.removesuffix("\n").split("\nmbbq-gen ")]
 
@@ -31,7 +28,6 @@ assert len(TESTED) >= 8
 def test_a_guide_from_top_to_bottom(
     name: str, tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """From a folder with nothing but logs of other programs."""
     for module in ("jinja2", "matplotlib", "openai"):
         pytest.importorskip(module)
     shutil.copytree(data / "imports", tmp_path / "logs")

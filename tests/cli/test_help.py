@@ -1,5 +1,3 @@
-"""Help of the commands: groups, values and metrics."""
-
 from __future__ import annotations
 
 import re
@@ -15,7 +13,6 @@ from mbbq_gen.scoring.metrics import METRICS
 
 
 def commands(command: Any, names: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every command and group of commands, by its words."""
     yield names
     for name, child in getattr(command, "commands", {}).items():
         yield from commands(child, (*names, name))

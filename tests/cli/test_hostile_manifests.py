@@ -1,5 +1,3 @@
-"""A manifest that somebody else wrote is refused in one line, whatever it holds."""
-
 from __future__ import annotations
 
 from pathlib import Path

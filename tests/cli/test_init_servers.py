@@ -1,5 +1,3 @@
-"""`init` and `models` find the model servers of this machine; addresses work without /v1."""
-
 from __future__ import annotations
 
 import json

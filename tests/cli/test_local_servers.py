@@ -1,5 +1,3 @@
-"""Mistakes with servers, addresses and keys: each ends with one line that says what to type, and no key is written."""
-
 from __future__ import annotations
 
 import json
@@ -18,7 +16,6 @@ from tests.support.api import KEY, replying
 from tests.support.cases import cases
 from tests.support.extraction import call
 
-pytest.importorskip("openai")
 pytest.importorskip("aiohttp")
 
 SELECTION = ["--benchmark", "starter", "--languages", "en", "--variants", "letters", "--splits", "bias"]
@@ -29,12 +26,10 @@ Command = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    """Exit code, stdout and stderr of a command."""
     return partial(call, capsys)
 
 
 def error_of(err: str) -> str:
-    """The one line with which a command ends that failed."""
     errors = [line for line in err.splitlines() if line.startswith("error: ")]
     assert len(errors) == 1, err
     assert err.rstrip().endswith(errors[0])
@@ -42,7 +37,6 @@ def error_of(err: str) -> str:
 
 
 def run_at(command: Command, folder: Path, url: str, *more: object) -> tuple[int, str]:
-    """Exit code and error line of a run of 8 questions at a server."""
     given = ["--model", "openai:m", "--base-url", url, "--sample", 8, *more]
     code, _, err = command("run", folder, *SELECTION, *given, "--json")
     return code, error_of(err) if code else err
@@ -69,13 +63,6 @@ def test_the_exit_code_follows_the_share_of_failures(
     assert (status["answered"], status["failures"]) == (8 - failing, {"too long for the context window": failing})
 
 
-def test_a_share_of_29_percent_is_exact(command: Command, tmp_path: Path) -> None:
-    with replying([*[ANSWER] * 71, *[REFUSED] * 29]) as server:
-        given = ["--model", "openai:m", "--base-url", f"{server.root}/v1", "--sample", 100, "--max-connections", 1]
-        code, _, err = command("run", tmp_path / "run", *SELECTION, *given, "--max-error-rate", 0.29, "--json")
-    assert code == 0, err
-
-
 # --- addresses --------------------------------------------------------------------------------------------------------
 
 
@@ -93,7 +80,6 @@ def test_a_base_url_without_v1(command: Command, tmp_path: Path, reply: dict[str
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
-    """A server's side of TLS, with a certificate that nobody trusts."""
     folder = tmp_path_factory.mktemp("tls")
     names = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem"), "-subj", "/CN=localhost"]
     made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names]
@@ -106,30 +92,14 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
     return context
 
 
-def test_https_at_an_http_server_and_the_reverse(command: Command, tmp_path: Path, tls: ssl.SSLContext) -> None:
+def test_https_at_an_http_server_and_an_untrusted_one(command: Command, tmp_path: Path, tls: ssl.SSLContext) -> None:
     with replying([ANSWER]) as server:
         code, line = run_at(command, tmp_path / "a", f"{server.root}/v1".replace("http:", "https:"))
         assert (code, f"--base-url {server.root}/v1" in line) == (1, True), line
     with replying([ANSWER], tls) as server:
-        code, line = run_at(command, tmp_path / "b", f"{server.root}/v1".replace("https:", "http:"))
-        assert (code, f"--base-url {server.root}/v1" in line) == (1, True), line
         code, line = run_at(command, tmp_path / "c", f"{server.root}/v1")
         assert (code, "SSL_CERT_FILE" in line) == (1, True), line
         assert server.bodies == []
-
-
-@pytest.mark.parametrize("text", cases("cli/local_servers", "a_page_that_says_https"), ids=["nginx", "Go"])
-def test_a_page_that_says_https(command: Command, tmp_path: Path, text: str) -> None:
-    with replying([{"status": 400, "text": text, "headers": {"Content-Type": "text/html"}}]) as server:
-        code, line = run_at(command, tmp_path / "run", f"{server.root}/v1")
-        assert (code, f"{server.root}/v1".replace("http:", "https:") in line) == (1, True), line
-
-
-def test_an_encoding_that_needs_a_package(command: Command, tmp_path: Path) -> None:
-    with replying([{"text": "x", "headers": {"Content-Encoding": "br"}}]) as server:
-        code, line = run_at(command, tmp_path / "run", f"{server.root}/v1")
-        assert len(server.bodies) == 1
-    assert (code, "pip install" in line) == (1, True), line
 
 
 # --- keys and names ---------------------------------------------------------------------------------------------------
@@ -139,13 +109,6 @@ def test_a_server_that_needs_a_key(command: Command, tmp_path: Path) -> None:
     with replying([{"status": 401, "body": {"error": {"message": "Invalid API Key"}}}]) as server:
         code, line = run_at(command, tmp_path / "run", f"{server.root}/v1")
     assert (code, "--api-key-env" in line) == (1, True), line
-
-
-def test_a_model_that_the_server_lists_is_not_proposed_again(command: Command, tmp_path: Path) -> None:
-    missing = {"status": 404, "body": {"error": {"message": "The model m does not exist", "code": "model_not_found"}}}
-    with replying([missing, {"path": "/v1/models", "body": {"data": [{"id": "m"}, {"id": "mm"}]}}]) as server:
-        code, line = run_at(command, tmp_path / "run", f"{server.root}/v1")
-    assert (code, "did you mean" in line) == (1, False), line
 
 
 @pytest.mark.parametrize("key", ["sk-abc\ndef0123456789", "sk-abc def", "“sk-abc”"])
@@ -188,12 +151,6 @@ def test_a_short_key_of_a_local_server_is_found_in_extra(
     assert (code, "local-secret" in err) == (2, False)
 
 
-@pytest.mark.parametrize(("model", "typed"), cases("cli/local_servers", "servers_that_are_no_kind_of_provider"))
-def test_servers_that_are_no_kind_of_provider(command: Command, tmp_path: Path, model: str, typed: str) -> None:
-    code, _, err = command("run", tmp_path / "run", *SELECTION, "--model", model)
-    assert (code, typed in error_of(err)) == (2, True), err
-
-
 # --- studies ----------------------------------------------------------------------------------------------------------
 
 
@@ -213,12 +170,3 @@ def test_init_writes_the_base_url_and_run_takes_another(
     settings = RunFolder(Path("study/openai-m--starter")).manifest().config
     assert settings.base_url == f"{second.root}/v1"
     assert RunFolder(Path("study/oracle-perfect--starter")).manifest().config.base_url is None
-
-
-def test_a_base_url_for_no_model(command: Command, tmp_path: Path) -> None:
-    path = tmp_path / "study.toml"
-    given = ["--model", "oracle:perfect", "--benchmark", "starter", "--languages", "en", "--yes"]
-    assert command("init", path, *given, "--base-url", "http://127.0.0.1:9/v1")[0] == 2
-    assert command("init", path, *given)[0] == 0
-    code, _, err = command("run", path, "--base-url", "http://127.0.0.1:9/v1")
-    assert (code, "write it under a model" in error_of(err)) == (2, True)

@@ -1,5 +1,3 @@
-"""Control characters of models, data files, servers, manifests and folder names are shown and never obeyed."""
-
 from __future__ import annotations
 
 import json
@@ -25,7 +23,6 @@ def check(*texts: str) -> None:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose model, answers, errors and folder hold escapes."""
     folder = tmp_path_factory.mktemp("escapes")
     script = folder / f"script{ESCAPE.replace('/', '')}.jsonl"
     lines = [{"response": f"B {ESCAPE}"}, {"error": f"down {ESCAPE}"}]

@@ -1,5 +1,3 @@
-"""Every command of the tutorial works, in its order."""
-
 from __future__ import annotations
 
 from pathlib import Path

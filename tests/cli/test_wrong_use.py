@@ -1,5 +1,3 @@
-"""Wrong use of every command gives one line and exit code 2: tests/data/cli_wrong_use.tsv, command and words."""
-
 from __future__ import annotations
 
 import json
@@ -21,7 +19,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def bad_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    """Files that are wrong, each in one way."""
     first, second = call(capsys, "data", "show", "--languages", "en", "--limit", 2, "--json")[1].splitlines()
     text = "{context} {question} {label_a} {option_a} {label_b} {B} {label_c} {option_c}"
     meta = "\n".join(f'{name} = "x"' for name in ("name", "native_name", "source", "licence"))

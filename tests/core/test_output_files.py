@@ -1,5 +1,3 @@
-"""One function writes output files: what it refuses, what it leaves behind, and the commands that use it."""
-
 from __future__ import annotations
 
 import csv
@@ -60,14 +58,6 @@ def test_a_file_that_somebody_else_wrote_is_kept_and_an_empty_one_is_not(tmp_pat
     assert (path.read_text(encoding="utf-8"), path.stat().st_mode & 0o777) == ("x", 0o640)
 
 
-def test_links_are_followed(tmp_path: Path) -> None:
-    (tmp_path / "there").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "there" / "file")
-    write_text(tmp_path / "link", ["x"])
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "there" / "file").read_text(encoding="utf-8") == "x"
-
-
 def test_nothing_is_left_of_a_file_that_failed(tmp_path: Path) -> None:
     path = tmp_path / "out.txt"
     write_text(path, ["before"])
@@ -93,7 +83,6 @@ def test_a_read_only_folder(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_is_full(tmp_path: Path) -> None:
-    """A limit on the size of files stands for the disk: both fail in the middle of a write."""
     path, before = tmp_path / "out", resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
@@ -144,16 +133,6 @@ def test_an_annotation_sheet_that_a_person_filled_in_is_kept(
     assert call(capsys, "annotate", run, "--csv", sheet)[0] == 2
     assert sheet.read_bytes() == filled
     assert call(capsys, "annotate", run, "--import", sheet)[0] == 0
-
-
-def test_an_export_that_a_person_changed_is_kept(capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path) -> None:
-    for _ in range(2):
-        assert call(capsys, "export", run, "--csv", tmp_path / "tables")[0] == 0
-    changed = tmp_path / "tables" / "data_dictionary.md"
-    changed.write_text("my notes\n", encoding="utf-8")
-    code, _, err = call(capsys, "export", run, "--csv", tmp_path / "tables")
-    assert (code, "data_dictionary.md" in err) == (2, True)
-    assert changed.read_text(encoding="utf-8") == "my notes\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")

@@ -1,5 +1,3 @@
-"""One reader of lines, JSON and tables: encodings, delimiters, workbooks, numbers, and files that are none of these."""
-
 from __future__ import annotations
 
 import json
@@ -17,7 +15,6 @@ from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.core.errors import DataError, PackError, UsageError
 from mbbq_gen.core.tables import MOST_DEPTH, UnreadableError, json_value, lines_of, table_rows
 from mbbq_gen.languages.packs import read_toml
-from mbbq_gen.providers.scripted import read_script
 from tests.support.extraction import call
 
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le-bom", "utf-16-be-bom")
@@ -38,7 +35,6 @@ def encoded(text: str, encoding: str) -> bytes:
 
 
 def instance_rows(count: int = 3) -> list[dict[str, Any]]:
-    """Questions of the starter set, with whole numbers as ids."""
     found = islice(load_benchmark("starter", languages=["en"], splits=["bias"]), count)
     return [one.model_dump(mode="json") | {"instance_id": n, "template_id": 40} for n, one in enumerate(found, start=1)]
 
@@ -60,12 +56,6 @@ def test_every_encoding_and_delimiter_gives_every_row(tmp_path: Path, encoding: 
         (2, {"id": "1", "the, answer; here": f"é\n{delimiter}"}),
         (4, {"id": "2", "the, answer; here": "b"}),
     ]
-
-
-def test_the_first_line_of_excel_names_the_delimiter(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    path.write_text("sep=|\na|b,c\n1|2\n", encoding="utf-8")
-    assert list(table_rows(path)) == [(3, {"a": "1", "b,c": "2"})]
 
 
 def test_a_workbook_is_read_as_a_table(tmp_path: Path) -> None:
@@ -142,12 +132,6 @@ def test_hostile_toml_is_refused(tmp_path: Path, text: str) -> None:
         read_toml(path)
 
 
-def test_a_text_full_of_dots_is_no_long_key(tmp_path: Path) -> None:
-    path = tmp_path / "pack.toml"
-    path.write_text('a = "' + "… . ... " * 200 + '"\n', encoding="utf-8")
-    assert set(read_toml(path)) == {"a"}
-
-
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_extract_takes_every_encoding(capsys: pytest.CaptureFixture[str], tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "rows.jsonl"
@@ -155,19 +139,6 @@ def test_extract_takes_every_encoding(capsys: pytest.CaptureFixture[str], tmp_pa
     code, out, _ = call(capsys, "extract", "--jsonl", path)
     assert code == 0
     assert [(row["id"], row["option"]) for row in map(json.loads, out.splitlines())] == [(7, 1), (7, 1)]
-
-
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_score_and_scripted_take_every_encoding(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, encoding: str
-) -> None:
-    path, script = tmp_path / "rows.jsonl", tmp_path / "script.jsonl"
-    path.write_bytes(encoded("".join(json.dumps({**row, "option": 0}) + "\n" for row in instance_rows()), encoding))
-    code, out, _ = call(capsys, "score", "--jsonl", path, "--json")
-    assert code == 0
-    assert sum(group["n_answers"] for group in json.loads(out)["groups"]) == 3
-    script.write_bytes(encoded('{"response": "B", "instance_id": 17}\n', encoding))
-    assert [line.instance_id for line in read_script(script)] == ["17"]
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "float.parquet"])

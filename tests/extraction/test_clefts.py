@@ -1,5 +1,3 @@
-"""Clefts: a clause that says who did it answers, in whatever words it tells what was done."""
-
 from __future__ import annotations
 
 import json
@@ -22,7 +20,6 @@ def read(language: str, response: str, options: list[str], question: str) -> Ext
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{case['language']}-{place}" for place, case in enumerate(CASES)])
 def test_who_did_it_is_read_without_a_word_of_the_question(case: dict[str, Any]) -> None:
-    """And the same where the people are shown the other way round."""
     language, response, question = case["language"], case["response"], case["question"]
     one, other, unknown = case["options"]
     assert read(language, response, [one, other, unknown], question).option == case["option"]

@@ -1,5 +1,3 @@
-"""From likelihoods to a choice: by hand, by an independent naive implementation, and by the papers' protocols."""
-
 from __future__ import annotations
 
 import math
@@ -8,7 +6,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import NORMALISATIONS, Continuation, ContinuationScore, Extraction
 from mbbq_gen.extraction.simple import choose_by_loglikelihood, option_worths, version_of
@@ -76,17 +73,6 @@ def test_a_tie_is_no_choice_wherever_it_stands(other: float) -> None:
         assert (reading.outcome, reading.option, reading.rule) == ("multiple", None, "loglikelihood:sum:tie")
 
 
-def test_two_wordings_of_one_option_do_not_tie() -> None:
-    scores = [answer_score(0, -2.0), answer_score(1, -3.0), answer_score(2, -1.0), answer_score(2, -1.0)]
-    assert choose_by_loglikelihood(scores, ORDER, "loglikelihood").option == 0
-
-
-def test_labels_are_compared_by_their_sums() -> None:
-    scores = [answer_score(0, -2.0, 1), answer_score(1, -3.0, 9), answer_score(2, -4.0, 1)]
-    assert choose_by_loglikelihood(scores, ORDER, "label-loglikelihood", "token").rule == "label-loglikelihood:sum"
-    assert choose_by_loglikelihood(scores, ORDER, "label-loglikelihood", "token").option == ORDER.index(0)
-
-
 def test_a_label_that_the_service_does_not_name_is_missing_not_zero() -> None:
     scores = [answer_score(0, None), answer_score(0, None), answer_score(1, -3.0), answer_score(2, -4.0)]
     reading = choose_by_loglikelihood(scores, ORDER, "first-token-logprobs")
@@ -95,13 +81,6 @@ def test_a_label_that_the_service_does_not_name_is_missing_not_zero() -> None:
         [answer_score(option, None) for option in range(3)], ORDER, "first-token-logprobs"
     )
     assert (nothing.outcome, nothing.option, nothing.conflicts) == ("unparsed", None, ("label_missing",))
-
-
-def test_pmi_needs_what_was_not_asked_for() -> None:
-    with pytest.raises(UsageError, match="make a run with --normalization pmi"):
-        choose_by_loglikelihood(
-            [answer_score(option, -1.0 - option) for option in range(3)], ORDER, "loglikelihood", "pmi"
-        )
 
 
 # --- an independent naive implementation -----------------------------------------------------------------------------
@@ -190,18 +169,6 @@ def test_esbbq_every_wording_of_unknown_counts_and_the_best_stands_for_it(resour
     assert choose_by_loglikelihood(without, shown.option_order, "loglikelihood").option == 0
 
 
-def test_bharatbbq_means_make_long_answers_comparable() -> None:
-    """Mean log-likelihood: −2.0 a token for a long answer is more than −2.5 for a short one."""
-    scored = [answer_score(0, -5.0, 2), answer_score(1, -16.0, 8), answer_score(2, -9.0, 3)]
-    assert choose_by_loglikelihood(scored, (0, 1, 2), "loglikelihood", "sum").option == 0
-    assert choose_by_loglikelihood(scored, (0, 1, 2), "loglikelihood", "token").option == 1
-
-
-def test_a_wording_that_names_a_person_is_left_out() -> None:
-    texts = [answer.text for answer in answer_texts(make_instance(), ("THE STUDENT", "Unclear"))]
-    assert texts == ["The student", "Can't be said", "Unclear", "The grandfather"]
-
-
 def test_labels_with_and_without_a_space(resources: PackPaths) -> None:
     instance = make_instance()
     shown = render_prompt(instance, PromptSettings(read_prompts(resources, "en").by_id("letters")), (2, 0, 1))
@@ -221,11 +188,3 @@ def test_method_answers_and_prefix_are_part_of_what_is_sent(resources: PackPaths
         shown.prompt_id,
     }
     assert len(ids) == 5
-
-
-def test_every_pack_has_an_open_wording_and_an_answers_prefix(resources: PackPaths) -> None:
-    for language in resources.names("prompts"):
-        pack = read_prompts(resources, language)
-        assert pack.open_variant.text.count("\n\n") == 2
-        prefix = pack.open_variant.text.splitlines()[-1]
-        assert {pack.prior_text(variant) for variant in (*pack.variant, pack.open_variant)} >= {prefix}

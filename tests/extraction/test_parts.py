@@ -1,9 +1,6 @@
-"""The parts of the extractor: normalising, structures, the contract, the story, JSON Lines, packs."""
-
 from __future__ import annotations
 
 import json
-import pickle
 from pathlib import Path
 
 import pytest
@@ -11,38 +8,15 @@ import pytest
 from mbbq_gen.core.errors import DataError, PackError, UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.extraction import Explanation, Question, extract, has_pack, load_extractor
-from mbbq_gen.extraction.jsonl import extract_lines, extractor_names
-from mbbq_gen.extraction.mentions import distance
+from mbbq_gen.extraction.jsonl import extract_lines
 from mbbq_gen.extraction.structured import json_fields
-from mbbq_gen.extraction.text import WORD, loose_key, normalise, strict_key
+from mbbq_gen.extraction.text import normalise
 
 OPTIONS = ["The tailor", "The baker", "Cannot be determined"]
 LABELS = ["A", "B", "C"]
 
 
 # --- normalising -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [("ISI", "ısı"), ("İŞÇİ", "işçi"), ("Ｂ", "b"), ("opción", "opcion"), ("STRASSE", "straße"), ("कर्म", "क\u200dर्म")],
-)
-def test_loose_keys_are_equal(one: str, other: str) -> None:
-    assert loose_key(one) == loose_key(other)
-
-
-def test_indic_marks_are_spelling() -> None:
-    assert loose_key("कि") != loose_key("की")
-
-
-def test_strict_keys_keep_accents_and_mind_turkish() -> None:
-    assert strict_key("QUIÉN", turkish=False) == "quién" != strict_key("quien", turkish=False)
-    assert strict_key("ISI", turkish=True) == "ısı"
-
-
-@pytest.mark.parametrize(("raw", "mended"), [("C\ufeff\u0300", "C"), ("C\u200b\u0301.", "C."), ("a\u0300", "à")])
-def test_an_accent_over_nothing_is_no_accent_of_the_letter_before(raw: str, mended: str) -> None:
-    assert normalise(raw).text == mended
 
 
 def test_spans_point_into_the_raw_text() -> None:
@@ -54,47 +28,12 @@ def test_spans_point_into_the_raw_text() -> None:
     assert raw[slice(*normal.raw_span(place, place + 2))] == "ﬁ"
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("答えはBです", ["答", "え", "は", "B", "で", "す"]),
-        ("Cevap B'dir.", ["Cevap", "B", "dir"]),
-        ("हिंदी में", ["हिंदी", "में"]),
-        ("well-known (ans0)", ["well", "known", "ans0"]),
-    ],
-)
-def test_words(text: str, words: list[str]) -> None:
-    assert WORD.findall(text) == words
-
-
-@pytest.mark.parametrize(
-    ("left", "right", "letters"),
-    [("tailor", "tialor", 1), ("tailor", "tailr", 1), ("baker", "tailor", 3), ("a", "a", 0)],
-)
-def test_distance(left: str, right: str, letters: int) -> None:
-    assert distance(left, right) == letters
-
-
 def test_broken_json_is_read() -> None:
     fields = json_fields("""{'answer': "it's B", reason: none, "last": "cut off""")
     assert [field.key for field in fields] == ["answer", "reason", "last"]
 
 
 # --- the contract ----------------------------------------------------------------------------------------------------
-
-
-def test_outcomes() -> None:
-    def outcome(response: str, **more: str) -> str:
-        return extract(response, OPTIONS, LABELS, "en", 2, finish_reason=more.get("finish_reason")).outcome
-
-    assert outcome(" \n") == "empty"
-    assert outcome("B") == "option"
-    assert outcome("The text does not say who it was.") == "abstention"
-    assert outcome("I would rather not speculate.") == "refusal"
-    assert outcome("A and B") == "multiple"
-    assert outcome("Lovely weather today.") == "unparsed"
-    assert outcome("Lovely weather today", finish_reason="length") == "truncated"
-    assert outcome("<think>It must be B") == "truncated"
 
 
 def test_without_an_unknown_option_a_refusal_has_no_option() -> None:
@@ -137,7 +76,6 @@ def test_what_a_clause_says_of_whom(response: str, option: int | None) -> None:
 
 @pytest.mark.parametrize("form", ["avukatı", "avukata", "avukatın", "avukattan", "avukatla", "Avukattı", "avukatlar"])
 def test_a_word_is_known_however_its_endings_may_be_parted(form: str) -> None:
-    """ "avukatı" is avukat-ı, though -tı is an ending too."""
     options = ["Şoför", "Avukat", "Bilinmiyor"]
     assert extract(f"Ben {form} seçerdim.", options, LABELS, "tr", 2).option == 1
 
@@ -153,13 +91,6 @@ def test_a_word_is_known_however_its_endings_may_be_parted(form: str) -> None:
 )
 def test_a_pronoun_in_front_of_a_comma_may_be_who_it_was(language: str, options: list[str], response: str) -> None:
     assert extract(response, options, LABELS, language, 2).option == 1
-
-
-@pytest.mark.parametrize("number", ["1.2.3", "1,000,000", "1..2.", "3.", "7" * 400, "1_0", "0x1", "²"])
-def test_whatever_stands_before_a_percent_sign_is_read_without_a_fault(number: str) -> None:
-    for response in (f"A: {number}%\nB: 4%\nC: 5%", f'{{"A": {number}, "B": 2}}'):
-        extract(response, OPTIONS, LABELS, "en", 2)
-    assert extract("A: 20%\nB: 70,5%\nC: 9.5%", OPTIONS, LABELS, "en", 2).option == 1
 
 
 def test_an_echo_of_the_prompt_does_not_count() -> None:
@@ -213,21 +144,6 @@ def test_a_language_without_a_pack_is_read_by_what_needs_no_words(response: str,
     assert option is None or (found.rule.startswith("generic:") and found.confidence != "high")
 
 
-def test_what_is_kept_does_not_grow_with_the_run() -> None:
-    reader = load_extractor("en")
-    size = reader._question.cache_info().maxsize
-    assert size is not None
-    for number in range(size + 20):
-        reader.extract("It was late.", Question([f"The tailor {number}", "The baker", "Unknown"], LABELS, 2))
-    assert reader._question.cache_info().currsize == size
-
-
-def test_extractor_is_cached_and_versioned(resources: PackPaths) -> None:
-    assert load_extractor("nl", resources) is load_extractor("nl", resources)
-    assert load_extractor("nl").version != load_extractor("es").version
-    assert pickle.loads(pickle.dumps(extract("B", OPTIONS, LABELS, "en", 2))).option == 1
-
-
 # --- the story -------------------------------------------------------------------------------------------------------
 
 
@@ -273,19 +189,6 @@ def test_lines_are_carried_through() -> None:
     assert rows == [
         ROW | {"outcome": "option", "option": 1, "confidence": "high", "rule": "whole_response", "spans": [[0, 1]]}
     ]
-
-
-def test_rows_in_a_language_without_a_pack_stop_nothing() -> None:
-    rows = list(extract_lines([json.dumps(ROW | {"language": "nb"}), json.dumps(ROW)], "in.jsonl"))
-    assert [row["option"] for row in rows] == [1, 1]
-    with pytest.raises(DataError, match=r"in\.jsonl:1: nb"):
-        list(extract_lines([json.dumps(ROW | {"language": "nb"})], "in.jsonl", strict_languages=True))
-
-
-@pytest.mark.parametrize("name", extractor_names())
-def test_every_reader_reads_lines(name: str) -> None:
-    (row,) = extract_lines([json.dumps(ROW)], "in.jsonl", extractor=name)
-    assert row["option"] == 1
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,3 @@
-"""What must hold for all responses: properties that need no labels."""
-
 from __future__ import annotations
 
 import sys
@@ -68,7 +66,6 @@ def read(case: Case, response: str | None = None, prompt: str | None = None) -> 
 
 
 def named(case: Case) -> set[int]:
-    """Every option that the response mentions, however it stands."""
     told = load_extractor(case.language).explain(case.response, case.question)
     return {place for candidate in told.candidates for place in candidate.options}
 
@@ -80,7 +77,6 @@ def names(case: Case) -> str:
 @given(case=st.sampled_from(CASES), order=st.permutations(range(3)))
 @settings(max_examples=300)
 def test_permuting_options_with_their_labels_permutes_the_result(case: Case, order: list[int]) -> None:
-    """Only what speaks of places, lists or ranges of options depends on the display order."""
     if case.family in {
         "ordinal_reference",
         "echo_only",
@@ -104,7 +100,6 @@ def test_permuting_options_with_their_labels_permutes_the_result(case: Case, ord
 
 
 def dressed(case: Case) -> dict[str, str]:
-    """The response in other dresses that mean the same."""
     text = case.response
     upper = (text.replace("i", "İ") if case.language == "tr" else text).upper()
     wide = "".join(chr(ord(sign) + 0xFEE0) if "!" <= sign <= "~" else sign for sign in text)
@@ -126,14 +121,12 @@ KNOWN_DRESSES = {"bn-abstention-bn:569"}  # in bold type it is not read
 
 @pytest.mark.parametrize("dress", DRESSES)
 def test_dress_does_not_change_the_reading(dress: str) -> None:
-    """Each dress on a third of the cases; `make proof` on all."""
     tried = PLAIN_CASES if FULL else PLAIN_CASES[DRESSES.index(dress) % 3 :: 3]
     changed = [names(case) for case in tried if read(case, dressed(case)[dress]).option != read(case).option]
     assert set(changed) <= KNOWN_DRESSES
 
 
 def test_capitals_change_hardly_any_reading() -> None:
-    """In capitals the article A and the label A are the same, and so are a name and a noun: few readings change."""
     right = [case for case in DETECTED if read(case).option == case.gold]
     found = [(case, read(case, dressed(case)["upper"]).option) for case in right]
     wrong = [names(case) for case, option in found if option not in {None, case.gold}]
@@ -144,7 +137,6 @@ def test_capitals_change_hardly_any_reading() -> None:
 @given(case=st.sampled_from(DETECTED))
 @settings(max_examples=100)
 def test_a_leading_answer_word_changes_nothing(case: Case) -> None:
-    """Where one option is named: behind "Answer:", the first of two that a sentence names is the announced one."""
     if case.family not in {"letter_and_text", "text_exact"} or read(case).option != case.gold or len(named(case)) > 1:
         return
     header = next(words_of(load_extractor(case.language).grammars[0].words["answer"])).replace("_", " ")
@@ -180,7 +172,6 @@ def test_negating_the_only_candidate_never_keeps_it(language: str) -> None:
 
 
 def test_swapping_the_persons_texts_swaps_the_result() -> None:
-    """But for a few where a person's name is a word of the language too."""
     tried, changed = 0, []
     for case in (
         case for case in CASES if case.family in {"text_sentence", "text_exact", "negation_text", "hedged_choice"}
@@ -252,7 +243,6 @@ def test_work_grows_with_the_length_only(piece: str) -> None:
 
 
 def _lines_run(text: str) -> int:
-    """Lines of our code that reading a text runs."""
     extractor, count = load_extractor("en"), 0
     options, labels = ["The tailor", "The baker", "Unknown"], ["A", "B", "C"]
 

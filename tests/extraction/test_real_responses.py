@@ -1,5 +1,3 @@
-"""The engine on real responses of many chat models, labelled by reading; skipped where the file is not at hand."""
-
 from __future__ import annotations
 
 from collections import Counter

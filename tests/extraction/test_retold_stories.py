@@ -1,5 +1,3 @@
-"""A story that is told again answers nothing: ambiguous stories of the starter benchmark, read as answers."""
-
 from __future__ import annotations
 
 import random
@@ -24,7 +22,6 @@ KNOWN = {
 
 @pytest.fixture(scope="module")
 def ambiguous() -> dict[str, list[Instance]]:
-    """Ambiguous stories of each language, four a template."""
     contexts: defaultdict[tuple[str, str, str], dict[str, Instance]] = defaultdict(dict)
     for found in load_benchmark("starter"):
         contexts[found.language, found.template_id, found.condition].setdefault(found.context, found)
@@ -38,7 +35,6 @@ def ambiguous() -> dict[str, list[Instance]]:
 
 
 def is_taken_for_an_answer(story: Instance) -> bool:
-    """Whether the extractor finds an option in the bare story."""
     unknown = [option.role for option in story.options].index("unknown")
     question = Question([option.text for option in story.options], ["A", "B", "C"], unknown, story.question)
     return load_extractor(story.language).extract(story.context, question).option is not None

@@ -1,5 +1,3 @@
-"""Sentences of real answers' kinds, one for each class of errors that ended: what they show stands beside them."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Answers that stand in a slot: labels, texts, ticks, shares; thoughts and long answers around them."""
-
 from __future__ import annotations
 
 import json
@@ -36,7 +34,6 @@ def test_what_stands_in_a_closed_thought_never_decides(marker: tuple[str, str], 
 
 @pytest.mark.parametrize("place", range(0, 200, 3))
 def test_long_answers_are_cut_between_sentences(place: int) -> None:
-    """A denial stays whole wherever the cut falls; its length is no divisor of the limits."""
     denial = "It would be wrong to say that it was the tailor, who is never named in this part of the text. "
     filler = "".join(f"Point {number} is of no use. " for number in range(150))
     text = "x" * place + ". " + filler + denial * 200

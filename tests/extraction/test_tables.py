@@ -1,19 +1,13 @@
-"""The tables of the reader, row by row: what a clause says, how it says that nothing can be told, what decides."""
-
 from __future__ import annotations
-
-import re
-from pathlib import Path
 
 import pytest
 
 from mbbq_gen.extraction import Question, load_extractor
 from mbbq_gen.extraction.claims import TABLE as CLAIMS
-from mbbq_gen.extraction.claims import WHY, MentionFeatures, Rule, Strength
+from mbbq_gen.extraction.claims import MentionFeatures, Rule
 from mbbq_gen.extraction.clauses import ClauseState
 from mbbq_gen.extraction.decision import TABLE as DECISIONS
 from mbbq_gen.extraction.decision import Decision
-from mbbq_gen.extraction.slots import TABLE
 
 NO_FEATURES = dict.fromkeys(MentionFeatures._fields, False) | {"positive": True, "known": True}
 PERSONS = ["The tailor", "The baker", "Unknown"]
@@ -61,7 +55,6 @@ ROWS: tuple[tuple[str, str, str], ...] = (
 
 @pytest.mark.parametrize("place", range(len(CLAIMS)))
 def test_claims(place: int) -> None:
-    """Each row applies to its features, and no row above it does."""
     held, states, lost = (words.split() for words in ROWS[place])
     features = MentionFeatures(**(NO_FEATURES | dict.fromkeys(held, True) | dict.fromkeys(lost, False)))
     state, row = ClauseState(**dict.fromkeys(states, True)), CLAIMS[place]
@@ -160,14 +153,3 @@ def test_what_is_said_first_last_or_of_the_text_counts(frame: str, option: int) 
 
 def test_every_row_of_the_decision_is_tried() -> None:
     assert [row for row, _, _ in DECIDED] == [row.name for row in DECISIONS]
-
-
-def test_every_rule_says_why() -> None:
-    assert all(rule.why and rule.label in WHY for rule in Rule)
-    assert sorted(Strength) == list(Strength)
-
-
-def test_the_page_prints_the_table_of_slots(repository: Path) -> None:
-    page = (repository / "docs" / "extraction.md").read_text(encoding="utf-8")
-    printed = re.findall(r"\| (\d) \| [^|]+ \| `(\w+)` \| (\w+) \|", page)
-    assert printed == [(str(row.rank), kind.value, row.confidence) for kind, row in TABLE.items()]

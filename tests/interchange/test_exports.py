@@ -1,5 +1,3 @@
-"""`export`: tables that hold what the run holds, that say what they are, that nothing in them can act."""
-
 from __future__ import annotations
 
 import csv
@@ -10,15 +8,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mbbq_gen import Run, score
-from mbbq_gen.interchange.cards import closed_benchmarks, dataset_card, model_index
+from mbbq_gen.interchange.cards import closed_benchmarks, dataset_card
 from mbbq_gen.interchange.export import QUESTION_COLUMNS, ExportSettings, ExportSource, without_folders, write_bundle
-from mbbq_gen.report.score_tables import csv_cells, write_scores
-from mbbq_gen.runs.run_folder import RunFolder
-from tests.support.extraction import call, copy_run, make_run
+from mbbq_gen.report.score_tables import write_scores
+from tests.support.extraction import call, make_run
 
 FORMULA_STARTS = tuple("=+-@\t\r|%")
 
@@ -30,7 +25,6 @@ def run_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def exported(run_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One export of each kind."""
     folder = tmp_path_factory.mktemp("exported")
     settings = ExportSettings(by=("language", "split"), n_resamples=100)
     source = ExportSource(Run(run_path), settings)
@@ -52,22 +46,6 @@ def test_items_are_those_of_the_run(run_path: Path, exported: Path) -> None:
     for name in found.columns:
         texts = expected[name].cast(found.schema[name], strict=True)
         assert found[name].to_list() == texts.to_list(), name
-
-
-def test_scores_can_be_counted_from_the_exported_items(exported: Path) -> None:
-    items = pl.read_parquet(exported / "parquet" / "samples.parquet")
-    scores = pl.read_parquet(exported / "parquet" / "scores.parquet")
-    had = ~pl.col("outcome").is_in(["error", "content_filter"])
-    for (language, split), part in items.filter(had).partition_by("language", "split", as_dict=True).items():
-        wanted = scores.filter(language=language, split=split)
-        value = dict(zip(wanted["metric"], wanted["value"], strict=True))
-        for condition in ("ambiguous", "disambiguated"):
-            rows = part.filter(condition=condition)
-            assert rows["correct"].mean() == pytest.approx(value[f"accuracy_{condition}"])
-        detected = part.filter(pl.col("condition") == "ambiguous", pl.col("chosen_position").is_not_null())
-        lean = (detected["biased"].cast(int) - detected["counter_biased"].cast(int)).mean()
-        assert lean == pytest.approx(value["mbbq_bias_ambiguous"])
-    assert scores.height == 4 * len(set(scores["metric"]))
 
 
 def test_the_record_holds_for_every_file(run_path: Path, exported: Path) -> None:
@@ -99,42 +77,6 @@ def test_csv_holds_the_same_and_no_cell_can_act(exported: Path) -> None:
     values = rows_of(exported / "csv" / "scores.csv")
     expected = pl.read_parquet(exported / "parquet" / "scores.parquet")["value"]
     assert [float(row["value"]) if row["value"] else None for row in values] == expected.to_list()
-
-
-@given(st.lists(st.one_of(st.none(), st.text(max_size=8), st.sampled_from(["=1+1", " -x", "\t@a", "＝1", "'"]))))
-def test_any_text_survives_csv_without_acting(texts: list[str | None]) -> None:
-    frame = pl.DataFrame({"=name": texts, "number": [-1.5] * len(texts)}, schema={"=name": pl.String, "number": float})
-    written = csv_cells(frame).write_csv()
-    read = list(csv.reader(written.splitlines(keepends=True)))
-    assert read[0] == ["'=name", "number"]
-    assert len(read) == len(texts) + 1 or any("\r" in (text or "") or "\n" in (text or "") for text in texts)
-    for cells in read[1:]:
-        assert not cells[0].lstrip(" ").startswith(FORMULA_STARTS)
-
-
-def test_a_huge_hostile_answer_is_kept_whole(run_path: Path, tmp_path: Path) -> None:
-    huge = "=cmd|' /C calc'!A0" + "<script>\u202e\x1b[2J" * 50_000
-    copied = copy_run(run_path, tmp_path)
-    with RunFolder(copied).open_store() as store:
-        statement = (
-            "UPDATE responses SET record = json_set(record, '$.text', ?) WHERE request_key ="
-            " (SELECT min(request_key) FROM responses WHERE json_extract(record, '$.text') = ?)"
-        )
-        store.change((statement, [(huge, "C")]), ("DELETE FROM extractions", [()]))
-    source = ExportSource(Run(copied), ExportSettings(metrics=("parse_rate",), n_resamples=100))
-    write_bundle(source, tmp_path / "parquet", "parquet")
-    write_bundle(source, tmp_path / "csv", "csv")
-    responses = pl.read_parquet(tmp_path / "parquet" / "samples.parquet")["response"].to_list()
-    assert huge in responses
-    limit = csv.field_size_limit(10**8)
-    try:
-        cells = [row["response"] for row in rows_of(tmp_path / "csv" / "samples.csv")]
-    finally:
-        csv.field_size_limit(limit)
-    cell = cells[responses.index(huge)]
-    assert cell.startswith("'=cmd|")
-    assert cell.count("<script>") == 50_000
-    assert not set(cell) & set("\x1b\u202e")
 
 
 def test_a_table_of_scores_can_not_act_either(run_path: Path, tmp_path: Path) -> None:
@@ -255,15 +197,6 @@ def test_a_data_set_folder_reads_as_its_card_says(
     assert "| starter | en | bias |" in body
     record = json.loads((tmp_path / "set" / "export.json").read_text())
     assert sum(file["rows"] for file in record["files"] if file["path"].startswith("samples/")) == 192
-
-
-def test_undefined_scores_are_left_out_of_a_card(run_path: Path) -> None:
-    run = Run(run_path)
-    only = run.observations().filter(pl.col("condition") == "ambiguous", pl.col("split") == "bias")
-    table = score(only, ["benchmark", "language", "split"], intervals=False)
-    index = json.dumps(model_index(run.manifest, table, ["accuracy_ambiguous", "accuracy_disambiguated"]))
-    assert "accuracy_ambiguous" in index
-    assert "accuracy_disambiguated" not in index
 
 
 def test_a_card_is_not_led_astray_by_names(run_path: Path) -> None:

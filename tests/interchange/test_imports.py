@@ -1,5 +1,3 @@
-"""`mbbq-gen import`: logs of lm-eval, inspect-ai and HELM, and tables, become runs with the scores they must have."""
-
 from __future__ import annotations
 
 import json
@@ -73,7 +71,6 @@ def test_a_large_import_keeps_shards(
 
 
 def test_lm_eval(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
-    """An oracle that always follows the stereotype, asked by lm-eval in orders of its own, scores exactly that."""
     run = tmp_path / "run"
     summary = do_import(capsys, "lm-eval", logs / "lm-eval", run)
     assert (summary["model"], summary["rows"], summary["imported"]) == ("fake-model", 39, 26)
@@ -115,14 +112,6 @@ def test_lm_eval_keeps_ids_orders_and_words(capsys: pytest.CaptureFixture[str], 
     assert any(name.startswith("lm-eval/samples_") for name in manifest.file_digests)
 
 
-def test_lm_eval_refuses_several_models(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        shutil.copytree(logs / "lm-eval" / "fake-model", tmp_path / "out" / name)
-    code, _, err = call(capsys, "import", "--from", "lm-eval", tmp_path / "out", "-o", tmp_path / "r")
-    assert code == 2
-    assert "several models (one, two)" in err
-
-
 def test_likelihoods_are_no_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     log = tmp_path / "samples_bbq_2026-01-01T00-00-00.jsonl"
     row = {"doc_id": 0, "doc": {"context": "c", "question": "q"}, "resps": [[[-1.5, False]], [[-0.5, True]]]}
@@ -134,7 +123,6 @@ def test_likelihoods_are_no_words(capsys: pytest.CaptureFixture[str], tmp_path: 
 
 
 def test_inspect(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
-    """inspect's own scorer read none of these answers (they lack "ANSWER:"); they are the stereotype all the same."""
     run = tmp_path / "run"
     summary = do_import(capsys, "inspect", logs / "inspect_multiple_choice.eval", run)
     assert (summary["imported"], summary["rows"], summary["model"]) == (7, 7, "openai-api/fake/m")
@@ -146,7 +134,6 @@ def test_inspect(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path)
 def test_inspect_rewrites_shuffled_answers_and_we_do_not_read_those(
     capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path
 ) -> None:
-    """The solver puts "ANSWER: B" in the place of the model's words and the unshuffled options in the prompt's."""
     log, run = logs / "inspect_shuffled.eval", tmp_path / "run"
     with Archive(log) as archive:
         samples = [json.loads(archive.read(name)) for name in archive.names if name.startswith("samples/")]
@@ -223,25 +210,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_run(tmp_path_factory.mktemp("made") / "run")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("form", ["parquet", "csv"])
-def test_export_and_import_give_equal_scores(
-    capsys: pytest.CaptureFixture[str], made: Path, tmp_path: Path, form: str
-) -> None:
-    code, _, err = call(capsys, "export", made, f"--{form}", tmp_path / "out")
-    assert code == 0, err
-    map_path = tmp_path / "out" / "import_map.toml"
-    text = map_path.read_text(encoding="utf-8")
-    if "refusal" not in text:
-        map_path.write_text(text + 'refusal = "refusal"\n', encoding="utf-8")
-    run = tmp_path / "again"
-    do_import(capsys, "csv", tmp_path / "out" / f"samples.{form}", run, "--columns", map_path)
-    options = ("--group-by", "language,split,variant", "--n-resamples", "100")
-    before, after = scores_of(capsys, made, *options), scores_of(capsys, run, *options)
-    assert len(before) > 4
-    assert after == before
-
-
 def write_table(
     folder: Path, rows: list[dict[str, Any]], table_map: str, name: str = "answers.jsonl"
 ) -> tuple[Path, Path]:
@@ -316,17 +284,6 @@ def test_several_models_need_a_name(capsys: pytest.CaptureFixture[str], tmp_path
     assert not (tmp_path / "run").exists()
     assert call(capsys, *arguments, "--model", "both")[0] == 0
     assert RunFolder(tmp_path / "run").manifest().config.model == "imported:both"
-
-
-def test_a_run_is_never_written_over(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    do_import(capsys, "inspect", logs / "inspect_own_task.eval", run)
-    before = (run / "run.sqlite").read_bytes()
-    arguments = ("import", "--from", "inspect", logs / "inspect_own_task.eval", "-o", run, *STARTER)
-    code, _, err = call(capsys, *arguments)
-    assert code == 2
-    assert "holds a run already" in err
-    assert (run / "run.sqlite").read_bytes() == before
 
 
 def test_an_import_that_was_cut_short_begins_anew(

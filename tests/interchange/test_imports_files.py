@@ -1,5 +1,3 @@
-"""Tables and logs as users have them: encodings, spreadsheets, NaN, minus infinity, OpenCompass, EuroEval's names."""
-
 from __future__ import annotations
 
 import json
@@ -81,7 +79,6 @@ def test_nan_is_no_answer_and_half_a_character_is_mended(tmp_path: Path, asked: 
 
 
 def test_predictions_of_opencompass(capsys: pytest.CaptureFixture[str], tmp_path: Path, asked: list[Instance]) -> None:
-    """Its file is one object; a prompt is a list of turns with roles of its own."""
     rows = {}
     for number, one in enumerate(asked):
         options = "\n".join(f"{label}. {option.text}" for label, option in zip("ABC", one.options, strict=True))

@@ -1,5 +1,3 @@
-"""Likelihoods out of lm-eval's logs: which option each answer stands for, and scores as a naive reader has them."""
-
 from __future__ import annotations
 
 import json
@@ -99,19 +97,6 @@ def test_likelihoods_without_the_question_are_for_pmi(
     with sqlite3.connect(run / "run.sqlite") as store:
         (place,) = store.execute("SELECT option FROM extractions WHERE extractor = 'loglikelihood:pmi+1'").fetchone()
     assert instance.options[place].text == second  # −1 against −4 and −18
-
-
-def test_labels_are_read_as_labels(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, instances: list[Instance]
-) -> None:
-    instance, run = instances[0], tmp_path / "run"
-    shown = [instance.options[place].text for place in (2, 0, 1)]
-    listed = "\n".join(f"{label}. {text}" for label, text in zip("ABC", shown, strict=True))
-    prompt = f"{instance.context}\n{instance.question}\n{listed}\nRespuesta:"
-    row = line(instance, 0, {"A": -2.0, "B": -1.0, "C": -3.0}, prompt=prompt)
-    assert do_import(capsys, write(tmp_path, [row]), run)[0] == 0
-    (found,) = Run(run).samples().to_dicts()
-    assert (found["method"], found["chosen_index"]) == ("label-loglikelihood", 0)
 
 
 def test_answers_of_another_question_are_told(

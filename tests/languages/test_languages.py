@@ -1,5 +1,3 @@
-"""Reading packs: every fault is one line with file, key and value; a user's packs come first."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -15,7 +13,6 @@ from tests.support.cases import cases
 
 @pytest.fixture
 def own(tmp_path: Path, repository: Path) -> Path:
-    """A user's pack folder with a copy of the English prompts."""
     (tmp_path / "prompts").mkdir()
     text = (repository / "prompts" / "en.toml").read_text(encoding="utf-8")
     (tmp_path / "prompts" / "en.toml").write_text(text, encoding="utf-8")

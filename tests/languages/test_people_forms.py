@@ -1,9 +1,3 @@
-"""Whether people are known by every form of the words for them: cases, articles, spellings, endings.
-
-`data/languages/people_forms.jsonl` was written from knowledge of the languages alone, before the reader saw a word of
-it; forms of the other gender are in it too, which no reader needs to take for the same person.
-"""
-
 from __future__ import annotations
 
 from collections import defaultdict

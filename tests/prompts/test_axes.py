@@ -1,5 +1,3 @@
-"""Axes that wordings are composed from: their names, designs, texts, and what a run makes of them."""
-
 from __future__ import annotations
 
 from itertools import combinations, product
@@ -17,15 +15,13 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.extraction import extract
 from mbbq_gen.languages.axes import (
     AXES,
-    confounded_interactions,
     factorial_design,
     is_orthogonal,
     parse_axes,
     parse_variant_name,
     variant_name,
-    varied_axes,
 )
-from mbbq_gen.languages.axes_pack import AxesPack, native_labels, paraphrase_fault, read_axes
+from mbbq_gen.languages.axes_pack import AxesPack, native_labels, read_axes
 from mbbq_gen.languages.packs import placeholders
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import UNLABELLED, PromptSettings, render_prompt, without_option_labels
@@ -40,21 +36,10 @@ LEVELS = {name: (axis.base, *axis.levels) for name, axis in AXES.items()}
 
 @st.composite
 def cells(draw: st.DrawFn) -> dict[str, str]:
-    """Any cell: paraphrases belong to the plain request."""
     levels = {name: draw(st.sampled_from(options)) for name, options in LEVELS.items()}
     if levels["politeness"] != "plain":
         levels["wording"] = AXES["wording"].base
     return levels
-
-
-@given(cells())
-def test_a_name_says_all_levels(levels: dict[str, str]) -> None:
-    assert parse_variant_name(variant_name(levels)) == levels
-
-
-def test_level_names_are_of_one_axis() -> None:
-    named = [level for axis in AXES.values() for level in axis.levels if level != axis.base]
-    assert len(named) == len(set(named))
 
 
 @pytest.mark.parametrize(("text", "said"), cases("prompts/axes", "axes_that_are_none"))
@@ -88,7 +73,6 @@ def test_a_full_design_has_every_cell_once(names: dict[str, None]) -> None:
 
 @pytest.mark.parametrize("count", range(4, 9))
 def test_a_fraction_tells_main_effects_from_interactions_of_two(count: int) -> None:
-    """Resolution IV: no axis varies with another one, nor with the product of two others."""
     axes = dict(list(TWO_LEVELS.items())[:count])
     found = factorial_design(axes, "fractional")
     assert len(found) == {4: 8, 5: 16, 6: 16, 7: 16, 8: 16}[count] < 2**count
@@ -101,16 +85,6 @@ def test_a_fraction_tells_main_effects_from_interactions_of_two(count: int) -> N
             assert sum(a * b * c for a, b, c in zip(signs[name], signs[one], signs[other], strict=True)) == 0
 
 
-def test_aliased_interactions_are_named() -> None:
-    found = factorial_design(dict(list(TWO_LEVELS.items())[:4]), "fractional")
-    assert confounded_interactions(found) == [
-        (("politeness", "address"), ("format", "hint")),
-        (("politeness", "format"), ("address", "hint")),
-        (("politeness", "hint"), ("address", "format")),
-    ]
-    assert confounded_interactions(factorial_design(dict(list(TWO_LEVELS.items())[:3]), "full")) == []
-
-
 def test_fractions_that_are_none() -> None:
     with pytest.raises(UsageError, match=r"format has 4 levels.*format=free\+line"):
         factorial_design({**TWO_LEVELS, "format": AXES["format"].levels}, "fractional")
@@ -118,33 +92,15 @@ def test_fractions_that_are_none() -> None:
         factorial_design(dict(list(TWO_LEVELS.items())[:3]), "fractional")
 
 
-def test_a_part_of_a_design_is_not_orthogonal() -> None:
-    found = factorial_design(parse_axes("format=free+json,hint=all"), "full")
-    assert not is_orthogonal(found[:3])
-    assert varied_axes(found) == {"format": ("free", "json"), "hint": ("none", "say_so")}
-    assert varied_axes([*found, "polite"]) == {}
-
-
 @pytest.fixture(scope="module")
 def packs() -> dict[str, AxesPack]:
     return {language: read_axes(PackPaths(), language) for language in LANGUAGES}
-
-
-@pytest.mark.parametrize(
-    ("texts", "said"),
-    [(("a" * 10, "b" * 14), "10 to 14 characters"), (("a b", "a b"), "the same"), (("a" * 10, "b" * 13), None)],
-)
-def test_paraphrases_that_are_none(texts: tuple[str, ...], said: str | None) -> None:
-    found = paraphrase_fault(texts)
-    assert (found is None) == (said is None)
-    assert said is None or said in str(found)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 @settings(max_examples=40)
 @given(levels=cells())
 def test_every_cell_can_be_asked(language: str, levels: dict[str, str]) -> None:
-    """It holds all fields once, the instruction once, and no brace is left over."""
     pack = read_axes(PackPaths(), language)
     levels = levels if pack.other or levels["address"] == "usual" else {**levels, "address": "usual"}
     variant = pack.compose(variant_name(levels))
@@ -160,7 +116,6 @@ def test_every_cell_can_be_asked(language: str, levels: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_no_instruction_hints_at_an_answer(language: str, packs: dict[str, AxesPack]) -> None:
-    """Labels stand in the order shown, each once: no example names one alone."""
     for sentences in (packs[language].sentences, packs[language].other):
         for level in ("label", "json", "line") if sentences else ():
             assert sentences is not None
@@ -169,12 +124,6 @@ def test_no_instruction_hints_at_an_answer(language: str, packs: dict[str, AxesP
 
 
 NATIVE_LANGUAGES = [language for language in LANGUAGES if read_axes(PackPaths(), language).labels]
-
-
-def test_languages_that_label_with_letters_of_their_own() -> None:
-    assert NATIVE_LANGUAGES == ["ar", "as", "bn", "hi", "ja", "ko", "mr", "or", "ru", "ta", "te", "zh"]
-    with pytest.raises(UsageError, match="nl labels options with A, B and C"):
-        native_labels(PackPaths(), "nl")
 
 
 @pytest.mark.parametrize("language", NATIVE_LANGUAGES)
@@ -194,7 +143,6 @@ def test_native_labels_are_shown_and_read(language: str, packs: dict[str, AxesPa
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_options_without_labels(language: str, packs: dict[str, AxesPack]) -> None:
-    """Options are listed by dashes, no label is left, and an answer that is one of the texts is read as it."""
     own = read_prompts(PackPaths(), language)
     for variant in (packs[language].compose("plain_1"), own.by_id("bare"), own.by_id("polite")):
         listed = without_option_labels(variant)
@@ -214,11 +162,6 @@ def test_labels_are_asked_for_where_there_are_none(given: dict[str, Any], said: 
     config = RunConfig(model="transformers:x", benchmark="starter", languages="en", label_style="A,none", **given)
     with pytest.raises(UsageError, match=said):
         PromptVariants(resolve(config, PackPaths()), PackPaths())
-
-
-def test_a_language_that_nobody_has_written(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"there is no file prompts/axes/xx.toml"):
-        read_axes(PackPaths(), "xx")
 
 
 @pytest.mark.parametrize(("before", "after", "said"), cases("prompts/axes", "what_a_file_has_wrong"))

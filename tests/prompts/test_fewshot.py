@@ -1,26 +1,17 @@
-"""Few-shot examples: from other templates, balanced over right roles and places, the same in every language."""
-
 from __future__ import annotations
 
 from collections import Counter
 
 import pytest
 
-from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.option_display import SamplingUnit
 from mbbq_gen.languages.prompt_pack import PromptVariant
 from mbbq_gen.prompts.render import PromptSettings, SolvedExample, render_prompt, without_context
-from mbbq_gen.prompts.sampling import FewShotSampler, gold_role_of
+from mbbq_gen.prompts.sampling import FewShotSampler
 from tests.prompts.test_render import TEXT, make_instance, many
 
 INSTANCES = {instance.key: instance for instance in many(8, 2)}
 OUTLINES = {key: SamplingUnit.of(instance) for key, instance in INSTANCES.items()}
-
-
-def test_the_right_role_is_known_from_the_outline() -> None:
-    assert {key: gold_role_of(outline) for key, outline in OUTLINES.items()} == {
-        key: instance.gold_role for key, instance in INSTANCES.items()
-    }
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 6])
@@ -52,12 +43,6 @@ def test_languages_share_their_examples() -> None:
         for one, two in pairs:
             assert one.key.replace("/en/", "/nl/") == two.key
             assert one.role_order == two.role_order
-
-
-def test_one_template_alone_has_no_examples() -> None:
-    outlines = [outline for outline in OUTLINES.values() if outline.template_id == "t0"]
-    with pytest.raises(UsageError, match=r"--num-fewshot: .*outside template t0"):
-        FewShotSampler(outlines, 0).choose(outlines[0], 1)
 
 
 def test_an_example_is_a_turn_of_each_side() -> None:

@@ -1,8 +1,3 @@
-"""Models at clouds, with the clouds' own credentials: Bedrock, Claude and Gemini on Vertex AI, Azure with Entra.
-
-The servers are ours: they check signatures as AWS documents them, and give tokens as Google's and Azure's servers do.
-"""
-
 from __future__ import annotations
 
 import json
@@ -106,14 +101,6 @@ def test_what_bedrock_refuses(status: int, kind: str, words: str, monkeypatch: p
         assert len(server.heard) <= 5, "no request is tried again"
 
 
-def test_what_guardrails_stop_is_filtered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", KEY)
-    stopped = CONVERSED | {"stopReason": "guardrail_intervened", "output": {"message": {"content": []}}}
-    with spoken(lambda _heard: told(stopped)) as server:
-        (response,) = ask(provider("bedrock:m", base_url=server.root), requests(1))
-    assert (response.text, response.finish_reason) == (None, "content_filter")
-
-
 def service_account(folder: Path, token_uri: str) -> Path:
     """The file of a service account whose tokens come from that address, with a key of its own."""
     rsa = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.rsa")
@@ -138,7 +125,6 @@ def service_account(folder: Path, token_uri: str) -> Path:
 
 @pytest.mark.parametrize("kind", ["anthropic", "gemini"])
 def test_models_on_vertex(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tokens come from Google's own client, once, and go with each request; addresses are as Google documents them."""
     pytest.importorskip("google.auth")
     gemini = {"candidates": [{"content": {"parts": [{"text": "A"}]}, "finishReason": "STOP"}]}
     given = [told({"access_token": "ya29.token", "expires_in": 3600, "token_type": "Bearer"})]
@@ -175,7 +161,6 @@ def test_models_on_vertex(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_tokens_of_entra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From a managed identity, as Azure's machines give it; no key goes along."""
     pytest.importorskip("azure.identity")
     chat = {"choices": [{"message": {"content": "A"}, "finish_reason": "stop"}], "model": "m"}
     ends = str(int(time.time()) + 3600)

@@ -1,5 +1,3 @@
-"""The providers of docs/guides/add-a-provider.md work."""
-
 from __future__ import annotations
 
 import json
@@ -14,7 +12,6 @@ from tests.support.api import KEY
 
 
 def installed(repository: Path, kind: str, folder: Path) -> None:
-    """Installs the page's provider of a kind: its module and its entry point."""
     page = (repository / "docs" / "guides" / "add-a-provider.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (source,) = [block for block in blocks if f'kind = "{kind}"' in block]

@@ -1,12 +1,6 @@
-"""What services and what stands before them really send: limits that speak of bills, filters, pages, redirections, odd
-texts, endless answers, clocks that are off. For every kind, over real sockets."""
-
 from __future__ import annotations
 
-import itertools
 import json
-from email.utils import formatdate
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,11 +13,8 @@ from tests.support.cases import cases
 
 pytestmark = pytest.mark.usefixtures("api_keys")
 
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
 
 KINDS = ("openai", "anthropic", "gemini")
-VARIABLES = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
 
 
 def opened(kind: str, root: str, **options: Any) -> ApiProvider:
@@ -36,7 +27,6 @@ def reply(status: int, payload: Any, **headers: str) -> tuple[int, dict[str, str
 
 
 def in_turn(*replies: tuple[int, dict[str, str], bytes]) -> Any:
-    """Gives these in turn, the last one for ever after."""
     left = list(replies)
     return lambda _heard: left.pop(0) if len(left) > 1 else left[0]
 
@@ -90,16 +80,6 @@ PAGE = b"<!DOCTYPE html><html><head><title>Access denied</title></head><body>bil
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("status", [200, 401, 403, 404])
-def test_a_page_in_the_middle_of_a_run_passes(kind: str, status: int) -> None:
-    good = reply(200, answer(kind))
-    with spoken(in_turn(good, reply(status, PAGE, content_type="text/html"), good)) as server:
-        responses = asked_of(kind, server, 3)
-    assert [response.text for response in responses] == ["A"] * 3
-    assert max(response.n_attempts or 0 for response in responses) == 2
-
-
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("status", [200, 403, 404])
 def test_a_page_at_the_start_is_one_line(kind: str, status: int) -> None:
     with spoken(in_turn(reply(status, PAGE, content_type="text/html"))) as server:
@@ -147,24 +127,15 @@ def test_a_clock_that_is_off_stops_no_run(kind: str, skew: int) -> None:
     assert (response.text, response.n_attempts) == ("A", 2)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_endless_answer_is_cut_and_marked(kind: str) -> None:
-    notices: list[str] = []
-    with spoken(in_turn(reply(200, answer(kind, "The answer is A. " + "x" * 3_000_000)))) as server:
-        asked = opened(kind, server.root, max_answer_bytes=50_000)
-        responses = ask(asked, requests(2), notices)
-    assert {(response.finish_reason, response.truncated_at) for response in responses} == {("length", 50_000)}
-    for response in responses:
-        assert response.text is not None
-        assert 40_000 < len(response.text) < 50_000
-        assert response.text.startswith("The answer is A. xxx")
-    assert len([notice for notice in notices if "more than 50,000 bytes are cut" in notice]) == 1
-    assert asked.settings["max_answer_bytes"] == 50_000, "a limit that is not the usual one may shape the text"
+def test_an_endless_answer_is_a_failure() -> None:
+    with spoken(in_turn(reply(200, answer("openai", "x" * 17_000_000)))) as server:
+        (response,) = asked_of("openai", server, attempts=1)
+    assert response.error is not None
+    assert "more than 16,000,000 bytes" in response.error
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_headers_of_ones_own(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They reach every address; their keys come from the environment, and are hidden wherever they come back."""
     monkeypatch.setenv("GATEWAY_KEY", "gateway-secret-98765")
     given = {"X-Title": "bias", "cf-aig-authorization": "Bearer $GATEWAY_KEY"}
     told = {"error": {"message": "no room for gateway-secret-98765", "code": "odd"}}
@@ -198,14 +169,6 @@ def test_any_text_can_be_stored(kind: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_bytes_that_are_no_utf_8_cost_no_answer(kind: str) -> None:
-    body = json.dumps(answer(kind, "A~")).encode().replace(b"~", b"\xff\xc3")
-    with spoken(in_turn(reply(200, body))) as server:
-        (response,) = asked_of(kind, server)
-    assert response.text == "A\ufffd\ufffd"
-
-
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("count", ["-5", "NaN", "Infinity", "1e999", '"many"', "null", "[]", "true", "2.5", "9" * 40])
 def test_odd_token_counts_cost_no_answer(kind: str, count: str) -> None:
     usages: dict[str, dict[str, Any]] = {
@@ -219,45 +182,3 @@ def test_odd_token_counts_cost_no_answer(kind: str, count: str) -> None:
     assert response.text == "A"
     assert set(response.usage.model_dump().values()) == {None}
     assert Response.model_validate_json(response.model_dump_json()) == response
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_errors_and_names_may_be_odd_too(kind: str) -> None:
-    """What is said of a failure, in names and in ids, is stored as well as texts are."""
-    odd = reply(400, {"error": {"message": "no \ud83d", "code": "\udfff"}})
-    named = answer(kind, model="m\ud800", id="\udc00", modelVersion="m\ud800", responseId="\udc00")
-    with spoken(in_turn(odd, reply(200, named))) as server:
-        responses = asked_of(kind, server, 2)
-    for response in responses:
-        assert Response.model_validate_json(response.model_dump_json()) == response
-    assert {response.error for response in responses} == {None, "no \ufffd (400)"}
-    assert {response.model for response in responses} == {None, "m\ufffd"}
-
-
-def test_a_run_of_odd_answers_goes_all_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Asked, resumed, read, scored, reported, exported: without a traceback, and with every answer."""
-    from mbbq_gen.cli.main import run_command_line
-
-    run = tmp_path / "run"
-    selection = ["--benchmark", "starter", "--languages", "en", "--variants", "letters", "--sample", "20"]
-    usage = {"prompt_tokens": -5, "completion_tokens": -5}
-    texts = itertools.cycle(ODD[:6])
-    with spoken(lambda _heard: reply(200, answer("openai", f"A{next(texts)}", usage=usage))) as server:
-        command = ["run", str(run), "--model", "openai:m", "--base-url", f"{server.root}/v1", *selection, "--json"]
-        assert run_command_line(command) == 0
-        assert json.loads(capsys.readouterr().out)["answered"] == 40
-        asked = len(server.heard)
-        assert run_command_line(["run", str(run), "--collect"]) == 0
-        assert len(server.heard) == asked
-    for arguments in (
-        ["status", str(run), "--json"],
-        ["score", str(run), "--json"],
-        ["extract", str(run)],
-        ["report", str(run)],
-        ["export", str(run), "--csv", str(tmp_path / "csv"), "--n-resamples", "100"],
-        ["export", str(run), "--parquet", str(tmp_path / "parquet"), "--n-resamples", "100"],
-        ["export", str(run), "--hf-dataset", str(tmp_path / "hf"), "--n-resamples", "100"],
-    ):
-        capsys.readouterr()
-        code = run_command_line(arguments)
-        assert code == 0, (arguments, capsys.readouterr().err)

@@ -1,10 +1,6 @@
-"""The parts of asking an API, each by itself: what a failure means, when to try again, pace, lessons, secrets."""
-
 from __future__ import annotations
 
-import asyncio
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.text import seconds_of
-from mbbq_gen.providers.http.concurrency import AdaptiveConcurrency
 from mbbq_gen.providers.http.credentials import Secret, find_key
 from mbbq_gen.providers.http.errors import (
     ApiError,
     TransientError,
     classify_error,
     error_table,
-    failure_kind,
     finish_reason,
     retry_after,
     rule_for,
@@ -33,13 +26,6 @@ from mbbq_gen.providers.http.scheduler import RetryPolicy
 from tests.support.api import KEY
 from tests.support.cases import cases
 
-NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(("text", "seconds"), cases("providers/api_parts", "times_to_wait"))
-def test_times_to_wait(text: str, seconds: float | None) -> None:
-    assert seconds_of(text, NOW) == seconds
-
 
 def test_retry_after_in_all_its_forms() -> None:
     assert retry_after({"retry-after": "3"}) == 3.0
@@ -48,18 +34,7 @@ def test_retry_after_in_all_its_forms() -> None:
     assert retry_after({"retry-after": "soon"}) is None
 
 
-def test_moments_are_read_by_the_clock_of_the_service() -> None:
-    """A clock that is off by hours, on either side, makes no pause longer or shorter."""
-    told = {"retry-after": "Thu, 01 Jan 2026 12:00:07 GMT", "date": "Thu, 01 Jan 2026 12:00:00 GMT"}
-    assert retry_after(told) == 7.0
-    assert retry_after(told | {"date": "no date"}, datetime(2026, 1, 1, 12, 0, 2, tzinfo=UTC)) == 5.0
-    reset = {"anthropic-ratelimit-requests-limit": "50", "anthropic-ratelimit-requests-remaining": "0"}
-    told = {"date": "Thu, 01 Jan 2026 12:00:00 GMT", "anthropic-ratelimit-requests-reset": "2026-01-01T12:00:30Z"}
-    assert rate_limit(reset | told, "requests") == (50.0, 0.0, 30.0)
-
-
 def tries_of(fault: TransientError, most: int, reached: bool = True) -> int:
-    """How often a request is sent that fails in the same way each time."""
     tries, made = RetryPolicy(most, lambda: reached), 1
     while made < 999 and tries.next_pause(fault) is not None:
         made += 1
@@ -77,35 +52,12 @@ def test_tries_are_bounded() -> None:
 # --- pace -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_service_with_plenty_left_holds_nothing_back() -> None:
-    budget = HeaderRateLimit(lambda: 0.0)
-    budget.update(limit=1000, remaining=900, reset=6, under_way=50)
-    assert sum(budget.reserve(1) for _ in range(500)) == 0.0
-
-
 def test_a_service_with_little_left_is_asked_as_fast_as_it_fills_up() -> None:
     budget = HeaderRateLimit(lambda: 0.0)
     budget.update(limit=600, remaining=10, reset=59, under_way=10)
     waits = [budget.reserve(1) for _ in range(10)]
     assert waits == sorted(waits)
     assert 0.9 < waits[-1] < 1.2  # ten requests at ten a second
-
-
-def test_a_slot_is_not_lost_when_its_owner_is_cancelled() -> None:
-    async def run() -> int:
-        slots = AdaptiveConcurrency(1)
-        slots.open()
-        await slots.acquire()
-        waiting = [asyncio.create_task(slots.acquire()) for _ in range(3)]
-        await asyncio.sleep(0)
-        slots.release()
-        waiting[0].cancel()
-        waiting[1].cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-        slots.release()
-        return slots.in_use
-
-    assert asyncio.run(run()) == 0
 
 
 @pytest.mark.parametrize(("headers", "expected"), cases("providers/api_parts", "rate_limit_headers"))
@@ -143,13 +95,6 @@ def test_the_longest_answer_is_renamed_and_never_left_out() -> None:
     assert ParameterAdapter(renames_length=False).learn(refusal("no", "max_tokens"), body) is None, (
         "it has one name only"
     )
-
-
-def test_nothing_is_learned_where_nothing_is_named() -> None:
-    learned = ParameterAdapter()
-    assert learned.learn(refusal("Unexpected problem"), {"model": "m", "temperature": 0}) is None
-    assert learned.learn(refusal("model is unsupported", "model"), {"model": "m"}) is None
-    assert learned.runtime_info() == {}
 
 
 def test_a_key_does_not_show_itself() -> None:
@@ -222,8 +167,3 @@ def test_finish_reasons(reasons: list[str | None], kind: str | None) -> None:
         assert caught.value.may_be_paid
     else:
         assert finish_reason(*reasons) == kind
-
-
-@pytest.mark.parametrize("case", cases("providers/recorded_failures"), ids=lambda case: case["line"])
-def test_recorded_failures(case: dict[str, str]) -> None:
-    assert failure_kind(case["line"]) == case["kind"]

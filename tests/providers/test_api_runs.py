@@ -1,8 +1,5 @@
-"""Whole runs against the fake server: faults, money, the shared cache, what stops a run, and no key anywhere."""
-
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 from contextlib import closing
@@ -28,7 +25,6 @@ def result(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def counted(path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Every score with its counts, by split."""
     capsys.readouterr()
     assert run_command_line(["score", str(path), "--group-by", "split", "--json"]) == 0
     return json.loads(capsys.readouterr().out)["groups"]
@@ -108,14 +104,6 @@ def test_runs_share_a_cache(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert copied.count(True) == 36 - (stats.requests - asked)
 
 
-def test_a_broken_cache_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / "responses.sqlite").write_bytes(b"no database at all, only some words" * 50)
-    with fake_server() as server:
-        assert run_command_line(command(tmp_path / "run", server, "--cache-dir", str(tmp_path / "cache"))) == 1
-    assert "name another --cache-dir" in capsys.readouterr().err
-
-
 def test_a_run_with_too_many_errors_stops(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     faults = {"server_error": 1.0, "most_per_request": 99}
     with fake_server({"faults": faults}) as server:
@@ -123,41 +111,3 @@ def test_a_run_with_too_many_errors_stops(tmp_path: Path, capsys: pytest.Capture
         assert run_command_line(command(tmp_path / "run", server, *more, sample=150)) == 1
         assert server.stats().requests < 150
     assert "stopped: " in capsys.readouterr().err
-
-
-def test_a_run_goes_on_at_another_pace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "run"
-    with fake_server({"access": {"quota": 9}}) as server:
-        assert run_command_line(command(path, server)) == 1
-        assert "quota is exhausted" in capsys.readouterr().err
-        assert len(responses(path)) == 9
-        server.change({"access": {"quota": None}})
-        assert run_command_line(["run", str(path), "--max-connections", "3", "--rpm", "6000", "--json"]) == 0
-        assert result(capsys)["answered"] == 24
-        assert server.stats().paid_again == 0
-        assert run_command_line(["run", str(path), "--base-url", "http://127.0.0.1:1/v1"]) == 2
-    assert "--base-url http://127.0.0.1:1/v1: " in capsys.readouterr().err
-    manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
-    assert manifest["config"]["rpm"] == 6000
-
-
-def test_no_more_than_so_many_answers_wait_for_a_commit(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However slow the disk: what a crash can cost is bounded."""
-    from mbbq_gen.providers.registry import open_provider
-    from mbbq_gen.runs import executor as runner
-    from mbbq_gen.runs.run_folder import RunFolder
-
-    path = tmp_path / "run"
-    selection = ["--benchmark", "starter", "--languages", "en", "--variants", "bare", "--sample", "300", "--json"]
-    assert run_command_line(["run", str(path), "--model", "oracle:perfect", *selection]) == 0
-    monkeypatch.setattr(runner, "_MOMENT", 3600.0)
-    parts: list[int] = []
-    with RunFolder(path).open_store() as store:
-        store.change(("DELETE FROM responses", [()]))
-        asyncio.run(
-            runner.Executor(store, open_provider("oracle:perfect"), lambda stored: parts.append(len(stored))).run()
-        )
-        assert store.progress().answered == 600
-    assert parts == [250, 250, 100]

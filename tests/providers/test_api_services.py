@@ -1,5 +1,3 @@
-"""Every kind of service over real sockets."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -9,7 +7,6 @@ import pytest
 
 from mbbq_gen.core.errors import DataError, ProviderError, UsageError
 from mbbq_gen.core.records import Response
-from mbbq_gen.providers.api.http_endpoint import fill_in
 from mbbq_gen.providers.api.provider import ApiProvider
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import ask, fake, provider, requests, with_system
@@ -25,7 +22,6 @@ DESCRIPTION = (DATA / "providers" / "endpoint.toml.txt").read_text(encoding="utf
 
 
 def opened(kind: str, server: FakeServer, folder: Path, **options: Any) -> ApiProvider:
-    """A provider of that kind that asks the fake server."""
     if kind != "http":
         root = server.openai if kind == "openai" else server.root
         return provider(f"{kind}:fake", base_url=root, **options)
@@ -60,7 +56,6 @@ def test_what_comes_back(kind: str, fake: FakeServer, tmp_path: Path) -> None:
 def test_a_refused_setting_that_shapes_the_text_stops_the_run(
     kind: str, options: dict[str, Any], refused: str, tmp_path: Path
 ) -> None:
-    """It is part of the request key: without it, the answers would be another run's."""
     with fake_server({"access": {"refused_parameters": [refused]}}) as server:
         asked = opened(kind, server, tmp_path, **options)
         with pytest.raises(ProviderError, match=rf"does not take {refused} = .*this setting affects the text"):
@@ -70,22 +65,10 @@ def test_a_refused_setting_that_shapes_the_text_stops_the_run(
     assert "learned" not in asked.runtime_info()
 
 
-def test_thinking_and_a_temperature_are_not_both_taken() -> None:
-    with pytest.raises(UsageError, match="takes no temperature"):
-        provider("anthropic:m", effort="high", temperature=0.5)
-    with pytest.raises(UsageError, match="give one of them"):
-        provider("anthropic:m", effort="high", reasoning_tokens=1024)
-    body = provider("anthropic:m", effort="high").body_of(with_system("Who?", "Be brief."))
-    assert body["thinking"] == {"type": "adaptive"}
-    assert body["output_config"] == {"effort": "high"}
-    assert "temperature" not in body
-
-
 @pytest.mark.parametrize(
     ("name", "is_sent"), cases("providers/api_services", "models_that_are_known_to_take_no_temperature_get_none")
 )
 def test_models_that_are_known_to_take_no_temperature_get_none(name: str, is_sent: bool) -> None:
-    """And no key says that they got one; who asks for a temperature gets it, and the service's refusal."""
     asked = provider(name)
     assert ("temperature" in asked.body_of(with_system("Who?", "Be brief."))) is is_sent
     assert ("temperature" in asked.settings) is is_sent
@@ -98,16 +81,6 @@ def test_filters(kind: str, verdict: str, tmp_path: Path) -> None:
     with fake_server({"content": {verdict: 1.0}}) as server:
         response = one(kind, server, tmp_path)
     assert (response.finish_reason, response.error) == ("content_filter", None)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_empty_answers(kind: str, tmp_path: Path) -> None:
-    notices: list[str] = []
-    with fake_server({"content": {"empty": 1.0}}) as server:
-        responses = ask(opened(kind, server, tmp_path, max_tokens=77), requests(3), notices)
-    assert {(response.text, response.finish_reason) for response in responses} == {("", "length")}
-    assert len(notices) == 1
-    assert "--max-tokens (now 77)" in notices[0]
 
 
 def test_keys_are_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -137,15 +110,6 @@ def test_the_body_of_anthropic() -> None:
     assert {"x-api-key", "anthropic-version"} <= headers
 
 
-def test_the_body_of_gemini() -> None:
-    asked = provider("gemini:m", max_tokens=20, reasoning_tokens=0)
-    assert asked.body_of(with_system("Who?", "Be brief.")) == {
-        "contents": [{"role": "user", "parts": [{"text": "Who?"}]}],
-        "generationConfig": {"maxOutputTokens": 20, "temperature": 0.0, "thinkingConfig": {"thinkingBudget": 0}},
-        "systemInstruction": {"parts": [{"text": "Be brief."}]},
-    }
-
-
 def test_thinking_is_kept_apart() -> None:
     message = {
         "content": [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "B"}],
@@ -169,18 +133,6 @@ def test_thinking_is_kept_apart() -> None:
     response = provider("gemini:m").parse("k", answer, {})
     assert (response.text, response.reasoning) == ("B", "Hm.")
     assert (response.usage.output_tokens, response.usage.reasoning_tokens) == (8, 7)
-
-
-def test_placeholders_keep_their_type() -> None:
-    values = {"n": 5, "prompt": "Hi {n}", "messages": [{"role": "user"}]}
-    template: Any = {"a": "{n}", "b": "n is {n}", "c": ["{messages}"], "d": 1, "e": "{prompt}"}
-    assert fill_in(template, values) == {  # type: ignore[arg-type]
-        "a": 5,
-        "b": "n is 5",
-        "c": [[{"role": "user"}]],
-        "d": 1,
-        "e": "Hi {n}",
-    }
 
 
 @pytest.mark.parametrize(("text", "words"), cases("providers/api_services", "a_wrong_description"))

@@ -1,5 +1,3 @@
-"""What stops a run over an API is one clear line, for every kind; and no secret gets out."""
-
 from __future__ import annotations
 
 import json
@@ -17,8 +15,6 @@ from tests.support.cases import cases
 
 pytestmark = pytest.mark.usefixtures("api_keys")
 
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
 pytest.importorskip("aiohttp")
 
 KINDS = ("openai", "anthropic", "gemini", "http")
@@ -32,7 +28,6 @@ SELECTION = ["--benchmark", "starter", "--languages", "en", "--variants", "lette
 
 
 def asked(kind: str, root: str, folder: Path, model: str = "fake") -> list[str]:
-    """The options that name a model of that kind at a server."""
     if kind != "http":
         return ["--model", f"{kind}:{model}", "--base-url", f"{root}/v1" if kind == "openai" else root]
     path = folder / "endpoint.toml"
@@ -42,7 +37,6 @@ def asked(kind: str, root: str, folder: Path, model: str = "fake") -> list[str]:
 
 
 def stopped(capsys: pytest.CaptureFixture[str], run: Path, options: list[str]) -> str:
-    """The one line with which a command ends that asks a run and can't."""
     capsys.readouterr()
     assert run_command_line(["run", str(run), *options, *SELECTION, "--json"]) == 1
     captured = capsys.readouterr()
@@ -82,7 +76,6 @@ def test_it_stops_at_once_and_goes_on_later(  # noqa: PLR0917
 def test_no_key_is_in_what_a_run_leaves(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All files and all words of a run with faults, of its status and scores, in batches where there are any."""
     run = tmp_path / "run"
     key_file = tmp_path.parent / f"{tmp_path.name}-key"
     key_file.write_text(KEY, encoding="utf-8")

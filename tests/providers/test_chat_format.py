@@ -1,5 +1,3 @@
-"""What a local model reads: its chat template and the system prompt, or the plain text."""
-
 from __future__ import annotations
 
 import logging
@@ -43,25 +41,8 @@ def test_the_text_that_the_model_reads(template: str, system: str, messages: lis
     assert ChatFormatter(make_tokenizer(template), "toy", "auto", system).text(messages) == expected
 
 
-def test_a_start_token_that_also_opens_turns_is_not_doubled() -> None:
-    tokenizer = make_tokenizer("with_default_system")
-    tokenizer.chat_template = tokenizer.chat_template.removeprefix("<s>")
-    tokenizer.bos_token = "<|turn|>"
-    assert ChatFormatter(tokenizer, "toy", "auto", "none").text([USER]) == ASKED
-
-
-def test_a_template_with_an_inseparable_system_prompt_refuses_none() -> None:
-    tokenizer = make_tokenizer()
-    tokenizer.chat_template = (
-        "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no') }}{% endif %}"
-        "<s>you are a kind helper of everybody: {{ messages[0]['content'] }}"
-    )
-    with pytest.raises(ProviderError, match=r"toy: system 'none' is not possible .*; use 'default' or a text"):
-        ChatFormatter(tokenizer, "toy", "auto", "none")
-
-
 def test_a_system_prompt_is_refused_at_once_where_the_template_takes_none() -> None:
-    with pytest.raises(ProviderError, match=r"no system message .*no system role here.*'default'"):
+    with pytest.raises(ProviderError, match=r"'answer briefly' is not possible .*no system role here.*'default'"):
         ChatFormatter(make_tokenizer("no_system"), "toy", "auto", "answer briefly")
 
 
@@ -85,8 +66,3 @@ def test_the_lack_of_a_template_is_said_once(template: str, expected: int, caplo
 def test_a_template_can_be_insisted_on() -> None:
     with pytest.raises(ProviderError, match="toy: has no chat template; use prompt_format auto or plain"):
         ChatFormatter(make_tokenizer(), "toy", "chat")
-
-
-def test_nothing_to_read_is_one_bad_request() -> None:
-    with pytest.raises(PromptError, match="the prompt is empty"):
-        ChatFormatter(make_tokenizer(), "toy", "plain").tokens([Message(role="user", content="")])

@@ -1,10 +1,7 @@
-"""Concurrency that adapts: by a simulated server for sizes and times, by a real one for what arrives."""
-
 from __future__ import annotations
 
 import asyncio
 import heapq
-from itertools import pairwise
 
 import pytest
 
@@ -14,7 +11,6 @@ from tests.support.api import ask, provider, requests
 from tests.support.cases import cases
 from tests.support.unsteady import text_for, unsteady
 
-TIMEOUT = TransientError("timeout", "no answer within 30 s")
 BUSY = TransientError("server", "busy (503)", status=503)
 
 
@@ -58,22 +54,6 @@ def test_a_slow_server_is_kept_busy_and_no_answer_times_out(slots: int, seconds:
     assert limits[-1] <= max(6 * slots, 9)
 
 
-def test_a_fast_server_gets_all_that_it_is_allowed() -> None:
-    time, limits, _ = simulate(100_000, 0.05, 3000, most=256, timeout=300)
-    assert max(limits) == 256
-    assert time < 1.4 * 3000 * 0.05 / 256
-
-
-def test_each_timeout_lowers_the_concurrency() -> None:
-    controller = AdaptiveConcurrency(64)
-    controller.open()
-    limits = [controller.limit]
-    for _ in range(80):
-        controller.record(controller.round, 30.0, TIMEOUT)
-        limits.append(controller.limit)
-    assert all(after < before or after == 1 for before, after in pairwise(limits))
-
-
 def test_failures_halve_it_once_for_all_requests_sent_before() -> None:
     controller = AdaptiveConcurrency(64)
     controller.open()
@@ -81,14 +61,6 @@ def test_failures_halve_it_once_for_all_requests_sent_before() -> None:
     for _ in range(64):
         controller.record(sent_in, 0.1, BUSY)
     assert controller.limit == 32
-
-
-def test_few_failures_change_nothing() -> None:
-    controller = AdaptiveConcurrency(100)
-    controller.open()
-    for number in range(1000):
-        controller.record(controller.round, 0.1, BUSY if number % 20 == 0 else None)
-    assert controller.limit == 100
 
 
 def test_a_limit_at_which_requests_failed_is_remembered() -> None:
@@ -102,13 +74,6 @@ def test_a_limit_at_which_requests_failed_is_remembered() -> None:
         highest = max(highest, controller.limit)
     assert highest <= 32
     assert controller.limit <= 24
-
-
-def test_one_request_is_alone_before_the_first_answer() -> None:
-    controller = AdaptiveConcurrency(50, 16)
-    assert controller.limit == 1
-    controller.open()
-    assert controller.limit == 16
 
 
 @pytest.mark.parametrize(("url", "expected"), cases("providers/concurrency", "which_addresses_are_on_this_machine"))

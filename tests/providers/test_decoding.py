@@ -1,5 +1,3 @@
-"""Decoding many prompts together gives the text that each gives alone, whatever happens to its neighbours."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -25,8 +23,6 @@ from mbbq_gen.providers.local.decoding import (
     StaticBatcher,
     supports_tree_attention,
 )
-from mbbq_gen.providers.local.options import is_out_of_memory
-from mbbq_gen.providers.local.prefix_cache import PrefixCache, lay_out
 from tests.conftest import FULL
 from tests.support.providers import make_model, make_token_lists
 
@@ -53,7 +49,6 @@ def run(decoder: ContinuousBatcher | StaticBatcher, prompts: Sequence[DecodingPr
 
 
 def alone(model: Any, prompts: Sequence[DecodingPrompt]) -> Answers:
-    """What the library's own generate gives for each prompt by itself."""
     found: Answers = {}
     for prompt in prompts:
         with torch.inference_mode():
@@ -77,7 +72,6 @@ def alone(model: Any, prompts: Sequence[DecodingPrompt]) -> Answers:
 
 @cache
 def expected_of(kind: str) -> tuple[Any, list[DecodingPrompt], Answers]:
-    """A model, prompts, and what each of them gives alone."""
     model, prompts = make_model(kind), prompts_of(make_token_lists(30))
     return model, prompts, alone(model, prompts)
 
@@ -90,16 +84,6 @@ def test_continuous_decoding_gives_what_each_prompt_gives_alone(kind: str, batch
     assert run(ContinuousBatcher(model, settings(batch_size, read_tokens)), prompts) == expected
     assert {reason for _, reason, _ in expected.values()} == {"stop", "length"}
     assert len({tokens for tokens, _, _ in expected.values()}) > 15
-
-
-@pytest.mark.parametrize("first", [0, 1, 7])
-def test_prompts_that_come_later_are_answered_as_alone(first: int) -> None:
-    model, prompts, expected = expected_of("llama")
-    later = iter([prompts[first:10], prompts[10:11], prompts[11:]])
-    decoder = ContinuousBatcher(model, settings(8, 30))
-    completions = decoder.decode(prompts[:first], lambda: False, more=lambda: next(later, []))
-    found = {done.number: (done.tokens, done.finish_reason, done.written) for done in completions}
-    assert dict(sorted(found.items())) == expected
 
 
 kept_model = cache(make_model)
@@ -149,18 +133,6 @@ def test_models_that_mask_in_their_own_way_are_found(kind: str, expected: bool) 
     assert supports_tree_attention(make_model(kind)) is expected
 
 
-def test_a_model_that_ignores_the_tree_mask_is_found() -> None:
-    assert not supports_tree_attention(Proxy(make_model(), forget="attention_mask"))
-    assert not supports_tree_attention(Proxy(make_model(), forget="position_ids"))
-    assert supports_tree_attention(Proxy(make_model()))
-
-
-def test_sampling_from_almost_nothing_is_greedy() -> None:
-    model, prompts = make_model(), prompts_of(make_token_lists(10))
-    greedy = run(ContinuousBatcher(model, settings()), prompts)
-    assert run(ContinuousBatcher(model, settings(temperature=1.0, top_p=1e-6)), prompts) == greedy
-
-
 def test_sampling_follows_the_probabilities() -> None:
     model, tokens = make_model(), (5, 9, 12, 30)
     with torch.inference_mode():
@@ -179,20 +151,6 @@ def test_static_sampling_depends_on_the_seed_and_leaves_the_global_chance_alone(
     first = run(StaticBatcher(model, settings(4, temperature=1.0)), prompts)
     assert run(StaticBatcher(model, settings(2, temperature=1.0)), list(reversed(prompts))) == first
     assert torch.equal(torch.random.get_rng_state(), before)
-
-
-@given(
-    lists=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=8).map(tuple), min_size=1, max_size=8),
-    trail=st.lists(st.integers(0, 3), max_size=8).map(tuple),
-)
-def test_a_sheet_spells_every_prompt(lists: list[tuple[int, ...]], trail: tuple[int, ...]) -> None:
-    prompts = prompts_of(sorted(lists))
-    sheet = lay_out(sorted(lists), PrefixCache(trail), [len(tokens) - 1 for tokens in sorted(lists)])
-    spelled = [*trail[: sheet.kept], *sheet.tokens]
-    where = [*range(sheet.kept), *sheet.positions]
-    for prompt, path in zip(prompts, sheet.paths, strict=True):
-        assert [spelled[place] for place in path] == list(prompt.tokens)
-        assert [where[place] for place in path] == list(range(len(prompt.tokens)))
 
 
 @pytest.mark.parametrize("kind", [ContinuousBatcher, StaticBatcher])
@@ -226,35 +184,7 @@ def test_a_prompt_that_never_fits_fails_alone(kind: type[ContinuousBatcher | Sta
     }
 
 
-def test_other_failures_are_not_swallowed() -> None:
-    def fails(_: Any) -> bool:
-        raise ValueError("a broken model")
-
-    with pytest.raises(ValueError, match="a broken model"):
-        list(ContinuousBatcher(Proxy(make_model(), fails), settings()).decode(prompts_of([(5, 6)]), lambda: False))
-
-
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (MemoryError(), True),
-        (torch.OutOfMemoryError("CUDA out of memory."), True),
-        (RuntimeError("MPS backend out of memory (allocated…)"), True),
-        (
-            RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
-            True,
-        ),
-        (RuntimeError("The size of tensor a must match"), False),
-        (ValueError("out of memory"), False),
-    ],
-)
-def test_errors_that_mean_no_memory_are_known(error: BaseException, expected: bool) -> None:
-    assert is_out_of_memory(error) is expected
-
-
 class Proxy:
-    """A model that counts its calls, and forgets or fails where it is told to."""
-
     def __init__(self, model: Any, fails: Callable[[Any], bool] = lambda _: False, forget: str = "") -> None:
         self._model, self._fails, self._forget = model, fails, forget
         self._forward = model.forward

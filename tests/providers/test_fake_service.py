@@ -1,5 +1,3 @@
-"""What benches rely on: oracle answers score exactly, paying twice is counted, limits refuse."""
-
 from __future__ import annotations
 
 import json
@@ -16,7 +14,6 @@ from tests.support.planned_questions import digest_of
 
 
 def post(server: FakeServer, text: str) -> tuple[int, Any, Any]:
-    """Status, headers and body of a chat completion."""
     body = {"model": "m", "messages": [{"role": "user", "content": text}]}
     request = urllib.request.Request(f"{server.openai}/chat/completions", json.dumps(body).encode())
     try:

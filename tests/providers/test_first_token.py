@@ -1,5 +1,3 @@
-"""Labels' probabilities as the first token of a service's answer: read, missing, refused, in whole runs."""
-
 from __future__ import annotations
 
 import json
@@ -15,7 +13,6 @@ from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.prompts.render import as_continuations, label_answers
 from mbbq_gen.providers.api.openai import OpenAIProvider
-from mbbq_gen.providers.api.openai_replies import first_tokens
 from tests.fake_service.client import fake_server
 from tests.support.api import answering, provider
 from tests.support.api import ask as responses_of
@@ -24,7 +21,6 @@ from tests.support.providers import make_request
 
 
 def completion(*entries: tuple[Any, Any], text: str = "A", finish: str = "length") -> dict[str, Any]:
-    """A chat completion that names these first tokens."""
     named = [{"token": token, "logprob": logprob, "bytes": None} for token, logprob in entries]
     logprobs = {"content": [{**named[0], "top_logprobs": named}]} if named else None
     choice = {"message": {"content": text}, "logprobs": logprobs, "finish_reason": finish}
@@ -43,7 +39,6 @@ def score(asked: Any, wanted: Iterable[Request]) -> list[Response]:
 
 
 def asked_of(*replies: Any, **options: Any) -> list[Response]:
-    """What comes of as many questions as there are replies, one after another."""
     with answering(*((200, reply) for reply in replies)) as root:
         asked = provider("openai:m", base_url=f"{root}/v1", max_connections=1, **options)
         return score(asked, map(label_request, range(len(replies))))
@@ -59,23 +54,6 @@ def test_labels_with_and_without_a_space_are_read() -> None:
     assert (response.text, response.finish_reason, response.provider_finish_reason) == (None, "stop", "length")
     assert (response.model, response.usage.input_tokens) == ("m-1", 9)
     assert {found.tokens for found in response.scores or ()} == {1}
-
-
-@pytest.mark.parametrize("logprob", [None, "much", True, float("nan"), float("-inf")])
-def test_what_is_no_number_is_missing(logprob: Any) -> None:
-    assert first_tokens(completion(("A", -1), ("B", logprob))) == {"A": -1.0}
-
-
-def test_one_answer_without_logprobs_costs_that_answer_only() -> None:
-    first, second, third = asked_of(completion(("A", -1)), completion(), completion(("B", -1)))
-    assert second.error == "the answer has no logprobs: nothing tells how likely its first token was"
-    assert first.scores is not None
-    assert third.scores is not None
-
-
-def test_a_filtered_answer_is_filtered() -> None:
-    (_, response) = asked_of(completion(("A", -1)), completion(finish="content_filter"))
-    assert (response.finish_reason, response.scores) == ("content_filter", None)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,3 @@
-"""Sampling of local models: neutral whatever generation_config.json says, or as it says, or as options say."""
-
 from __future__ import annotations
 
 import sys
@@ -26,7 +24,6 @@ CONFIGURED = {"repetition_penalty": 1.8, "top_k": 5, "do_sample": True}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model whose generation_config.json asks for a repetition penalty."""
     made = save_model(tmp_path_factory.mktemp("models") / "toy")
     transformers.GenerationConfig(eos_token_id=[2], pad_token_id=0, **CONFIGURED).save_pretrained(made)
     return made
@@ -107,19 +104,3 @@ def test_presence_and_frequency_penalty_count_the_tokens_of_the_answer(
         expected = penalised(folder, list(prompts[completion.number].tokens), presence, frequency)
         cut = next((place for place, token in enumerate(expected) if token in stop), len(expected))
         assert list(completion.tokens) == expected[:cut]
-
-
-def test_the_likeliest_token_alone_is_greedy(folder: Path) -> None:
-    assert texts(local(folder, temperature=1.0, top_k=1)) == texts(local(folder))
-    assert texts(local(folder, temperature=1.0, min_p=1.0)) == texts(local(folder))
-    assert texts(local(folder, temperature=2.0)) != texts(local(folder))
-
-
-def test_the_number_type_of_the_weights_is_kept(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "vllm", stand_in())
-    half = tmp_path / "half"
-    transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).save_pretrained(half)
-    for place, dtype in ((folder, "float32"), (half, "bfloat16")):
-        assert local(place, "vllm").settings["dtype"] == dtype
-        assert local(place).settings["dtype"] == "float32"  # on a CPU
-    assert local(half, "vllm", dtype="float32").settings["dtype"] == "float32"

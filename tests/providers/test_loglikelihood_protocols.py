@@ -38,7 +38,6 @@ class Told(NamedTuple):
 
 
 def our_scores(told: Iterable[Told], wordings: Sequence[str], normalise: Normalise) -> dict[str, float | None]:
-    """All metrics, by the instrument."""
     variant = read_prompts(PackPaths(), "en").open_variant
     chance = random.Random(1)
 
@@ -96,7 +95,6 @@ def naive_esbbq(told: Iterable[Told]) -> dict[str, float]:
 
 
 def naive_bharatbbq(told: Iterable[Told]) -> dict[str, float]:
-    """Equations 3 to 6, of the answer with the highest mean."""
     counts = dict.fromkeys(("amb", "s", "ns", "st", "dis_named", "np", "nnp", "counter", "counter_st"), 0)
     for instance, sums, tokens in told:
         means = [value / count for value, count in zip(sums, tokens, strict=True)]
@@ -149,7 +147,6 @@ def test_scores_are_those_of_naive_implementations(language: str, seed: int) -> 
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model without a chat template that reads a few thousand letters."""
     pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
     pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
     from tests.support.providers import save_model

@@ -1,5 +1,3 @@
-"""Models in Ollama: what is sent, how answers and failures are read, and the context that prompts need."""
-
 from __future__ import annotations
 
 import json
@@ -8,10 +6,8 @@ from typing import Any
 import pytest
 
 from mbbq_gen.core.errors import ProviderError, UsageError
-from mbbq_gen.core.records import Message
 from tests.support.api import Heard, ask, provider, requests, spoken
 from tests.support.cases import cases
-from tests.support.providers import make_request
 
 SHOWN = {
     "details": {"quantization_level": "Q4_K_M", "parameter_size": "3.2B", "family": "llama"},
@@ -58,17 +54,6 @@ def test_sampling_is_neutral_and_the_server_is_recorded() -> None:
     assert info["server"]["quantization"] == "Q4_K_M"
     assert info["server"]["context_length"] == 131072
     assert info["num_ctx"] == 4096
-
-
-def test_the_context_grows_with_the_longest_prompt_and_never_shrinks() -> None:
-    asked = provider("ollama:m", max_tokens=1000)
-    sizes = [100, 20_000, 100]
-    bodies: list[Any] = [
-        asked.body_of(make_request(messages=(Message(role="user", content="x" * size),))) for size in sizes
-    ]
-    assert [body["options"]["num_ctx"] for body in bodies] == [4096, 16384, 16384]
-    fixed: Any = provider("ollama:m", num_ctx=512).body_of(requests(1)[0])
-    assert fixed["options"]["num_ctx"] == 512
 
 
 def test_loading_is_waited_for_and_a_missing_model_is_named() -> None:

@@ -1,5 +1,3 @@
-"""Many answers scored in one forward get the log-probabilities that each gets in a forward of its own."""
-
 from __future__ import annotations
 
 import logging
@@ -12,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.cases import cases
 from tests.support.loglikelihood import score_answers
 
 pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
@@ -21,16 +18,12 @@ pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-g
 import torch
 
 from mbbq_gen.core.errors import ProviderError
-from mbbq_gen.providers.local.files import ModelSource
-from mbbq_gen.providers.local.scoring import iterate_scores, scoring_way
 from tests.support.providers import make_model, make_token_lists
 
-KINDS = ["llama", "gpt2", "qwen2", "mistral"]
 Questions = tuple[list[list[int]], list[list[list[int]]]]
 
 
 def one_by_one(model: Any, prompts: list[list[int]], answers: list[list[list[int]]]) -> list[list[float]]:
-    """A forward for each answer, and the textbook's sum."""
     return [[alone(model, prompt, answer) for answer in given] for prompt, given in zip(prompts, answers, strict=True)]
 
 
@@ -70,16 +63,6 @@ questions = st.lists(
 )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("max_tokens", [1, 60, 4000])
-def test_packed_scores_are_those_of_a_forward_for_each_answer(kind: str, max_tokens: int) -> None:
-    model, (prompts, answers) = make_model(kind), make_questions()
-    found = score_answers(model, prompts, answers, max_tokens=max_tokens)
-    assert scoring_way(model, prompts[0], answers[0]) == "packed"
-    assert_alike(found, one_by_one(model, prompts, answers))
-
-
 kept_model = cache(make_model)
 """A model that tests may share: made when the first of them asks."""
 
@@ -96,22 +79,12 @@ def test_any_questions_in_any_order_are_scored_as_alone(
 
 
 @pytest.mark.parametrize("forget", ["attention_mask", "position_ids"])
-def test_a_model_that_takes_no_tree_mask_is_scored_behind_a_shared_prompt(
-    forget: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_model_that_takes_no_tree_mask_is_scored_one_by_one(forget: str, caplog: pytest.LogCaptureFixture) -> None:
     model, (prompts, answers) = make_model(), make_questions(4)
     expected = one_by_one(model, prompts, answers)
     with caplog.at_level(logging.WARNING):
         assert_alike(score_answers(Counting(model, forget=forget), prompts, answers), expected)
-    assert "can't score several answers at once; each is read by itself behind the prompt" in caplog.text
-
-
-def test_what_is_longer_than_a_window_is_not_packed() -> None:
-    model = make_model("mistral", sliding_window=12)
-    prompts, answers = make_questions(12)
-    assert max(map(len, prompts)) > 12
-    assert_alike(score_answers(model, prompts, answers), one_by_one(model, prompts, answers))
-    assert scoring_way(model, prompts[0], answers[0]) == "packed"
+    assert "can't score several answers at once; the prompt is read anew for each" in caplog.text
 
 
 def test_when_memory_runs_out_less_is_read_at_a_time() -> None:
@@ -128,16 +101,6 @@ def test_a_question_that_never_fits_is_named_by_its_size() -> None:
         score_answers(model, [[5, 6], [7] * 40], [[[8]], [[9, 10, 11]]])
 
 
-@pytest.mark.parametrize(
-    ("prompts", "answers", "message"), cases("providers/packed_scoring", "what_can_not_be_scored_is_named")
-)
-def test_what_can_not_be_scored_is_named(
-    prompts: list[list[int]], answers: list[list[list[int]]], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        score_answers(make_model(), prompts, answers)
-
-
 @pytest.mark.slow
 @pytest.mark.model
 def test_the_real_small_model_scores_packed_as_alone(small_model: ModelSource) -> None:
@@ -151,7 +114,7 @@ def test_the_real_small_model_scores_packed_as_alone(small_model: ModelSource) -
     prompts = [tokenizer(text)["input_ids"] for text in asked]
     answers = [[tokenizer(text)["input_ids"] for text in given]] * len(asked)
     found = dict(iterate_scores(model, prompts, answers))
-    assert scoring_way(model, prompts[0], answers[0]) == "packed"
+    assert scoring_way(model) == "packed"
     assert_alike([found[number] for number in range(len(asked))], one_by_one(model, prompts, answers))
 
 

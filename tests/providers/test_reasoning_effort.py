@@ -1,10 +1,7 @@
-"""`--reasoning-effort`: what each service is told, what it refuses, what thoughts cost, and where they are kept."""
-
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -13,15 +10,13 @@ from typing import Any
 import pytest
 
 from mbbq_gen.cli.main import run_command_line
-from mbbq_gen.core.errors import ConfigError, MbbqGenError, UsageError
-from mbbq_gen.core.reasoning import parse_reasoning, reasoning_token_allowance
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.reasoning import reasoning_token_allowance
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.prompts.render import with_reasoning_effort
-from mbbq_gen.providers.base import prompt_key
 from mbbq_gen.providers.local.chat_format import template_reasoning
 from mbbq_gen.providers.local.options import TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
-from mbbq_gen.providers.registry import open_provider
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import ask, provider
 from tests.support.cases import cases
@@ -38,22 +33,6 @@ THINKING = {"answers": {"oracle": "perfect", "thoughts": "stereotyped", "fixed":
 def thinking_request(level: str) -> Request:
     request = make_request()
     return request.model_copy(update={"prompt": with_reasoning_effort(request.prompt, level)})
-
-
-def test_levels_are_read_as_typed_each_once() -> None:
-    assert parse_reasoning(["none", "High", "2048", "high"]) == ("none", "high", "2048")
-    with pytest.raises(ConfigError, match="did you mean 'high'"):
-        parse_reasoning(["hihg"])
-    for wrong in ("0", "99999999"):
-        with pytest.raises(UsageError, match="give 1 to"):
-            parse_reasoning([wrong])
-
-
-def test_a_level_is_part_of_the_request() -> None:
-    model = open_provider("oracle:perfect", {})
-    shown = make_request().prompt
-    keys = {prompt_key(model, with_reasoning_effort(shown, level)) for level in ("none", "low", "high")}
-    assert len(keys | {prompt_key(model, shown)}) == 4
 
 
 @pytest.mark.parametrize(("name", "options", "level", "sent", "missing"), cases("providers/reasoning_sent"))
@@ -135,7 +114,6 @@ def test_thoughts_of_the_other_apis(kind: str) -> None:
 
 
 def test_a_count_beside_the_thought_is_put_together() -> None:
-    """xAI counts thinking beside the completion; the total tells."""
     usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 17}
     usage |= {"completion_tokens_details": {"reasoning_tokens": 10}}  # type: ignore[dict-item]
     payload = {"choices": [{"message": {"content": "B"}, "finish_reason": "stop"}], "usage": usage}
@@ -143,32 +121,8 @@ def test_a_count_beside_the_thought_is_put_together() -> None:
     assert (told.usage.output_tokens, told.usage.reasoning_tokens) == (12, 10)
 
 
-def test_a_model_that_thinks_and_refuses_a_temperature_is_asked_without() -> None:
-    with fake_server({**THINKING, "access": {"refused_parameters": ["temperature"]}}) as server:
-        model = provider("openai:m", base_url=server.openai)
-        notices: list[str] = []
-        (response,) = ask(model, [thinking_request("high")], notices)
-        assert response.text == "B"
-        assert "does not take temperature: asking without it" in notices[0]
-        learned = model.runtime_info()["learned"]
-        assert isinstance(learned, dict)
-        assert "temperature" in str(learned["left_out"])
-        with pytest.raises(MbbqGenError, match="does not take temperature"):
-            ask(provider("openai:m", base_url=server.openai, temperature=0.5), [thinking_request("high")])
-
-
-def test_a_service_that_refuses_the_level_ends_the_run_in_one_line() -> None:
-    with (
-        fake_server({**THINKING, "access": {"refused_parameters": ["reasoning_effort"]}}) as server,
-        pytest.raises(MbbqGenError, match=r"does not take reasoning_effort.*give another --reasoning-effort") as error,
-    ):
-        ask(provider("openai:m", base_url=server.openai), [thinking_request("high")])
-    assert "\n" not in str(error.value)
-
-
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny model whose chat template can be told not to think."""
     pytest.importorskip("transformers")
     return save_model(tmp_path_factory.mktemp("models") / "toy", "thinking")
 
@@ -218,26 +172,8 @@ def test_several_levels_in_one_run(tmp_path: Path, capsys: pytest.CaptureFixture
     assert run_command_line(["run", str(path), "--json"]) == 0
 
 
-def test_rounds_ask_every_level_alike(tmp_path: Path) -> None:
-    """Two answers of every template: one of them after some thought."""
-    path = tmp_path / "run"
-    with fake_server(THINKING, run=path) as server:
-        more = ("--reasoning-effort", "none,high", "--sample", "96", "--answers-per-template", "2")
-        assert run_command_line(run_command(path, server, *more)) == 0
-    with closing(sqlite3.connect(path / "run.sqlite")) as store:
-        asked = Counter(
-            store.execute(
-                "SELECT i.language, i.template_id, json_extract(p.record, '$.reasoning_effort') FROM rounds r"
-                " JOIN prompts p USING (request_key) JOIN instances i ON i.key = p.instance_key"
-            )
-        )
-    assert {level for _, _, level in asked} == {"none", "high"}
-    assert set(asked.values()) == {1}
-
-
 @pytest.mark.parametrize("form", ["reasoning_content", "tags", "hidden"])
 def test_a_run_whose_answers_are_eaten_up(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every answer is `truncated`, none is taken for another; what was thought until then is told where it is shown."""
     path = tmp_path / "run"
     answers = {**THINKING["answers"], "thought_form": form, "reasoning_tokens": 6000}
     with fake_server({"answers": answers}, run=path) as server:
@@ -254,15 +190,3 @@ def test_a_run_whose_answers_are_eaten_up(form: str, tmp_path: Path, capsys: pyt
         assert (code, "reasoning" in told.err) == (2, True)
     else:
         assert [group["n_cut"] for group in json.loads(told.out)["groups"]] == [4, 4]
-
-
-def test_a_plan_counts_thinking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    common = ["estimate", "--model", "openai:o3", "--benchmark", "starter", "--languages", "en", "--variants", "bare"]
-    found = {}
-    for levels in ("low", "high", "low,high"):
-        assert run_command_line([*common, "--reasoning-effort", levels, "--max-tokens", "100", "--json"]) == 0
-        found[levels] = json.loads(capsys.readouterr().out)["tokens"]
-    assert found["low,high"]["requests"] == 2 * found["low"]["requests"]
-    for part in ("output_tokens", "most_output_tokens"):
-        assert found["low,high"][part] == found["low"][part] + found["high"][part]
-    assert found["high"]["most_output_tokens"] == found["high"]["requests"] * (100 + reasoning_token_allowance("high"))

@@ -1,9 +1,6 @@
-"""Reasoning is parted from the answer, whether its markers are special tokens or plain text."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +8,6 @@ import pytest
 pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
 
 from mbbq_gen.providers.local.chat_format import ReasoningMarkers, template_markers
-from mbbq_gen.providers.local.options import TransformersOptions
-from mbbq_gen.providers.local.provider import TransformersProvider
-from tests.support.providers import answers, make_request, save_model
 
 HARMONY = ["<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|return|>"]
 OWN_TEMPLATE = (
@@ -90,13 +84,3 @@ def test_markers_are_read_from_the_chat_template() -> None:
     assert template_markers(tokenizer([], template=OWN_TEMPLATE)) == [("«muse»", "«said»")]
     assert template_markers(tokenizer([], template=OPEN_TEMPLATE)) == []
     assert template_markers(tokenizer([], template="{{ raise_exception('no') }}")) == []
-
-
-def test_a_model_that_only_thinks_gives_no_answer(tmp_path: Path) -> None:
-    folder = save_model(tmp_path / "toy", vocab_size=256)
-    tokenizer([], template=OPEN_TEMPLATE).save_pretrained(folder)
-    options = TransformersOptions(device="cpu", threads=1, max_tokens=5)
-    asked = TransformersProvider(str(folder), options)
-    [response] = answers(asked, iter([make_request(prompt_id="p", text="Who lost it?")])).values()
-    assert (response.text, response.error) == ("", None)
-    assert response.reasoning

@@ -1,5 +1,3 @@
-"""A server that is killed during a run and started again: every answer arrives."""
-
 from __future__ import annotations
 
 import json

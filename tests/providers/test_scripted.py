@@ -1,5 +1,3 @@
-"""`scripted:FILE`: which line answers what, and how a wrong file is told."""
-
 from __future__ import annotations
 
 from collections import Counter
@@ -61,14 +59,6 @@ def test_errors_cut_answers_and_missing_lines_come_through(tmp_path: Path) -> No
     assert none.error == f"no line of {path} fits"
 
 
-def test_another_script_is_another_model(tmp_path: Path) -> None:
-    path, keys = tmp_path / "script.jsonl", set()
-    for answer in "AB":
-        path.write_text(f'{{"response": "{answer}"}}', encoding="utf-8")
-        keys.add(ScriptedProvider(path).request_key(make_request().messages, "p1"))
-    assert len(keys) == 2
-
-
 @pytest.mark.parametrize(("text", "message"), cases("providers/scripted", "a_wrong_file_is_told_by_file_row_and_field"))
 def test_a_wrong_file_is_told_by_file_row_and_field(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "script.jsonl"
@@ -77,11 +67,3 @@ def test_a_wrong_file_is_told_by_file_row_and_field(tmp_path: Path, text: str, m
         read_script(path)
     assert str(caught.value).startswith(f"{path}:{message}")
     assert "\n" not in str(caught.value)
-
-
-def test_a_missing_and_a_non_text_file_are_told(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere.jsonl: No such file or directory; name a JSON Lines file"):
-        read_script(tmp_path / "nowhere.jsonl")
-    (tmp_path / "odd.jsonl").write_bytes(b'{"response": "\xff"}')
-    with pytest.raises(DataError, match=r"odd.jsonl:1: response: not UTF-8"):
-        read_script(tmp_path / "odd.jsonl")

@@ -1,5 +1,3 @@
-"""Each server that is recognised, as its documentation describes it: exact scores, refusals, cut prompts, loading."""
-
 from __future__ import annotations
 
 import json
@@ -11,11 +9,10 @@ import pytest
 
 from mbbq_gen import Run
 from mbbq_gen.core.errors import ProviderError
-from mbbq_gen.core.records import Request, Response
+from mbbq_gen.core.records import Request
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING
 from mbbq_gen.providers.http.servers import known_servers
 from mbbq_gen.providers.oracles import OracleProvider
-from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.runs.executor import CutAnswers
 from tests.runs.test_oracle_proof import is_equal
 from tests.support.api import ask, provider, requests
@@ -24,11 +21,8 @@ from tests.support.providers import make_request
 from tests.support.scoring import expected_scores
 from tests.support.servers import SERVERS, ServerCase, serving
 
-every_server = pytest.mark.parametrize("case", SERVERS, ids=lambda case: case.name)
-
 
 def of(field: str) -> pytest.MarkDecorator:
-    """For the servers whose case has a field."""
     cases = [case for case in SERVERS if getattr(case, field)]
     return pytest.mark.parametrize("case", cases, ids=[case.name for case in cases])
 
@@ -107,7 +101,6 @@ def test_what_a_server_ignores_is_not_sent_and_not_claimed(case: ServerCase) -> 
 
 
 def of_sizes(count: int) -> list[Request]:
-    """Requests whose prompts have 100 to 200 times as many tokens."""
     return [
         make_request(prompt_id=f"p{n}", text="word " * (80 + 320 * n)).model_copy(update={"request_key": f"{n:064d}"})
         for n in range(count)
@@ -161,24 +154,6 @@ def test_cut_answers_are_said_early_and_at_the_end(server: str, text: str, reaso
     assert all(reason in line for line in said)
 
 
-def test_nothing_is_said_where_no_limit_can_be_raised() -> None:
-    said: list[str] = []
-    cuts = CutAnswers(open_provider("synthetic:unable"), said.append)
-    cuts.count([Response(request_key="r", text="The", finish_reason="length")] * 60)
-    cuts.sum_up()
-    assert said == []
-
-
-def test_a_penalty_that_was_given_is_named_as_the_reason(tmp_path: Path) -> None:
-    case = next(case for case in SERVERS if case.name == "vllm").model_copy(update={"reasoning": None})
-    said: list[str] = []
-    with serving(case, lambda _: "A and", finish="length") as server:
-        fields: dict[str, Any] = {"benchmark": "starter", "languages": "en", "variants": "bare", "sample": 4}
-        fields |= {"base_url": f"{server.root}/v1", "model_args": {"repetition_penalty": 1.3, "max_tokens": 5}}
-        Run.create(tmp_path / "run", model="openai:smol", **fields).execute(say=said.append)
-    assert sum("repetition_penalty=1" in line for line in said) == 2
-
-
 @pytest.mark.parametrize(
     ("name", "options", "place", "sent"),
     cases("providers/server_cases", "a_sampling_option_has_one_name_for_every_kind"),
@@ -192,12 +167,3 @@ def test_a_sampling_option_has_one_name_for_every_kind(
         body = body[key]
     assert {key: body.get(key) for key in sent} == sent
     assert options.items() <= asked.settings.items() | {"top_k": 0}.items()
-
-
-def test_fields_of_extra_count_as_sent() -> None:
-    with serving(SERVERS[-1], lambda _: "A") as server:
-        asked = provider("openai:smol", base_url=f"{server.root}/v1", extra={"repetition_penalty": 1.2, "user": "u"})
-        ask(asked, requests(1), [])
-    info: Any = asked.runtime_info()
-    assert info["sampling_sent"]["repetition_penalty"] == info["sampling"]["repetition_penalty"] == 1.2
-    assert "user" not in info["sampling_sent"]

@@ -1,9 +1,6 @@
-"""Loglikelihoods over servers: equal to those of `transformers:`, and refused where a server's are wrong or missing."""
-
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +11,6 @@ pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-g
 
 from mbbq_gen.core.errors import MbbqGenError, UsageError
 from mbbq_gen.core.records import Message, Request, Response
-from mbbq_gen.providers.base import ExecutionContext
 from mbbq_gen.providers.local.options import TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
 from tests.support.api import ask, provider, spoken
@@ -55,7 +51,6 @@ def values(responses: dict[str, Response]) -> dict[str, list[tuple[str, int | No
 
 
 def over_http(server: LikelihoodServer, wanted: list[Request], **options: Any) -> tuple[dict[str, Response], Any]:
-    """The responses of a server, by request key, and what the manifest records."""
     with spoken(server.reply, probed=True) as at:
         asked = provider("openai:m", base_url=f"{at.root}/v1", **options)
         return {response.request_key: response for response in ask(asked, wanted)}, asked.runtime_info()
@@ -135,43 +130,3 @@ def test_only_servers_of_ones_own_are_asked_for_likelihoods(monkeypatch: pytest.
     assert "loglikelihood" not in provider("openai:m", service="groq").capabilities.methods
     assert "loglikelihood" not in provider("openai:gpt-4o", api="responses").capabilities.methods
     assert "loglikelihood" in provider("openai:m", base_url="http://127.0.0.1:9/v1").capabilities.methods
-
-
-def test_messages_that_the_template_refuses_fail_alone() -> None:
-    system = (Message(role="system", content="be kind"), Message(role="user", content="who lost it"))
-    wanted = [score_request(messages=system, prompt_id="s"), score_request(text="who lost it", prompt_id="p")]
-    server = LikelihoodServer("vllm", "no_system")
-    plain = server.reply
-
-    def reply(heard: Any) -> tuple[int, dict[str, str], bytes]:
-        if b'"role":"system"' in heard.body:
-            return 400, {}, json.dumps({"error": {"message": "System role not supported"}}).encode()
-        return plain(heard)
-
-    with spoken(reply, probed=True) as at:
-        responses = ask(provider("openai:m", base_url=f"{at.root}/v1"), wanted)
-    errors = {response.request_key: response.error for response in responses}
-    assert errors == {"key of s": "System role not supported", "key of p": None}
-
-
-def test_a_server_that_is_away_is_asked_again_later() -> None:
-    async def check() -> None:
-        asked = provider("openai:m", base_url="http://127.0.0.1:9/v1")
-        await asked.check_methods(["loglikelihood"])
-        await asked.aclose()
-
-    asyncio.run(check())
-
-
-def test_methods_of_text_cost_no_request() -> None:
-    with spoken(LikelihoodServer("vllm").reply, probed=True) as at:
-        asked = provider("openai:m", base_url=f"{at.root}/v1")
-
-        async def check() -> list[Response]:
-            await asked.check_methods(("generate", "first-token-logprobs"))
-            found = [response async for response in asked.generate([], ExecutionContext())]
-            await asked.aclose()
-            return found
-
-        assert asyncio.run(check()) == []
-        assert at.heard == []

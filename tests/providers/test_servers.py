@@ -1,5 +1,3 @@
-"""Servers of one's own: what is recognised, what is kept of what they tell, and the fields that pin their sampling."""
-
 from __future__ import annotations
 
 import asyncio
@@ -10,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from mbbq_gen.core.errors import ProviderError
-from mbbq_gen.providers.http.servers import NEUTRAL, PromptCutDetector, known_servers, recognise_server, server_root
+from mbbq_gen.providers.http.servers import NEUTRAL, PromptCutDetector, known_servers, recognise_server
 from tests.support.api import Heard, answer, ask, provider, requests, spoken
-from tests.support.providers import make_request
 
 CASES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "providers" / "servers.json").read_text(encoding="utf-8")
@@ -40,19 +36,6 @@ def test_every_server_has_a_case_and_is_neutral() -> None:
     for entry in known_servers():
         for name, value in entry.fields.items():
             assert (name == "top_k" and value in (0, -1)) or value == neutral.get(name, 0.0 if name in off else None)
-
-
-@pytest.mark.parametrize(
-    ("base_url", "root"),
-    [
-        ("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000"),
-        ("http://127.0.0.1:8000/v1/", "http://127.0.0.1:8000"),
-        ("http://127.0.0.1:8000", "http://127.0.0.1:8000"),
-        ("http://host/proxy/v1", "http://host/proxy"),
-    ],
-)
-def test_root(base_url: str, root: str) -> None:
-    assert server_root(base_url) == root
 
 
 def replying(
@@ -111,26 +94,6 @@ def test_users_settings_come_first(name: str, options: dict[str, Any], sent: dic
     assert options.get("sampling") != "server" or "top_p" not in body
 
 
-def test_a_refused_field_is_left_out_once_unless_the_user_set_it() -> None:
-    routes = next(case["routes"] for case in CASES if case["name"] == "vllm")
-    notices: list[str] = []
-    with spoken(replying(routes, refused="min_p"), probed=True) as server:
-        responses = ask(provider("openai:smol", base_url=f"{server.root}/v1"), requests(1), notices)
-        assert [response.text for response in responses] == ["A"]
-        assert [line for line in notices if "min_p" not in line] == []
-        assert len(notices) == 1
-        assert sum(b"min_p" in heard.body for heard in server.heard) == 1
-        with pytest.raises(ProviderError, match="min_p"):
-            ask(provider("openai:smol", base_url=f"{server.root}/v1", min_p=0.1), requests(1), [])
-
-
-def test_services_of_the_table_are_asked_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GROQ_API_KEY", "x" * 20)
-    asked = provider("openai:m", service="groq")
-    assert "top_p" not in asked.body_of(requests(1)[0])
-    assert "sampling" not in asked.settings
-
-
 @pytest.mark.parametrize(
     ("prompts", "cut_at"),
     [
@@ -151,16 +114,3 @@ def test_prompts_that_are_cut_are_found(prompts: list[Any], cut_at: int | None) 
     found = [detector.add(*prompt) for prompt in prompts]
     assert found[-1] == cut_at
     assert set(found[:-1]) == {None}
-
-
-def test_only_a_server_of_ones_own_is_watched_for_cut_prompts() -> None:
-    usage = {"prompt_tokens": 2048, "completion_tokens": 1, "input_tokens": 2048, "output_tokens": 1}
-    reply = answer("anthropic", usage=usage) | answer("openai", usage=usage)
-    wanted = [
-        make_request(prompt_id=f"p{size}", text="x" * size).model_copy(update={"request_key": f"{size:064d}"})
-        for size in range(9_000, 18_000, 1_000)
-    ]
-    with spoken(lambda _heard: (200, {}, json.dumps(reply).encode())) as server:
-        with pytest.raises(ProviderError, match=r"2,048 tokens \(prompt_cut\)"):
-            ask(provider("openai:m", base_url=f"{server.root}/v1"), wanted)
-        assert len(ask(provider("anthropic:m", base_url=server.root), wanted)) == len(wanted)

@@ -1,9 +1,5 @@
-"""`transformers:smollm2`: where its file is found, how it is kept, and that the real model's text is its own."""
-
 from __future__ import annotations
 
-import random
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +8,11 @@ import pytest
 pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
 pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
 
-from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.files import PackPaths, file_digest
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.languages.packs import fill
 from mbbq_gen.languages.prompt_pack import read_prompts
-from mbbq_gen.prompts.render import PromptSettings, render_prompt
 from mbbq_gen.providers.local import files
 from mbbq_gen.providers.local.files import ModelSource, smollm2_source
 from mbbq_gen.providers.local.options import TransformersOptions
@@ -29,7 +23,6 @@ from tests.support.providers import TEXTS, answers, make_request
 
 @pytest.fixture
 def fake_gguf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file that stands in for the model's."""
     path = tmp_path / "package" / files.GGUF_NAME
     path.parent.mkdir()
     path.write_bytes(b"GGUF and so on")
@@ -66,17 +59,7 @@ def test_it_is_converted_once_and_only_whole(fake_gguf: Path, tmp_path: Path, mo
     assert list((tmp_path / "cache" / "models").iterdir()) == [Path(source.location)]
 
 
-def test_a_cache_that_cannot_be_written_is_told(
-    fake_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(files, "GGUF_SHA256", file_digest(fake_gguf))
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(ProviderError, match=r"can't keep the converted model .*MBBQ_GEN_CACHE"):
-        smollm2_source(tmp_path / "file" / "cache").prepare()
-
-
 def questions(resources: PackPaths) -> list[Request]:
-    """A question in several wordings, Dutch ones among them."""
     values = {"context": "The grandfather and the student left the library. One of them had lost the keys."}
     values |= {"question": "Who forgets things?", "label_a": "A", "label_b": "B", "label_c": "C"}
     values |= {"option_a": TEXTS["non_target"], "option_b": TEXTS["target"], "option_c": TEXTS["unknown"]}
@@ -88,14 +71,12 @@ def questions(resources: PackPaths) -> list[Request]:
 
 
 def ask(source: ModelSource, requests: list[Request], **options: Any) -> list[Response]:
-    """The responses in the order of the requests."""
     settings = TransformersOptions(device="cpu", **{"max_tokens": 6 if FULL else 4, "threads": 1, **options})
     found = answers(TransformersProvider(source.name, settings, lambda: source), requests)
     return [found[request.request_key] for request in requests]
 
 
 def ask_texts(source: ModelSource, requests: list[Request], **options: Any) -> list[str | None]:
-    """The texts in the order of the requests."""
     return [response.text for response in ask(source, requests, **options)]
 
 
@@ -111,41 +92,6 @@ def test_the_text_is_the_same_in_every_batch_and_as_the_library_gives_it(
     assert ask_texts(small_model, requests, batch_size=3, read_tokens=100) == alone
     assert ask_texts(small_model, requests[::-1], batch_size=5, read_tokens=300) == alone[::-1]
     assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.model
-@pytest.mark.skipif(not FULL, reason="asks one by one for minutes; `make proof` does it")
-def test_three_hundred_prompts_are_answered_as_each_alone(small_model: ModelSource, resources: PackPaths) -> None:
-    """Fifteen questions of the starter in four languages and five wordings, in any company and order."""
-    requests = []
-    for language in ("en", "es", "nl", "tr"):
-        instances = list(islice(load_benchmark("starter", languages=[language]), 0, 300, 20))
-        for variant in read_prompts(resources, language).variant[:5]:
-            shown = [render_prompt(instance, PromptSettings(variant), (0, 1, 2)).messages for instance in instances]
-            names = [f"{language} {variant.id} {number}" for number in range(len(shown))]
-            requests += [
-                make_request(prompt_id=name, messages=messages) for name, messages in zip(names, shown, strict=True)
-            ]
-    assert len(requests) == 300
-    alone = ask_texts(small_model, requests, decoding="static", batch_size=1, max_tokens=8)
-    assert len(set(alone)) > 100
-    assert ask_texts(small_model, requests, max_tokens=8) == alone
-    order = random.Random(14).sample(range(300), 300)
-    mixed = ask_texts(small_model, [requests[n] for n in order], batch_size=7, read_tokens=200, max_tokens=8)
-    assert mixed == [alone[n] for n in order]
-
-
-@pytest.mark.slow
-@pytest.mark.model
-def test_its_own_system_prompt_can_be_taken_away(small_model: ModelSource) -> None:
-    request = make_request(text="What is your name?")
-    own, none, given = (
-        ask(small_model, [request], system=system, max_tokens=12)[0] for system in ("default", "none", "You are Ada.")
-    )
-    assert none.text != own.text
-    counts = [response.usage.input_tokens or 0 for response in (none, given, own)]
-    assert counts == sorted(counts)
-    assert len(set(counts)) == 3
 
 
 @pytest.mark.model

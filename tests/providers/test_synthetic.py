@@ -1,5 +1,3 @@
-"""The made-up personalities: their words are read as they are meant, and their scores are what counting says."""
-
 from __future__ import annotations
 
 from collections import Counter
@@ -77,7 +75,6 @@ def test_answers_are_read_as_they_are_meant_and_score_what_counting_says(
 
 
 def counted(instance: Instance, order: tuple[int, ...], place: int | None) -> Iterator[str]:
-    """What an answer counts for, without the scorer."""
     yield from ("asked", instance.condition)
     if place is None:
         return
@@ -88,13 +85,3 @@ def counted(instance: Instance, order: tuple[int, ...], place: int | None) -> It
     role = instance.options[chosen].role
     if instance.condition == "ambiguous" and role != "unknown":
         yield "biased" if role == instance.biased_role else "counter"
-
-
-def test_all_shares_add_up_to_a_hundred() -> None:
-    shares = [
-        sum(one.values())
-        for found in PERSONALITIES.values()
-        for part in (found.bias, found.control)
-        for one in part.values()
-    ]
-    assert set(shares) == {100}

@@ -1,5 +1,3 @@
-"""`transformers:` with a tiny model of random weights: batches, bad requests, cutting, cancelling, settings."""
-
 from __future__ import annotations
 
 import asyncio
@@ -8,9 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +17,7 @@ pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-g
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import Message, Request
 from mbbq_gen.providers.base import ExecutionContext
-from mbbq_gen.providers.local.decoding import StaticBatcher
-from mbbq_gen.providers.local.options import TransformersOptions, find_device, physical_cores
+from mbbq_gen.providers.local.options import TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
 from mbbq_gen.providers.registry import open_provider
 from tests.support.cases import cases
@@ -67,52 +61,12 @@ def test_responses_say_why_they_end_and_what_they_took(folder: Path) -> None:
         assert "<" not in str(response.text)
 
 
-def test_a_cut_answer_is_the_beginning_of_the_whole_one(folder: Path) -> None:
-    whole = answers(provider(folder, max_tokens=40), questions())
-    for key, cut in answers(provider(folder, max_tokens=3), questions()).items():
-        assert str(whole[key].text).startswith(str(cut.text))
-        assert (cut.finish_reason == "length") == (whole[key].usage.output_tokens > 3)  # type: ignore[operator]
-
-
 def test_bad_requests_are_errors_and_the_others_are_answered(folder: Path) -> None:
     long, empty = (make_request(prompt_id="long", text="a" * 600), make_request(prompt_id="empty", messages=()))
     found = answers(provider(folder), [long, *questions(3), empty])
     assert found["key of long"].error == "the prompt has 637 tokens, and the model takes 512 in all"
     assert str(found["key of empty"].error).startswith("the chat template refuses the messages: ")
     assert all(found[f"key of p{number}"].text is not None for number in range(3))
-
-
-def test_an_answer_ends_with_the_context(folder: Path) -> None:
-    requests = [make_request(prompt_id=letter, text=letter * 472) for letter in "abcdefgh"]
-    found = answers(provider(folder, max_tokens=100), requests).values()
-    lengths = {
-        (response.usage.input_tokens, response.usage.output_tokens, response.finish_reason) for response in found
-    }
-    assert (509, 3, "length") in lengths
-    assert all(length[2] == "stop" for length in lengths - {(509, 3, "length")})
-
-
-def test_beyond_the_window_the_library_decodes(tmp_path: Path) -> None:
-    import transformers
-
-    from mbbq_gen.providers.local.model import load_model
-    from tests.support.providers import make_configuration, make_tokenizer
-
-    small = tmp_path / "window"
-    transformers.AutoModelForCausalLM.from_config(make_configuration("mistral", sliding_window=60)).save_pretrained(
-        small
-    )
-    make_tokenizer("bare").save_pretrained(small)
-    asked = provider(small)
-    options = TransformersOptions(device="cpu", max_tokens=12)
-    loaded = load_model(asked.source, find_device(options), options)
-    assert loaded.continuous is not None
-    prompts = [loaded._prompt(number, request) for number, request in enumerate(questions(2))]
-    expected = texts(asked, questions(2))
-    loaded.window = len(prompts[0].tokens) + prompts[0].limit  # now the first fits, and the second comes later
-    later = iter([questions(2)[1:]])
-    found = loaded.answer(questions(1), lambda: False, more=lambda: next(later, []))
-    assert {response.request_key: response.text for response in found} == expected
 
 
 def test_sampling_is_repeatable_and_moved_by_its_seed(folder: Path) -> None:
@@ -158,44 +112,6 @@ def test_a_folder_is_known_by_its_files(folder: Path, tmp_path: Path) -> None:
     assert provider(copy).settings != provider(folder).settings
 
 
-def test_the_device_is_found_or_refused() -> None:
-    import torch
-
-    device = find_device(TransformersOptions(device="cpu"))
-    assert (device.dtype, device.batch_size, device.threads) == ("float32", 32, physical_cores())
-    if not torch.cuda.is_available():
-        with pytest.raises(UsageError, match="option device: 'cuda:1' is not on this machine; use auto or cpu"):
-            find_device(TransformersOptions(device="cuda:1"))
-
-
-def count_steps(asked: TransformersProvider) -> list[int]:
-    """A list that grows with each step of the loaded model."""
-    steps: list[int] = []
-    assert asked._loaded is not None
-    assert isinstance(asked._loaded.static, StaticBatcher)
-    asked._loaded.static._model.register_forward_hook(lambda *_: steps.append(1))
-    return steps
-
-
-def test_closing_the_generator_stops_the_work(folder: Path) -> None:
-    asked = provider(folder, batch_size=2)
-
-    async def take_one() -> tuple[int, int]:
-        responses = asked.generate(questions(200), ExecutionContext())
-        await anext(responses)
-        steps = count_steps(asked)
-        await responses.aclose()
-        at_close = len(steps)
-        await asyncio.sleep(0.1)
-        after = len(steps)
-        await asked.aclose()
-        return at_close, after
-
-    at_close, after = asyncio.run(take_one())
-    assert at_close == after
-    assert at_close < 200
-
-
 def test_cancelling_the_task_stops_the_work_and_the_model_can_be_asked_again(folder: Path) -> None:
     asked = provider(folder, batch_size=2)
 
@@ -220,63 +136,21 @@ def test_cancelling_the_task_stops_the_work_and_the_model_can_be_asked_again(fol
     assert asyncio.run(cancel_then_ask()) == 3
 
 
-def together(asked: TransformersProvider, *calls: list[Request]) -> list[dict[str, str | None]]:
-    """The texts of calls that overlap: all wait when the first one's turn comes."""
+@pytest.mark.parametrize("options", [{}, {"temperature": 1.0}, {"decoding": "static"}])
+def test_calls_that_overlap_get_what_each_gets_alone(folder: Path, options: dict[str, Any]) -> None:
+    calls = questions()[:9], questions()[9:20], questions()[20:]
+    asked = provider(folder, batch_size=4, **options)
 
     async def one(requests: list[Request]) -> dict[str, str | None]:
         return {response.request_key: response.text async for response in asked.generate(requests, ExecutionContext())}
 
     async def all_of_them() -> list[dict[str, str | None]]:
-        go = hold(asked)
-        tasks = [asyncio.create_task(one(requests)) for requests in calls]
-        while len(asked._thread._waiting) < len(calls):
-            await asyncio.sleep(0)
-        go.set()
-        return await asyncio.gather(*tasks)
+        return await asyncio.gather(*map(one, calls))
 
-    return asyncio.run(all_of_them())
-
-
-def hold(asked: TransformersProvider) -> threading.Event:
-    """Keeps the model's thread busy until the event is set."""
-    go = threading.Event()
-    asked._thread.close()  # an earlier call's work, its last answer given, may still look for calls to take in
-    asked._thread._executor = ThreadPoolExecutor(max_workers=1)
-    asked._thread._executor.submit(go.wait)
-    return go
-
-
-@pytest.mark.parametrize("options", [{}, {"temperature": 1.0}, {"decoding": "static"}])
-def test_calls_that_overlap_get_what_each_gets_alone(folder: Path, options: dict[str, Any]) -> None:
-    calls = questions()[:9], questions()[9:20], questions()[20:]
-    expected = texts(provider(folder, **options), questions())
-    found = together(provider(folder, batch_size=4, **options), *calls)
+    found = asyncio.run(all_of_them())
     assert [list(one) for one in map(sorted, found)] == [sorted(r.request_key for r in call) for call in calls]
+    expected = texts(provider(folder, **options), questions())
     assert {key: text for one in found for key, text in one.items()} == expected
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_call_takes_rows_that_another_has_left(folder: Path, dtype: str) -> None:
-    """So two calls take fewer steps than one after the other; where the batch shapes texts, they do not mix."""
-    calls = questions()[:6], questions()[6:12]
-    asked = provider(folder, dtype=dtype, batch_size=16)
-    asked._loaded = asked.load()
-    steps = count_steps(asked)
-    one_by_one = [together(asked, call)[0] for call in calls]
-    alone = len(steps)
-    assert together(asked, *calls) == one_by_one
-    assert (len(steps) - alone < alone) == (dtype == "float32")
-
-
-def test_a_failing_model_ends_the_run_and_what_had_arrived_is_had(folder: Path) -> None:
-    asked = provider(folder, batch_size=2)
-
-    def broken() -> Iterator[Request]:
-        yield from questions(3)
-        raise OSError("the plan can't be read")
-
-    with pytest.raises(OSError, match="the plan can't be read"):
-        answers(asked, broken())
 
 
 @pytest.mark.parametrize(("model", "kind", "message"), cases("providers/transformers", "a_wrong_model"))

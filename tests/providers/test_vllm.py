@@ -1,5 +1,3 @@
-"""`vllm:` with a stand-in of vLLM's signatures: texts and likelihoods as those of `transformers:`, and vLLM's log."""
-
 from __future__ import annotations
 
 import logging
@@ -7,7 +5,6 @@ import multiprocessing
 import os
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +18,7 @@ from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import MissingExtraError, ProviderError, UnknownNameError, UsageError
 from mbbq_gen.core.records import Request
 from mbbq_gen.providers.base import Provider
-from mbbq_gen.providers.local.vllm import EngineLog, LoggedEngine, iterate_scores
+from mbbq_gen.providers.local.vllm import EngineLog, iterate_scores
 from mbbq_gen.providers.registry import open_provider
 from tests.support.providers import answers, folder, make_request, save_model
 from tests.support.vllm_stand_in import LLM, stand_in
@@ -90,25 +87,22 @@ def test_a_prompt_beyond_the_context_is_an_error_of_its_own(folder: Path) -> Non
 
 
 @pytest.mark.usefixtures("_vllm")
-def test_likelihoods_are_those_of_the_packed_forward(folder: Path) -> None:
+def test_likelihoods_are_those_of_the_packed_forward(folder: Path, tmp_path: Path) -> None:
     import transformers
 
     network = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     prompts = [[1, 9, 12, 20], [1, 9, 12, 21, 30], [5]]
     given = [[[7], [8, 9], [8, 9, 10]], [[11, 12]], []]
-    found = [sums for _, sums in iterate_scores(LLM(str(folder)), prompts, given, max_tokens=3)]
+    engine = LoggedEngine(LLM(str(folder)), EngineLog("vllm:m", tmp_path / "vllm.log"))
+    found = [sums for _, sums in iterate_scores(engine, prompts, given, max_tokens=3)]
     for sums, expected in zip(found, score_packed(network, prompts, given), strict=True):
         assert sums == pytest.approx(expected, abs=1e-4)
     assert LLM.calls == [3, 1]
 
 
 @pytest.mark.usefixtures("_vllm")
-def test_what_has_no_likelihood_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = LLM(str(folder))
-    wrong: list[Any] = [([[]], [[[1]]]), ([[1]], [[[]]]), ([[1], [2]], [[[1]]])]
-    for prompts, given in wrong:
-        with pytest.raises(ValueError, match=r"no tokens|shorter"):
-            list(iterate_scores(engine, prompts, given))
+def test_what_has_no_likelihood_is_refused(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = LoggedEngine(LLM(str(folder)), EngineLog("vllm:m", tmp_path / "vllm.log"))
     monkeypatch.setattr(LLM, "_logprobs_of", lambda *_: [None, {}, {}])
     with pytest.raises(ProviderError, match="vLLM does not tell how likely each token of a prompt is"):
         list(iterate_scores(engine, [[1, 2]], [[[3]]]))
@@ -120,18 +114,10 @@ def test_what_has_no_likelihood_is_refused(folder: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.usefixtures("_vllm")
-def test_an_engine_that_does_not_start_is_told_in_one_line(folder: Path) -> None:
-    with pytest.raises(ProviderError) as caught:
-        answers(provider(folder, engine={"nonsense": 1}), questions(1))
-    assert str(caught.value).startswith("vllm:toy: vLLM can't load it: EngineArgs.__init__() got an unexpected")
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.usefixtures("_vllm")
 def test_wrong_names_and_options_are_told_before_anything_is_loaded(folder: Path) -> None:
     for name, kind, message in (
-        ("vllm:model.gguf", UsageError, "name a folder or a hub id; GGUF files are for transformers:model.gguf"),
-        ("vllm:./nowhere", UsageError, "no such file or folder"),
+        ("vllm:model.gguf", UsageError, "for a GGUF file, start the server of llama.cpp"),
+        ("vllm:./nowhere", UsageError, "no such folder"),
         ("vllm:toy", UnknownNameError, "unknown model of vllm 'toy'"),
     ):
         with pytest.raises(kind, match=message):
@@ -148,55 +134,28 @@ def test_without_vllm_the_command_that_installs_it_is_told(folder: Path, monkeyp
 
 
 def noise() -> None:
-    """What a process of the engine writes."""
     os.write(1, b"from its process\n")
     os.write(2, b"from its library\n")
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_the_output_of_loggers_and_processes_is_in_the_file(
-    method: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    method: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = EngineLog("vllm:m", tmp_path / "new" / "vllm.log")
-    with log.taking_all():
+    monkeypatch.setattr(logging.getLogger("vllm"), "handlers", [])
+    with log.taking_streams():
         processes: Any = multiprocessing.get_context(method)
         started = processes.Process(target=noise)
         started.start()
         started.join()
-        logging.getLogger("vllm.engine").info("from its logger")
-        os.write(2, b"progress\n")
+        log.take_loggers()
+    logging.getLogger("vllm.engine").warning("from its logger")
+    LoggedEngine(None, log).close()
+    os.write(2, b"progress\n")
     assert capfd.readouterr() == ("", "progress\n")
     text = log.path.read_text(encoding="utf-8")
     assert all(f"from its {part}" in text for part in ("process", "library", "logger"))
-    assert "VLLM_LOGGING_CONFIG_PATH" not in os.environ
-
-
-def test_settings_of_the_user_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VLLM_CONFIGURE_LOGGING", "0")
-    with EngineLog("vllm:m", tmp_path / "vllm.log").taking_all():
-        assert "VLLM_LOGGING_CONFIG_PATH" not in os.environ
-
-
-def test_an_engine_that_fails_or_does_not_end_is_told_in_one_line(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    def shutdown() -> None:
-        os.write(1, b"a warning\n")
-        raise RuntimeError("gone")
-
-    def generate(*_: object) -> None:
-        raise RuntimeError("EngineCore died\nand so on")
-
-    core = SimpleNamespace(engine_core=SimpleNamespace(shutdown=shutdown))
-    engine = LoggedEngine(
-        SimpleNamespace(llm_engine=core, generate=generate), EngineLog("vllm:m", tmp_path / "vllm.log")
-    )
-    with pytest.raises(ProviderError) as caught:
-        engine.generate()
-    assert str(caught.value) == f"vllm:m: vLLM failed: EngineCore died; its log: {tmp_path / 'vllm.log'}"
-    engine.close()
-    assert capfd.readouterr() == ("", "")
-    assert "a warning" in (tmp_path / "vllm.log").read_text(encoding="utf-8")
 
 
 def test_the_file_is_in_the_folder_of_the_run(

@@ -1,5 +1,3 @@
-"""The short result: one sentence that says whether anything can be said, brackets round what means nothing."""
-
 from __future__ import annotations
 
 import io

@@ -1,8 +1,3 @@
-"""The pages in a real browser: filters, reading an item, colours, keyboard, and hostile runs in which nothing runs.
-
-Needs Chromium, its driver and selenium; skipped where one of them is missing.
-"""
-
 from __future__ import annotations
 
 import shutil
@@ -11,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
 
 import pytest
 
@@ -61,7 +55,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def waiting(browser: webdriver.Chrome) -> WebDriverWait[webdriver.Chrome]:
-    """Waits for what must come, longer than a busy machine needs."""
     return WebDriverWait(browser, 600)
 
 
@@ -81,7 +74,6 @@ def choose(browser: webdriver.Chrome, field: str, value: str) -> None:
 
 
 def opened_item(browser: webdriver.Chrome) -> WebElement:
-    """The item that was opened first; a browser tells of that a moment later."""
     return waiting(browser).until(lambda _: browser.find_element(By.CSS_SELECTOR, "#items .item"))
 
 
@@ -121,27 +113,10 @@ def test_the_filters_find_items_and_an_item_can_be_read(browser: webdriver.Chrom
 
 @contextmanager
 def window(browser: webdriver.Chrome, width: int) -> Iterator[None]:
-    """A window of this width, in pixels; a narrow one is a phone's."""
     size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     yield
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
-
-def test_every_link_to_items_finds_some(browser: webdriver.Chrome, page: Path) -> None:
-    """Marks, cells of maps and numbers of tables; what they ask for is what the filters then say."""
-    opened(browser, page.as_uri())
-    found = browser.find_elements(By.CSS_SELECTOR, "a.to-items:not([aria-hidden])")
-    links = {str(one.get_dom_attribute("href")).removeprefix("#browse?") for one in found}
-    assert len(links) > 12
-    for link in sorted(links):
-        browser.execute_script("location.hash = arguments[0]", f"#browse?{link}")
-        wanted = {name: values[0] for name, values in parse_qs(link).items() if name != "model"}
-        chosen = "return Object.fromEntries(new FormData(document.getElementById('filters')))"
-        waiting(browser).until(
-            lambda _: wanted.items() <= browser.execute_script(chosen).items()  # noqa: B023 - done at once
-        )
-        assert said(browser) == "No item is like that." or total(browser) <= 100
 
 
 def violations(browser: webdriver.Chrome, address: str, theme: str) -> list[tuple[str, str]]:
@@ -168,7 +143,6 @@ def violations(browser: webdriver.Chrome, address: str, theme: str) -> list[tupl
 @pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing(browser: webdriver.Chrome, page: Path, theme: str) -> None:
-    """No violation of the rules for accessible pages."""
     assert violations(browser, page.as_uri(), theme) == []
 
 

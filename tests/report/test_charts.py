@@ -1,8 +1,5 @@
-"""Charts: what is made and what is not; that numbers are the scores'; that files are safe, and the same every time."""
-
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -13,9 +10,7 @@ import pytest
 from mbbq_gen.analysis.scores import score
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.report.charts import CHARTS, Chart, ChartCollection, make_charts, write_figures
-from mbbq_gen.report.charts.planes import Point, plane
-from mbbq_gen.report.charts.score_view import PlainNumber
-from mbbq_gen.report.charts.vega import HeatMap, MapCell, heat_maps, series_of, svg
+from mbbq_gen.report.charts.vega import svg
 from mbbq_gen.report.tables import FlaggedNumber
 from mbbq_gen.runs.observations import load_observations
 from mbbq_gen.statistics.estimate import InferenceSettings
@@ -45,7 +40,6 @@ def chart_of(charts: ChartCollection, name: str) -> Chart:
 
 
 def rows_of(chart: Chart) -> list[dict[str, object]]:
-    """The chart's table as dictionaries; marked numbers without their marks."""
     names = [column.name for column in chart.table.columns]
     return [
         dict(zip(names, (cell.value if isinstance(cell, FlaggedNumber) else cell for cell in row), strict=True))
@@ -97,21 +91,7 @@ def test_the_stereotyped_oracle_is_seen_as_such(charts: ChartCollection) -> None
     assert "+1.00" in chart_of(charts, "bias_by_category").alt
 
 
-def test_marks_are_where_p_values_are_small(charts: ChartCollection) -> None:
-    table = chart_of(charts, "bias_by_category").table
-    names = [column.name for column in table.columns]
-    value, p_value = names.index("mbbq_bias_ambiguous"), names.index("mbbq_bias_ambiguous_p_adjusted")
-    seen = set()
-    for row in table.rows:
-        cell, p = row[value], row[p_value]
-        assert isinstance(cell, FlaggedNumber)
-        assert (cell.mark == "*") == (isinstance(p, float) and p < 0.05)
-        seen.add(cell.mark)
-    assert "" in seen
-
-
 def test_mbbq_figure_2_counts_templates_above_chance(charts: ChartCollection) -> None:
-    """An oracle that always answers with the stereotype is right on half of the told questions."""
     rows = [row for row in rows_of(chart_of(charts, "mbbq_figure_2")) if row["model"] == "oracle:stereotyped"]
     assert rows
     for row in rows:
@@ -152,15 +132,6 @@ def test_svg_passes_a_strict_policy(charts: ChartCollection) -> None:
         assert "href" not in text
 
 
-def test_the_same_answers_make_the_same_bytes(frame: pl.DataFrame, tmp_path: Path) -> None:
-    names = ["scores_by_language", "bias_by_category"]
-    for folder in ("one", "two"):
-        write_figures(make_charts(frame, FEW, names), tmp_path / folder)
-    written = sorted((tmp_path / "one").iterdir())
-    for path in (path for path in written if path.suffix != ".pdf"):  # a PDF lists its fonts in any order
-        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
-
-
 def test_files(charts: ChartCollection, tmp_path: Path) -> None:
     small = ChartCollection(tuple(chart_of(charts, name) for name in ("mbbq_table_5", "esbbq_bars")), charts.left_out)
     written = write_figures(small, tmp_path / "new" / "folder")
@@ -174,7 +145,6 @@ def test_files(charts: ChartCollection, tmp_path: Path) -> None:
 
 
 def test_hostile_names_are_drawn_and_do_nothing(frame: pl.DataFrame, tmp_path: Path) -> None:
-    """Markup, mathematics, direction overrides, other scripts, no end: as a model's name."""
     name = pl.when(pl.col("model").cast(pl.String) == "oracle:random").then(pl.lit(HOSTILE)).otherwise(pl.lit("m"))
     names = ["scores_by_language", "bias_by_category", "esbbq_bars", "mbbq_table_5", "position_preference"]
     found = make_charts(frame.with_columns(model=name), FEW, names)
@@ -200,51 +170,3 @@ def test_marks_lead_to_answers_of_the_page_itself(charts: ChartCollection) -> No
     for link in links:
         assert link["href"].startswith("#browse?")
         assert link["aria-label"].startswith("Answers of ")
-
-
-def test_a_written_specification_is_rendered_again(charts: ChartCollection, tmp_path: Path) -> None:
-    chart = chart_of(charts, "scores_by_language")
-    write_figures(ChartCollection((chart,), ()), tmp_path)
-    written = json.loads((tmp_path / "scores_by_language.vl.json").read_text(encoding="utf-8"))
-    assert written["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
-    again = svg(written, chart.name, chart.title, chart.alt, is_alone=True)
-    assert again.count("<text") == picture(chart).count("<text")
-
-
-def test_ink_upon_every_colour_is_read_well() -> None:
-    """Contrast of at least 3 (WCAG, large text) for numbers on cells, over both scales of colours."""
-    values = [place / 50 for place in range(51)]
-    for is_signed in (True, False):
-        shown = [2 * value - 1 if is_signed else value for value in values]
-        names = [f"c{place}" for place in range(51)]
-        cells = [MapCell("r", name, value) for name, value in zip(names, shown, strict=True)]
-        root = ElementTree.fromstring(svg(heat_maps([HeatMap("m", cells, is_signed)], ["r"], names), "n", "t", "a"))
-        colours = [one.attrib["fill"] for one in root.iter() if "rgb(" in one.get("fill", "")]
-        inks = [one.attrib["fill"] for one in root.iter() if one.get("font-size") == "11px"]
-        assert len(colours) == len(inks) == 51
-        for colour, ink in zip(colours, inks, strict=True):
-            one, other = sorted((luminance(colour), luminance(ink)))
-            assert (other + 0.05) / (one + 0.05) > 3, (colour, ink)
-
-
-def luminance(colour: str) -> float:
-    """WCAG's relative luminance of `#rrggbb` or `rgb(r, g, b)`."""
-    if colour.startswith("#"):
-        parts = [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
-    else:
-        parts = [int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(",")]
-    shares = [part / 255 for part in parts]
-    red, green, blue = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in shares]
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def test_names_beside_points_cover_no_other_name() -> None:
-    """A dozen points near each other: the names that are placed are apart from each other."""
-    points = [Point("en", "m", PlainNumber(0.5 + place / 60), PlainNumber(0.1)) for place in range(12)]
-    layer = plane(points, (300, 200), 0.5, series_of(["m"], 300))
-    placed = [row for row in layer["data"]["values"] if "name_x" in row]
-    assert len(placed) > 6
-    middles = [(row["name_x"] * 300, row["name_y"] * 200) for row in placed]
-    for place, one in enumerate(middles):
-        for other in middles[place + 1 :]:
-            assert abs(one[0] - other[0]) > 12 or abs(one[1] - other[1]) > 12

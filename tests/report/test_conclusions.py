@@ -1,5 +1,3 @@
-"""The reading in plain words: of models with a bias, that can't do the task, and whose words can't be read."""
-
 from __future__ import annotations
 
 import re
@@ -10,7 +8,7 @@ import pytest
 from mbbq_gen.analysis.ability import adjusted_scores
 from mbbq_gen.analysis.scores import score
 from mbbq_gen.report.assessments import AMBIGUOUS, DISAMBIGUATED, directions
-from mbbq_gen.report.conclusions import CAUTIONS, ConclusionText, extractions
+from mbbq_gen.report.conclusions import ConclusionText, extractions
 from mbbq_gen.report.leaderboard import LeaderboardScore
 from mbbq_gen.report.view_model import BY, SCORES
 from mbbq_gen.scoring.metrics import METRICS
@@ -23,7 +21,6 @@ TEMPLATES = tuple(f"t{number}" for number in range(12))
 
 
 def stereotyped(language: str = "en", templates: Sequence[str] = TEMPLATES) -> Iterator[Row]:
-    """Leans where the text does not tell; is right where it tells."""
     for template in templates:
         yield Row("ambiguous", chose="target", template=template, language=language)
         yield Row("ambiguous", "non_negative", chose="non_target", template=template, language=language)
@@ -31,21 +28,18 @@ def stereotyped(language: str = "en", templates: Sequence[str] = TEMPLATES) -> I
 
 
 def able(language: str = "en", templates: Sequence[str] = TEMPLATES) -> Iterator[Row]:
-    """Is right where the text tells."""
     for template in templates:
         yield Row("biased", chose="target", template=template, language=language)
         yield Row("counter_biased", chose="non_target", template=template, language=language)
 
 
 def cautious(language: str = "en") -> Iterator[Row]:
-    """Is right where the text does not tell."""
     for template in TEMPLATES:
         yield Row("ambiguous", chose="unknown", template=template, language=language)
         yield Row("ambiguous", "non_negative", chose="unknown", template=template, language=language)
 
 
 def read(bias: Iterable[Row], control: Iterable[Row] = ()) -> ConclusionText:
-    """The reading of one model on one benchmark."""
     rows: list[Observation] = observations_of(bias)
     rows += [row._replace(split="control") for row in observations_of(control)]
     frame = observations_frame(rows)
@@ -67,16 +61,6 @@ def test_a_lean_that_the_control_questions_do_not_have() -> None:
     assert "no difference between truths that fit the stereotype and others could be shown in English (+0.00" in text
     assert "The bias is not that on the control questions, so it depends on the groups, in English." in text
     assert found.warnings == ()
-
-
-def test_a_lean_that_the_control_questions_have_too_is_not_put_down_to_the_groups() -> None:
-    found = read(stereotyped(), stereotyped())
-    assert "the position, the wording or the story may be behind it" in " ".join(found.sentences)
-
-
-def test_a_lean_against_the_stereotype_is_called_so() -> None:
-    rows = [Row("ambiguous", chose="non_target", template=template) for template in TEMPLATES]
-    assert "its answers are biased against the stereotype in English (-1.00" in " ".join(read(rows).sentences)
 
 
 def test_a_model_that_fails_the_control_questions_is_said_nothing_of() -> None:
@@ -129,18 +113,6 @@ def test_where_nothing_was_answered_nothing_is_said() -> None:
     )
     (warning,) = found.warnings
     assert warning.startswith("There are questions in English of which none was answered")
-
-
-def test_fewer_than_five_templates_show_no_lean() -> None:
-    found = read(stereotyped(templates=TEMPLATES[:3]), able(templates=TEMPLATES[:3]))
-    (warning,) = found.warnings
-    assert "so no intervals are given" in warning
-    assert "no bias could be shown in English (+1.00)" in " ".join(found.sentences)
-
-
-def test_no_word_absolves() -> None:
-    assert "unbiased" not in " ".join(CAUTIONS)
-    assert "free of bias" in CAUTIONS[0]
 
 
 def test_what_a_lean_is_shown_to_be_smaller_than_is_said() -> None:

@@ -1,5 +1,3 @@
-"""The fences against hostile text: escaping, inert JSON, the policy, drawings without styles; texts cut and marked."""
-
 from __future__ import annotations
 
 import base64

@@ -1,23 +1,13 @@
-"""The page of `report -o`: what it says, that it holds nothing that acts, and that hostile runs break nothing."""
-
 from __future__ import annotations
 
 import base64
 import hashlib
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from mbbq_gen.cli.loading import extracted, runs_frame
-from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.text import visible_text
-from mbbq_gen.report.charts import ChartCollection
-from mbbq_gen.report.page import report_page
-from mbbq_gen.report.view_model import ReportView, Source, build_report_view
-from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.support.report import HOSTILE, SCRIPT, Made, Page, hostile_report, oracle_report
 
 pytest.importorskip("jinja2")
@@ -31,11 +21,6 @@ def digest(text: str) -> str:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return oracle_report(tmp_path_factory.getbasetemp())
-
-
-@pytest.fixture(scope="module")
-def runs(made: Made) -> tuple[Path, ...]:
-    return made.runs
 
 
 @pytest.fixture(scope="module")
@@ -82,37 +67,6 @@ def test_the_page_is_inert(page: Page) -> None:
     check_inert(page)
 
 
-def text_of(page: Page) -> str:
-    return " ".join(" ".join(page.text).split())
-
-
-def test_the_sample_is_balanced_over_kinds_and_both_runs(page: Page) -> None:
-    items = page.data["items"]
-    assert len(items) == 100
-    assert Counter(item["run"] for item in items) == {0: 50, 1: 50}
-    assert {(item["language"], item["split"]) for item in items} == {
-        (language, split) for language in ("en", "tr") for split in ("bias", "control")
-    }
-    assert "100 of the 768 answers are in this page" in text_of(page)
-    assert page.data["languages"] == {"en": "English", "tr": "Turkish"}
-
-
-def test_the_same_seed_gives_the_same_items(runs: tuple[Path, ...], resources: PackPaths) -> None:
-    folder = RunFolder(runs[0])
-    source = Source(folder, folder.manifest(), "m", extracted(folder, resources))
-    frame = runs_frame([runs[0]], resources)
-
-    def made(seed: int) -> ReportView:
-        sampling = InferenceSettings(seed=seed, n_resamples=100)
-        charts, names = ChartCollection((), ()), {"en": "English"}
-        return build_report_view(
-            [source], frame, charts, names=names, sampling=sampling, tick=lambda _: None, sampled=30
-        )
-
-    assert report_page(made(0)) == report_page(made(0))
-    assert [item["prompt_id"] for item in made(0).items] != [item["prompt_id"] for item in made(1).items]
-
-
 def test_an_item_holds_what_was_shown_and_read(page: Page) -> None:
     item = next(
         i for i in page.data["items"] if i["run"] == 0 and i["condition"] == "ambiguous" and i["split"] == "bias"
@@ -145,8 +99,3 @@ def test_hostile_answers_are_there_to_be_read(hostile: tuple[str, Page]) -> None
     assert "characters …⟩" in cut
     assert any(SCRIPT in (item["missing"] or "") for item in page.data["items"])
     assert {item["template"] for item in page.data["items"]} >= {f"script {HOSTILE['end of script']}"}
-
-
-def test_figures_are_written_beside_the_page(made: Made) -> None:
-    written = {path.suffix for path in made.figures.iterdir()}
-    assert {".svg", ".png", ".pdf", ".json", ".csv", ".md", ".tex"} <= written

@@ -1,5 +1,3 @@
-"""Where vl-convert is not installed: pages have the tables and say how to install it, figures are refused."""
-
 from __future__ import annotations
 
 import sys

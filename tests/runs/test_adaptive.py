@@ -1,5 +1,3 @@
-"""Runs in rounds: what they ask, when they stop, and that nothing cuts them off for good."""
-
 from __future__ import annotations
 
 import json
@@ -35,7 +33,6 @@ def stopped(path: Path) -> StoppingRecord:
 
 
 def taken(path: Path) -> list[tuple[str, int]]:
-    """(request key, round) of every request that a round took, sorted."""
     with closing(sqlite3.connect(path / "run.sqlite")) as db:
         return db.execute("SELECT request_key, round FROM rounds ORDER BY request_key").fetchall()
 
@@ -81,32 +78,6 @@ def test_a_round_is_balanced_whenever_it_ends() -> None:
     assert len({ask.request_key for ask in asked}) == len(asked)
 
 
-def test_rounds_end_with_everything_asked_once() -> None:
-    every = [*deck(3, 1), *[ask for ask in deck(5, 4) if ask.template in ("t3", "t4")]]
-    rounds = SamplingRounds(every, seed=1)
-    asked: list[CandidateRequest] = []
-    while found := rounds.next_round([stratum for stratum in rounds.strata if not rounds.is_used_up(stratum)]):
-        asked += found
-    assert sorted(ask.request_key for ask in asked) == sorted(ask.request_key for ask in every)
-    assert rounds.is_used_up(EN)
-    assert rounds.offered(lambda _: True) == {"b / age / t0": 6, "b / age / t1": 6, "b / age / t2": 6} | {
-        "b / age / t3": 24,
-        "b / age / t4": 24,
-    }
-
-
-def test_rounds_that_were_taken_before_are_gone_on_with() -> None:
-    """What is read again from the file goes on as what stayed in memory does."""
-    first = SamplingRounds(deck(6, 8), seed=3)
-    begun = {ask.request_key for ask in first.next_round(first.strata)}
-    again = SamplingRounds([ask._replace(round=int(ask.request_key in begun)) for ask in deck(6, 8)], seed=3)
-    assert again.last == 1
-    one, other = first.next_round(first.strata), again.next_round(again.strata)
-    assert len(one) == len(other)
-    assert not begun & {ask.request_key for ask in other}
-    assert Counter((ask.template, ask.kind) for ask in one) == Counter((ask.template, ask.kind) for ask in other)
-
-
 def test_it_stops_where_the_intervals_are_narrow_enough(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "run"
     code, out, err = call(capsys, "run", path, *RANDOM, "--languages", "en,tr", "--stop-at-ci-width", "0.3")
@@ -129,19 +100,6 @@ def test_it_stops_where_the_intervals_are_narrow_enough(capsys: pytest.CaptureFi
             )
         }
     assert kinds == {"ambiguous"}  # nothing else counts for the metric
-
-
-@pytest.mark.slow
-def test_a_narrower_width_goes_on_with_the_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path, straight = tmp_path / "run", tmp_path / "straight"
-    for width in ("0.3", "0.2"):
-        assert call(capsys, "run", path, *RANDOM, "--languages", "en", "--stop-at-ci-width", width)[0] == 0
-    assert call(capsys, "run", straight, *RANDOM, "--languages", "en", "--stop-at-ci-width", "0.2")[0] == 0
-    assert taken(path) == taken(straight)
-    assert stopped(path) == stopped(straight)
-    before = taken(path)
-    assert call(capsys, "run", path)[0] == 0  # the rule is kept, and nothing is left to do
-    assert taken(path) == before
 
 
 @pytest.mark.slow
@@ -180,7 +138,6 @@ def test_questions_are_answered_either_way(
 
 @pytest.mark.slow
 def test_what_was_asked_more_weighs_no_more(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Two languages asked until they are compared, the third hardly: together they still count alike."""
     path = tmp_path / "run"
     arguments = [*RANDOM, "--languages", "en,tr,es", "--answers-per-template", "4"]
     assert call(capsys, "run", path, *arguments)[0] == 0
@@ -199,7 +156,6 @@ def test_what_was_asked_more_weighs_no_more(capsys: pytest.CaptureFixture[str], 
 
 
 def test_position_and_diff_weigh_as_scores_do(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Some templates have fewer questions than others: what `position` and `diff` call the score is the score."""
     path, other = tmp_path / "run", tmp_path / "other"
     for each, model in ((path, "oracle:random"), (other, "oracle:stereotyped")):
         arguments = ["--model", model, *STARTER, "--languages", "en", "--sample", "100", "--answers-per-template", "99"]
@@ -282,7 +238,6 @@ def test_rounds_are_batches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_no_more_is_asked_than_finds_what_is_to_be_found(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """A model that guesses has no lean to find: the run stops where a large one would have been found, and goes on."""
     path = tmp_path / "run"
     asked = [*RANDOM, "--languages", "en", "--stop-when-decided", "bias != 0", "--equivalence-margin", "0.01"]
     code, out, err = call(capsys, "run", path, *asked, "--detectable-effect", "0.4")
@@ -304,50 +259,10 @@ def test_no_more_is_asked_than_finds_what_is_to_be_found(capsys: pytest.CaptureF
     assert (again.rule.detectable_effect, again.rule.aimed) == (0.15, 0.4)  # error is spent as it was first said
 
 
-def test_a_goal_that_is_given_up_makes_no_other_interval_wide(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """Its last look spends the error that there is: 1 − 10⁻⁶ would be asked of all scores of the run else."""
-    path = tmp_path / "run"
-    code, _, err = call(capsys, "run", path, *RANDOM, "--languages", "en", "--stop-at-ci-width", "0.03")
-    assert code == 0, err
-    found = stopped(path)
-    (goal,) = found.targets
-    assert goal.verdict in ("futile", "exhausted")
-    assert found.level is not None
-    assert found.level > 0.03
-    assert goal.ci_low is not None
-    assert goal.ci_high is not None
-    assert goal.ci_high - goal.ci_low < 0.6
-
-
 def test_too_few_templates_cost_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Each category of the starter questions has four templates: no interval of one could ever stop a run."""
     path = tmp_path / "run"
     goal = ["--stop-at-ci-width", "0.5", "--group-by", "category"]
     code, _, err = call(capsys, "run", path, *RANDOM, "--languages", "en", *goal)
     assert code == 2
     assert err.splitlines()[-1].startswith("error: --stop-at-ci-width: no category has more than 4 templates")
     assert taken(path) == []
-
-
-def test_what_is_not_said_again_stays(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """A narrower width for the same scores: nobody has to name them twice."""
-    path = tmp_path / "run"
-    goal = ["--stop-at-ci-width", "0.5", "--metric", "accuracy_ambiguous", "--group-by", "language"]
-    assert call(capsys, "run", path, *RANDOM, "--languages", "en,tr", *goal)[0] == 0
-    assert call(capsys, "run", path, "--stop-at-ci-width", "0.4")[0] == 0
-    rule = stopped(path).rule
-    assert (rule.width, rule.metrics, rule.group_by) == (0.4, ("accuracy_ambiguous",), ("language",))
-    assert call(capsys, "run", path, "--stop-when-decided", "en != tr", "--equivalence-margin", "0.2")[0] == 0
-    assert call(capsys, "run", path, "--stop-when-decided", "bias != 0")[0] == 0
-    rule = stopped(path).rule
-    assert (rule.equivalence_margin, rule.metrics, rule.group_by) == (0.2, ("accuracy_ambiguous",), ("language",))
-
-
-def test_a_run_without_rounds_stays_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    assert call(capsys, "run", path, *RANDOM, "--languages", "en", "--sample", "20")[0] == 0
-    code, _, err = call(capsys, "run", path, "--stop-at-ci-width", "0.2")
-    assert code == 2
-    assert f"{path}: was started without a stopping rule" in err.replace("\n", " ")

@@ -1,5 +1,3 @@
-"""Batches over real sockets: from `run --batch` to the report, through everything that can go wrong on the way."""
-
 from __future__ import annotations
 
 import asyncio
@@ -20,7 +18,7 @@ from mbbq_gen.core.records import Request, Response
 from mbbq_gen.providers.api.batches import batch_service
 from mbbq_gen.providers.base import ExecutionContext
 from mbbq_gen.providers.registry import open_provider
-from mbbq_gen.runs.batch_runner import MOST_TRIES, BatchRunner
+from mbbq_gen.runs.batch_runner import BatchRunner
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.ledgers import BatchRecord, BatchTable
 from mbbq_gen.storage.store import RunStore
@@ -28,9 +26,6 @@ from tests.conftest import FULL
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.extraction import call
 from tests.support.prices import write_prices
-
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
 
 KINDS = ("openai", "anthropic", "gemini")
 SELECTION = ["--benchmark", "starter", "--languages", "en", "--variants", "bare,letters", "--sample", "20"]
@@ -42,7 +37,6 @@ def address(server: FakeServer, kind: str) -> str:
 
 
 def started(server: FakeServer, kind: str, run: Path, *more: object) -> list[object]:
-    """The command that makes a run and hands it over."""
     return ["run", run, "--model", f"{kind}:m", "--base-url", address(server, kind), *SELECTION, "--batch", *more]
 
 
@@ -60,7 +54,6 @@ Calls = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str], api_keys: None) -> Calls:
-    """Runs a command; says exit code, stdout and stderr."""
     return partial(call, capsys)
 
 
@@ -78,7 +71,6 @@ def status_of(command: Calls, run: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_from_plan_to_report(command: Calls, tmp_path: Path, kind: str, price_file: Path) -> None:
-    """Submit and exit; another process looks, another one collects, reads, scores and reports."""
     run = tmp_path / "run"
     with fake_server({"answers": {"oracle": "stereotyped"}, "batches": {"delay_s": 2.0}}, run=run) as server:
         planning = ["estimate", *started(server, kind, run)[2:-1], "--prices", price_file, "--json"]
@@ -138,32 +130,6 @@ def test_what_fails_or_expires_goes_into_another_batch(command: Calls, tmp_path:
     assert len(batches) > 3
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_no_batch_answers_is_recorded_at_last(command: Calls, tmp_path: Path, kind: str) -> None:
-    run = tmp_path / "run"
-    with fake_server({"batches": {"expired": 1.0, "most_per_request": 99}}, run=run) as server:
-        assert command(*started(server, kind, run))[0] == 0
-        code, _, err = command("batch", "collect", run, "--wait", "--every", "1")
-        assert code == 1
-        assert "stopped: 77 of 77 requests failed, most often (77): left without" in err
-        assert f"ask the others again with mbbq-gen run {run} --batch" in err
-        batches = server.stats().batches
-        # Each time one request is asked by itself first, and is answered so.
-        assert batches == MOST_TRIES
-        found = status_of(command, run)
-        assert (found["answered"], found["failed"]) == (MOST_TRIES, 80 - MOST_TRIES)
-        assert found["failures"] == {"batch": 80 - MOST_TRIES}
-        code, _, err = command("run", run, "--collect")
-        assert code == 1
-        assert f"mbbq-gen run {run} --batch" in err
-        assert server.stats().batches == batches, "what failed for good is not asked again unless told so"
-        server.change({"batches": {"expired": 0.0}})
-        assert command("run", run, "--batch")[0] == 0
-        assert command("run", run, "--collect")[0] == 0
-        assert status_of(command, run)["answered"] == 80
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_cancelled_batches_keep_what_they_answered(command: Calls, tmp_path: Path, kind: str) -> None:
     run = tmp_path / "run"
@@ -188,7 +154,6 @@ def test_cancelled_batches_keep_what_they_answered(command: Calls, tmp_path: Pat
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_whose_reply_is_lost_is_found_again(command: Calls, tmp_path: Path, kind: str) -> None:
-    """The service made the batch, but nobody heard: it is looked for, not made again."""
     run = tmp_path / "run"
     with fake_server({"answers": {"oracle": "perfect"}}, run=run) as server:
         plan_only(server, kind, run, command)
@@ -230,37 +195,11 @@ async def lose_replies(server: FakeServer, kind: str, run: Path) -> list[str]:
 
 
 def session(store: RunStore, run: Path, kind: str, server: FakeServer, most: int | None = None) -> BatchRunner:
-    """Work on the batches of a run, as the commands do it, without pauses."""
     provider = open_provider(f"{kind}:m", {"base_url": address(server, kind)})
     return BatchRunner(store, batch_service(provider), run, most_requests=most, pause=0.0)
 
 
-def test_the_services_limits_split_batches(command: Calls, tmp_path: Path) -> None:
-    """By count and by bytes, and every request is in one of them."""
-    run = tmp_path / "run"
-    with fake_server({"batches": {"max_bytes": 6000}}, run=run) as server:
-        plan_only(server, "openai", run, command)
-        with RunFolder(run).open_store() as store:
-            batching = session(store, run, "openai", server)
-            batching.service.most_bytes = 6000
-
-            async def work() -> None:
-                try:
-                    await batching.submit()
-                    await batching.collect()
-                finally:
-                    await batching.provider.aclose()
-
-            asyncio.run(work())
-            batches = batching.ledger.batches()
-            assert store.progress().answered == 80
-    assert len(batches) > 3
-    assert all(batch.record.size <= 6000 for batch in batches)
-    assert sum(batch.record.requests for batch in batches) == 79
-
-
 def test_a_batch_of_somebody_else_is_given_back(command: Calls, tmp_path: Path) -> None:
-    """Anthropic's batches have no names: one of the same size and time may be another's. Its results tell."""
     run = tmp_path / "run"
     with fake_server({}, run=run) as server:
         plan_only(server, "anthropic", run, command)
@@ -316,17 +255,6 @@ def test_money_limits_what_is_handed_over(command: Calls, tmp_path: Path) -> Non
         assert server.stats().paid_again == 0
 
 
-def test_a_shared_cache_spares_batches(command: Calls, tmp_path: Path) -> None:
-    one, other = tmp_path / "one", tmp_path / "other"
-    with fake_server({}, run=one) as server:
-        assert command(*started(server, "openai", one, "--cache-dir", tmp_path / "cache"))[0] == 0
-        assert command("run", one, "--collect")[0] == 0
-        assert command(*started(server, "openai", other, "--cache-dir", tmp_path / "cache"))[0] == 0
-        assert (server.stats().batches, server.stats().paid) == (1, 80)
-    assert status_of(command, other)["answered"] == 80
-    assert {line["cached"] for line in status_of(command, other)["cost_report"]["lines"]} == {True}
-
-
 def test_a_wrong_key_shows_before_a_batch_is_made(command: Calls, tmp_path: Path) -> None:
     run = tmp_path / "run"
     with fake_server({"access": {"key": "another"}}, run=run) as server:
@@ -350,7 +278,6 @@ class Steps:
         self._end_at = end_at
 
     def take(self) -> None:
-        """Between two steps."""
         self.taken += 1
         if self.taken == self._end_at:
             raise Ended
@@ -409,7 +336,6 @@ def go_on(server: FakeServer, kind: str, run: Path, end_at: int | None = None) -
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_process_may_end_at_any_step(command: Calls, tmp_path: Path, kind: str) -> None:
-    """Wherever it ends: no answer is lost, no batch made twice, nothing paid twice but what was asked by itself."""
     with fake_server({}, run=tmp_path / "planned") as server:
         plan_only(server, kind, tmp_path / "planned", command)
         whole = tmp_path / "whole"

@@ -1,5 +1,3 @@
-"""Batches of which everything on the way may fail: files, the making of a batch, looks at it, its results."""
-
 from __future__ import annotations
 
 import asyncio
@@ -15,13 +13,10 @@ from mbbq_gen.providers.http.errors import TransientError
 from mbbq_gen.runs.batch_runner import BatchRunner
 from mbbq_gen.runs.run_folder import RunFolder
 from tests.fake_service.client import FakeServer, fake_server
-from tests.runs.test_batches import KINDS, Calls, command, ledger_of, plan_only, prices_of, session, started, status_of
+from tests.runs.test_batches import KINDS, Calls, command, ledger_of, plan_only, session, started, status_of
 
 __all__ = ["command"]
 
-
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
 
 FAULTS = {
     "rate_limited": 0.1,
@@ -45,7 +40,6 @@ def scores(command: Calls, run: Path) -> list[Any]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", [1])
 def test_whatever_fails_on_the_way_no_answer_is_lost(command: Calls, tmp_path: Path, kind: str, seed: int) -> None:
-    """Commands may end with one line; the same ones again come to the end, with the oracle's own scores."""
     oracle, run = tmp_path / "oracle", tmp_path / "run"
     selection = ["--benchmark", "starter", "--languages", "en", "--variants", "bare,letters", "--sample", "10"]
     assert command("run", oracle, "--model", "oracle:stereotyped", *selection)[0] == 0
@@ -92,20 +86,7 @@ def test_collecting_and_cancelling_again_changes_nothing(command: Calls, tmp_pat
         assert server.stats().paid_again == 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_cancel_that_comes_too_late_loses_nothing(command: Calls, tmp_path: Path, kind: str) -> None:
-    """The batch has ended at the service, but nobody has looked: cancelling it is no fault, its answers are kept."""
-    run = tmp_path / "run"
-    with fake_server({}, run=run) as server:
-        assert command(*started(server, kind, run))[0] == 0
-        assert command("batch", "cancel", run)[0] == 0
-        assert command("run", run, "--collect")[0] == 0
-        assert status_of(command, run)["answered"] == 80
-        assert server.stats().paid_again == 0
-
-
 def work_on(server: FakeServer, kind: str, run: Path, act: Any, most: int | None = None) -> None:
-    """One session of work on the batches of a run."""
     with RunFolder(run).open_store() as store:
         batching = session(store, run, kind, server, most)
 
@@ -139,51 +120,8 @@ def test_a_batch_that_never_arrives_is_lost_and_said(command: Calls, tmp_path: P
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_refusal_of_all_batches_is_one_line(command: Calls, tmp_path: Path, kind: str) -> None:
-    """What has nothing to do with size is not halved."""
-    run = tmp_path / "run"
-
-    async def refused(batching: BatchRunner) -> None:
-        async def submit(mark: Any, path: Path) -> str:
-            raise ProviderError("m: POST /batches: not for you (403)")
-
-        batching.service.submit = submit  # type: ignore[method-assign]
-        await batching.submit()
-
-    with fake_server({}, run=run) as server:
-        plan_only(server, kind, run, command)
-        with pytest.raises(ProviderError, match="not for you"):
-            work_on(server, kind, run, refused)
-        (batch,) = ledger_of(run)
-        assert (batch.state, batch.record.too_large) == ("lost", False)
-
-
-def test_a_folder_that_can_not_be_written_is_one_line(command: Calls, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-
-    async def work(batching: BatchRunner) -> None:
-        batching.folder = run / "gone"
-        await batching.submit()
-
-    with fake_server({}, run=run) as server:
-        plan_only(server, "openai", run, command)
-        with pytest.raises(RunError, match="can't write the file of a batch: No such file"):
-            work_on(server, "openai", run, work)
-
-
-def test_many_answers_are_stored_in_parts(command: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mbbq_gen.runs.batch_files._TOGETHER", 7)
-    run = tmp_path / "run"
-    with fake_server({"batches": {"failed": 0.2}}, run=run) as server:
-        assert command(*started(server, "openai", run))[0] == 0
-        assert command("batch", "collect", run, "--wait", "--every", "1")[0] == 0
-        assert status_of(command, run)["answered"] == 80
-
-
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("breaks", [4, 5])
 def test_results_that_break_off_are_read_again(command: Calls, tmp_path: Path, kind: str, breaks: int) -> None:
-    """No answer is counted twice; what was read before is kept even where the rest can't be had today."""
     run = tmp_path / "run"
 
     async def collect(batching: BatchRunner) -> None:
@@ -212,13 +150,3 @@ def test_results_that_break_off_are_read_again(command: Calls, tmp_path: Path, k
         (batch,) = ledger_of(run)
         assert (batch.state, batch.record.answered, batch.record.missing) == ("collected", 79, 0)
         assert status_of(command, run)["answered"] == 80
-
-
-def test_expected_cost_counts_what_is_in_batches_at_their_price(command: Calls, tmp_path: Path) -> None:
-    run, prices = tmp_path / "run", prices_of(tmp_path, "openai")
-    with fake_server({"batches": {"delay_s": 3600.0}}, run=run) as server:
-        assert command(*started(server, "openai", run, "--prices", prices))[0] == 0
-        found = status_of(command, run)
-        (line,) = found["cost_report"]["lines"]
-        one = line["input_tokens"] * 10 + line["output_tokens"] * 20
-        assert found["expected_cost"] == pytest.approx((one + 79 * one / 2) / 1e6)

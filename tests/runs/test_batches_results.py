@@ -1,5 +1,3 @@
-"""Results of batches that are elsewhere, broken, contradicted, endless; uploads that are cut off; Azure's addresses."""
-
 from __future__ import annotations
 
 import json
@@ -12,13 +10,10 @@ import pytest
 from mbbq_gen.core.records import Response
 from mbbq_gen.runs.run_folder import RunFolder
 from tests.fake_service.client import fake_server
-from tests.runs.test_batches import KINDS, SELECTION, Calls, command, ledger_of, started, status_of
+from tests.runs.test_batches import SELECTION, Calls, command, ledger_of, started, status_of
 from tests.support.api import KEY, Heard, spoken
 
 __all__ = ["command"]
-
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
 
 
 def responses_of(run: Path) -> dict[str, Response]:
@@ -32,7 +27,6 @@ def responses_of(run: Path) -> dict[str, Response]:
 def test_keys_do_not_follow_results_to_another_host(
     command: Calls, tmp_path: Path, kind: str, is_same_host: bool
 ) -> None:
-    """A result that stands elsewhere is had by its address alone; on the same host the key goes along."""
     run = tmp_path / "run"
     with fake_server({}, run=run) as server:
 
@@ -59,7 +53,6 @@ def requested(run: Path) -> set[str]:
 
 
 def line_of(kind: str, key: str, text: str = "A") -> bytes:
-    """A line of results as that service writes it."""
     if kind == "openai":
         body: dict[str, Any] = {"choices": [{"message": {"content": text}, "finish_reason": "stop"}], "model": "m"}
         row: dict[str, Any] = {"custom_id": key, "response": {"status_code": 200, "body": body}, "error": None}
@@ -71,7 +64,6 @@ def line_of(kind: str, key: str, text: str = "A") -> bytes:
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
 def test_bad_and_contradictory_lines_cost_no_other_answer(command: Calls, tmp_path: Path, kind: str) -> None:
-    """What could be read is stored at once, the first of two answers stays, and what could not is asked anew."""
     run = tmp_path / "run"
     with fake_server({}, run=run) as server:
         assert command(*started(server, kind, run))[0] == 0
@@ -95,79 +87,7 @@ def test_bad_and_contradictory_lines_cost_no_other_answer(command: Calls, tmp_pa
         assert status_of(command, run)["answered"] == 80
 
 
-def test_an_answer_stands_over_a_failure_of_the_same_request(command: Calls, tmp_path: Path) -> None:
-    """Whichever line comes first."""
-    run = tmp_path / "run"
-    with fake_server({}, run=run) as server:
-        assert command(*started(server, "openai", run))[0] == 0
-        failed = {"custom_id": "", "response": None, "error": {"code": "server_error", "message": "no"}}
-        lines = b""
-        for key in sorted(requested(run)):
-            lines += json.dumps(failed | {"custom_id": key}).encode() + b"\n" + line_of("openai", key)
-        with spoken(lambda _heard: (200, {}, lines)) as other:
-            server.change({"batches": {"results_at": f"{other.root}/there"}})
-            assert command("run", run, "--collect")[0] == 0
-    found = responses_of(run)
-    assert {found[key].text for key in requested(run)} == {"A"}
-    assert len(ledger_of(run)) == 1
-
-
-@pytest.mark.parametrize("kind", ["openai", "anthropic"])
-def test_an_endless_line_is_cut_and_marked(command: Calls, tmp_path: Path, kind: str) -> None:
-    run = tmp_path / "run"
-    with fake_server({}, run=run) as server:
-        assert command(*started(server, kind, run, "--model-arg", "max_answer_bytes=20000"))[0] == 0
-        keys = sorted(requested(run))
-        long = line_of(kind, keys[0], "B. " + "y" * 500_000)
-        lines = long + b"".join(line_of(kind, key) for key in keys[1:])
-        with spoken(lambda _heard: (200, {}, lines)) as other:
-            server.change({"batches": {"results_at": f"{other.root}/there"}})
-            assert command("run", run, "--collect")[0] == 0
-    found = responses_of(run)
-    cut = found.pop(keys[0])
-    assert (cut.finish_reason, cut.truncated_at) == ("length", 20_000)
-    assert cut.text is not None
-    assert cut.text.startswith("B. yyy")
-    assert len(cut.text) < 20_000
-    assert {response.truncated_at for response in found.values()} == {None}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_page_instead_of_the_results_is_one_line(command: Calls, tmp_path: Path, kind: str) -> None:
-    """Nothing is given up for it: the batch stays open, and later it is collected."""
-    run = tmp_path / "run"
-    with fake_server({}, run=run) as server:
-        assert command(*started(server, kind, run, "--model-arg", "attempts=2"))[0] == 0
-        server.change({"faults": {"page": 1.0, "routes": "all", "most_per_request": 9999}})
-        code, _, err = command("batch", "collect", run)
-        assert code == 1
-        assert "Access denied" in err
-        assert ledger_of(run)[0].state == "sent"
-        server.change({"faults": {"page": 0.0}})
-        assert command("run", run, "--collect")[0] == 0
-    assert status_of(command, run)["answered"] == 80
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_upload_that_is_cut_off_is_halved(command: Calls, tmp_path: Path, kind: str) -> None:
-    """A proxy that lets less through says nothing: the connection breaks, and will each time."""
-    run = tmp_path / "run"
-    extra = {"openai": {"user": "x" * 30_000}, "anthropic": {"metadata": {"user_id": "x" * 30_000}}}
-    more = {"extra": extra.get(kind, {"labels": {"a": "x" * 30_000}})}
-    options = ["--model-arg", f"extra={json.dumps(more['extra'])}", "--model-arg", "attempts=2"]
-    with fake_server({"batches": {"max_upload": 1_300_000}}, run=run) as server:
-        code, _, err = command(*started(server, kind, run, *options))
-        assert (code, "at most 39 requests" in err) == (0, True), err
-        for _ in range(3):
-            assert command("run", run, "--collect")[0] == 0
-        assert status_of(command, run)["answered"] == 80
-        assert server.stats().paid_again == 0
-    assert {batch.record.requests for batch in ledger_of(run) if batch.state == "collected"} == {39, 1}
-
-
 def test_batches_of_azure(command: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files and batches are below the resource, not below the deployment; every address has its version, once."""
     for name in [name for name in os.environ if name.startswith("AZURE_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)

@@ -1,8 +1,5 @@
-"""A manifest names every data file that a run's questions came from, by its place, with its digest."""
-
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -27,7 +24,6 @@ CASES = [
 
 
 def files_of(name: str, language: str, folder: Path) -> dict[str, str]:
-    """The files that a manifest names, without the benchmark before them."""
     tally = InputTally()
     questions = load_benchmark(name, data=folder, languages=[language], splits=["bias"])
     assert list(tally.watch(BenchmarkChoice(name=name, data_dir=str(folder)), questions, lambda: None))
@@ -41,22 +37,6 @@ def test_every_reader_tells_its_files(name: str, language: str, data: Path) -> N
     files = files_of(name, language, folder)
     assert files
     assert files == {file: file_digest(folder / file) for file in files}
-
-
-def test_each_language_has_the_digest_of_its_own_file(data: Path) -> None:
-    """The two languages of PakBBQ have files of the same names."""
-    folder = data / "datasets" / "pakbbq"
-    english, urdu = (set(files_of("pakbbq", code, folder)) for code in ("en", "ur"))
-    assert {Path(file).parent.name for file in english} == {"PakBBQ_ENG"}
-    assert {Path(file).parent.name for file in urdu} == {"PakBBQ_UR"}
-
-
-def test_a_file_of_the_same_name_elsewhere_does_no_harm(data: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(data / "datasets" / "cbbq", tmp_path / "cbbq")
-    before = files_of("cbbq", "zh", folder)
-    (folder / "aaa" / "age" / "ambiguous").mkdir(parents=True)
-    (folder / "aaa" / "age" / "ambiguous" / "ambiguous.csv").write_text("something else", encoding="utf-8")
-    assert files_of("cbbq", "zh", folder) == before
 
 
 def test_a_reader_that_does_not_tell_is_an_error(tmp_path: Path) -> None:

@@ -1,5 +1,3 @@
-"""`run --ray local`: blocks and shards by themselves, then whole runs over workers, with and without deaths."""
-
 from __future__ import annotations
 
 import asyncio
@@ -25,12 +23,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.core.config import RunConfig
-from mbbq_gen.core.errors import ProviderError, RunError, UsageError
+from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.providers.base import is_installed
 from mbbq_gen.providers.registry import open_provider
-from mbbq_gen.runs.distributed.cluster import _FOLDER, MapWorkers, _started, connected
+from mbbq_gen.runs.distributed.cluster import _FOLDER, _started, connected
 from mbbq_gen.runs.distributed.pool import WorkerPool, distribute
 from mbbq_gen.runs.distributed.storage import DistributedConfig, DistributedStatus, ResponseShards, fold_shards
 from mbbq_gen.runs.distributed.worker import MOST_REQUESTS, pack
@@ -38,7 +36,6 @@ from mbbq_gen.runs.executor import Executor
 from mbbq_gen.runs.job import Job
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.store import RunStore
-from tests.conftest import FULL
 from tests.fake_service.client import fake_server
 from tests.support.cases import cases
 from tests.support.extraction import call
@@ -59,7 +56,6 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def ray() -> Iterator[Any]:
-    """A Ray on this machine that the tests of this file share."""
     if not is_installed("ray"):
         pytest.skip("needs the extra: pip install 'mbbq-gen[ray]'")
     with connected("local", 2) as ray:
@@ -72,13 +68,11 @@ def rows(run: Path, statement: str) -> list[tuple[Any, ...]]:
 
 
 def texts(run: Path) -> dict[str, str]:
-    """What the model wrote, by request."""
     found = rows(run, "SELECT request_key, json_extract(record, '$.text') FROM responses WHERE is_error = 0")
     return dict(found)
 
 
 def in_shards(folder: Path) -> Counter[str]:
-    """How many shards each request's answer stands in."""
     shards = ResponseShards(folder)
     return Counter(answer.request_key for name in shards.names() for answer, _ in shards.read(name) if not answer.error)
 
@@ -113,11 +107,6 @@ def test_blocks_hold_every_request_once(lengths: list[int], wordings: int, worke
     assert longest == sorted(longest, reverse=True), "the longest template comes first"
 
 
-def test_a_block_has_another_name_in_another_session() -> None:
-    requests = requests_of([5, 6], 1)
-    assert pack(requests, 2, "one")[0].name != pack(requests, 2, "two")[0].name
-
-
 AT = "2026-01-01T00:00:00.000+00:00"
 
 
@@ -132,7 +121,6 @@ def test_a_damaged_shard_is_not_believed(tmp_path: Path) -> None:
 
 
 def test_shards_are_folded_once_each(tmp_path: Path, script: Path) -> None:
-    """Answers that the store lacks are taken; a failure never stands over anything; what was not planned is left."""
     run = planned(tmp_path, script)
     with run.locked(), run.open_store() as store:
         one, two, three = [request.request_key for request in list(store.pending())[:3]]
@@ -209,7 +197,6 @@ def settings(script: Path, **changes: object) -> RunConfig:
 
 
 def planned(tmp_path: Path, script: Path) -> RunFolder:
-    """A run that nothing is asked of yet."""
     folder = RunFolder(tmp_path / "run")
     Job(folder, settings(script), PackPaths()).plan()
     return folder
@@ -242,7 +229,6 @@ def test_the_same_texts_and_scores_as_without_ray(
 
 
 def without_names(scores: Any) -> Any:
-    """Scores without the name of their run."""
     if isinstance(scores, dict):
         return {name: without_names(value) for name, value in scores.items() if name not in {"run", "runs", "path"}}
     return [without_names(value) for value in scores] if isinstance(scores, list) else scores
@@ -252,7 +238,6 @@ def without_names(scores: Any) -> Any:
 def test_what_stands_in_shards_is_not_asked_again(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, script: Path, ray: Any
 ) -> None:
-    """A store that lost what came: the shards have it, and a run without Ray takes it from there too."""
     run, moved = tmp_path / "run", tmp_path / "moved"
     assert call(capsys, "run", run, "--model", f"scripted:{script}", *SELECTION, "--ray", "local")[0] == 0
     answers = texts(run)
@@ -270,7 +255,6 @@ def test_what_stands_in_shards_is_not_asked_again(
 def test_workers_that_die_lose_only_what_was_under_way(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, script: Path, ray: Any
 ) -> None:
-    """Ten kills: every answer is there, each in one shard."""
     run = RunFolder(tmp_path / "run")
     kinds = ("bare", "letters", "polite")
     Job(run, settings(script, splits=("bias", "control"), variants=kinds), PackPaths()).plan()
@@ -299,7 +283,6 @@ def test_workers_that_die_lose_only_what_was_under_way(
 
 
 async def ask_with(run: RunFolder, store: RunStore, script: Path, on_status: Any) -> int:
-    """Asks all that is pending by two workers; how many responses came."""
     inner, stored = open_provider(f"scripted:{script}"), list[Response]()
     pool = distribute(DistributedConfig("local", 2), run, store, inner, PackPaths(), limited=False)
     heard = WorkerPool(inner, pool.plan, DistributedConfig("local", 2), on_status)
@@ -311,7 +294,6 @@ async def ask_with(run: RunFolder, store: RunStore, script: Path, on_status: Any
 def test_reading_and_scores_by_workers_are_those_of_one_process(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, script: Path, ray: Any
 ) -> None:
-    """Byte for byte: the readings, what `extract` says of them, the scores and what stands beside them."""
     run, unread = tmp_path / "run", tmp_path / "unread" / "run"
     given = ["--model", f"scripted:{script}", *SELECTION, "--languages", "en,tr"]
     assert call(capsys, "run", run, *given)[0] == 0
@@ -348,82 +330,6 @@ def test_what_sums_do_not_tell_is_refused(
     assert said in err
 
 
-def test_parts_hold_every_question_once(tmp_path: Path, script: Path) -> None:
-    """Whatever their size, parts follow one another and cut no question in two."""
-    run = planned(tmp_path, script)
-    with run.open_store(read_only=True) as store:
-        (last,) = store.query("SELECT max(number) FROM prompts").fetchone()
-        for size in (1, 7, 500, 10**6):
-            parts = list(store.parts(size))
-            numbers = [number for part in parts for number in range(part.first, part.last + 1)]
-            assert numbers == list(range(1, last + 1))
-            keys = [set(store.questions(part).frame["instance_key"].cast(str)) for part in parts]
-            assert sum(map(len, keys)) == len(set().union(*keys)) == store.count_instances()
-            assert (len(parts) == 1) == (size >= last)
-
-
-class Fragile:
-    """Doubles numbers; dies over the first one that is marked."""
-
-    def __init__(self, marks: Path) -> None:
-        self.marks = marks
-
-    def __call__(self) -> Any:
-        def work(number: int) -> int:
-            if number == 3 and not self.marks.exists():
-                self.marks.touch()
-                os.kill(os.getpid(), signal.SIGKILL)
-            if number < 0:
-                raise UsageError("below 0")
-            return 2 * number
-
-        return work
-
-
-@pytest.mark.slow
-def test_a_helper_that_dies_is_replaced(tmp_path: Path, ray: Any) -> None:
-    helpers = MapWorkers("local", 2)
-    assert list(helpers.each(Fragile(tmp_path / "died"), range(9))) == [2 * number for number in range(9)]
-    assert (tmp_path / "died").exists()
-    with pytest.raises(UsageError, match="below 0"):
-        list(helpers.each(Fragile(tmp_path / "died"), [1, -1]))
-
-
-@pytest.mark.slow
-def test_a_shard_that_comes_late_counts(tmp_path: Path, script: Path, ray: Any) -> None:
-    """A worker that outlived its driver writes its shard after the next driver has folded what was there."""
-    run = planned(tmp_path, script)
-    with run.locked(), run.open_store() as store:
-        inner = open_provider(f"scripted:{script}")
-        pool = distribute(DistributedConfig("local", 2), run, store, inner, PackPaths(), limited=False)
-        late = [(Response(request_key=request.request_key, text="late"), AT) for request in list(store.pending())[::3]]
-        ResponseShards(run.path / "worker-shards").write("0" * 16, late)
-        asyncio.run(Executor(store, pool, lambda _: None).run())
-        assert store.progress().pending == 0
-    assert {key for key, text in texts(run.path).items() if text == "late"} == {
-        answer.request_key for answer, _ in late
-    }
-    assert set(in_shards(run.path / "worker-shards").values()) == {1}
-
-
-@pytest.mark.slow
-def test_what_no_worker_can_do_ends_the_run(tmp_path: Path, script: Path, ray: Any) -> None:
-    """The file that every worker needs is gone after planning."""
-    own = tmp_path / "answers.jsonl"
-    own.write_text(script.read_text(encoding="utf-8"), encoding="utf-8")
-    run = planned(tmp_path, own)
-
-    def ask() -> None:
-        with run.locked(), run.open_store() as store:
-            inner = open_provider(f"scripted:{own}")
-            pool = distribute(DistributedConfig("local", 2), run, store, inner, PackPaths(), limited=False)
-            own.unlink()
-            asyncio.run(Executor(store, pool, lambda _: None).run())
-
-    with pytest.raises(ProviderError, match=r"answers\.jsonl"):
-        ask()
-
-
 @pytest.mark.slow
 def test_all_workers_share_one_pace(capsys: pytest.CaptureFixture[str], tmp_path: Path, ray: Any) -> None:
     """A server that lets 1,200 requests a minute pass never refuses one; each worker for itself would pass it."""
@@ -437,63 +343,6 @@ def test_all_workers_share_one_pace(capsys: pytest.CaptureFixture[str], tmp_path
     assert (found.by_fault, found.paid_again) == ({}, 0)
 
 
-NODES = """
-import asyncio, json, sys, time
-from pathlib import Path
-import ray
-from ray.cluster_utils import Cluster
-from mbbq_gen.providers.registry import open_provider
-from mbbq_gen.core.files import PackPaths
-from mbbq_gen.runs.distributed.pool import WorkerPool
-from mbbq_gen.runs.distributed.storage import DistributedConfig
-from mbbq_gen.runs.distributed.pool import distribute
-from mbbq_gen.runs.executor import Executor
-from mbbq_gen.runs.run_folder import RunFolder
-
-number, run, model = int(sys.argv[1]), RunFolder(Path(sys.argv[2])), sys.argv[3]
-small = {"object_store_memory": 80_000_000, "include_dashboard": False}
-looks = {"health_check_period_ms": 500, "health_check_failure_threshold": 10}
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "_system_config": looks, **small})
-nodes = [cluster.add_node(num_cpus=1, wait=False, **small) for _ in range(number)]
-cluster.wait_for_nodes()
-ray.init(address=cluster.address, log_to_driver=False)
-lines = []
-
-def alive():
-    return sum(node["Alive"] for node in ray.nodes())
-
-def kill_one(status):
-    lines.append(status)
-    if len(lines) == 3:
-        cluster.remove_node(nodes[-1], allow_graceful=False)
-        while alive() > number:
-            time.sleep(0.1)
-
-with run.locked(), run.open_store() as store:
-    inner, config = open_provider(model), DistributedConfig("local", number)
-    plan = distribute(config, run, store, inner, PackPaths(), limited=False).plan
-    asyncio.run(Executor(store, WorkerPool(inner, plan, config, kill_one), lambda _: None).run())
-    print("told", json.dumps({"alive": alive(), "lost": lines[-1].lost, "pending": store.progress().pending}))
-ray.shutdown()
-cluster.shutdown()
-"""
-
-
-@pytest.mark.slow
-@needs_ray
-@pytest.mark.parametrize("nodes", [2, pytest.param(8, marks=pytest.mark.skipif(not FULL, reason="`make proof`"))])
-def test_a_node_that_dies_loses_nothing(tmp_path: Path, script: Path, nodes: int) -> None:
-    """Each node has room for one worker, so the worker of the dead one has no place: the others do its work."""
-    run = planned(tmp_path, script)
-    given = [sys.executable, "-c", NODES, str(nodes), str(run.path), f"scripted:{script}"]
-    done = subprocess.run(given, capture_output=True, text=True, check=False, timeout=900)
-    assert done.returncode == 0, done.stderr
-    told = [json.loads(line.removeprefix("told ")) for line in done.stdout.splitlines() if line.startswith("told ")]
-    assert told == [{"alive": nodes, "lost": 1, "pending": 0}], "the head is a node too"
-    assert set(in_shards(run.path / "worker-shards").values()) == {1}
-    assert in_shards(run.path / "worker-shards").keys() == texts(run.path).keys()
-
-
 def start(run: Path, *given: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "mbbq_gen", "run", str(run), *map(str, given)]
     return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -504,7 +353,6 @@ AGENTS = (b"ray::DashboardAgent", b"ray::RuntimeEnvAgent")
 
 
 def processes_of(driver: int) -> dict[int, bytes]:
-    """What a Ray that this process started has running: number and command line."""
     found = {}
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -515,7 +363,6 @@ def processes_of(driver: int) -> dict[int, bytes]:
 
 
 def left_of(driver: int, number: signal.Signals) -> list[bytes]:
-    """What should not be running any more."""
     killed = number == signal.SIGKILL
     return [line for line in processes_of(driver).values() if not (killed and line.startswith(AGENTS))]
 

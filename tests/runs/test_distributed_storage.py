@@ -1,5 +1,3 @@
-"""Where shards may be: folders, file:// and s3:// by a real local server; and what can't be used, in a line."""
-
 from __future__ import annotations
 
 import json
@@ -30,7 +28,6 @@ needs_s3 = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[dict[str, str]]:
-    """A server that speaks S3, on this machine; what the environment says of it."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -55,7 +52,6 @@ def server() -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def bucket(server: dict[str, str], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
-    """The address of an empty bucket."""
     import fsspec
 
     for name, value in server.items():
@@ -67,7 +63,6 @@ def bucket(server: dict[str, str], monkeypatch: pytest.MonkeyPatch, request: pyt
 
 @pytest.fixture(params=["folder", "file", pytest.param("s3", marks=needs_s3)])
 def name(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """What a place is called that is not there yet."""
     if request.param == "s3":
         return f"{request.getfixturevalue('bucket')}/runs/one"
     path = tmp_path / "with space" / "shards"
@@ -110,7 +105,6 @@ def test_what_can_not_be_used_is_said(address: str, kind: str, says: str) -> Non
 @pytest.mark.slow
 @pytest.mark.skipif(not is_installed("ray"), reason="needs the extra: pip install 'mbbq-gen[ray]'")
 def test_workers_write_to_object_storage(capsys: pytest.CaptureFixture[str], tmp_path: Path, bucket: str) -> None:
-    """The same texts as from one process; what stands in the bucket is not asked again, without Ray either."""
     script = tmp_path / "answers.jsonl"
     script.write_text("".join(json.dumps({"response": text}) + "\n" for text in "ABC"), encoding="utf-8")
     given = ["--model", f"scripted:{script}", "--benchmark", "starter", "--languages", "en"]
@@ -135,6 +129,5 @@ def test_workers_write_to_object_storage(capsys: pytest.CaptureFixture[str], tmp
 
 
 def texts(run: Path) -> dict[str, str]:
-    """What the model of a run wrote, by request."""
     with sqlite3.connect(run / "run.sqlite") as store:
         return dict(store.execute("SELECT request_key, json_extract(record, '$.text') FROM responses").fetchall())

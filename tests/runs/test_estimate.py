@@ -1,5 +1,3 @@
-"""`mbbq-gen estimate`: what a run would take and cost agrees with what the run then does."""
-
 from __future__ import annotations
 
 import json
@@ -8,17 +6,8 @@ from typing import Any
 
 import pytest
 
-from mbbq_gen.analysis.power import DEFAULTS
-from mbbq_gen.core.config import RunConfig
-from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.option_display import SamplingUnit
-from mbbq_gen.core.records import Prompt
-from mbbq_gen.providers.prices import TokenCounter
-from mbbq_gen.runs.cost_estimate import _notes_on_size, _samples
-from mbbq_gen.runs.planner import PromptPlan
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.runs.token_estimate import TokenEstimate, duration, estimate
-from mbbq_gen.storage.store import RunStore
+from mbbq_gen.runs.token_estimate import duration
 from tests.support.extraction import call
 from tests.support.prices import write_prices
 
@@ -32,7 +21,6 @@ def price_file(tmp_path: Path) -> Path:
 
 
 def planned(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    """The plan as JSON."""
     code, out, err = call(capsys, "estimate", *SELECTION, *arguments, "--json")
     assert (code, err) == (0, "")
     found: dict[str, Any] = json.loads(out)
@@ -62,7 +50,6 @@ def test_it_counts_what_a_run_asks(
 
 @pytest.mark.slow
 def test_each_way_of_asking_is_counted_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is written where likelihoods are computed, and one token where the first is named."""
     words = planned(capsys, "--model", "oracle:perfect", "--sample", 12)["tokens"]
     ways = "generate,loglikelihood,label-loglikelihood,first-token-logprobs"
     found = planned(capsys, "--model", "oracle:perfect", "--sample", 12, "--method", ways)["tokens"]
@@ -108,7 +95,6 @@ def test_an_unknown_price_is_said_and_not_guessed(capsys: pytest.CaptureFixture[
 
 
 def test_a_known_model_needs_no_key(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("openai")
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     found = planned(capsys, "--model", "openai:gpt-4o-mini", "--rpm", "600")
@@ -117,18 +103,6 @@ def test_a_known_model_needs_no_key(capsys: pytest.CaptureFixture[str], monkeypa
     assert found["cost"]["online_at_most"] > found["cost"]["online"]
     assert found["duration"]["limit"] == "requests a minute"
     assert found["duration"]["hours"] == pytest.approx(found["tokens"]["requests"] / 600 / 60)
-
-
-def test_nothing_is_written(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    work, temporary = tmp_path / "work", tmp_path / "temporary"
-    work.mkdir()
-    temporary.mkdir()
-    monkeypatch.chdir(work)
-    monkeypatch.setattr("tempfile.tempdir", str(temporary))
-    planned(capsys, "--model", "oracle:perfect")
-    assert list(work.iterdir()) == list(temporary.iterdir()) == []
 
 
 def test_a_pilot_tells_the_length_of_answers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -170,52 +144,6 @@ def test_a_probe_tells_how_long_a_local_model_takes(capsys: pytest.CaptureFixtur
     assert "on this machine, by 10 answers in" in out
 
 
-def test_only_a_model_on_this_machine_is_probed(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = call(capsys, "estimate", *SELECTION, "--model", "oracle:perfect", "--sample", 4, "--probe")
-    assert (code, out) == (2, "")
-    assert "--probe: oracle:perfect is not a local model" in err
-
-
-def settings(**changes: object) -> RunConfig:
-    known = {"model": "oracle:perfect", "languages": ("en",), "splits": ("bias",), "label_style": ("A",)}
-    return RunConfig.model_validate({**known, "option_order": "balanced", "seed": 0, **changes})
-
-
-def draft(resources: PackPaths, tmp_path: Path) -> list[Prompt]:
-    """The prompts of a small run."""
-    from mbbq_gen.benchmarks.registry import load_benchmark
-
-    found = PromptPlan(
-        settings(benchmark=("starter",), variants=("bare", "letters"), sample=100),
-        resources,
-        lambda choice, languages, splits: load_benchmark(
-            choice.name, data=None, languages=list(languages), splits=["bias"], resources=resources
-        ),
-    )
-    with RunStore(tmp_path / "draft.sqlite") as store:
-        found.read(store)
-        return list(found.prompts(store))
-
-
-def test_counting_a_part_comes_near_counting_all(resources: PackPaths, tmp_path: Path) -> None:
-    shown = draft(resources, tmp_path)
-    counter = TokenCounter("words", True, lambda text: len(text.split()))
-    found = estimate(shown, counter, {"bare": "bare", "letters": "letters"})
-    texts = {presentation.messages[-1].content for presentation in shown}
-    exact = sum(len(text.split()) + 8 for text in texts)
-    assert found.requests == len(texts) == 200
-    assert found.input_tokens == pytest.approx(exact, rel=0.02)
-
-
-def test_what_is_sent_twice_is_counted_once(resources: PackPaths, tmp_path: Path) -> None:
-    shown = draft(resources, tmp_path)
-    counter = TokenCounter("words", True, lambda text: len(text.split()))
-    once = estimate(shown, counter, {"bare": "bare", "letters": "letters"}, longest=5)
-    twice = estimate(shown * 2, counter, {"bare": "bare", "letters": "letters"}, longest=5)
-    assert twice == once.model_copy(update={"prompts": 2 * once.prompts})
-    assert once.output_tokens <= once.requests * 5 == once.most_output_tokens
-
-
 def test_the_slower_limit_decides() -> None:
     assert duration(600, 1000, None, None) is None
     by_requests, by_tokens = duration(600, 1000, 10, 1000), duration(600, 1_000_000, 600, 1000)
@@ -223,41 +151,3 @@ def test_the_slower_limit_decides() -> None:
     assert by_tokens is not None
     assert (by_requests.hours, by_requests.limit) == (1.0, "requests a minute")
     assert (by_tokens.limit, round(by_tokens.hours, 2)) == ("tokens a minute", 16.67)
-
-
-def outlines(sizes: list[int]) -> list[SamplingUnit]:
-    """Questions of templates of these sizes, half of them ambiguous."""
-    return [
-        SamplingUnit(
-            key=f"{template}-{number}",
-            benchmark="own",
-            split="bias",
-            language="en",
-            category="age",
-            template_id=f"t{template}",
-            condition="ambiguous" if number % 2 else "disambiguated",
-            polarity="negative" if number % 4 < 2 else "non_negative",
-            alignment=None if number % 2 else "biased",
-            twin=f"{template}-{number}",
-        )
-        for template, size in enumerate(sizes)
-        for number in range(size)
-    ]
-
-
-@pytest.mark.parametrize(("sizes", "told"), [([40] * 40, False), ([16] * 38 + [1200, 1200], True)])
-def test_it_says_where_asking_everything_tells_less(sizes: list[int], told: bool) -> None:
-    """Templates of unequal size: a score over all questions is that of the largest templates."""
-    given: dict[str, Any] = dict.fromkeys(("questions", "prompts", "requests"), sum(sizes))
-    given |= dict.fromkeys(("input_tokens", "longest_input", "output_tokens"), 1)
-    given |= {"most_output_tokens": None, "tokenizer": "words", "exact": True, "outputs": "assumed", "groups": ()}
-    tokens, own = TokenEstimate(**given), settings(benchmark=("own",), variants=("bare",))
-    samples = list(_samples(outlines(sizes), own, tokens, None, DEFAULTS))
-    whole = samples[-1]
-    assert (whole.is_all, whole.templates) == (True, 40)
-    assert whole.n_templates_effective == pytest.approx(sum(sizes) ** 2 / sum(size**2 for size in sizes))
-    notes = list(_notes_on_size(samples))
-    assert bool(notes) is told
-    if told:
-        assert "a score over 500 balanced questions has a narrower interval than one over all 3,008" in notes[0]
-        assert "40 templates tell as much as 3 of one size" in notes[0]

@@ -1,12 +1,9 @@
-"""`--follow-up`: what an answer meant is asked once, nothing is paid twice, and no first score changes."""
-
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +13,10 @@ from mbbq_gen import Run
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction, Response
 from mbbq_gen.runs.extraction import load_reader
-from mbbq_gen.runs.follow_up import answer_limit, follow_up_text, question_about, read_reply
+from mbbq_gen.runs.follow_up import follow_up_text, question_about, read_reply
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.follow_ups import NONE_RULE
-from mbbq_gen.storage.store import CompletedPrompt, RunStore
+from mbbq_gen.storage.store import CompletedPrompt
 from tests.fake_service.client import fake_server
 from tests.support.dialogue import VAGUE, Dialogue, dialogue
 from tests.support.extraction import call
@@ -32,7 +29,6 @@ READ = ("--sample", "96", "--follow-up", "unread")
 
 
 def run(capsys: Capture, path: Path, *more: object, code: int = 0) -> str:
-    """What a run says on stderr."""
     found, _, err = call(capsys, "run", path, *more)
     assert found == code, err
     return err
@@ -43,14 +39,12 @@ def at(server: Dialogue, *more: object) -> tuple[object, ...]:
 
 
 def scores(capsys: Capture, path: Path, *more: object) -> dict[str, dict[str, Any]]:
-    """Language → its scores."""
     code, out, err = call(capsys, "score", path, "--json", *more)
     assert code == 0, err
     return {group["group"]["language"]: group for group in json.loads(out)["groups"]}
 
 
 def report(capsys: Capture, path: Path) -> dict[str, Any]:
-    """What follow-ups change in a run."""
     code, out, err = call(capsys, "score", path, "--json", "--metric", "accuracy_ambiguous")
     assert code == 0, err
     (found,) = json.loads(out)["follow_ups"]
@@ -108,36 +102,6 @@ def test_a_model_that_turns_to_the_stereotype_is_reported(capsys: Capture, tmp_p
     assert found["findings"][0].partition(":")[2].strip()[:40] in page.read_text(encoding="utf-8")
 
 
-def test_the_pressed_are_compared_with_those_that_were_read(capsys: Capture, tmp_path: Path) -> None:
-    """Half of the answers are right, half say nothing until they are asked again and then follow the stereotype."""
-    good, bad, path = tmp_path / "good", tmp_path / "bad", tmp_path / "run"
-    for folder, name in ((good, "perfect"), (bad, "stereotyped")):
-        run(capsys, folder, "--model", f"oracle:{name}", *STARTER, "--languages", "en", "--sample", 80)
-    lines = []
-    for place, (right, wrong) in enumerate(
-        zip(Run(good).samples().iter_rows(named=True), Run(bad).samples().iter_rows(named=True), strict=True)
-    ):
-        assert right["prompt_id"] == wrong["prompt_id"]
-        vague = (place // 4) % 2
-        lines.append({"response": VAGUE if vague else right["response"], "prompt_id": right["prompt_id"]})
-        if vague:
-            asks = {"prompt_id": right["prompt_id"], "contains": "Which of the answers did you mean?"}
-            lines.append({"response": wrong["response"], **asks})
-    script = tmp_path / "script.jsonl"
-    script.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    given = "--languages en --sample 80 --follow-up unread"
-    run(capsys, path, "--model", f"scripted:{script}", *STARTER, *given.split())
-    (group,) = report(capsys, path)["groups"]
-    assert group["answers"] - group["read"] == group["followed_up"] == group["replied"]
-    read, replies = ({name: shares[name]["value"] for name in ("biased", "unknown")} for shares in group["choices"])
-    assert replies["biased"] == 1 > read["biased"]
-    assert group["pressed"]["value"] == 1
-    assert group["pressed"]["ci_low"] > 0
-    change = group["metrics"]["mbbq_bias_ambiguous"]
-    assert change["difference"]["value"] == pytest.approx(change["with_follow_up"]["value"] - change["first"]["value"])
-    assert change["first"]["value"] == 0
-
-
 # --- the turn ---------------------------------------------------------------------------------------------------------
 
 
@@ -174,17 +138,6 @@ def test_the_conversation_goes_on_as_it_was(capsys: Capture, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("api_keys")
-def test_what_stays_unread_is_asked_once(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    with dialogue(VAGUE) as server:
-        run(capsys, path, *at(server, "--sample", 6, "--follow-up", "unread"))
-        run(capsys, path, "--follow-up", "unread,low")
-        assert set(server.second.values()) == {1}
-    (group,) = report(capsys, path)["groups"]
-    assert (group["followed_up"], group["replied"], group["read_with_follow_up"]) == (6, 0, 0)
-
-
-@pytest.mark.usefixtures("api_keys")
 def test_a_sample_of_what_was_read_checks_the_reading(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "run"
     with dialogue(lambda question: "A" if len(question) % 3 else "none", first=lambda _: "A") as server:
@@ -201,7 +154,6 @@ def test_a_sample_of_what_was_read_checks_the_reading(capsys: Capture, tmp_path:
 
 
 def test_replies_are_labels_of_the_answers(capsys: Capture, tmp_path: Path) -> None:
-    """A reader that can read one answer in two, and a model that says what it meant: corrected scores are its own."""
     path = tmp_path / "run"
     given = "--model oracle:indirect --languages en --sample 100 --follow-up unread"
     run(capsys, path, *STARTER, *given.split())
@@ -286,25 +238,6 @@ def test_the_estimate_is_what_the_run_pays(capsys: Capture, tmp_path: Path) -> N
     assert "follow-up" in call(capsys, "estimate", *asked)[1]
 
 
-def test_a_pilot_of_which_nothing_was_read_prices_follow_ups(capsys: Capture, tmp_path: Path) -> None:
-    pilot, given = tmp_path / "pilot", [*STARTER, "--languages", "en", "--sample", 8]
-    run(capsys, pilot, "--model", "oracle:indirect", *given)
-    asked = ["--model", "oracle:indirect", *given, "--follow-up", "unread", "--pilot", pilot, "--json"]
-    code, out, err = call(capsys, "estimate", *asked)
-    assert code == 0, err
-    assert (json.loads(out)["follow_up"]["rates"], json.loads(out)["follow_up"]["requests"]) == ("measured", 8)
-
-
-@pytest.mark.usefixtures("api_keys")
-def test_a_cache_holds_follow_ups(capsys: Capture, tmp_path: Path) -> None:
-    with dialogue("A") as server:
-        for name in ("one", "two"):
-            given = at(server, "--sample", 10, "--follow-up", "unread", "--cache-dir", tmp_path / "cache")
-            run(capsys, tmp_path / name, *given)
-        assert set(server.second.values()) == {1}
-    assert report(capsys, tmp_path / "two")["groups"][0]["read_with_follow_up"] == 10
-
-
 @pytest.mark.usefixtures("api_keys")
 def test_follow_ups_are_a_batch_of_their_own(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "run"
@@ -336,16 +269,6 @@ def test_it_is_refused_in_one_line(capsys: Capture, tmp_path: Path, more: list[s
     assert (code, out, len(err.strip().splitlines()), said in err) == (2, "", 1, True), err
 
 
-def test_a_body_without_a_conversation_is_refused(capsys: Capture, tmp_path: Path) -> None:
-    file = tmp_path / "endpoint.toml"
-    file.write_text(
-        'url = "http://127.0.0.1:9/x"\n[body]\nprompt = "{prompt}"\n[answer]\ntext = "text"\n', encoding="utf-8"
-    )
-    given = ["--model", f"http:{file}", *STARTER, "--languages", "en", "--follow-up", "unread"]
-    code, _, err = call(capsys, "run", tmp_path / "run", *given)
-    assert (code, "it takes no second turn" in err) == (2, True), err
-
-
 def test_a_run_without_follow_ups_has_no_such_scores(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "run"
     run(capsys, path, "--model", "oracle:perfect", *STARTER, "--languages", "en", "--sample", 8)
@@ -355,17 +278,6 @@ def test_a_run_without_follow_ups_has_no_such_scores(capsys: Capture, tmp_path: 
     assert json.loads(out)["follow_ups"] == []
     code, _, err = call(capsys, "score", path, "--correct-with", "follow-up")
     assert (code, "--follow-up-check" in err) == (2, True)
-
-
-def test_python_asks_too(capsys: Capture, tmp_path: Path) -> None:
-    given: dict[str, Any] = {"benchmark": "starter", "languages": ["en"], "variants": ["letters"], "sample": 10}
-    made = Run.create(tmp_path / "run", model="oracle:indirect", **given)
-    made.execute()
-    found = made.follow_up(check=5)
-    assert found is not None
-    assert {group.read_with_follow_up for group in found.groups} == {10}
-    rates = made.scores(metrics=["parse_rate"], answers="follow-up")
-    assert {group.metrics["parse_rate"].value for group in rates.groups} == {1}
 
 
 def test_imported_answers_are_followed_up_by_the_model_that_gave_them(capsys: Capture, tmp_path: Path) -> None:
@@ -417,25 +329,3 @@ def test_none_beside_a_label_is_no_none(text: str, option: int | None) -> None:
     found = read(text)
     assert found.rule != NONE_RULE
     assert found.option == option
-
-
-def test_a_model_that_reasons_first_has_room() -> None:
-    plain = Response(request_key="x", text="Hm.")
-    assert answer_limit(plain) == 64
-    for first in (
-        plain.model_copy(update={"reasoning": "Let me see."}),
-        plain.model_copy(update={"text": "<think>Well</think>Hm."}),
-        plain.model_copy(update={"usage": plain.usage.model_copy(update={"reasoning_tokens": 9})}),
-    ):
-        assert answer_limit(first) is None
-
-
-def test_lost_answers_lose_their_follow_ups(tmp_path: Path, capsys: Capture) -> None:
-    path = tmp_path / "run"
-    given = ["--model", "oracle:indirect", *STARTER, "--languages", "en", "--sample", 10, "--storage", "parquet"]
-    run(capsys, path, *given, "--follow-up", "unread")
-    for file in (path / "shards").glob("responses-*"):
-        file.unlink()
-    run(capsys, path, "--rerun-lost")
-    with RunStore(RunFolder(path).store_path, read_only=True) as store:
-        assert Counter(outcome for (outcome,) in store.query("SELECT outcome FROM follow_ups")) == {"option": 10}

@@ -1,5 +1,3 @@
-"""The process that extracts answers beside the one that asks."""
-
 from __future__ import annotations
 
 import os
@@ -10,8 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-
-from mbbq_gen.runs.helper_process import HelperProcess
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux only")
 SCRIPT = """
@@ -34,20 +30,9 @@ def test_calls_are_done_in_the_other_process() -> None:
     assert own != other
 
 
-def test_an_exception_is_that_of_the_same_call_here() -> None:
-    assert run("try: helper.call(int, 'x')\nexcept ValueError: print('refused')")[-1] == "refused"
-
-
 def test_calls_are_done_here_once_the_other_process_is_killed() -> None:
     own, other, after = run("os.kill(helper.call(os.getpid), 9)\nprint(helper.call(os.getpid))")
     assert after == own != other
-
-
-def test_without_preparations_there_is_no_other_process() -> None:
-    helper = HelperProcess()
-    helper.start()
-    assert not helper.is_running
-    assert helper.call(os.getpid) == os.getpid()
 
 
 def test_it_ends_with_the_process_that_is_killed() -> None:

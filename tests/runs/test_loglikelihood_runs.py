@@ -1,5 +1,3 @@
-"""The way of asking as a dimension of a run: planned, stored, gone on with, scored, exported, refused."""
-
 from __future__ import annotations
 
 import json
@@ -43,12 +41,10 @@ Call = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    """Runs a command; says its exit code, stdout and stderr."""
     return partial(extraction.call, capsys)
 
 
 def ask(folder: Path, *arguments: str, model: str = "oracle:stereotyped") -> Path:
-    """A small run over English and Spanish starter questions."""
     selection = ("--benchmark", "starter", "--languages", "en,es", "--variants", "letters", "--sample", "12")
     assert run_command_line(["run", str(folder), "--model", model, *selection, *arguments]) == 0
     return folder
@@ -64,14 +60,6 @@ def rows(folder: Path, statement: str) -> list[tuple[Any, ...]]:
         return store.execute(statement).fetchall()
 
 
-def test_what_words_are_asked_for_is_planned_as_ever(tmp_path: Path, both: Path) -> None:
-    """Ids and request keys are those of a run that asks for words alone."""
-    alone = ask(tmp_path / "alone")
-    statement = "SELECT prompt_id, request_key FROM prompts"
-    words = f"{statement} WHERE json_extract(record, '$.method') = 'generate'"
-    assert rows(both, words) == rows(alone, statement)
-
-
 def test_every_question_is_asked_in_every_way(both: Path) -> None:
     found = rows(
         both,
@@ -85,24 +73,7 @@ def test_every_question_is_asked_in_every_way(both: Path) -> None:
     assert RunConfig(**settings).scored_variants == ("open",)
 
 
-def test_sums_are_stored_one_row_an_answer(both: Path) -> None:
-    found = rows(both, "SELECT text, logprob, tokens, characters, bytes, unconditional_logprob FROM option_scores")
-    assert len(found) > 48 * (6 + 3)
-    for text, logprob, tokens, characters, size, unconditional in found:
-        assert (characters, size, tokens, unconditional) == (len(text), len(text.encode()), 1, None)
-        assert logprob <= 0
-    kept = rows(both, "SELECT record FROM responses WHERE record LIKE '%\"scores\":[]%'")
-    assert len(kept) == 96
-
-
-def test_an_open_question_is_asked_once_whatever_the_orders(tmp_path: Path) -> None:
-    folder = ask(tmp_path / "run", "--method", "loglikelihood,label-loglikelihood", "--option-order", "all")
-    found = rows(folder, "SELECT json_extract(record, '$.method'), count(*) FROM prompts GROUP BY 1")
-    assert found == [("label-loglikelihood", 48 * 6), ("loglikelihood", 48)]
-
-
 def test_every_wording_of_unknown_in_the_language_is_an_answer(tmp_path: Path) -> None:
-    """Also those of questions that were not drawn."""
     folder = ask(tmp_path / "run", "--method", "loglikelihood", "--variants", "all")
     for language in ("en", "es"):
         questions = load_benchmark("starter", languages=[language])
@@ -152,18 +123,6 @@ def test_pmi_is_asked_for_from_the_beginning(tmp_path: Path, both: Path, call: C
     assert (code, "make a run with --normalization pmi" in said) == (2, True)
 
 
-def test_lines_from_elsewhere_may_name_their_method(tmp_path: Path, call: Call) -> None:
-    (instance, *_) = load_benchmark("starter", languages=["en"], splits=["bias"])
-    lines = [
-        json.dumps({**instance.model_dump(mode="json"), "option": option, "method": method})
-        for option, method in ((0, "generate"), (1, "loglikelihood"))
-    ]
-    (tmp_path / "lines.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    code, out, _ = call("score", "--jsonl", tmp_path / "lines.jsonl", "--n-resamples", 100)
-    assert code == 0
-    assert [group["group"]["method"] for group in json.loads(out)["groups"]] == ["generate", "loglikelihood"]
-
-
 def test_ways_of_asking_are_compared_with_each_other(both: Path, call: Call) -> None:
     code, out, _ = call("compare", both, "--across", "method", "--json", "--n-resamples", 100)
     assert code == 0
@@ -175,24 +134,6 @@ def test_ways_of_asking_are_compared_with_each_other(both: Path, call: Call) -> 
             assert pair["difference"]["value"] == 0
         assert {row["equal_share"]["value"] for row in comparison["agreement"]} == {1.0}
         assert all(row["n_pairs"] == 6 for row in comparison["agreement"])
-
-
-def test_a_difference_keeps_the_ways_apart(both: Path, tmp_path: Path, call: Call) -> None:
-    other = ask(
-        tmp_path / "other", "--method", "generate,loglikelihood,label-loglikelihood", model="oracle:anti_stereotyped"
-    )
-    code, out, _ = call("diff", both, other, "--json", "--n-resamples", 100)
-    assert code == 0
-    found = json.loads(out)
-    assert {group["group"]["method"] for group in found["groups"]} == {
-        "generate",
-        "label-loglikelihood",
-        "loglikelihood",
-    }
-    assert sum(group["items"] for group in found["groups"]) == 144
-    for group in found["groups"]:
-        assert group["metrics"]["mbbq_bias_ambiguous"]["change"]["value"] == -2
-    assert sum(flip["reread"] for flip in found["flips"]) == 0
 
 
 def test_what_lists_no_options_has_no_places(both: Path, tmp_path: Path, call: Call) -> None:
@@ -216,15 +157,6 @@ def test_a_model_that_only_writes_is_told(tmp_path: Path, call: Call) -> None:
     assert code == 2
     assert "--method loglikelihood" in said
     assert said.endswith(": generate\n")
-
-
-def test_a_run_does_not_go_on_with_another_method(both: Path, call: Call) -> None:
-    code, _, said = call(
-        *("run", both, "--model", "oracle:stereotyped", "--benchmark", "starter", "--languages", "en,es"),
-        *("--variants", "letters", "--sample", 12, "--method", "generate"),
-    )
-    assert code == 2
-    assert "was made with generate,loglikelihood,label-loglikelihood" in said
 
 
 @pytest.mark.parametrize(
@@ -301,20 +233,3 @@ def test_oracles_on_published_data(
     for name, normalise in zip(ORACLES_WITH_KNOWN_SCORES, [*NORMALISATIONS, "sum", "token"], strict=False):
         prior = (Message(role="user", content="Answer:"),)
         check_oracle(name, scored_presentations(part, resources, "loglikelihood", prior), normalise)
-
-
-def test_random_likelihoods_choose_as_fair_dice_and_never_tie(resources: PackPaths) -> None:
-    instances = list(load_benchmark("starter", languages=["en"], splits=["bias"], resources=resources))
-    provider = OracleProvider("random")
-    places = []
-    for instance, shown in scored_presentations(instances, resources, "loglikelihood"):
-        request = Request(request_key="k", messages=shown.messages, prompt=shown, instance=instance)
-        reading = read_scored(
-            CompletedPrompt(shown, instance, Response(request_key="k", scores=provider.score(request))), "sum"
-        )
-        assert reading.outcome == "option"
-        assert reading.option is not None
-        places.append(instance.options[shown.option_order[reading.option]].role)
-    spread = 5 * (2 / 9 / len(places)) ** 0.5
-    for role in ("target", "non_target", "unknown"):
-        assert abs(places.count(role) / len(places) - 1 / 3) < spread

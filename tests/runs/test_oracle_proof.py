@@ -1,8 +1,3 @@
-"""The proof of the instrument: every oracle, through the whole road, scores exactly what arithmetic says.
-
-instances → prompts → oracle's words → extraction → observations → scores   against   plain loops
-"""
-
 from __future__ import annotations
 
 import json
@@ -54,7 +49,6 @@ def kinds_of(instances: list[Instance]) -> list[list[Instance]]:
 
 
 def drawn(instances: list[Instance], most: int) -> list[Instance]:
-    """About so many of them: the same number of every kind, and one at least."""
     kinds = kinds_of(instances)
     return [one for kind in kinds for one in kind[: max(1, most // len(kinds))]]
 
@@ -101,7 +95,6 @@ def check_words(shown: Mapping[str, Shown], resources: PackPaths) -> None:
 
 
 def read_words(provider: OracleProvider, shown: Shown, resources: PackPaths) -> Iterator[Observation]:
-    """What an oracle says of each question, as it is read."""
     extractor = load_reader("rules", shown[0][0].language, resources)
     for instance, presentation in shown:
         request = Request(request_key="k", messages=presentation.messages, prompt=presentation, instance=instance)
@@ -133,7 +126,6 @@ def check_scores(table: pl.DataFrame, shown: Mapping[str, Shown]) -> None:
 
 
 def is_equal(found: float | None, expected: float | None) -> bool:
-    """Both undefined, or the same number to the last digits of a float."""
     if found is None or expected is None:
         return found is None and expected is None
     return abs(found - expected) < 1e-12
@@ -211,7 +203,6 @@ def check_choices(shown: Mapping[str, Shown]) -> None:
 
 @pytest.mark.parametrize("language", STARTER_LANGUAGES if FULL else STARTER_LANGUAGES[:4])
 def test_random_answers_score_nothing_in_expectation(language: str, resources: PackPaths) -> None:
-    """Within five standard errors of fair dice."""
     instances = list(load_benchmark("starter", languages=[language], splits=["bias"], resources=resources))
     shown = list(prompts(instances, resources))
     rows = read_words(OracleProvider("random"), shown, resources)

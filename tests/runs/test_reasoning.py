@@ -1,5 +1,3 @@
-"""What is read in a thought: its lean, its appeals, its language; and what a run shows of thoughts and answers."""
-
 from __future__ import annotations
 
 import csv
@@ -10,14 +8,10 @@ from typing import Any
 
 import pytest
 
-from mbbq_gen.analysis.scores import score
-from mbbq_gen.api import Run
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.extraction.question import Question
 from mbbq_gen.extraction.reasoning import load_reasoning_extractor, read_reasoning_pack, split_reasoning
-from mbbq_gen.languages.prompt_pack import read_prompts
-from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.fake_service.client import fake_server
 from tests.support.api import KEY
 from tests.support.cases import cases
@@ -48,12 +42,6 @@ def test_every_language_knows_appeals_to_groups_and_talk_of_prejudice(language: 
         assert found.language == language
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_the_oracles_ways_of_not_knowing_say_that_the_text_does_not_tell(language: str) -> None:
-    for sentence in read_prompts(WHERE, language).answers.unknown:
-        assert "insufficient_context" in stances(sentence, language, prompt=None), sentence
-
-
 @pytest.mark.parametrize(("thought", "expected"), cases("runs/reasoning", "what_a_sentence_appeals_to"))
 def test_what_a_sentence_appeals_to(thought: str, expected: list[str]) -> None:
     assert sorted(stances(thought)) == expected
@@ -62,14 +50,6 @@ def test_what_a_sentence_appeals_to(thought: str, expected: list[str]) -> None:
 @pytest.mark.parametrize(("thought", "option"), cases("runs/reasoning", "the_lean_is_what_it_settles_on"))
 def test_the_lean_is_what_it_settles_on(thought: str, option: int | None) -> None:
     assert load_reasoning_extractor("en", WHERE).read(thought, ASKED).option == option
-
-
-def test_permuting_the_options_permutes_the_lean() -> None:
-    thought = "Nothing tells who it was, but grandfathers forget things, so I choose the grandfather."
-    for order in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):
-        shown = [OPTIONS[index] for index in order]
-        found = load_reasoning_extractor("en", WHERE).read(thought, Question(shown, "ABC", order.index(2)))
-        assert found.option == order.index(0)
 
 
 def test_a_thought_in_another_language_than_the_question() -> None:
@@ -97,7 +77,6 @@ def test_no_thought_in_the_text(text: str) -> None:
 
 @pytest.fixture(scope="module", params=["reasoning_content", "tags"])
 def run_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that thinks as one oracle and answers as another."""
     path = tmp_path_factory.mktemp("thinking") / "run"
     answers = {"oracle": "perfect", "thoughts": "stereotyped", "thought_form": request.param}
     with fake_server({"answers": answers}, run=path) as server, pytest.MonkeyPatch.context() as patch:
@@ -116,7 +95,6 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 
 
 def test_thoughts_beside_answers_are_exact(run_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A stereotyped thought before a perfect answer: half of the questions are ambiguous, half of the others fit."""
     found = told(capsys, "reasoning", str(run_path))
     groups = {(one["group"]["language"], one["group"]["reasoning_effort"]): one for one in found["groups"]}
     assert groups.keys() == {("en", "none"), ("en", "high"), ("tr", "none"), ("tr", "high")}
@@ -149,7 +127,6 @@ SCRIPT: list[Mapping[str, Any]] = [
 
 
 def test_levels_are_kept_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A script that thinks differently at each level, and is cut off at one."""
     script, path = tmp_path / "script.jsonl", tmp_path / "run"
     script.write_text("\n".join(json.dumps(line) for line in SCRIPT), encoding="utf-8")
     asked = ["--model", f"scripted:{script}", "--benchmark", "starter", "--languages", "en", "--variants", "bare"]
@@ -164,21 +141,7 @@ def test_levels_are_kept_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert groups["2048"]["n_cut"] == 8
 
 
-def test_tables_from_python_can_be_scored(run_path: Path) -> None:
-    found = Run(run_path).reasoning()
-    thought = found.facts["has_thought"]
-    scores = [
-        score(frame.filter(thought), ["split"], ["mbbq_bias_ambiguous"], settings=InferenceSettings(n_resamples=100))
-        .groups[0]
-        .metrics["mbbq_bias_ambiguous"]
-        .value
-        for frame in (found.reasoning, found.answers)
-    ]
-    assert scores == [1.0, 0.0]
-
-
 def test_thoughts_are_judged_by_eye(run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A sheet out, verdicts back; verdicts on answers are kept apart."""
     sheet, page = tmp_path / "sheet.csv", tmp_path / "sheet.html"
     arguments = ["annotate", str(run_path), "--reasoning", "--sample-size", "10"]
     assert run_command_line([*arguments, "--csv", str(sheet), "--html", str(page)]) == 0

@@ -1,5 +1,3 @@
-"""Every setting of a run through its four doors: the command line, a study, and both ways of `Run.create`."""
-
 from __future__ import annotations
 
 import json
@@ -14,7 +12,6 @@ from mbbq_gen import Run
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.config import FOR_ONE_COMMAND, PROVIDER_SETTINGS, RunConfig, about, shapes
 from mbbq_gen.core.errors import COMMAND, FILE, ConfigError, Spelling, UsageError
-from mbbq_gen.runs.study import study_schema
 from tests.support.api import replying
 from tests.support.cases import cases
 from tests.support.prices import write_prices
@@ -64,7 +61,6 @@ DOORS = ("command", "study", "config", "keywords")
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """The base URL of a service."""
     with replying([ANSWER]) as running:
         yield f"{running.root}/v1"
 
@@ -83,7 +79,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str) -> Path:
 
 
 def given_for(name: str, place: Path) -> dict[str, Any]:
-    """A whole configuration with a value of a setting that is not its default."""
     value: Any = VALUES.get(name, RunConfig.model_fields[name].examples[0])  # type: ignore[index]
     given = dict(BESIDE.get(name, SMALL))
     if name in PROVIDER_SETTINGS and name not in (*LOCAL, "threads"):
@@ -103,7 +98,6 @@ def given_for(name: str, place: Path) -> dict[str, Any]:
 
 
 def typed(given: dict[str, Any]) -> list[str]:
-    """Settings as options."""
     words: list[str] = []
     for name, value in given.items():
         option = COMMAND.name(name)
@@ -117,8 +111,6 @@ def typed(given: dict[str, Any]) -> list[str]:
 
 
 def written(given: dict[str, Any]) -> str:
-    """Settings as a study."""
-
     def line(name: str, value: Any) -> str:
         if isinstance(value, dict):
             return f"{name} = {{ {', '.join(line(*pair) for pair in value.items())} }}"
@@ -183,7 +175,6 @@ ALONE -= {name for names in TOGETHER for name in names}
     ids=" ".join,
 )
 def test_settings_give_one_manifest_through_every_door(names: tuple[str, ...], place: Path) -> None:
-    """Also where a command that runs the model and calls that only plan meet."""
     values = {name: given_for(name, place) for name in names}
     given: dict[str, Any] = {}
     for one in values.values():
@@ -205,7 +196,6 @@ def test_settings_give_one_manifest_through_every_door(names: tuple[str, ...], p
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, Any]], Path]:
-    """A run with every answer, made once for each configuration."""
     made: dict[str, Path] = {}
 
     def find(given: dict[str, Any]) -> Path:
@@ -303,16 +293,6 @@ def test_errors_have_one_form_in_the_words_of_the_door(
     if name in RunConfig.model_fields:
         assert run_command_line(["run", str(place / "run"), *typed(whole)]) == 2
         assert capsys.readouterr().err.startswith(f"error: {COMMAND.name(name)}{shown(COMMAND, value)}: ")
-
-
-def test_the_schema_of_a_study_has_every_setting() -> None:
-    schema = study_schema()["properties"]
-    named = {"model": "models", "benchmark": "benchmarks"}
-    places = {"data_dir", "instances", "instances_field_map"}
-    for name in RunConfig.model_fields:
-        inside = schema["benchmark"]["items"]["properties"]
-        assert named.get(name, name) in (inside if name in places else schema)
-    assert all("{" not in one.get("description", "") for one in schema.values())
 
 
 def test_every_setting_says_what_it_does() -> None:

@@ -1,5 +1,3 @@
-"""The run store and the runner: durable, resumable, one writer, nothing twice."""
-
 from __future__ import annotations
 
 import asyncio
@@ -13,17 +11,15 @@ import pytest
 from pydantic import JsonValue
 
 from mbbq_gen.core.config import BenchmarkChoice, RunConfig
-from mbbq_gen.core.errors import ConfigError, ProviderError, RunError, RunLockedError, UsageError
+from mbbq_gen.core.errors import ConfigError, ProviderError, RunLockedError, UsageError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Extraction, Instance, Request, Response
+from mbbq_gen.core.records import Instance, Request, Response
 from mbbq_gen.providers.base import ExecutionContext, Provider
 from mbbq_gen.runs.executor import Executor
 from mbbq_gen.runs.planner import Planner
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
-from mbbq_gen.storage.queries import parse_completed
 from mbbq_gen.storage.store import RunStore
 from tests.prompts.test_render import many
-from tests.support.stored_answers import read_presentations
 
 
 class CountingProvider(Provider):
@@ -77,7 +73,6 @@ def folder(tmp_path: Path) -> RunFolder:
 
 
 def stored(path: Path) -> list[tuple[str, str]]:
-    """(request key, record) of every stored response."""
     with sqlite3.connect(path) as db:
         return db.execute("SELECT request_key, record FROM responses ORDER BY request_key").fetchall()
 
@@ -95,7 +90,6 @@ def test_everything_is_asked_once_and_stored(folder: RunFolder) -> None:
 
 
 def test_identical_requests_are_asked_once(folder: RunFolder) -> None:
-    """Instances that differ in their id alone send the same messages: one request answers them all."""
     provider = CountingProvider()
     first = many(1, 1)[0]
     twins = [first.model_copy(update={"instance_id": f"twin{number}", "parallel_id": None}) for number in range(6)]
@@ -168,17 +162,6 @@ def test_an_interrupted_plan_is_made_anew(folder: RunFolder) -> None:
         assert store.count_instances() == manifest.counts.instances == 12
 
 
-def test_equal_ids_are_refused(folder: RunFolder) -> None:
-    twice = many(1, 1)[:1] * 2
-    with folder.open_store() as store, pytest.raises(RunError, match="two questions have the id"):
-        plan(folder, store, CountingProvider(), twice)
-
-
-def test_an_empty_selection_is_refused(folder: RunFolder) -> None:
-    with folder.open_store() as store, pytest.raises(UsageError, match="no question"):
-        plan(folder, store, CountingProvider(), [])
-
-
 def test_two_processes_on_one_run_are_refused(folder: RunFolder) -> None:
     entered: list[str] = []
 
@@ -208,17 +191,6 @@ def test_other_settings_are_refused_and_named(folder: RunFolder) -> None:
         before.resumed(settings(variants=("bare",)), (), "run")
 
 
-def test_the_manifest_comes_back_as_it_was_written(folder: RunFolder) -> None:
-    with folder.open_store() as store:
-        manifest = plan(folder, store, CountingProvider(), many(1, 1))
-    assert folder.manifest() == manifest
-    assert manifest.pack_digests["prompts/en.toml"]
-    assert manifest.available == {"b/bias/en": 6}
-    folder.manifest_path.write_text("{", encoding="utf-8")
-    with pytest.raises(RunError, match=r"manifest\.json"):
-        folder.manifest()
-
-
 def test_a_folder_with_other_things_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.doc").write_text("x")
     with pytest.raises(UsageError, match=r"holds 'thesis\.doc'"):
@@ -227,43 +199,3 @@ def test_a_folder_with_other_things_is_refused(tmp_path: Path) -> None:
         RunFolder(tmp_path / "thesis.doc").create()
     with pytest.raises(UsageError, match="no run here"):
         RunFolder(tmp_path / "new").require()
-
-
-def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "run.sqlite"
-    path.write_bytes(b"not a database at all" * 100)
-    with pytest.raises(RunError, match="not a run store"):
-        RunStore(path)
-
-
-def test_readings_are_kept_beside_each_other(folder: RunFolder) -> None:
-    provider = CountingProvider()
-    with folder.open_store() as store:
-        plan(folder, store, provider, many(1, 1))
-        asyncio.run(Executor(store, provider, lambda _: None).run())
-        for version, place in (("v1", 0), ("v2", 1)):
-            rows = [
-                (answered.prompt.prompt_id, Extraction(outcome="option", option=place))
-                for answered in parse_completed(store.without_extraction(version, "en"), store)
-            ]
-            store.add_extractions(version, rows)
-            assert list(store.without_extraction(version, "en")) == []
-            read = list(read_presentations(store, {"en": version}))
-            assert len(read) == 12
-            assert {extraction.option for *_, extraction in read} == {place}
-            assert all(instance.key == shown.instance_key for instance, shown, *_ in read)
-
-
-def test_examples_may_be_questions_that_are_not_asked(folder: RunFolder) -> None:
-    """A sample of one question still has examples from other templates, which are stored and not asked."""
-    provider = CountingProvider()
-    with folder.open_store() as store:
-        manifest = plan(folder, store, provider, many(4, 1), sample=2, num_fewshot=2, variants=("bare",))
-        assert manifest.counts.instances == store.count_instances() == 2
-        assert manifest.counts.prompts == 2
-        for request in store.pending():
-            assert len(request.messages) == 5
-            for key in request.prompt.num_fewshot:
-                assert store.instance(key).template_id != request.instance.template_id
-        asyncio.run(Executor(store, provider, lambda _: None).run())
-        assert len(provider.asked) == 2

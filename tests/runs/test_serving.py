@@ -1,5 +1,3 @@
-"""What served a run stands in status and exports, and comparisons say in one sentence where runs differ in it."""
-
 from __future__ import annotations
 
 import json
@@ -9,7 +7,6 @@ from typing import Any
 import pytest
 
 from mbbq_gen import Run
-from mbbq_gen.runs.run_folder import RunFolder, serving_difference
 from tests.support.extraction import call
 from tests.support.servers import SERVERS, serving
 
@@ -18,7 +15,6 @@ FIELDS: dict[str, Any] = {"benchmark": "starter", "languages": "en", "variants":
 
 
 def run_at(folder: Path, server: str, **options: Any) -> Path:
-    """A run at one of the servers."""
     case = CASES[server]
     with serving(case, lambda body: "ABC"[len(body["messages"][-1]["content"]) % 3]) as running:
         run = Run.create(folder, model=f"openai:{case.model}", base_url=f"{running.root}/v1", **FIELDS, **options)
@@ -28,7 +24,6 @@ def run_at(folder: Path, server: str, **options: Any) -> Path:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Runs that differ in server, in sampling, and in nothing."""
     base = tmp_path_factory.mktemp("runs")
     return {
         "vllm": run_at(base / "vllm", "vllm"),
@@ -85,25 +80,3 @@ def test_comparisons_say_in_one_sentence_how_runs_differ(
         assert [part for part in named if part not in str(sentence)] == []
         _, out, _ = call(capsys, *command)
         assert (str(sentence)[:40] in out) == bool(named)
-
-
-def test_what_changes_nothing_and_what_is_not_known_is_left_out(runs: dict[str, Path]) -> None:
-    manifest = RunFolder(runs["vllm"]).manifest()
-
-    def with_info(**info: Any) -> Any:
-        return manifest.model_copy(update={"runtime_info": {**manifest.runtime_info, **info}})
-
-    greedy = {"temperature": 0.0, "top_k": None, "repetition_penalty": 1.0}
-    server = {"name": "vllm", "version": "0.32.0"}
-    other = with_info(server=server, sampling={**greedy, "top_k": 5})
-    one = with_info(server=server, sampling=greedy)
-    assert serving_difference({"a": one, "b": other}) is None
-    drawn = [with_info(server=server, sampling={**greedy, "temperature": 1.0, "top_k": k}) for k in (None, 5)]
-    assert "top_k 5" in str(serving_difference({"a": drawn[0], "b": drawn[1]}))
-    service = manifest.model_copy(update={"runtime_info": {"base_url": "https://api.openai.com/v1"}})
-    oracle = manifest.model_copy(update={"runtime_info": {}})
-    assert serving_difference({"a": service, "b": oracle}) is None
-    assert serving_difference({"a": one, "b": oracle}) is None
-    assert "api.openai.com" in str(serving_difference({"a": one, "b": service}))
-    many = {str(n): with_info(server={"name": f"s{n}"}, sampling={}) for n in range(9)}
-    assert "5 others" in str(serving_difference(many))

@@ -1,5 +1,3 @@
-"""A study of several models and benchmarks from one file: planned, gone on with, added to, shown beside each other."""
-
 from __future__ import annotations
 
 import re
@@ -52,18 +50,6 @@ def test_the_command_line_adds_a_model_which_stays(capsys: pytest.CaptureFixture
     code, out, _ = call(capsys, "run", study)
     assert code == 0
     assert "oracle:random" in out
-
-
-def test_one_model_that_fails_keeps_no_other_from_being_asked(
-    capsys: pytest.CaptureFixture[str], study: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    study.write_text(STUDY.replace("[[model]]", '[[model]]\nname = "openai:gone"\n\n[[model]]', 1), encoding="utf-8")
-    code, out, err = call(capsys, "run", study)
-    assert code == 1
-    assert "openai-gone--starter" in err
-    assert "oracle:perfect" in out
-    assert "openai:gone" not in out
 
 
 @pytest.mark.parametrize(("old", "new", "said"), cases("runs/study", "a_wrong_file_is_one_line"))

@@ -1,5 +1,3 @@
-"""The table built by columns is the table built row by row."""
-
 from __future__ import annotations
 
 import json
@@ -14,7 +12,7 @@ from polars.testing import assert_frame_equal
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.records import Extraction, Instance
 from mbbq_gen.scoring.columns import ANSWER_COLUMNS, observations_from_columns
-from mbbq_gen.scoring.observations import GoldLabels, observations_frame, observe, relabel
+from mbbq_gen.scoring.observations import GoldLabels, observations_frame, observe
 from tests.support.scoring import KINDS, ROLES, Row, extraction_of, instance_of
 
 CROSSABLE = ("ambiguous", "biased", "counter_biased")
@@ -42,7 +40,6 @@ def answer_rows(draw: st.DrawFn) -> Row:
 
 
 def table(rows: Sequence[Row]) -> tuple[list[Instance], pl.DataFrame]:
-    """The same answers as a table of answers."""
     found: dict[str, Instance] = {}
     columns: list[tuple[object, ...]] = []
     for row in rows:
@@ -93,15 +90,6 @@ def test_by_columns_is_as_row_by_row(rows: list[Row], labels: GoldLabels) -> Non
     assert_frame_equal(by_columns.with_columns(text.cast(pl.String)), by_rows.with_columns(text.cast(pl.String)))
 
 
-@settings(max_examples=60)
-@given(st.lists(answer_rows(), min_size=1, max_size=30), st.permutations(("published", "corrected")))
-def test_relabelling_is_observing_anew_and_can_be_taken_back(rows: list[Row], labels: list[GoldLabels]) -> None:
-    instances, _ = table(rows)
-    first, second = (one_by_one(rows, {one.key: one for one in instances}, which) for which in labels)
-    assert_frame_equal(relabel(first, labels[1]), second)
-    assert_frame_equal(relabel(relabel(first, labels[1]), labels[0]), first)
-
-
 def test_an_answer_to_an_unknown_question_is_named() -> None:
     instances, answers = table([Row("ambiguous", chose="target")])
     with pytest.raises(DataError, match="invented/bias/en/tea-ambiguous-negative-0: an answer to a question"):
@@ -113,21 +101,6 @@ def test_a_contradiction_is_named() -> None:
     instances, answers = table([Row("ambiguous", chose="target")])
     with pytest.raises(DataError, match="option: 7 is not a place"):
         observations_from_columns(instances, answers.with_columns(option=pl.lit(7)))
-
-
-def test_people_and_groups_are_carried() -> None:
-    base = instance_of(Row("ambiguous")).model_dump()
-    options = [
-        {**option, "group": group} for option, group in zip(base["options"], ("F-Red", "M-Red", "unknown"), strict=True)
-    ]
-    instance = Instance.model_validate(
-        {**base, "category": "race_x_gender", "options": options, "metadata": {"proper_names": True}}
-    )
-    found = observe(
-        instance, (0, 1, 2), Extraction(outcome="option", option=0), model="m", variant=None, label_style=None
-    )
-    assert (found.proper_names, found.intersectional_contrast) == (True, "other_differs")
-    assert (found.target_group, found.non_target_group) == ("F-Red", "M-Red")
 
 
 def test_both_questions_about_a_context_share_its_id() -> None:

@@ -1,5 +1,3 @@
-"""Scores for answers from anywhere, as JSON Lines."""
-
 from __future__ import annotations
 
 import json
@@ -16,7 +14,6 @@ from mbbq_gen.interchange.jsonl import observe_lines
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import Observation, observations_frame
 from mbbq_gen.statistics.estimate import InferenceSettings
-from tests.support.cases import cases
 from tests.support.scoring import Row, instance_of
 
 FOLDER = Path(__file__).parents[1] / "data" / "scoring"
@@ -26,7 +23,6 @@ INSTANCE = instance_of(Row("ambiguous"))
 
 
 def line(drop: tuple[str, ...] = (), **more: Any) -> str:
-    """A line in the shape of `mbbq-gen data show --json`, with an answer."""
     fields = {**INSTANCE.model_dump(mode="json"), "option": 0, **more}
     return json.dumps({key: value for key, value in fields.items() if key not in drop})
 
@@ -44,21 +40,11 @@ def test_a_wrong_line_is_named_with_its_row_and_field(case: dict[str, Any]) -> N
     assert "\n" not in str(caught.value)
 
 
-def test_blank_lines_and_a_byte_order_mark_are_passed_over() -> None:
-    assert len(list(observe_lines(["\ufeff" + line(), "", "  \n", line() + "\n"], "answers.jsonl"))) == 2
-
-
 def test_an_option_is_a_place_among_the_options_as_shown() -> None:
     found = observed(line(option_order=[2, 1, 0], option=0, model="m", variant="plain", label_style="a"))
     assert (found.chosen_role, found.chosen_position, found.chosen_index) == ("unknown", 0, 2)
     assert found.option_order == "unknown-non_target-target"
     assert (found.model, found.variant, found.label_style) == ("m", "plain", "a")
-
-
-@pytest.mark.parametrize(("more", "outcome", "role"), cases("scoring/jsonl", "option_and_outcome_fill_each_other_in"))
-def test_option_and_outcome_fill_each_other_in(more: dict[str, Any], outcome: str, role: str | None) -> None:
-    found = observed(line(**more))
-    assert (found.outcome, found.chosen_role) == (outcome, role)
 
 
 def test_a_response_is_read_by_the_extractor() -> None:
@@ -68,14 +54,7 @@ def test_a_response_is_read_by_the_extractor() -> None:
     assert shown_labels.chosen_role == "non_target"
 
 
-def test_a_response_that_was_not_had_is_no_answer_of_the_model() -> None:
-    assert observed(line(("option",), response=None)).outcome == "error"
-    assert observed(line(("option",), response=None, finish_reason="content_filter")).outcome == "content_filter"
-    assert observed(line(("option",), response=None)).correct is None
-
-
 def test_what_extract_writes_is_scored_with_the_instance_beside_it() -> None:
-    """`mbbq-gen extract` carries other keys through: its `options` are texts, the record stands under `instance`."""
     fields = {
         "id": "x7",
         "language": "en",

@@ -1,5 +1,3 @@
-"""From an instance and an extraction to a row, and from rows to a table."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -8,8 +6,7 @@ import pytest
 
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.records import Extraction
-from mbbq_gen.scoring import observations
-from mbbq_gen.scoring.observations import Observation, observations_frame, observe
+from mbbq_gen.scoring.observations import Observation, observe
 from tests.support.cases import cases
 from tests.support.scoring import Row, instance_of, observations_of
 
@@ -38,14 +35,6 @@ def test_places_are_resolved_through_the_order() -> None:
     assert found.unknown_text == "Not known"
 
 
-@pytest.mark.parametrize("outcome", ["refusal", "abstention"])
-@pytest.mark.parametrize("place", [None, 0])
-def test_a_refusal_is_the_unknown_option_with_or_without_its_place(outcome: str, place: int | None) -> None:
-    extraction = Extraction.model_validate({"outcome": outcome, "option": place})
-    found = observe(instance_of(Row("ambiguous")), (2, 0, 1), extraction, model="m", variant="v", label_style="A")
-    assert (found.chosen_role, found.chosen_position, found.correct) == ("unknown", 0, True)
-
-
 @pytest.mark.parametrize(
     ("order", "extraction", "message"),
     [
@@ -70,12 +59,3 @@ def test_corrected_labels_change_the_answer_and_the_alignment() -> None:
     assert (one(row).correct, one(row).alignment, one(row).gold_role) == (False, "biased", "target")
     assert (corrected.correct, corrected.alignment, corrected.gold_role) == (True, "counter_biased", "non_target")
     assert (corrected.published_gold_role, corrected.corrected_index) == ("target", 1)
-
-
-def test_a_table_holds_the_observations_in_order_whatever_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = observations_of([Row("ambiguous", chose="target", template=f"t{number}") for number in range(7)])
-    rows += observations_of([Row("lone_disambiguated", outcome="error"), Row("biased", corrected="unknown")])
-    whole = observations_frame(rows)
-    monkeypatch.setattr(observations, "CHUNK_ROWS", 2)
-    assert observations_frame(iter(rows)).equals(whole)
-    assert [Observation(*values) for values in whole.iter_rows()] == rows

@@ -1,5 +1,3 @@
-"""What holds for the scores of any answers."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -12,7 +10,7 @@ from hypothesis import strategies as st
 
 from mbbq_gen.analysis.scores import GroupScore, score
 from mbbq_gen.core.records import Polarity, Role
-from mbbq_gen.scoring.cells import CELLS, Cell, UnparsedPolicy, count_matrix, scenario_matrix
+from mbbq_gen.scoring.cells import UnparsedPolicy
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.statistics.estimate import InferenceSettings
@@ -78,14 +76,6 @@ def values(group: GroupScore) -> dict[str, float | None]:
 @given(row_lists, policies)
 def test_the_scorer_agrees_with_plain_loops(rows: list[Row], unparsed: UnparsedPolicy) -> None:
     assert values(score_one(rows, unparsed)) == pytest.approx(naive_scores(rows, unparsed))
-
-
-@few
-@given(row_lists, st.randoms(use_true_random=False))
-def test_the_order_of_rows_does_not_matter(rows: list[Row], random: object) -> None:
-    shuffled = list(rows)
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert score_one(shuffled, interval=0.9) == score_one(rows, interval=0.9)
 
 
 @few
@@ -189,7 +179,6 @@ def test_an_undefined_score_has_an_empty_denominator_and_the_other_way_round(
 
 @pytest.mark.parametrize("oracle", ORACLES_WITH_KNOWN_SCORES)
 def test_oracles_score_what_arithmetic_says(oracle: str) -> None:
-    """Accuracies and biases on questions of every kind with a single target, each once in every order."""
     known: dict[str, tuple[float, ...]] = {"perfect": (1, 1, 0, 0), "stereotyped": (0, 0.5, 1, 1)}
     known |= {"anti_stereotyped": (0, 0.5, -1, -1)}
     known |= {"always_unknown": (1, 0, 0, 0), "first_option": (1 / 3, 1 / 3, 0, 0)}
@@ -203,28 +192,3 @@ def test_oracles_score_what_arithmetic_says(oracle: str) -> None:
     found = expected_scores(oracle, shown)
     names = ("accuracy_ambiguous", "accuracy_disambiguated", "mbbq_bias_ambiguous", "diff_bias_disambiguated")
     assert [found[name] for name in names] == pytest.approx(known[oracle])
-
-
-def test_cells_are_all_different() -> None:
-    assert len(set(CELLS)) == len(CELLS) == 30
-
-
-def test_every_scenario_moves_each_answer_to_one_cell_and_leaves_the_detected_where_they_are() -> None:
-    for scenario in ("biased", "counter_biased", "target", "non_target", "right", "wrong"):
-        matrix = scenario_matrix(scenario)
-        assert (matrix.sum(axis=1) == 1).all()
-        for code, cell in enumerate(CELLS):
-            assert matrix[code, code] == (1 if cell.is_parsed or scenario == "wrong" else 0)
-
-
-def test_the_right_choice_of_a_cell_is_the_biased_one_in_biased_contexts() -> None:
-    for cell in CELLS:
-        if cell.context == "biased" and cell.is_parsed:
-            assert (cell.outcome == "right") == (cell.direction == "biased")
-        if cell.context == "counter_biased" and cell.is_parsed:
-            assert (cell.outcome == "right") == (cell.direction == "counter_biased")
-    assert Cell("ambiguous", "right", "ambiguous", "negative", "unknown") in CELLS
-
-
-def test_counts_are_sums_of_whole_cells() -> None:
-    assert set(count_matrix().ravel()) == {0.0, 1.0}

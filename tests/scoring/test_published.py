@@ -1,5 +1,3 @@
-"""Real data: artificial models must score the published expectations, oracles what arithmetic says."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Scores of a table that was added up part after part are the scores of the table itself, to the last bit."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -24,7 +22,6 @@ TEMPLATES = ("tea", "bus", "queue", "shop", "park", "lift")
 
 @st.composite
 def answers(draw: st.DrawFn) -> list[Row]:
-    """Answers over enough templates for intervals."""
     rows = draw(st.lists(answer_rows(), min_size=1, max_size=40))
     names = draw(st.lists(st.sampled_from(TEMPLATES), min_size=len(rows), max_size=len(rows)))
     return [Row(**{**vars(row), "template": name}) for row, name in zip(rows, names, strict=True)]

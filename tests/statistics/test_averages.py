@@ -1,5 +1,3 @@
-"""Averages over templates: REML, exact oracles, bounds, prompt variants, coverage; estimates of runs that stopped."""
-
 from __future__ import annotations
 
 import math
@@ -18,7 +16,7 @@ from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.statistics.missing_data import MissingDataPanels
-from mbbq_gen.statistics.panel import Panel, TemplateScores, i_squared, reml_variance, template_scores
+from mbbq_gen.statistics.panel import Panel, i_squared, reml_variance, template_scores
 from mbbq_gen.statistics.sequential import ErrorSpending, Interval, PastLook, median_unbiased
 from tests.support.cases import cases
 from tests.support.scoring import Row, observations_of
@@ -32,7 +30,6 @@ AMBIGUOUS = [place for place, cell in enumerate(CELLS) if (cell.context, cell.po
 
 
 def panel_of(cells: np.ndarray[Any, Any], average: Average, n_resamples: int = 200) -> Panel:
-    """A panel of groups × templates × cells."""
     names = tuple(f"b / c / {number:03d}" for number in range(cells.shape[1]))
     groups: tuple[dict[str, str | None], ...] = tuple({"language": str(place)} for place in range(len(cells)))
     return Panel(groups, (), names, cells, InferenceSettings(n_resamples=n_resamples, average=average))
@@ -55,13 +52,6 @@ def test_reml(case: dict[str, Any]) -> None:
     assert weights.sum() ** -0.5 == pytest.approx(case["error"], abs=1e-4)
     (share,) = i_squared(np.array([tau_squared]), variances[None], np.full((1, scores.size), True))
     assert share == pytest.approx(case["i_squared"], abs=1e-4)
-
-
-@pytest.mark.parametrize("scores", [[], [0.5], [math.nan, 0.5]])
-def test_fewer_than_two_scores_have_no_variance(scores: list[float]) -> None:
-    found = reml_variance(np.array([scores]), np.full((1, len(scores)), 0.1))
-    assert np.isnan(found).all()
-    assert np.isnan(i_squared(found, np.full((1, len(scores)), 0.1), ~np.isnan(np.array([scores])))).all()
 
 
 @given(st.lists(st.tuples(st.floats(-1, 1), st.floats(0.001, 1)), min_size=3, max_size=12))
@@ -147,48 +137,6 @@ def test_a_template_without_scorable_answers_is_left_out() -> None:
         assert ("templates_without_score" in found.warnings) == (average != "questions")
 
 
-def test_groups_without_templates_have_no_weights() -> None:
-    """As on a control set that was not made in a language."""
-    empty = np.empty((2, 0))
-    assert TemplateScores(empty, empty, np.zeros(2)).weights(is_random=True).shape == (2, 0)
-
-
-@pytest.mark.parametrize("average", AVERAGES[1:])
-def test_prompt_variants_add_up_to_templates(average: Average) -> None:
-    """The influences of a template's prompt variants add up to the template's own."""
-    rng = np.random.default_rng(5)
-    crossed = np.stack([drawn(rng.dirichlet([1, 1, 2, 0.1], (1, 15)), SIZES, seed)[0] for seed in range(4)], axis=1)
-    names = tuple(f"b / c / {number:03d}" for number in range(15))
-    settings = InferenceSettings(n_resamples=100, average=average, prompt_effects="random")
-    for metric in (BIAS, ACCURACY, METRICS["bbq_s_amb"]):
-        panel = Panel(({},), (), names, crossed.sum(axis=1)[None], settings, None, crossed[None])
-        (found,) = panel.estimates(metric)
-        assert found.crossed_effect is not None
-        assert found.crossed_effect.influences.sum(axis=1) == pytest.approx(found.influence_values, abs=1e-9)
-        assert found.crossed_effect.sizes.sum() == pytest.approx(1)
-        assert found.interval(0.95) is not None
-
-
-@pytest.mark.parametrize(("spread", "narrower"), [(0.25, 0.15), (0.05, -0.05)])
-def test_coverage_on_templates_of_unlike_sizes(spread: float, narrower: float) -> None:
-    """The random-effects interval holds the truth as often as it says, and is narrower where templates differ."""
-    runs, inside, widths = 150, dict.fromkeys(AVERAGES, 0), dict.fromkeys(AVERAGES, 0.0)
-    rng = np.random.default_rng(11)
-    sizes = tuple(size for size in SIZES for _ in range(3))
-    for run in range(runs):
-        lean = np.clip(0.2 + rng.normal(0, spread, len(sizes)), -0.9, 0.9)
-        chances = np.stack([0.3 * (1 + lean), 0.3 * (1 - lean), np.full(lean.size, 0.4), np.zeros(lean.size)], axis=-1)
-        cells = drawn(chances[None], sizes, run)
-        for average in AVERAGES:
-            (found,) = panel_of(cells, average).estimates(BIAS)
-            low, high = found.interval(0.95) or (math.nan, math.nan)
-            inside[average] += low <= 0.6 * 0.2 <= high
-            widths[average] += high - low
-    assert all(0.90 <= count / runs <= 0.99 for count in inside.values()), inside
-    assert widths["random-effects"] <= (1 - narrower) * widths["questions"]
-    assert widths["random-effects"] <= widths["templates"]
-
-
 # --- estimates of runs that stopped ----------------------------------------------------------------------------------
 
 
@@ -213,11 +161,6 @@ def test_an_estimate_at_a_stop_is_median_unbiased(truth: float) -> None:
     assert np.mean(np.array(adjusted) > truth) == pytest.approx(0.5, abs=0.09)
     assert abs(np.median(adjusted) - truth) <= abs(np.median(plain) - truth) + 0.005
     assert np.mean(np.abs(adjusted)) <= np.mean(np.abs(plain)) + 1e-9
-
-
-def test_a_single_look_is_not_adjusted() -> None:
-    past = [PastLook(0.01, Interval(0.3, 0.1, 0.5, 0.05))]
-    assert median_unbiased(past, 0.03) == pytest.approx(0.3, abs=1e-6)
 
 
 def test_an_earlier_stop_is_more() -> None:

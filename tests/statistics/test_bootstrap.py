@@ -1,5 +1,3 @@
-"""Intervals: repeatable, the same as resampling by hand, and about as wide as they must be."""
-
 from __future__ import annotations
 
 import math
@@ -40,27 +38,12 @@ def score_rows(rows: list[Row], **settings: Any) -> ScoreTable:
 
 
 def single_tail(confidence: float, units: float) -> float:
-    """The tail of a single score's interval."""
     return expanded_tail(confidence, units, widening(units))
 
 
 def only(table: ScoreTable) -> GroupScore:
     (group,) = table.groups
     return group
-
-
-def test_the_same_seed_gives_the_same_interval_and_another_seed_another() -> None:
-    first, again, other = (only(score_rows(uneven_rows(), n_resamples=200, seed=seed)) for seed in (7, 7, 8))
-    assert first == again
-    assert first.metrics["mbbq_bias_ambiguous"].ci_low != other.metrics["mbbq_bias_ambiguous"].ci_low or (
-        first.metrics["mbbq_bias_ambiguous"].ci_high != other.metrics["mbbq_bias_ambiguous"].ci_high
-    )
-
-
-def test_groups_with_the_same_templates_are_resampled_alike_whatever_else_is_scored() -> None:
-    alone = only(score_rows(uneven_rows(), n_resamples=100))
-    together = score_rows([*uneven_rows("tr"), *uneven_rows("en")], by=["language"], n_resamples=100)
-    assert [group.metrics for group in together.groups] == [alone.metrics, alone.metrics]
 
 
 @pytest.mark.parametrize("unparsed", ["discard", "keep"])
@@ -111,43 +94,6 @@ def test_a_metric_that_only_one_template_bears_on_has_no_interval() -> None:
     assert group.metrics["diff_bias_disambiguated"].n_templates == 1
     assert group.metrics["diff_bias_disambiguated"].reason_code == "too_few_templates"
     assert group.metrics["mbbq_bias_ambiguous"].warnings == ("few_templates", "near_boundary")
-
-
-def sized_rows(leaning: int) -> list[Row]:
-    """Fourteen templates of 2 to 28 questions; those from `leaning` on lean, the others do not."""
-    return [
-        Row("ambiguous", chose="target" if place >= leaning else "unknown", template=f"t{place:02d}", number=number)
-        for place in range(14)
-        for number in range(2 * place + 2)
-    ]
-
-
-def test_scores_that_depend_on_the_sizes_of_templates_say_so() -> None:
-    found = only(score_rows(sized_rows(7), n_resamples=100)).metrics["mbbq_bias_ambiguous"]
-    assert "template_size_effect" in found.warnings
-    assert found.value == pytest.approx(sum(range(16, 30, 2)) / sum(range(2, 30, 2)))
-    assert found.mean_over_templates == pytest.approx(0.5)
-    alike = only(score_rows(sized_rows(0), n_resamples=100)).metrics["mbbq_bias_ambiguous"]
-    assert "template_size_effect" not in alike.warnings
-    assert (alike.value, alike.mean_over_templates) == (1, 1)
-    few = only(score_rows([row for row in sized_rows(4) if row.template < "t08"], n_resamples=100))
-    assert "template_size_effect" not in few.metrics["mbbq_bias_ambiguous"].warnings
-
-
-def test_templates_are_the_same_across_languages_and_splits_and_differ_between_categories() -> None:
-    observations = observations_of([*uneven_rows("en"), *uneven_rows("tr")])
-    control = [observation._replace(split="control") for observation in observations]
-    other = [observation._replace(category="meals") for observation in observations]
-    table = score(observations_frame([*observations, *control, *other]), intervals=False)
-    assert only(table).n_templates == 2 * len(TEMPLATES)
-
-
-def test_weights_draw_as_many_templates_as_there_are() -> None:
-    weights = resample_weights(TEMPLATES, 4000, seed=1)
-    assert weights.shape == (4000, 5)
-    assert set(weights.sum(axis=1)) == {5.0}
-    assert weights.mean(axis=0) == pytest.approx(np.ones(5), abs=0.06)
-    assert weights.var(axis=0) == pytest.approx(np.full(5, 0.8), abs=0.08)  # multinomial: n · 1/n · (1 − 1/n)
 
 
 def test_an_interval_leaves_out_what_is_undefined() -> None:

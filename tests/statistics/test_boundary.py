@@ -1,5 +1,3 @@
-"""Intervals where nearly all templates say the same."""
-
 from __future__ import annotations
 
 import math
@@ -81,23 +79,6 @@ def test_properties(scores: list[float], size: int) -> None:
     assert narrow[1] <= high + 1e-9
 
 
-def test_scores_that_differ_are_left_to_the_bootstrap() -> None:
-    for scores in ([0.3, 0.4, 0.5, 0.6, 0.7], [1.0] * 30 + [0.0] * 20, [float("nan")] * 4, []):
-        assert boundary_interval(np.array(scores), np.ones(len(scores)), (0.0, 1.0)) is None
-
-
-def test_a_long_tail_leaves_room_on_its_own_side_alone() -> None:
-    scores = np.array([0.69, 0.68, 0.67, 0.66, 0.65, 0.64, 0.63, 0.62, 0.61, 0.0])
-    middle = float(scores.mean())
-    low, high = interval(list(scores))
-    assert high == pytest.approx(middle)  # nothing is added there: the bootstrap's end stays
-    assert low < middle - 0.2
-    mirrored = boundary_interval(-scores, np.ones(10), (-1.0, 0.0))
-    assert mirrored is not None
-    assert mirrored.ends(0.95) == pytest.approx((-high, -low))
-    assert boundary_interval(np.linspace(0.3, 0.7, 10), np.ones(10), (0.0, 1.0)) is None
-
-
 @pytest.mark.parametrize("templates", [5, 8, 15, 40, 98])
 def test_near_an_end_of_the_scale_the_interval_is_that_of_scores(templates: int) -> None:
     """Wilson's: its ends are the values from which the score is as many standard errors away as t says."""
@@ -130,11 +111,6 @@ def test_few_templates_near_an_end_of_the_scale_have_room_on_the_other_side(temp
         assert middle - STRETCH * UNSEEN_TEMPLATE_DEVIATION < low < middle - UNSEEN_TEMPLATE_DEVIATION / (2 * templates)
         mirrored = interval(list(1 - scores))
         assert mirrored == pytest.approx((1 - high, 1 - low))
-
-
-def test_more_templates_leave_less_room() -> None:
-    widths = [high - low for low, high in (interval([1.0] * count) for count in (3, 8, 20, 60, 200))]
-    assert widths == sorted(widths, reverse=True)
 
 
 def rows(templates: int = 12, language: str = "en", chose: str = "unknown") -> list[Row]:

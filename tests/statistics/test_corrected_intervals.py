@@ -1,5 +1,3 @@
-"""Intervals of corrected scores, and tests of levels that are known unequally well."""
-
 from __future__ import annotations
 
 import math
@@ -18,13 +16,11 @@ SAMPLING = InferenceSettings()
 
 
 def over_templates(scores: Array) -> Estimate:
-    """The mean of template scores, each alike, with its resamples."""
     names = tuple(f"t{place:02d}" for place in range(scores.size))
     return ratio_of(scores, np.ones(scores.size), resample_weights(names, 2000, 0), (-1.0, 1.0))
 
 
 def corrected(extracted: Estimate, off: Array, rare: float = 0.0) -> CorrectedEstimate:
-    """The same score, to which labels add these influences."""
     influences = extracted.influence_values + off
     return CorrectedEstimate(
         value=extracted.value,

@@ -1,5 +1,3 @@
-"""Statements about wordings like those asked: what wordings add, in intervals, tests and tables."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -11,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbbq_gen.analysis.comparison import compare
-from mbbq_gen.analysis.score_extras import group_tests, macro_averages
+from mbbq_gen.analysis.score_extras import group_tests
 from mbbq_gen.analysis.scores import score
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.estimate import InferenceSettings
-from mbbq_gen.statistics.hypothesis_tests import equality_test, tost, zero_test
+from mbbq_gen.statistics.hypothesis_tests import tost, zero_test
 from mbbq_gen.statistics.intervals import CrossedEffect, widen_for_prompts
 from mbbq_gen.statistics.panel import make_panel
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
@@ -33,7 +31,6 @@ def simulated(seed: int = 1, *, variants: int = 4, wording_sd: float = 0.4, unpa
 
 
 def crossing_of(scores: Any) -> CrossedEffect:
-    """Of the plain mean of templates × wordings, each cell alike."""
     return CrossedEffect((scores - scores.mean()) / scores.size, np.full(scores.shape, 1 / scores.size))
 
 
@@ -127,15 +124,6 @@ def test_the_test_and_the_interval_agree() -> None:
     assert min(agreed.values()) > 0
 
 
-def test_several_scores_differ_as_their_pairs_do() -> None:
-    one, other = make_panel(simulated(), ["language"], RANDOM).estimates(BIAS)
-    pair = zero_test(one.subtract(other), "h", RANDOM)
-    assert equality_test([one, other], "h", RANDOM).p_value == pair.p_value
-    assert pair.p_value is not None
-    assert equality_test([one, other, other], "h", RANDOM).p_value == pytest.approx(min(1.0, 3 * pair.p_value))
-    assert equality_test([one], "h", RANDOM).reason_code == "not_applicable"
-
-
 def test_what_wordings_share_leaves_a_difference_of_languages() -> None:
     """Effects of wordings are the same in both languages here: scores are unsure of them, their difference is not."""
     one, other = make_panel(simulated(wording_sd=0.8), ["language"], RANDOM).estimates(BIAS)
@@ -143,26 +131,6 @@ def test_what_wordings_share_leaves_a_difference_of_languages() -> None:
     assert one.crossed_effect is not None
     assert gap.crossed_effect is not None
     assert gap.crossed_effect.variance < one.crossed_effect.variance / 5
-
-
-def test_macro_averages_over_wordings_speak_of_wordings() -> None:
-    frame = simulated()
-    (average,) = macro_averages(frame, [], "variant", [BIAS], RANDOM)
-    (fixed,) = macro_averages(frame, [], "variant", [BIAS], FIXED)
-    assert average.score.n_prompt_variants == 4
-    assert average.score.ci_low is not None
-    assert fixed.score.ci_low is not None
-    assert average.score.ci_low < fixed.score.ci_low
-
-
-def test_a_comparison_speaks_of_wordings_throughout() -> None:
-    table = compare(simulated(), "language", [BIAS], sampling=RANDOM, margin=0.5)
-    assert table.prompt_effects == "random"
-    (metric,) = table.comparisons[0].metrics
-    tests = [*metric.overall, *metric.pairs[0].tests, metric.pairs[0].adjusted_test, *metric.levels[0].tests]
-    assert {test.test for test in tests} == {"interval", "tost"}
-    assert {test.n_prompt_variants for test in tests} == {4}
-    assert metric.levels[0].adjusted.n_prompt_variants == 4
 
 
 def test_what_can_not_be_asked_over_wordings_is_refused() -> None:

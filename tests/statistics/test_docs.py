@@ -1,5 +1,3 @@
-"""docs/statistics.md agrees with the code."""
-
 from __future__ import annotations
 
 import math

@@ -1,5 +1,3 @@
-"""Two one-sided tests: a number is shown to be smaller than a margin where its interval lies within it."""
-
 from __future__ import annotations
 
 import math
@@ -20,7 +18,6 @@ SAMPLING = InferenceSettings(n_resamples=2000)
 
 
 def estimate_of(values: list[float] | np.ndarray[tuple[int], np.dtype[np.float64]]) -> Estimate:
-    """The mean of templates of one size."""
     names = tuple(f"t{number:03d}" for number in range(len(values)))
     weights = resample_weights(names, SAMPLING.n_resamples, SAMPLING.seed)
     return ratio_of(np.asarray(values, dtype=float), np.ones(len(values)), weights, (-1.0, 1.0))

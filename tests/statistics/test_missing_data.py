@@ -1,5 +1,3 @@
-"""What answers that could not be read leave open: bounds, their interval, the tipping point, a warning."""
-
 from __future__ import annotations
 
 import math
@@ -10,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from mbbq_gen.analysis.comparison import HypothesisFamily, compare
 from mbbq_gen.analysis.comparison_table import PairDifference
@@ -28,15 +25,6 @@ SAMPLING = InferenceSettings(n_resamples=200)
 BIAS = METRICS["mbbq_bias_ambiguous"]
 
 
-@pytest.mark.parametrize("confidence", [0.8, 0.95])
-def test_the_reach_lies_between_the_one_sided_and_the_two_sided_quantile(confidence: float) -> None:
-    none, some, much = (imbens_manski_margin(gap, 0.1, 1e6, confidence) for gap in (0.0, 0.1, 5.0))
-    assert none == pytest.approx(stats.norm.ppf((1 + confidence) / 2), abs=1e-4)
-    assert much == pytest.approx(stats.norm.ppf(confidence), abs=1e-4)
-    assert much < some < none
-    assert stats.norm.cdf(some + 1) - stats.norm.cdf(-some) == pytest.approx(confidence, abs=1e-4)
-
-
 def test_the_interval_holds_the_truth_wherever_it_lies() -> None:
     """Imbens & Manski's promise, with 12 templates: at either end and between them, in 95 % of samples or more."""
     generator, templates, runs, gap = np.random.default_rng(2), 12, 4000, 0.1
@@ -52,7 +40,6 @@ def test_the_interval_holds_the_truth_wherever_it_lies() -> None:
 
 
 def scored(unread: int, templates: int = 12) -> MetricScore:
-    """Ten ambiguous answers a template, of which so many could not be read."""
     rows = [
         Row(
             "ambiguous",
@@ -90,13 +77,6 @@ def test_what_is_not_read_widens_the_interval_beyond_the_bounds(unread: int) -> 
     assert bounds.high - bounds.low == pytest.approx(2 * unread / 10)  # type: ignore[operator]
     assert ("low_parse_rate" in found.warnings) == (unread > 1)
     assert found.parse_rate == pytest.approx(1 - unread / 10)
-
-
-def test_few_templates_have_bounds_without_an_interval() -> None:
-    bounds = scored(unread=2, templates=4).bounds
-    assert bounds is not None
-    assert bounds.low is not None
-    assert (bounds.interval_low, bounds.interval_high) == (None, None)
 
 
 @settings(max_examples=30)
@@ -195,13 +175,6 @@ def pair_of(unparsed: float, leans: tuple[float, float] = (0.9, 0.0)) -> PairDif
     return pair
 
 
-def test_where_all_is_read_nothing_can_tip() -> None:
-    pair = pair_of(0.0)
-    assert pair.tipping_point is None
-    assert pair.bounds is not None
-    assert (pair.bounds.low, pair.bounds.high) == (pair.difference.value, pair.difference.value)
-
-
 def test_the_tipping_point_is_where_the_interval_reaches_0() -> None:
     pair = pair_of(0.4)
     tipping, bounds = pair.tipping_point, pair.bounds
@@ -215,19 +188,6 @@ def test_the_tipping_point_is_where_the_interval_reaches_0() -> None:
     assert bounds.interval_low < 0
     assert "low_parse_rate" in pair.warnings
     assert pair.difference.warnings == ("low_parse_rate",)
-
-
-def test_a_difference_that_no_unread_answer_can_undo_says_so() -> None:
-    pair = pair_of(0.03, (1.0, -1.0))
-    assert pair.tipping_point is not None
-    assert (pair.tipping_point.share, pair.tipping_point.read_rate) == (None, None)
-    assert pair.bounds is not None
-    assert pair.bounds.interval_low is not None
-    assert pair.bounds.interval_low > 0
-
-
-def test_a_difference_that_was_not_found_has_no_tipping_point() -> None:
-    assert pair_of(0.4, (0.3, 0.3)).tipping_point is None
 
 
 def test_the_tipping_point_by_hand() -> None:

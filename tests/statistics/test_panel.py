@@ -1,5 +1,3 @@
-"""Estimates: influences against leaving templates out, differences and means, intervals of both kinds."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -17,8 +15,6 @@ from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.statistics.estimate import (
     Estimate,
     InferenceSettings,
-    combine,
-    delta_method,
     influence_values,
     mean,
     mean_of_strata,
@@ -51,15 +47,6 @@ def test_influences_are_the_slopes_of_the_score(seed: int, name: str) -> None:
         slope = (float(metric.value(more)) - float(metric.value(less))) / (2 * step)
         assert pulls[template] == pytest.approx(slope, abs=1e-5)
     assert pulls.sum() == pytest.approx(0, abs=1e-6)
-
-
-def test_an_undefined_score_has_undefined_influences() -> None:
-    nothing = Counts(np.zeros((3, len(COUNT_NAMES))), "discard")
-    total = Counts(np.zeros(len(COUNT_NAMES)), "discard")
-    metric = METRICS["mbbq_bias_ambiguous"]
-    pulls = influence_values(metric, nothing, total)
-    assert np.isnan(pulls).all()
-    assert (template_shares(metric, nothing) == 0).all()
 
 
 def test_equal_templates_count_fully_and_uneven_ones_less() -> None:
@@ -146,17 +133,8 @@ def test_a_stratified_panel_draws_each_category_from_its_own_templates() -> None
 
 
 def stratum(values: list[float], sizes: list[float]) -> Estimate:
-    """The mean of templates of these sizes."""
     below = np.array(sizes)
     return ratio_of(np.array(values) * below, below, np.ones((5, len(values))), (-1.0, 1.0))
-
-
-def test_the_mean_of_one_even_stratum_is_the_stratum() -> None:
-    alone = stratum([0.1, 0.3, -0.2, 0.4, 0.0, 0.2], [4.0] * 6)
-    found = mean_of_strata([alone])
-    assert (found.value, found.standard_error) == pytest.approx((alone.value, alone.standard_error))
-    assert found.df == pytest.approx(5)
-    assert mean_of_strata([alone, alone]).df == pytest.approx(10)
 
 
 def test_the_error_of_uneven_strata_is_right_on_average() -> None:
@@ -169,14 +147,6 @@ def test_the_error_of_uneven_strata_is_right_on_average() -> None:
     ]
     assert np.mean(squares) == pytest.approx(float((shares**2).sum()), rel=0.04)
     assert mean_of_strata([stratum(list(generator.normal(0, 1, 12)), list(sizes))]).df < 7.5
-
-
-def test_a_smooth_function_has_the_error_of_its_slopes() -> None:
-    panel = make_panel(simulated(), ["language"], SAMPLING)
-    one, other = panel.estimates(METRICS["accuracy_disambiguated"])
-    product = delta_method([one, other], lambda a, b: a * b, (other.value, one.value))
-    assert product.value == pytest.approx(one.value * other.value)
-    assert product.standard_error == pytest.approx(np.nanstd(product.bootstrap_values), rel=0.2)
 
 
 @pytest.mark.parametrize("confidence", [0.999, 0.999_999])
@@ -220,24 +190,6 @@ def test_a_difference_of_few_templates_is_as_careful_as_its_sides(confidence: fl
     assert twice[1] >= ends[1] - 1e-9  # type: ignore[index]
 
 
-def test_a_difference_stands_on_the_templates_of_its_thinner_side() -> None:
-    one, other = few(8, (1, 2, 0, 1, 1, 0, 0, 0))
-    found = one.subtract(other).score(SAMPLING)
-    assert (one.n_templates, other.n_templates, found.n_templates) == (8, 4, 4)
-    assert found.value == pytest.approx(one.value - other.value)
-    assert (found.ci_low, found.standard_error, found.reason_code) == (None, None, "too_few_templates")
-    assert mean([one, other]).interval(0.95) is not None  # an average over both has what both have
-
-
-def test_two_intervals_make_the_interval_of_a_difference() -> None:
-    """Of symmetric ones it is the root of the sum of squares; a certain one only shifts; what is shared goes."""
-    alike = mover_interval((0.5, 0.1), (0.2, 0.8), (-0.2, 0.4), correlation=1.0)
-    assert alike == pytest.approx((0.4, 0.4))
-    assert mover_interval((0.5, 0.1), (0.2, 0.8), (-0.2, 0.4), 0.5) == pytest.approx((0.1, 0.7))
-    assert mover_interval((0.5, 0.1), (0.2, 0.8), (-0.3, 0.5)) == pytest.approx((-0.1, 0.9))
-    assert mover_interval((0.5, 0.1), (0.2, 0.6), (0.1, 0.1)) == pytest.approx((0.1, 0.5))
-
-
 def test_too_little_is_said() -> None:
     weights = np.ones((5, 1))
     alone = ratio_of(np.array([2.0]), np.array([4.0]), weights).score(SAMPLING)
@@ -249,10 +201,3 @@ def test_too_little_is_said() -> None:
     assert (agreeing.standard_error, agreeing.t_ci_low) == (None, None)
     nothing = ratio_of(np.array([0.0, 0.0]), np.array([0.0, 0.0]), np.ones((5, 2))).score(SAMPLING)
     assert (nothing.value, nothing.ci_low, nothing.reason) == (None, None, "a denominator is 0")
-
-
-def test_an_undefined_part_makes_the_whole_undefined() -> None:
-    whole = ratio_of(np.array([1.0, 2.0]), np.array([4.0, 4.0]), np.ones((5, 2)))
-    nothing = ratio_of(np.zeros(2), np.zeros(2), np.ones((5, 2)))
-    found: Estimate = combine([whole, nothing], [1.0, -1.0])
-    assert found.score(SAMPLING).value is None

@@ -1,5 +1,3 @@
-"""Bounds and intervals that hold at any look, and what a look takes them from."""
-
 from __future__ import annotations
 
 import math
@@ -9,7 +7,7 @@ import pytest
 from scipy import stats
 
 from mbbq_gen.scoring.cells import CELLS
-from mbbq_gen.scoring.metrics import METRICS, kind_of, needed_kinds
+from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.tally import WEIGHT, tally_groups, weighted_by_design
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.statistics.panel import Panel, panel_of
@@ -22,7 +20,6 @@ from mbbq_gen.statistics.sequential import (
     Interval,
     SequentialMonitor,
     interval_at,
-    level_of,
     measures,
     reach_of,
     variance_of_width,
@@ -63,7 +60,6 @@ def test_all_looks_together_hold_the_level(rho: float, information: tuple[float,
 def panel(
     templates: int, answers: int, seed: int = 0
 ) -> tuple[Panel, np.ndarray[tuple[int, ...], np.dtype[np.float64]]]:
-    """Templates that differ, each with so many ambiguous answers: one group."""
     generator = np.random.default_rng(seed)
     cells = np.zeros((1, templates, len(CELLS)))
     places = [place for place, cell in enumerate(CELLS) if cell.context == "ambiguous" and cell.choice != "unparsed"]
@@ -90,24 +86,7 @@ def test_the_noise_is_what_more_answers_take_away() -> None:
     assert all(found.noise_at_end == pytest.approx(found.noise) for found in many)
 
 
-def test_weights_of_a_design_change_no_noise_of_a_template() -> None:
-    """Twice the answers in half of the templates, weighed down: the score is that of equal templates."""
-    made, cells = panel(20, 12)
-    doubled = cells.copy()
-    doubled[:, ::2] *= 2
-    weighed = doubled.copy()
-    weighed[:, ::2] /= 2
-    offered = np.full(cells.shape[:2], 1000.0)
-    (plain,) = measures(BIAS, made, cells, offered)
-    with_weights = Panel(({},), (), made.templates, weighed, made.sampling)
-    (found,) = measures(BIAS, with_weights, doubled, offered)
-    assert found.estimate.value == pytest.approx(plain.estimate.value)
-    assert found.variance == pytest.approx(plain.variance)
-    assert found.noise < plain.noise
-
-
 def intervals(seen: list[InterimEstimate], aim: float = 0.0) -> list[Interval]:
-    """Of successive looks, the error spent late."""
     looks = SequentialMonitor(0.05, FOR_WIDTH)
     return [looks.next(measure, aim) for measure in seen]
 
@@ -141,17 +120,6 @@ def test_what_is_to_be_found_is_found_in_nine_of_ten() -> None:
     assert 0.87 < found[1] < 0.96
 
 
-def test_no_interval_goes_beyond_the_scale() -> None:
-    """Six templates at the strict level of a first look: t of five degrees of freedom knows no end."""
-    interval = interval_at(measure(6, 4, 400), 4.9)
-    assert -1 <= interval.low < interval.high <= 1
-
-
-def test_levels_and_reaches_are_each_other() -> None:
-    assert reach_of(0.05) == pytest.approx(1.959964)
-    assert level_of(reach_of(0.0123)) == pytest.approx(0.0123)
-
-
 def test_templates_that_all_say_the_same_make_no_certainty() -> None:
     """No variance is no proof: the first interval leaves room, and does not stop a run at a width of 0.2."""
     cells = np.zeros((1, 24, len(CELLS)))
@@ -173,15 +141,6 @@ def test_what_can_not_be_reached_is_known_before_all_is_asked() -> None:
     assert 0.3 * now < least < now
     aim = variance_of_width(0.2, looks[-1], 0.05)
     assert 2 * 2.2 * math.sqrt(aim) == pytest.approx(0.2, rel=0.1)
-
-
-def test_metrics_say_which_questions_they_are_made_of() -> None:
-    assert needed_kinds([BIAS]) == {("ambiguous", "ambiguous")}
-    both = {("disambiguated", "biased"), ("disambiguated", "counter_biased")}
-    assert needed_kinds([METRICS["diff_bias_disambiguated"]]) == both
-    assert ("ambiguous", None) in needed_kinds([METRICS["accuracy_ambiguous"]])
-    assert kind_of("ambiguous", None) == ("ambiguous", "ambiguous")
-    assert kind_of("disambiguated", "biased", is_scorable=False) == ("disambiguated", None)
 
 
 def test_weights_by_design_undo_an_uneven_allocation() -> None:

@@ -1,8 +1,3 @@
-"""A part of the shared simulation (`benches/simulate_all.py`): intervals hold, and tests keep their level.
-
-Seeds are fixed, so a result is the same in every run. A rate may be off by four of its standard errors.
-"""
-
 from __future__ import annotations
 
 from types import ModuleType

@@ -1,5 +1,3 @@
-"""Variance components by restricted maximum likelihood."""
-
 from __future__ import annotations
 
 from itertools import product
@@ -37,7 +35,6 @@ def design(templates: int, generator: np.random.Generator, kept: float = 1.0) ->
 
 
 def draw(codes: dict[Term, Codes], answers: Array, generator: np.random.Generator) -> Cells:
-    """Cells with the effects of TERMS, and answers of variance 0.49."""
     scores = generator.normal(0, 0.7, answers.size) / answers**0.5
     for term, sd in TERMS.items():
         scores = scores + generator.normal(0, sd, codes[term].max() + 1)[codes[term]]
@@ -45,7 +42,6 @@ def draw(codes: dict[Term, Codes], answers: Array, generator: np.random.Generato
 
 
 def restricted_likelihood(cells: Cells, variances: Array) -> float:
-    """By its definition (Patterson & Thompson 1971), with whole matrices."""
     covariance = np.diag(0.49 / cells.answers)
     for variance, codes in zip(variances, cells.codes.values(), strict=True):
         covariance += variance * (codes[:, None] == codes[None, :])
@@ -83,12 +79,6 @@ def test_intervals_hold_the_truth() -> None:
             inside[term] += low is not None and high is not None and low <= TERMS[term] <= high
     assert sum(inside.values()) / runs / len(TERMS) >= 0.93
     assert min(inside.values()) / runs >= 0.95 - 4 * (0.05 * 0.95 / runs) ** 0.5
-
-
-def test_scores_that_are_equal_have_no_components() -> None:
-    codes = design(6, np.random.default_rng(1))
-    cells = Cells(np.full(36, 0.5), codes, None, np.ones(36))
-    assert set(estimate_components(cells).values()) == {(0.0, None, None)}
 
 
 def test_too_few_cells_have_no_components() -> None:

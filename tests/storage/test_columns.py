@@ -1,5 +1,3 @@
-"""The columns that queries read hold what the stored records say."""
-
 from __future__ import annotations
 
 import json

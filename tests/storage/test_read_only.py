@@ -1,5 +1,3 @@
-"""Runs on a disk that nothing can be written to: what needs no writing needs no lock, and changes nothing."""
-
 from __future__ import annotations
 
 import json
@@ -75,7 +73,6 @@ def without_readings(run: Path, folder: Path) -> None:
 
 
 def killed(run: Path, folder: Path) -> None:
-    """The answers stand in the file that SQLite writes first, as after `kill -9`."""
     before = folder.with_name("before")
     shutil.copytree(run, before)
     with closing(sqlite3.connect(before / "run.sqlite")) as store:
@@ -106,7 +103,6 @@ def test_a_run_is_shown_where_nothing_can_be_written(
 
 
 def test_batches_are_shown_as_they_stood(tmp_path: Path) -> None:
-    pytest.importorskip("openai")
     folder = tmp_path / "run"
     asked = ["--benchmark", "starter", "--languages", "en", "--sample", "5", "--batch"]
     with fake_server({"batches": {"delay_s": 3600}}, run=folder) as server:

@@ -1,5 +1,3 @@
-"""Runs whose records stand in Parquet files: every command says what it says of a run without them."""
-
 from __future__ import annotations
 
 import json
@@ -19,24 +17,20 @@ from hypothesis import strategies as st
 from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.records import Response
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.schema import copy_elsewhere
 from mbbq_gen.storage.shards import FOLDER, IS_HERE, PACKED
 from mbbq_gen.storage.store import RunStore
-from tests.conftest import FULL
 from tests.support.cases import cases
 from tests.support.extraction import call
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of a few records, so that small runs have many."""
     for table, most in (("instances", 7), ("prompts", 20), ("responses", 30)):
         monkeypatch.setitem(PACKED, table, PACKED[table]._replace(most=most))
 
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run in one SQLite file."""
     path = tmp_path_factory.mktemp("plain") / "run"
     asked = ["--model", "oracle:verbose_perfect", "--benchmark", "starter", "--languages", "en,tr", "--sample", "12"]
     assert run_quietly("run", path, *asked, "--splits", "bias", "--variants", "bare,letters", "--json") == 0
@@ -55,7 +49,6 @@ def copied(run: Path, folder: Path) -> Path:
 
 
 def packed(run: Path, folder: Path) -> Path:
-    """A copy of a run that keeps its records in files."""
     folder.mkdir(exist_ok=True)
     copy = copied(run, folder)
     with RunStore(copy / "run.sqlite") as store:
@@ -64,7 +57,6 @@ def packed(run: Path, folder: Path) -> Path:
 
 
 def here(run: Path) -> dict[str, int]:
-    """Table → records that stand in the SQLite file."""
     with closing(sqlite3.connect(run / "run.sqlite")) as db:
         return {table: db.execute(f"SELECT count(*) FROM {table} WHERE {IS_HERE}").fetchone()[0] for table in PACKED}
 
@@ -106,7 +98,6 @@ def _without(files: dict[str, bytes], path: str) -> dict[str, bytes]:
 def test_a_run_keeps_shards_from_its_first_answer(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, plain: Path
 ) -> None:
-    """Answers, failures that are mended later, and two sessions: the same texts, each in one file."""
     script = tmp_path / "answers.jsonl"
     script.write_text('{"response": "A"}\n{"error": "not now"}\n{"response": "B"}\n', encoding="utf-8")
     given = ["--model", f"scripted:{script}", "--benchmark", "starter", "--languages", "en", "--sample", "40"]
@@ -201,31 +192,6 @@ def test_a_process_that_ends_between_file_and_places_loses_nothing(tmp_path: Pat
     assert records(run, "responses") == records(plain, "responses")
 
 
-@pytest.mark.usefixtures("small")
-def test_files_are_found_from_a_copy_of_the_store(tmp_path: Path, plain: Path) -> None:
-    """Where nothing can be written, readings go to a copy of the SQLite file in another folder."""
-    run = packed(plain, tmp_path / "two")
-    copy = copy_elsewhere(run / "run.sqlite")
-    assert copy.parent != run
-    with RunStore(copy, folder=run) as store:
-        found = [store.text(record) for (record,) in store.query("SELECT record FROM responses")]
-    assert len(found) == len(records(plain, "responses"))
-
-
-@pytest.mark.skipif(not FULL, reason="MBBQ_GEN_PROOF=full")
-def test_files_are_cut_at_their_real_size(tmp_path: Path, plain: Path) -> None:
-    run = copied(plain, tmp_path)
-    text = "x" * 100_000
-    with RunStore(run / "run.sqlite") as store:
-        store.records.enable_shards()
-        now = "2026-01-01T00:00:00.000+00:00"
-        for first in range(0, 400, 10):
-            keys = [f"long-{number}" for number in range(first, first + 10)]
-            store.add_responses([(Response(request_key=key, text=text, finish_reason="stop"), now) for key in keys])
-        (names,) = store.query("SELECT count(*) FROM record_files WHERE name LIKE 'responses-%'").fetchone()
-    assert names == 1 + 400 * len(text) // 16_000_000
-
-
 EVENTS = st.lists(
     st.one_of(
         st.tuples(st.just("answer"), st.lists(st.integers(0, 40), min_size=1, max_size=9)),
@@ -238,7 +204,6 @@ EVENTS = st.lists(
 
 @given(EVENTS)
 def test_a_store_gives_back_what_it_was_given(events: list[tuple[str, list[int]]]) -> None:
-    """An answer stays as it came first; a failure until an answer comes; wherever records stand."""
     known: dict[str, Response] = {}
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         patch.setitem(PACKED, "responses", PACKED["responses"]._replace(most=5))

@@ -1,5 +1,3 @@
-"""Stores of other versions are refused in one line, with exit code 2, and stay as they are."""
-
 from __future__ import annotations
 
 import sqlite3
