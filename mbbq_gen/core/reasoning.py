@@ -93,12 +93,7 @@ def in_order(levels: Sequence[str]) -> list[str]:
     """Levels from the least thinking to the most."""
 
     def rank(level: str) -> tuple[int, int]:
-        tokens = tokens_of(level)
-        return (
-            (reasoning_token_allowance(level), -1)
-            if tokens is not None
-            else (reasoning_token_allowance(level), LEVELS.index(level))
-        )
+        return reasoning_token_allowance(level), LEVELS.index(level) if level in LEVELS else -1
 
     return sorted(dict.fromkeys(levels), key=rank)
 

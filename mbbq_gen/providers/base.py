@@ -228,7 +228,7 @@ class Provider(ABC):
             UsageError: where there is no service.
             ProviderError: where it gives no list.
         """
-        raise UsageError(f"models --live: {self.kind}: runs on this machine; only services have lists")
+        raise UsageError(f"{self.kind}: runs on this machine; only services list their models")
 
     async def aclose(self) -> None:  # noqa: B027
         """Frees what the provider holds: threads, connections, the model's memory."""
