@@ -90,7 +90,10 @@ _BARS: Final[Mapping[Stage, tuple[str, float]]] = {
 
 @dataclass
 class Bar:
-    """Shows how far a piece of work is. It appears after `delay` seconds, so that short work stays quiet."""
+    """Shows how far a piece of work is. It appears after `delay` seconds, so that short work stays quiet.
+
+    Title and total may change while it is shown.
+    """
 
     title: str
     total: int | None
@@ -98,7 +101,7 @@ class Bar:
     delay: float = 1.0
     status: Callable[[], str] = lambda: ""
     """Tells how the work stands in a few words, shown at the end of the line."""
-    _done: int = 0
+    done: int = 0
     _progress: Progress | None = None
     _task: TaskID | None = None
 
@@ -113,16 +116,16 @@ class Bar:
 
     def advance(self, steps: int = 1) -> None:
         """Counts finished steps."""
-        self._done += steps
+        self.done += steps
         if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, completed=self._done)
+            self._progress.update(self._task, description=self.title, total=self.total, completed=self.done)
         elif sys.stderr.isatty() and time.monotonic() >= self._begin:
             from rich.console import Console
             from rich.progress import Progress
 
             self._progress = Progress(*_columns(self.unit, self.status), console=Console(stderr=True))
             self._progress.start()
-            self._task = self._progress.add_task(self.title, total=self.total, completed=self._done)
+            self._task = self._progress.add_task(self.title, total=self.total, completed=self.done)
 
 
 @dataclass(frozen=True)
