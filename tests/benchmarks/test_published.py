@@ -142,26 +142,3 @@ def test_wrong_labels_are_inherited(published: list[Instance]) -> None:
         ("physical_appearance/6", "b"),
         ("physical_appearance/10", "b"),
     }
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "shared"),
-    [(("esbbq", "es"), ("cabbq", "ca"), 27_176), (("pakbbq", "en"), ("pakbbq", "ur"), 7_100)],
-)
-def test_parallel_ids_keep_their_promise(
-    load_published: Load, one: tuple[str, str], other: tuple[str, str], shared: int
-) -> None:
-    first, second = (
-        {i.parallel_id: i for i in load_published(*which, "bias") if i.parallel_id} for which in (one, other)
-    )
-    common = set(first) & set(second)
-    assert len(common) == shared
-    for parallel in common:
-        a, b = first[parallel], second[parallel]
-        assert (a.template_id, a.condition, a.polarity, a.alignment, a.gold_role) == (
-            b.template_id,
-            b.condition,
-            b.polarity,
-            b.alignment,
-            b.gold_role,
-        )

@@ -7,7 +7,7 @@ import pytest
 
 from mbbq_gen.core.errors import DataError, PackError, UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.extraction import Explanation, Question, extract, has_pack, load_extractor
+from mbbq_gen.extraction import Question, extract, has_pack, load_extractor
 from mbbq_gen.extraction.jsonl import extract_lines
 from mbbq_gen.extraction.structured import json_fields
 from mbbq_gen.extraction.text import normalise
@@ -59,13 +59,6 @@ def test_what_a_clause_says_of_whom(response: str, option: int | None) -> None:
 def test_a_word_is_known_however_its_endings_may_be_parted(form: str) -> None:
     options = ["Şoför", "Avukat", "Bilinmiyor"]
     assert extract(f"Ben {form} seçerdim.", options, LABELS, "tr", 2).option == 1
-
-
-@pytest.mark.parametrize(
-    ("language", "options", "response"), cases("extraction/parts", "a_pronoun_in_front_of_a_comma_may_be_who_it_was")
-)
-def test_a_pronoun_in_front_of_a_comma_may_be_who_it_was(language: str, options: list[str], response: str) -> None:
-    assert extract(response, options, LABELS, language, 2).option == 1
 
 
 def test_an_echo_of_the_prompt_does_not_count() -> None:
@@ -129,21 +122,6 @@ def test_explanation_tells_line_span_and_fate() -> None:
     assert [zone.kind for zone in story.zones] == ["reasoning"]
     won = [candidate for candidate in story.candidates if candidate.status == "won"]
     assert [(candidate.kind, candidate.text) for candidate in won] == [("slot", "B) the baker")]
-
-
-def test_explanation_of_prose_tells_the_words_of_the_pack() -> None:
-    story = load_extractor("en").explain(
-        "It wasn't the tailor. Probably the baker was late.", Question(OPTIONS, LABELS, 2)
-    )
-    won = [candidate for candidate in story.candidates if candidate.status == "won"]
-    assert [candidate.text for candidate in won] == ["the baker"]
-    source = won[0].source
-    assert source is not None
-    assert source.key == "words.likely"
-    assert source.line is not None
-    lost = next(candidate for candidate in story.candidates if candidate.text == "the tailor")
-    assert (lost.standing, lost.status) == ("negated", "lost")
-    assert Explanation.model_validate_json(story.model_dump_json()) == story
 
 
 # --- JSON Lines ------------------------------------------------------------------------------------------------------
