@@ -129,16 +129,3 @@ def test_crossed_groups(published: list[Instance]) -> None:
     crossed = [instance for instance in published if instance.groups_swapped]
     assert Counter(instance.template_id for instance in crossed) == CROSSED[which]
     assert {instance.key for instance in crossed} == {i.key for i in published if "groups_swapped" in i.data_issues}
-
-
-WRONG_LABELS = {"bbq": 68, "basqbbq": 58, "pakbbq": 50}
-
-
-@about(("bbq", "en"), ("basqbbq", "eu"), ("pakbbq", "en"))
-def test_wrong_labels_are_inherited(published: list[Instance]) -> None:
-    corrected = [i for i in published if i.corrected_gold_role is not None]
-    assert len(corrected) == WRONG_LABELS[published[0].benchmark]
-    assert {(i.template_id, i.metadata["version"]) for i in corrected} <= {
-        ("physical_appearance/6", "b"),
-        ("physical_appearance/10", "b"),
-    }
