@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
     from mbbq_gen.analysis.follow_up import FollowUpReport
     from mbbq_gen.analysis.reasoning import ReasoningFrames
-    from mbbq_gen.annotation.judge_report import JudgeExtraction
+    from mbbq_gen.annotation.judge_report import JudgedAnswer
 
 __all__ = ["JobResult", "ProgressEvent", "Run", "RunConfig", "extract", "load_benchmark", "score"]
 
@@ -342,8 +342,8 @@ class Run:
         with self.folder.open_store(read_only=True) as store:
             return load_reasoning_frames(store, version, extractors, self._model, gold)
 
-    def judge_extractions(self, name: str, *, languages: Sequence[str] | None = None) -> dict[str, JudgeExtraction]:
-        """Prompt id → the choice that an LLM judge (`mbbq-gen judge`) extracted.
+    def judge_extractions(self, name: str, *, languages: Sequence[str] | None = None) -> dict[str, JudgedAnswer]:
+        """Prompt id → what an LLM judge (`mbbq-gen judge`) and the rules extracted.
 
         Responses that the judge did not get, or did not parse, are left out. Check the judge against annotations before
         correcting scores with it.
@@ -356,8 +356,8 @@ class Run:
             UnknownNameError: a judge that the run does not have.
             UsageError: a language that the run does not have.
         """
-        from mbbq_gen.annotation.judge import judges_of
-        from mbbq_gen.annotation.judge_report import judge_labels
+        from mbbq_gen.annotation.judge import is_read, judges_of
+        from mbbq_gen.annotation.judge_report import judged_answers
         from mbbq_gen.core.errors import UnknownNameError
 
         versions = self.extract()
@@ -366,7 +366,8 @@ class Run:
             if name not in judges:
                 raise UnknownNameError("judge", name, judges)
             wanted = self._languages(languages, versions)
-            return judge_labels(store, judges[name], {code: versions[code] for code in wanted})
+            found = judged_answers(store, judges[name], {code: versions[code] for code in wanted})
+            return {answer.prompt_id: answer for answer in found if is_read(answer.judge.rule)}
 
     def scores(
         self,

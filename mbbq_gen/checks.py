@@ -9,7 +9,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from mbbq_gen.benchmarks.registry import find_benchmark, load_benchmark
-from mbbq_gen.benchmarks.templates.files import check_templates, starter_folder
+from mbbq_gen.benchmarks.templates.files import missing_forms, starter_folder, starter_templates
 from mbbq_gen.core.errors import MbbqGenError, PackError, describe_faults
 from mbbq_gen.core.files import PACK_KINDS, PackPaths
 from mbbq_gen.core.records import FrozenModel
@@ -87,7 +87,8 @@ def check_everything(resources: PackPaths, languages: Iterable[str]) -> CheckRep
             findings += _reasoning_findings(resources, code)
     findings += _variant_findings(prompts)
     folder = starter_folder()
-    findings += [Finding(file=str(file), what=problem) for file, problem in check_templates(folder, resources)]
+    missing = missing_forms(starter_templates(), folder, resources)
+    findings += [Finding(file=str(file), what=problem) for file, problem in missing]
     names = [str(path) for path in (*checked, *sorted(folder.glob("*.toml")))]
     return CheckReport(checked=tuple(names), findings=tuple(findings), incomplete=incomplete)
 

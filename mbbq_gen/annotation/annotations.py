@@ -8,23 +8,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING, NamedTuple
 
 from mbbq_gen.analysis.correction import AnnotatedFrame, joined
 from mbbq_gen.annotation.review import (
     ANNOTATIONS_NAME,
-    DESIGN_NAME,
-    ReviewSample,
-    SamplingDesign,
+    DRAWS_NAME,
+    SamplingDraw,
     load_annotations,
-    read_file,
-    replace_file,
+    load_draws,
 )
-from mbbq_gen.core.errors import DataError, UnknownNameError, UsageError, describe_fault
+from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import NO_RESPONSE, PARSED, Extraction, FrozenModel
+from mbbq_gen.core.records import NO_RESPONSE, PARSED, Extraction
 from mbbq_gen.extraction import Explanation
 from mbbq_gen.runs.extraction import explain_answer
 from mbbq_gen.runs.follow_up import ensure_follow_ups_read
@@ -42,20 +38,17 @@ from mbbq_gen.storage.queries import (
 )
 from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
-DRAWS_NAME = "annotation-draws.jsonl"
+if TYPE_CHECKING:
+    import polars
+
 SOURCE = "annotations"
 """The name of the labels that people gave in `mbbq-gen annotate`."""
 FOLLOW_UP = "follow-up"
 """The name of the labels that the model itself gave in replies to follow-ups."""
 
 
-class ReviewedAnswer(NamedTuple):
-    """One extraction with its text."""
-
-    stored: ExtractionRow
-    answered: CompletedPrompt
-    """With the text that was extracted from as its response."""
-    extraction: Extraction
+ReviewedAnswer = tuple[ExtractionRow, CompletedPrompt, Extraction]
+"""An extraction, and its prompt with the text that was extracted from as response."""
 
 
 class ReviewTarget:
@@ -63,11 +56,11 @@ class ReviewTarget:
 
     of_answers = True
     """Whether answers are annotated, and not reasoning traces."""
-    _names = (ANNOTATIONS_NAME, DESIGN_NAME, DRAWS_NAME)
+    _names = (ANNOTATIONS_NAME, DRAWS_NAME)
 
     def __init__(self, folder: RunFolder, resources: PackPaths) -> None:
         self._folder, self._resources = folder, resources
-        self.annotations_path, self.design_path, self.draws_path = (folder.path / name for name in self._names)
+        self.annotations_path, self.draws_path = (folder.path / name for name in self._names)
 
     def versions(self, extractor: str, step: Callable[[int], None]) -> dict[str, str]:
         """Language → the version whose extractions are annotated; missing extractions are made first."""
@@ -80,7 +73,7 @@ class ReviewTarget:
     def find(self, store: RunStore, prompt_id: str, version: str) -> ReviewedAnswer | None:
         """One of them with its text; None where there is none."""
         found = find_extraction(store, prompt_id, version)
-        return None if found is None else ReviewedAnswer(*found, stored_extractions(store, prompt_id)[version])
+        return None if found is None else (*found, stored_extractions(store, prompt_id)[version])
 
     def explain(self, answered: CompletedPrompt) -> Explanation | None:
         """How the engine reads it; None where the service itself says what it is."""
@@ -91,7 +84,7 @@ class ReasoningTarget(ReviewTarget):
     """The reasoning traces of a run; the right option is the one that the trace concludes."""
 
     of_answers = False
-    _names = ("annotations-reasoning.jsonl", "annotation-sample-reasoning.json", "annotation-draws-reasoning.jsonl")
+    _names = ("annotations-reasoning.jsonl", "annotation-draws-reasoning.jsonl")
 
     def versions(self, extractor: str, step: Callable[[int], None]) -> dict[str, str]:
         """The one extractor of reasoning traces, for every language."""
@@ -106,60 +99,7 @@ class ReasoningTarget(ReviewTarget):
 
     def find(self, store: RunStore, prompt_id: str, version: str) -> ReviewedAnswer | None:
         """A trace in its answer's place, with its extraction."""
-        found = find_reasoning_extraction(store, prompt_id, version, self._resources)
-        return None if found is None else ReviewedAnswer(*found)
-
-
-class DrawnStratum(FrozenModel):
-    """One stratum of a draw."""
-
-    key: tuple[str, ...]
-    size: int
-    """Answers that could have been drawn."""
-    drawn: tuple[str, ...]
-    """Prompt ids, in the order in which they are annotated."""
-
-
-class SamplingDraw(FrozenModel):
-    """One sample: what was drawn, from how many."""
-
-    design: SamplingDesign
-    extractors: dict[str, str]
-    """Language → the extractor version that defined the strata."""
-    strata: tuple[DrawnStratum, ...]
-
-
-def draw_of(sample: ReviewSample, design: SamplingDesign, extractors: Mapping[str, str]) -> SamplingDraw:
-    """The record of a sample."""
-    order = {extraction.prompt_id: place for place, extraction in enumerate(sample.drawn)}
-    strata = []
-    for key, members in sample.strata.items():
-        drawn = sorted({member.prompt_id for member in members} & order.keys(), key=order.__getitem__)
-        strata.append(DrawnStratum(key=key, size=len(members), drawn=tuple(drawn)))
-    return SamplingDraw(design=design, extractors=dict(extractors), strata=tuple(strata))
-
-
-def load_draws(path: Path) -> list[SamplingDraw]:
-    """The draws of a run in order; none where there is no file.
-
-    Raises:
-        DataError: A line is not a draw.
-        RunError: The file can't be read.
-    """
-    found = []
-    for number, line in enumerate((read_file(path) or b"").splitlines(), start=1):
-        try:
-            found.append(SamplingDraw.model_validate_json(line))
-        except ValidationError as error:
-            raise DataError(f"{path}:{number}: {describe_fault(error, {})}; correct or delete the line") from error
-    return found
-
-
-def keep_draw(path: Path, draw: SamplingDraw) -> None:
-    """Adds a draw to the file, unless it is there already; raises as `load_draws` and `replace_file` do."""
-    draws = load_draws(path)
-    if draw not in draws:
-        replace_file(path, "".join(f"{one.model_dump_json()}\n" for one in [*draws, draw]))
+        return find_reasoning_extraction(store, prompt_id, version, self._resources)
 
 
 def probabilities(draws: Iterable[SamplingDraw], annotated: Collection[str]) -> dict[str, float]:
@@ -245,58 +185,45 @@ def follow_up_labels(folder: RunFolder, resources: PackPaths, versions: Mapping[
 # --- labels as a table -----------------------------------------------------------------------------------------------
 
 
-def labelled_frame(
-    folder: RunFolder,
-    versions: Mapping[str, str],
-    *,
-    model: str,
-    gold: GoldLabels,
-    at_least: int,
-    given: list[AnnotatedAnswer] | None = None,
+def runs_labels(
+    paths: Sequence[Path], where: PackPaths, source: str, *, gold: GoldLabels, extractor: str, at_least: int
 ) -> AnnotatedFrame:
-    """The annotated answers of a run beside the extractions of these versions, by language.
-
-    `given`: labels of follow-ups instead.
+    """The labelled answers of several runs beside their extractions, under the models' names of `load_observations`.
 
     Raises:
-        UsageError: The run has fewer than `at_least` labels.
+        UnknownNameError: for an unknown source.
+        UsageError: where a run has fewer than `at_least` labels.
     """
-    import polars as pl
-
-    from mbbq_gen.scoring.cells import cell_expression
-
-    labels, unsampled = annotation_labels(folder) if given is None else (given, 0)
-    source = SOURCE if given is None else FOLLOW_UP
-    with folder.open_store(read_only=True) as store:
-        rows, outdated = _rows(store, labels, versions, model, gold)
-    n_labels = len({row.label.prompt_id for row in rows})
-    if n_labels < at_least:
-        beside = f" ({unsampled:,} annotated answers are in no sample)" if unsampled else ""
-        more = {
-            SOURCE: f"annotate more: mbbq-gen annotate {folder.path} --sample-size 200",
-            FOLLOW_UP: f"ask more: mbbq-gen run {folder.path} --follow-up unread --follow-up-check 200",
-        }
-        raise UsageError(
-            f"{folder.path}: {n_labels:,} labels ({source}){beside}, {at_least} are needed; {more[source]}"
+    if source not in (SOURCE, FOLLOW_UP):
+        raise UnknownNameError("source of labels", source, [SOURCE, FOLLOW_UP])
+    folders = [RunFolder(path).require() for path in dict.fromkeys(paths)]
+    names = model_names(folders, [folder.manifest() for folder in folders])
+    parts = []
+    for folder, name in zip(folders, names, strict=True):
+        versions, unsampled = ensure_extracted(folder, where, extractor), 0
+        if source == FOLLOW_UP:
+            labels = follow_up_labels(folder, where, versions)
+            more = f"ask more: mbbq-gen run {folder.path} --follow-up unread --follow-up-check 200"
+        else:
+            labels, unsampled = annotation_labels(folder)
+            more = f"annotate more: mbbq-gen annotate {folder.path} --sample-size 200"
+        with folder.open_store(read_only=True) as store:
+            rows, stale = _rows(store, labels, versions, name, gold)
+        used = {row.label for row in rows}
+        if len(used) < at_least:
+            beside = f" ({unsampled:,} annotated answers are in no sample)" if unsampled else ""
+            raise UsageError(f"{folder.path}: {len(used):,} labels ({source}){beside}, {at_least} are needed; {more}")
+        parts.append(
+            AnnotatedFrame(
+                source=source,
+                frame=_frame(rows),
+                labels=len(used),
+                unsampled_annotations=unsampled,
+                incomplete_annotations=sum(label.wrong is not None for label in used),
+                stale_annotations=stale,
+            )
         )
-    right = observations_frame(row.right for row in rows).select(
-        pl.col("outcome").alias("right_outcome"),
-        pl.col("chosen_role").alias("right_role"),
-        pl.col("chosen_index").alias("right_index"),
-        cell_expression().alias("right_cell"),
-    )
-    frame = pl.concat([observations_frame(row.read for row in rows), right], how="horizontal").with_columns(
-        prompt_id=pl.Series([row.label.prompt_id for row in rows], dtype=pl.String),
-        weight=pl.Series([row.weight for row in rows], dtype=pl.Float64),
-    )
-    return AnnotatedFrame(
-        source=source,
-        frame=frame,
-        labels=n_labels,
-        unsampled_annotations=unsampled,
-        incomplete_annotations=len({row.label.prompt_id for row in rows if row.label.wrong is not None}),
-        stale_annotations=outdated,
-    )
+    return joined(parts)
 
 
 class _Row(NamedTuple):
@@ -311,7 +238,7 @@ def _rows(
 ) -> tuple[list[_Row], int]:
     """A row for each option that a labelled answer may choose; the number of labels of changed extractions."""
     rows: list[_Row] = []
-    outdated = 0
+    stale = 0
     for label in given:
         answered = find_completed(store, label.prompt_id)
         version = versions.get(answered.prompt.language) if answered else None
@@ -335,32 +262,27 @@ def _rows(
             places = [label.right]
         elif label.wrong == (NO_OPTION if read.option is None else read.option):
             places = [place for place in (*range(len(prompt.option_order)), None) if place != read.option]
-        outdated += not places
+        stale += not places
         for place in places:
             right = Extraction(outcome="unparsed" if place is None else "option", option=place)
             weight = 1 / label.probability / len(places)
             rows.append(_Row(label, weight, observed(read), observed(right)))
-    return rows, outdated
+    return rows, stale
 
 
-def runs_labels(
-    paths: Sequence[Path], where: PackPaths, source: str, *, gold: GoldLabels, extractor: str, at_least: int
-) -> AnnotatedFrame:
-    """The labelled answers of several runs in one table, under the models' names of `load_observations`.
+def _frame(rows: Sequence[_Row]) -> polars.DataFrame:
+    """The extractions and, beside them, the right choices and the weights."""
+    import polars as pl
 
-    Raises:
-        UnknownNameError: for an unknown source.
-        UsageError: where a run has fewer than `at_least` labels.
-    """
-    if source not in (SOURCE, FOLLOW_UP):
-        raise UnknownNameError("source of labels", source, [SOURCE, FOLLOW_UP])
-    folders = [RunFolder(path) for path in dict.fromkeys(paths)]
-    for folder in folders:
-        folder.require()
-    names = model_names(folders, [folder.manifest() for folder in folders])
-    parts = []
-    for folder, name in zip(folders, names, strict=True):
-        versions = ensure_extracted(folder, where, extractor)
-        given = follow_up_labels(folder, where, versions) if source == FOLLOW_UP else None
-        parts.append(labelled_frame(folder, versions, model=name, gold=gold, at_least=at_least, given=given))
-    return joined(parts)
+    from mbbq_gen.scoring.cells import cell_expression
+
+    right = observations_frame(row.right for row in rows).select(
+        pl.col("outcome").alias("right_outcome"),
+        pl.col("chosen_role").alias("right_role"),
+        pl.col("chosen_index").alias("right_index"),
+        cell_expression().alias("right_cell"),
+    )
+    return pl.concat([observations_frame(row.read for row in rows), right], how="horizontal").with_columns(
+        prompt_id=pl.Series([row.label.prompt_id for row in rows], dtype=pl.String),
+        weight=pl.Series([row.weight for row in rows], dtype=pl.Float64),
+    )

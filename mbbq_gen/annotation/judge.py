@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import count, islice
@@ -29,13 +29,12 @@ from typing import Any, Final, Literal, NamedTuple, Self
 from pydantic import Field, JsonValue, ValidationError, field_serializer, model_validator
 
 from mbbq_gen.core.config import RunConfig
-from mbbq_gen.core.errors import DataError, RunError, describe_fault
+from mbbq_gen.core.errors import RunError, describe_fault
 from mbbq_gen.core.files import stable_digest, stable_number
 from mbbq_gen.core.option_display import shown_unknown
 from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, NonBlank, Outcome, Request, Response
 from mbbq_gen.runs.extraction import JUDGE_PREFIX, question_of
-from mbbq_gen.storage.ledgers import ChosenBy, JudgeLedger, Judgement, judge_records
-from mbbq_gen.storage.queries import ExtractionRow
+from mbbq_gen.storage.ledgers import ChosenBy, JudgeLedger, judge_records
 from mbbq_gen.storage.schema import BATCH
 from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
@@ -86,19 +85,12 @@ class JudgePrompt(FrozenModel):
 
 @cache
 def shipped_prompt() -> JudgePrompt:
-    """The prompt that ships.
-
-    Raises:
-        DataError: where its file is wrong: key, value.
-    """
-    content = tomllib.loads(files("mbbq_gen.annotation").joinpath("judge_prompt.toml").read_text(encoding="utf-8"))
-    try:
-        return JudgePrompt.model_validate(content)
-    except ValidationError as error:
-        raise DataError(f"judge_prompt.toml: {describe_fault(error, content)}") from error
+    """The prompt that ships."""
+    text = files("mbbq_gen.annotation").joinpath("judge_prompt.toml").read_text(encoding="utf-8")
+    return JudgePrompt.model_validate(tomllib.loads(text))
 
 
-class JudgeInput(FrozenModel):
+class JudgeInput(NamedTuple):
     """What a judge is shown of one answer."""
 
     option_order: tuple[int, ...]
@@ -107,7 +99,7 @@ class JudgeInput(FrozenModel):
 
 
 def sheet_of(answered: CompletedPrompt, prompt: JudgePrompt, seed: int) -> JudgeInput:
-    """The request about a stored answer."""
+    """What a judge is shown of a stored answer."""
     question = question_of(answered)
     texts = (answered.instance.question, answered.response.text or "")
     shown = list(zip(question.labels, question.options, strict=True))
@@ -116,10 +108,12 @@ def sheet_of(answered: CompletedPrompt, prompt: JudgePrompt, seed: int) -> Judge
         f"{name}: shown as {': '.join(json.dumps(text, ensure_ascii=False) for text in shown[place])}"
         for name, place in zip(prompt.labels, order, strict=True)
     ]
+    # the model could not predict the mark, and it does not occur in the response
+    marks = (f"[[{stable_digest('mark', seed, number, texts[1])[:_MARK_LENGTH]}]]" for number in count())
     values = {
         "question": texts[0].strip(),
         "options": "\n".join(lines),
-        "mark": _mark(texts[1], seed),
+        "mark": next(mark for mark in marks if mark not in texts[1]),
         "answer": texts[1],
     }
     user = _PLACEHOLDER.sub(lambda found: values[found[1]], prompt.user.strip())
@@ -127,12 +121,6 @@ def sheet_of(answered: CompletedPrompt, prompt: JudgePrompt, seed: int) -> Judge
         option_order=order,
         messages=(Message(role="system", content=prompt.system.strip()), Message(role="user", content=user)),
     )
-
-
-def _mark(answer: str, seed: int) -> str:
-    """A delimiter line that does not occur in the response and that the model could not predict."""
-    marks = (f"[[{stable_digest('mark', seed, number, answer)[:_MARK_LENGTH]}]]" for number in count())
-    return next(mark for mark in marks if mark not in answer)
 
 
 Fault = Literal[
@@ -143,9 +131,7 @@ Fault = Literal[
     "invalid_json",  # no object with an outcome
     "two_readings",  # objects that disagree
     "quoted",  # an object among other words, where the answer holds such an object itself: it may be a quotation
-    "unknown_outcome",  # an outcome that there is not
-    "unknown_option",  # an option that there is not
-    "contradictory",  # an option where the outcome has none, or the other way round
+    "invalid_choice",  # an outcome or option that there is not, or two that contradict each other
 ]
 UNPARSED: Final = "judge.unparsed."
 """How the rules of readings begin that the judge did not give."""
@@ -172,44 +158,40 @@ def parse_judge_reply(
         unknown_index: the unknown option among those as the model saw them.
         answer: what it was to read; without a choice it is `truncated` where it was cut off.
     """
-    found = _extraction(reply, prompt, prompt.labels[list(order).index(unknown_index)])
-    if not isinstance(found, str) and _may_quote(reply, answer):
-        found = "quoted"
+    found = _reading(reply, prompt, prompt.labels[list(order).index(unknown_index)], answer)
     if isinstance(found, str):
         return Extraction(outcome="unparsed", confidence="low", rule=f"{UNPARSED}{found}")
     word, label = found
     outcome: Outcome = prompt.outcomes[word]
     option = None
-    if label is not None:
-        option = order[prompt.labels.index(label)]
-    elif outcome in PARSED:
-        option = unknown_index
+    if outcome in PARSED:
+        option = unknown_index if label is None else order[prompt.labels.index(label)]
     if outcome == "unparsed" and answer.finish_reason == "length":
         outcome = "truncated"
     return Extraction(outcome=outcome, option=option, confidence="medium", rule=f"{READ}{word}")
 
 
-def _may_quote(reply: Response, answer: Response) -> bool:
-    """Whether the object in a reply may be the answer's own: the answer has one, and the reply more than an object."""
-    if next(_objects(answer.text or ""), None) is None:
-        return False
-    try:
-        return not isinstance(json.loads(_FENCE.sub("", _REASONING.sub("", reply.text or ""))), dict)
-    except (ValueError, RecursionError):
-        return True
-
-
-def _extraction(reply: Response, prompt: JudgePrompt, unknown: str) -> tuple[str, str | None] | Fault:
+def _reading(reply: Response, prompt: JudgePrompt, unknown: str, answer: Response) -> tuple[str, str | None] | Fault:
     """Word and label of a reply, or what is wrong with it; `unknown` is the label of the unknown option."""
     if reply.finish_reason == "content_filter":
         return "content_filter"
     text = _REASONING.sub("", reply.text or "").strip()
     if not text and reply.finish_reason != "length":
         return "refused" if reply.refusal else "empty"
-    found = [_checked(entry, prompt, unknown) for entry in _objects(text)]
+    found = [_choice(entry, prompt, unknown) for entry in _objects(text)]
     if not found:
         return "truncated" if reply.finish_reason == "length" else "invalid_json"
-    return found[0] if len(set(found)) == 1 else "two_readings"
+    if len(set(found)) > 1:
+        return "two_readings"
+    if found[0] is None:
+        return "invalid_choice"
+    # an answer with such an object: only a reply that is nothing but an object is sure to be the judge's own
+    if next(_objects(answer.text or ""), None) is not None:
+        try:
+            return found[0] if isinstance(json.loads(_FENCE.sub("", text)), dict) else "quoted"
+        except (ValueError, RecursionError):
+            return "quoted"
+    return found[0]
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
@@ -228,20 +210,17 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
             yield value
 
 
-def _checked(entry: dict[str, Any], prompt: JudgePrompt, unknown: str) -> tuple[str, str | None] | Fault:
-    """Word and label of an object, or what is wrong with it."""
+def _choice(entry: dict[str, Any], prompt: JudgePrompt, unknown: str) -> tuple[str, str | None] | None:
+    """Word and label of an object; None where there are no such two, or they contradict each other."""
     word, label = entry["outcome"], entry.get("option")
-    if not isinstance(word, str) or word not in prompt.outcomes:
-        return "unknown_outcome"
-    if label == NO_OPTION:
-        label = None
-    if label is not None and label not in prompt.labels:
-        return "unknown_option"
-    if prompt.outcomes[word] == "option":
-        return "contradictory" if label is None else (word, label)
-    # "can't be determined" is the unknown option: naming it as well is no contradiction.
-    allowed = (None, unknown) if prompt.outcomes[word] in PARSED else (None,)
-    return (word, None) if label in allowed else "contradictory"
+    meaning = prompt.outcomes.get(word) if isinstance(word, str) else None
+    if meaning is None:
+        return None
+    label = None if label == NO_OPTION else label
+    if meaning == "option":
+        return (word, label) if label in prompt.labels else None
+    # "can't be determined" is the unknown option: naming it as well is no contradiction
+    return (word, None) if label in ((None, unknown) if meaning in PARSED else (None,)) else None
 
 
 # --- the judges of a run ----------------------------------------------------------------------------------------------
@@ -283,16 +262,6 @@ class LLMJudge(FrozenModel):
         return f"{JUDGE_PREFIX}{self.name}"
 
 
-class JudgeRequest(NamedTuple):
-    """The request about one response."""
-
-    number: int
-    """Of the prompt, in plan order."""
-    option_order: tuple[int, ...]
-    request: Request
-    """With the prompt and instance that the response is to."""
-
-
 def judges_of(store: RunStore) -> dict[str, LLMJudge]:
     """Name → judge, of all judges of a run.
 
@@ -317,18 +286,11 @@ class JudgeTable(JudgeLedger):
         self.judge = judge
         self.keep_record(judge.model_dump_json())
 
-    def plan(self, requests: Iterable[JudgeRequest], chosen_by: ChosenBy) -> int:
-        """Stores requests; returns how many are new. A response that is sampled now counts as sampled."""
-        rows = (
-            Judgement(number, request.prompt.prompt_id, request.request_key, order)
-            for number, order, request in requests
-        )
-        return self.add_judgements(rows, chosen_by, replace=chosen_by != "only")
-
     def pending(self) -> Iterator[Request]:
         """The requests without a reply, in plan order; replies may be added meanwhile."""
-        for request_key, answered in self.without_reply():
-            yield judge_request(answered, self.judge, request_key)[1]
+        for key, answered in self.without_reply():
+            messages = sheet_of(answered, self.judge.prompt, self.judge.seed).messages
+            yield Request(request_key=key, messages=messages, prompt=answered.prompt, instance=answered.instance)
 
     def read_replies(self) -> int:
         """Stores the extractions of new replies as the version `judge:NAME`; returns their number."""
@@ -350,15 +312,3 @@ class JudgeTable(JudgeLedger):
             self._store.add_extractions(self.judge.extractor, batch)
             total += len(batch)
         return total
-
-    def take_over(self, settled: Iterable[ExtractionRow]) -> None:
-        """Stores extractions that need no judge, such as errors, as its own too."""
-        self.copy_extractions((extraction.prompt_id, extraction.extractor) for extraction in settled)
-
-
-def judge_request(answered: CompletedPrompt, judge: LLMJudge, request_key: str) -> tuple[tuple[int, ...], Request]:
-    """A judge's request about a response, with the order in which its options are listed."""
-    sheet = sheet_of(answered, judge.prompt, judge.seed)
-    return sheet.option_order, Request(
-        request_key=request_key, messages=sheet.messages, prompt=answered.prompt, instance=answered.instance
-    )

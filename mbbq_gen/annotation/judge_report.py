@@ -27,16 +27,20 @@ Basis = Literal["all", "sample", "only", "nothing"]
 """Whether the agreement is of the whole run, of answers drawn by chance, or of hand-picked ones, or of none at all."""
 
 
-class Pair(NamedTuple):
+class JudgedAnswer(NamedTuple):
     """What the rules and a judge read in one answer. A NamedTuple, because a run holds many."""
 
     prompt_id: str
     language: str
     template: str
+    """Benchmark, category and template: what statistics cluster on."""
     selection: ChosenBy
+    """`all` and `sample` were drawn by chance (with equal chance within a language) and stand for the run."""
     rules: ExtractionSummary
     judge: ExtractionSummary
+    """Its option is as shown, counted from 0; None where the answer chooses none."""
     rules_choice: str
+    """The role of the option; `first person`, `second person` where they have none; `none`."""
     judge_choice: str
 
 
@@ -119,7 +123,7 @@ class JudgeReport(FrozenModel):
     """By language, then of all; empty without annotations that name the right option."""
 
 
-def judged_pairs(store: RunStore, judge: LLMJudge, versions: Mapping[str, str]) -> Iterator[Pair]:
+def judged_answers(store: RunStore, judge: LLMJudge, versions: Mapping[str, str]) -> Iterator[JudgedAnswer]:
     """The answers that a judge has replied to, with both readings, by language in plan order.
 
     Args:
@@ -131,11 +135,11 @@ def judged_pairs(store: RunStore, judge: LLMJudge, versions: Mapping[str, str]) 
             by_index = [role or next(unnamed) for role in row.roles]
             names = [by_index[index] for index in row.option_order]
             choices = [NOBODY if found.option is None else names[found.option] for found in (row.rules, row.judge)]
-            yield Pair(row.prompt_id, language, row.template, row.chosen_by, row.rules, row.judge, *choices)
+            yield JudgedAnswer(row.prompt_id, language, row.template, row.chosen_by, row.rules, row.judge, *choices)
 
 
 def judge_report(
-    pairs: Iterable[Pair],
+    pairs: Iterable[JudgedAnswer],
     judge: LLMJudge,
     versions: Mapping[str, str],
     annotations: Mapping[str, Annotation],
@@ -145,9 +149,12 @@ def judge_report(
     cost: float | None,
     sampling: InferenceSettings,
 ) -> JudgeReport:
-    """What a judge says of the readings of a run."""
+    """What a judge says of the readings of a run; the agreement is of the answers that stand for the run, if any do."""
     everything = list(pairs)
-    basis, counted = _basis(everything)
+    counted = [pair for pair in everything if pair.selection in BY_CHANCE]
+    basis: Basis = "all" if all(pair.selection == "all" for pair in counted) else "sample"
+    if not counted:
+        basis, counted = ("only" if everything else "nothing"), everything
     both = [pair for pair in counted if is_read(pair.judge.rule)]
     languages = sorted({pair.language for pair in counted})
     faults = Counter(pair.judge.rule.removeprefix(UNPARSED) for pair in everything if not is_read(pair.judge.rule))
@@ -187,15 +194,7 @@ def judge_report(
     )
 
 
-def _basis(pairs: Sequence[Pair]) -> tuple[Basis, list[Pair]]:
-    """What the agreement is counted on: answers that stand for the run, where there are any."""
-    by_chance = [pair for pair in pairs if pair.selection in BY_CHANCE]
-    if not by_chance:
-        return ("only" if pairs else "nothing"), list(pairs)
-    return ("all" if all(pair.selection == "all" for pair in by_chance) else "sample"), by_chance
-
-
-def _agreement(group: str, pairs: Sequence[Pair], sampling: InferenceSettings) -> Agreement:
+def _agreement(group: str, pairs: Sequence[JudgedAnswer], sampling: InferenceSettings) -> Agreement:
     import numpy as np
 
     both = [pair for pair in pairs if is_read(pair.judge.rule)]
@@ -214,7 +213,9 @@ def _agreement(group: str, pairs: Sequence[Pair], sampling: InferenceSettings) -
     return Agreement(group=group, n=len(both), unparsed=unparsed, equal_share=equal_share, kappa=kappa)
 
 
-def _annotated(pairs: Sequence[Pair], annotations: Mapping[str, Annotation], interval: float) -> Iterator[Accuracy]:
+def _annotated(
+    pairs: Sequence[JudgedAnswer], annotations: Mapping[str, Annotation], interval: float
+) -> Iterator[Accuracy]:
     """How often each is right, where an annotation names the right option; a faulty reply is not right.
 
     A mere "wrong" says nothing of another reading than the one that it was given for.
@@ -225,54 +226,6 @@ def _annotated(pairs: Sequence[Pair], annotations: Mapping[str, Annotation], int
     for group in (*sorted({pair.language for pair in known}), "all"):
         part = [pair for pair in known if group in ("all", pair.language)]
         right = {pair.prompt_id: annotations[pair.prompt_id].right for pair in part}
-        yield Accuracy(
-            group=group,
-            judge=proportion(
-                [(is_read(pair.judge.rule) and pair.judge.option == right[pair.prompt_id], 1.0) for pair in part],
-                interval,
-            ),
-            rules=proportion([(pair.rules.option == right[pair.prompt_id], 1.0) for pair in part], interval),
-        )
-
-
-# --- labels ----------------------------------------------------------------------------------------------------------
-
-
-class JudgeExtraction(FrozenModel):
-    """What a judge says that an answer chooses."""
-
-    prompt_id: str
-    language: str
-    template: str
-    """Benchmark, category and template: what statistics cluster on."""
-    outcome: Outcome
-    option: int | None
-    """As shown, counted from 0; None where the answer chooses none."""
-    choice: str
-    """The role of that option, as in `ConfusionCount`."""
-    rules_choice: str
-    """What the rules read."""
-    selection: ChosenBy
-    """`all` and `sample` were drawn by chance (with equal chance within a language) and stand for the run."""
-
-
-def judge_labels(store: RunStore, judge: LLMJudge, versions: Mapping[str, str]) -> dict[str, JudgeExtraction]:
-    """Prompt id → what a judge says that the answer chooses; without answers that it did not read.
-
-    Args:
-        versions: Language → the version of the rules that `rules_choice` is of; only these languages.
-    """
-    return {
-        pair.prompt_id: JudgeExtraction(
-            prompt_id=pair.prompt_id,
-            language=pair.language,
-            template=pair.template,
-            outcome=pair.judge.outcome,
-            option=pair.judge.option,
-            choice=pair.judge_choice,
-            rules_choice=pair.rules_choice,
-            selection=pair.selection,
-        )
-        for pair in judged_pairs(store, judge, versions)
-        if is_read(pair.judge.rule)
-    }
+        judged = [(is_read(pair.judge.rule) and pair.judge.option == right[pair.prompt_id], 1.0) for pair in part]
+        ruled = [(pair.rules.option == right[pair.prompt_id], 1.0) for pair in part]
+        yield Accuracy(group=group, judge=proportion(judged, interval), rules=proportion(ruled, interval))

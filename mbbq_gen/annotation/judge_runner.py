@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, get_args
 
@@ -13,14 +13,13 @@ from pydantic import JsonValue
 from mbbq_gen.annotation.judge import (
     UNPARSED,
     JudgePrompt,
-    JudgeRequest,
     JudgeTable,
     LLMJudge,
-    judge_request,
     judges_of,
+    sheet_of,
     shipped_prompt,
 )
-from mbbq_gen.annotation.judge_report import JudgeReport, judge_report, judged_pairs
+from mbbq_gen.annotation.judge_report import JudgeReport, judge_report, judged_answers
 from mbbq_gen.annotation.review import (
     ANNOTATIONS_NAME,
     SamplingDesign,
@@ -32,7 +31,7 @@ from mbbq_gen.core.config import PROVIDER_SETTINGS, RunConfig
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import Bar, ProgressListener
-from mbbq_gen.core.records import FrozenModel, Instance, Message, Prompt, Response
+from mbbq_gen.core.records import FrozenModel, Message, Prompt
 from mbbq_gen.core.text import one_of
 from mbbq_gen.providers.api.options import structured_fields, with_structure
 from mbbq_gen.providers.base import Provider
@@ -42,14 +41,13 @@ from mbbq_gen.runs.cost_estimate import JudgeEstimate
 from mbbq_gen.runs.cost_report import cost_report
 from mbbq_gen.runs.executor import cost_guard_with, execute_planned, is_above
 from mbbq_gen.runs.extraction import UNPARSED as UNPARSED_OUTCOMES
-from mbbq_gen.runs.planner import PromptPlan
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.status import JudgeStatus
-from mbbq_gen.runs.token_estimate import TokenEstimate, cost_estimate, duration, estimate
+from mbbq_gen.runs.token_estimate import cost_estimate, duration, estimate
 from mbbq_gen.statistics.estimate import InferenceSettings
-from mbbq_gen.storage.ledgers import ChosenBy, completed_by_number
+from mbbq_gen.storage.ledgers import ChosenBy, Judgement, completed_by_number
 from mbbq_gen.storage.queries import ExtractionRow, iter_extractions, prompts_with_conflicts
-from mbbq_gen.storage.store import CompletedPrompt, RunStore
+from mbbq_gen.storage.store import RunStore
 
 SelectionReason = Literal["unparsed", "low", "conflict"]
 """No option was read; read with low confidence; something in the answer spoke for another reading."""
@@ -103,152 +101,20 @@ def judge_requests(
     chosen: Iterable[ExtractionRow],
     request_key: Callable[[Sequence[Message], str], str],
     step: Callable[[], None] = lambda: None,
-) -> Iterator[JudgeRequest]:
-    """The requests about responses, in plan order; `request_key` is the provider's."""
+) -> Iterator[tuple[Judgement, Prompt]]:
+    """What is to be judged, in plan order, with the prompts of the requests; `request_key` is the provider's."""
     for number, answered in completed_by_number(store, {extraction.prompt_id for extraction in chosen}):
-        order, request = judge_request(answered, judge, answered.prompt.prompt_id)
-        key = request_key(request.messages, answered.prompt.prompt_id)
+        sheet, prompt_id = sheet_of(answered, judge.prompt, judge.seed), answered.prompt.prompt_id
         step()
-        yield JudgeRequest(number, order, request.model_copy(update={"request_key": key}))
+        judgement = Judgement(number, prompt_id, request_key(sheet.messages, prompt_id), sheet.option_order)
+        yield judgement, answered.prompt.model_copy(update={"messages": sheet.messages, "variant": _VARIANT})
 
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """What a judge may be called: it is part of an extractor's name and of a file's."""
-
-
-def new_judge(
-    model: str, options: Mapping[str, JsonValue], resources: PackPaths, *, name: str | None = None, seed: int = 0
-) -> LLMJudge:
-    """A judge that has read nothing yet, by the prompt that ships.
-
-    Raises:
-        UsageError: where the model, an option or the name can't be.
-    """
-    title, prompt = name or name_of(model), shipped_prompt()
-    if _NAME.fullmatch(title) is None:
-        raise UsageError(f"--name {title!r}: use letters, digits, dots, hyphens and underscores only")
-    provider = judge_provider(model, options, prompt, resources)
-    return LLMJudge(
-        name=title,
-        model=model,
-        model_args=dict(options),
-        provider_settings=dict(provider.settings),
-        prompt=prompt,
-        seed=seed,
-        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
-
-
-def name_of(model: str) -> str:
-    """What a judge is called after its model: the last part of a path or hub id, as far as a name can hold it."""
-    _, name = parse_name(model)
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name.rpartition("/")[2]).strip("-._")
-
-
-def judge_provider(model: str, options: Mapping[str, JsonValue], prompt: JudgePrompt, resources: PackPaths) -> Provider:
-    """The model of a judge, with the reply's JSON schema where its service supports one.
-
-    A model that refuses the schema gets requests without it: the prompt describes the reply.
-
-    Raises:
-        UsageError: where the model can't be had as it was named.
-    """
-    kind, _ = parse_name(model)
-    provider = open_provider(model, with_structure(kind, options, prompt.reply_schema()), resources)
-    if provider.capabilities.structured_output:
-        provider.make_optional(structured_fields(kind, prompt.reply_schema(), api=options.get("api")))
-    return provider
-
-
-REPLY_TOKENS: Final = 20
+_REPLY_TOKENS: Final = 20
 """What a reply takes without reasoning: a JSON object of two words."""
 _VARIANT: Final = "judge"
-
-
-def estimate_judge(
-    requests: Iterable[JudgeRequest],
-    judge: LLMJudge,
-    provider: Provider,
-    prices: tuple[Price, ...],
-    *,
-    known: Collection[str] = (),
-    measured: float | None = None,
-    unwritten: int = 0,
-) -> JudgeEstimate:
-    """The estimate for answers that are to be judged.
-
-    Args:
-        requests: About the answers.
-        judge: The judge.
-        provider: Its model.
-        prices: Of the user's file.
-        known: Keys of the requests that have a reply.
-        measured: Tokens of a reply, as those that are there took; None: assumed.
-        unwritten: Tokens of the answers, where they are not there yet and so not in the requests.
-    """
-    answered, base_url = 0, provider.capabilities.base_url
-    price = price_of(provider.kind, provider.model, prices, base_url=base_url)
-    counter, longest = token_counter(provider.kind, provider.model), provider.settings.get("max_tokens")
-    limits = [judge.model_args.get(name) for name in ("rpm", "tpm")]
-    rpm, tpm = (float(limit) if isinstance(limit, int | float | str) else None for limit in limits)
-
-    def unanswered() -> Iterator[Prompt]:
-        nonlocal answered
-        for ask in requests:
-            if ask.request.request_key in known:
-                answered += 1
-            else:
-                changes = {"messages": ask.request.messages, "variant": _VARIANT}
-                yield ask.request.prompt.model_copy(update=changes)
-
-    reply = REPLY_TOKENS if measured is None else measured
-    most = longest if isinstance(longest, int) else None
-    tokens = estimate(unanswered(), counter, {_VARIANT: "letters"}, {_VARIANT: reply}, longest=most)
-    tokens = tokens.model_copy(
-        update={
-            "input_tokens": tokens.input_tokens + unwritten,
-            "outputs": "assumed" if measured is None else "measured",
-        }
-    )
-    cost = None
-    if price is not None:
-        one_by_one = price.at(tokens.longest_input).model_copy(update={"batch_input": None, "batch_output": None})
-        cost = cost_estimate(one_by_one, tokens.input_tokens, tokens.output_tokens, tokens.most_output_tokens)
-    return JudgeEstimate(
-        judge=judge.name,
-        model=judge.model,
-        base_url=base_url,
-        prompt_version=judge.prompt.version,
-        prompt_sha256=judge.prompt.digest,
-        answered=answered,
-        tokens=tokens,
-        price=price,
-        cost=cost,
-        duration=duration(tokens.requests, tokens.input_tokens + tokens.output_tokens, rpm, tpm),
-        notes=tuple(_notes(judge, tokens, price, base_url)),
-    )
-
-
-def _notes(judge: LLMJudge, tokens: TokenEstimate, price: Price | None, base_url: str | None) -> Iterator[str]:
-    if price is None:
-        where = f" at {base_url}" if base_url else ""
-        yield f"no price is known for {judge.model}{where}: nothing is guessed; give it with --prices"
-    else:
-        yield f"price of {price.version}" + (f": {price.note}" if price.note else "")
-    if tokens.outputs == "assumed":
-        yield "replies: lengths are assumed, and reasoning comes on top; run a few first (--sample-size 20)"
-
-
-def pending_judge_requests(
-    prompts: Iterable[Prompt], instance_of: Callable[[str], Instance], judge: LLMJudge
-) -> Iterator[JudgeRequest]:
-    """The judge requests for answers that do not exist yet, as if no two of them were equal."""
-    for number, prompt in enumerate(prompts):
-        identifier = prompt.prompt_id
-        answered = CompletedPrompt(
-            prompt, instance_of(prompt.instance_key), Response(request_key=identifier, text=identifier)
-        )
-        yield JudgeRequest(number, *judge_request(answered, judge, identifier))
 
 
 def judge_lines(store: RunStore, own: tuple[Price, ...]) -> list[JudgeStatus]:
@@ -291,57 +157,98 @@ class Judging:
             self.judges = judges_of(store)
 
     def judge_of(self, model: str | None, name: str | None, given: Mapping[str, Any], seed: int) -> LLMJudge:
-        """A new judge, or one of the run, with the given options.
+        """A new judge, or one of the run that resumes: the settings that shape its replies must be unchanged.
 
         Raises:
-            UsageError: No model is given, or a judge of that name differs.
+            UsageError: No model is given, a judge of that name differs, or the model, an option or the name can't be.
         """
+        options = dict(given)
         if model is None:
-            before = self._only_judge(name)
-            return self._again(before, before.model, {**before.model_args, **given})
-        title = name or name_of(model)
-        if title in self.judges:
-            return self._again(self.judges[title], model, dict(given))
-        return new_judge(model, given, self._where, name=title, seed=seed)
-
-    def _only_judge(self, name: str | None) -> LLMJudge:
-        """The run's judge of that name, or its only one."""
-        if name is not None:
-            return self.judges[one_of("judge", name, self.judges)]
-        if len(self.judges) != 1:
-            known = f"; this run has {', '.join(self.judges)}: name one with --name" if self.judges else ""
-            raise UsageError(f"name the judge: --model kind:model (see `mbbq-gen models`){known}")
-        return next(iter(self.judges.values()))
-
-    def _again(self, before: LLMJudge, model: str, options: dict[str, Any]) -> LLMJudge:
-        """A judge of the run that resumes; the settings that shape its replies must be unchanged."""
-        now = before.model_copy(update={"model": model, "model_args": options})
-        old, new = before.provider_settings, dict(self._provider(now).settings)
-        changed = sorted(key for key in {*old, *new} if old.get(key) != new.get(key))
+            if name is None and len(self.judges) != 1:
+                known = f"; this run has {', '.join(self.judges)}: name one with --name" if self.judges else ""
+                raise UsageError(f"name the judge: --model kind:model (see `mbbq-gen models`){known}")
+            name = one_of("judge", name or next(iter(self.judges)), self.judges)
+            model, options = self.judges[name].model, {**self.judges[name].model_args, **options}
+        if name is None:  # the last part of a path or hub id, as far as a name can hold it
+            name = re.sub(r"[^A-Za-z0-9._-]+", "-", parse_name(model)[1].rpartition("/")[2]).strip("-._")
+        if _NAME.fullmatch(name) is None:
+            raise UsageError(f"--name {name!r}: use letters, digits, dots, hyphens and underscores only")
+        before = self.judges.get(name)
+        prompt = shipped_prompt() if before is None else before.prompt
+        settings = dict(self._provider(model, options, prompt).settings)
+        if before is None:
+            return LLMJudge(
+                name=name,
+                model=model,
+                model_args=options,
+                provider_settings=settings,
+                prompt=prompt,
+                seed=seed,
+                created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            )
+        old = before.provider_settings
+        changed = sorted(key for key in {*old, *settings} if old.get(key) != settings.get(key))
         if model != before.model or changed:
             what = f"uses {before.model}" if model != before.model else f"was run with other {', '.join(changed)}"
             raise UsageError(
-                f"{self._folder.path}: the judge {before.name!r} of this run {what};"
-                " give this one another --name, or resume with:"
-                f" mbbq-gen judge {self._folder.path} --name {before.name}"
+                f"{self._folder.path}: the judge {name!r} of this run {what}; give this one another --name, or resume"
+                f" with: mbbq-gen judge {self._folder.path} --name {name}"
             )
-        return now
+        return before.model_copy(update={"model_args": options})
 
-    def _provider(self, judge: LLMJudge) -> Provider:
-        return judge_provider(judge.model, judge.model_args, judge.prompt, self._where)
+    def _provider(self, model: str, options: Mapping[str, JsonValue], prompt: JudgePrompt) -> Provider:
+        """The model of a judge, with the reply's JSON schema where its service supports one.
+
+        A model that refuses the schema gets requests without it: the prompt describes the reply.
+        """
+        kind, _ = parse_name(model)
+        provider = open_provider(model, with_structure(kind, options, prompt.reply_schema()), self._where)
+        if provider.capabilities.structured_output:
+            provider.make_optional(structured_fields(kind, prompt.reply_schema(), api=options.get("api")))
+        return provider
 
     def estimate(self, judge: LLMJudge, choice: JudgeSelection, price_file: str | None) -> JudgeEstimate:
         """What the answers of a choice would take."""
-        prices, provider = read_prices(price_file or judge.execution.prices), self._provider(judge)
+        prices = read_prices(price_file or judge.execution.prices)
+        provider = self._provider(judge.model, judge.model_args, judge.prompt)
+        base_url, longest = provider.capabilities.base_url, provider.settings.get("max_tokens")
         with self._folder.open_store(read_only=True) as store, Bar("counting", None, "answers") as bar:
             table = JudgeTable(store, judge)
+            known, measured = table.answered_keys(), table.mean_output_tokens()
             chosen = selected_extractions(store, self._versions, choice)
             requests = judge_requests(store, judge, chosen, provider.request_key, bar.advance)
-            return estimate_judge(
-                *(requests, judge, provider, prices),
-                known=table.answered_keys(),
-                measured=table.mean_output_tokens(),
+            tokens = estimate(
+                (prompt for judgement, prompt in requests if judgement.request_key not in known),
+                token_counter(provider.kind, provider.model),
+                {_VARIANT: "letters"},
+                {_VARIANT: _REPLY_TOKENS if measured is None else measured},
+                longest=longest if isinstance(longest, int) else None,
             )
+        tokens = tokens.model_copy(update={"outputs": "assumed" if measured is None else "measured"})
+        price, cost = price_of(provider.kind, provider.model, prices, base_url=base_url), None
+        where = f" at {base_url}" if base_url else ""
+        notes = [f"no price is known for {judge.model}{where}: nothing is guessed; give it with --prices"]
+        if price is not None:
+            one_by_one = price.at(tokens.longest_input).model_copy(update={"batch_input": None, "batch_output": None})
+            cost = cost_estimate(one_by_one, tokens.input_tokens, tokens.output_tokens, tokens.most_output_tokens)
+            notes = [f"price of {price.version}" + (f": {price.note}" if price.note else "")]
+        if measured is None:
+            notes.append("replies: lengths are assumed, and reasoning comes on top; run a few first (--sample-size 20)")
+        limits = [judge.model_args.get(name) for name in ("rpm", "tpm")]
+        rpm, tpm = (float(limit) if isinstance(limit, int | float | str) else None for limit in limits)
+        return JudgeEstimate(
+            judge=judge.name,
+            model=judge.model,
+            base_url=base_url,
+            prompt_version=judge.prompt.version,
+            prompt_sha256=judge.prompt.digest,
+            answered=len(chosen) - tokens.prompts,
+            tokens=tokens,
+            price=price,
+            cost=cost,
+            duration=duration(tokens.requests, tokens.input_tokens + tokens.output_tokens, rpm, tpm),
+            notes=tuple(notes),
+        )
 
     def execute(self, judge: LLMJudge, choice: JudgeSelection | None, config: RunConfig) -> LLMJudge:
         """Plans, sends and reads whatever is left to do; without a choice, what was planned before.
@@ -352,22 +259,13 @@ class Judging:
         kept = config.model_fields_set - {"model_args"} - PROVIDER_SETTINGS
         rules = judge.execution.model_copy(update={name: getattr(config, name) for name in kept})
         prices = read_prices(rules.prices)  # a price file that is wrong is said before anything is done
-        provider, say = self._provider(judge), self._watcher.say
+        provider, say = self._provider(judge.model, judge.model_args, judge.prompt), self._watcher.say
         provider.check_access()
         with self._folder.locked(), self._folder.open_store() as store:
             table = JudgeTable(store, judge)
             table.keep(judge.model_copy(update={"execution": rules}))
             if choice is not None:
-                with Bar("planning", None, "answers") as bar:
-                    chosen = selected_extractions(store, self._versions, choice)
-                    requests = judge_requests(store, table.judge, chosen, provider.request_key, bar.advance)
-                    new = table.plan(requests, choice.chosen_by)
-                if choice.chosen_by == "all":
-                    table.take_over(found for found in iter_extractions(store, self._versions) if is_settled(found))
-                say(
-                    f"{table.judge.model}: {len(chosen):,} answers to judge, {new:,} of them new;"
-                    f" {table.progress().requests:,} different requests in all"
-                )
+                self._plan(store, table, choice, provider)
             pending = table.progress().pending
             try:
                 if pending:
@@ -397,12 +295,27 @@ class Judging:
                 say(line)
             return table.judge
 
+    def _plan(self, store: RunStore, table: JudgeTable, choice: JudgeSelection, provider: Provider) -> None:
+        """Stores what is to be judged; what needs no judge, such as errors, is the judge's own extraction too."""
+        with Bar("planning", None, "answers") as bar:
+            chosen = selected_extractions(store, self._versions, choice)
+            requests = judge_requests(store, table.judge, chosen, provider.request_key, bar.advance)
+            # a response that is sampled now counts as sampled
+            new = table.add_judgements((one for one, _ in requests), choice.chosen_by, replace=not choice.only)
+        if choice.chosen_by == "all":
+            settled = (found for found in iter_extractions(store, self._versions) if is_settled(found))
+            table.copy_extractions((found.prompt_id, found.extractor) for found in settled)
+        self._watcher.say(
+            f"{table.judge.model}: {len(chosen):,} answers to judge, {new:,} of them new;"
+            f" {table.progress().requests:,} different requests in all"
+        )
+
     def report(self, judge: LLMJudge, confidence_level: float, seed: int, price_file: str | None) -> JudgeReport:
         """The report of its replies so far."""
         prices = read_prices(price_file or judge.execution.prices)
         with self._folder.open_store(read_only=True) as store:
             return judge_report(
-                judged_pairs(store, judge, self._versions),
+                judged_answers(store, judge, self._versions),
                 judge,
                 self._versions,
                 load_annotations(self._folder.path / ANNOTATIONS_NAME),
@@ -411,13 +324,3 @@ class Judging:
                 cost=judge_cost(store, judge, prices),
                 sampling=InferenceSettings(confidence=confidence_level, seed=seed),
             )
-
-
-def estimate_judge_of_plan(
-    draft: PromptPlan, store: RunStore, answer_tokens: int, *, model: str, where: PackPaths, price_file: str | None
-) -> JudgeEstimate:
-    """The estimate of a judge of all answers of a plan, which have so many tokens."""
-    judge = new_judge(model, {}, where)
-    provider = judge_provider(model, {}, judge.prompt, where)
-    requests = pending_judge_requests(draft.prompts(store), store.instance, judge)
-    return estimate_judge(requests, judge, provider, read_prices(price_file), unwritten=answer_tokens)

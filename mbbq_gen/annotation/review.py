@@ -1,9 +1,10 @@
 """Annotation of extractions by a person: a stratified sample, the annotations, and the rate of agreement.
 
-The sampling design is kept in RUN/annotation-sample.json, so that later sessions and the report use the same sample.
-Annotations are kept in RUN/annotations.jsonl, one per line; the last one of a prompt counts. An annotation that names
-the correct option is about the response, and so applies to every extractor; one that only says "wrong" applies to the
-extraction that was shown.
+    RUN/annotation-draws.jsonl      the samples that were drawn; later sessions continue the last one
+    RUN/annotations.jsonl           one annotation per line; the last one of a prompt counts
+
+An annotation that names the correct option is about the response, and so applies to every extractor; one that only says
+"wrong" applies to the extraction that was shown.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from __future__ import annotations
 import heapq
 import math
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self, get_args
+from typing import Literal, Self, TypeVar, get_args
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -24,10 +25,9 @@ from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.records import NO_RESPONSE, FrozenModel, Outcome
 from mbbq_gen.statistics.intervals import Proportion, proportion
 from mbbq_gen.storage.queries import ExtractionRow
-from mbbq_gen.storage.shards import write_durably
 
 ANNOTATIONS_NAME = "annotations.jsonl"
-DESIGN_NAME = "annotation-sample.json"
+DRAWS_NAME = "annotation-draws.jsonl"
 Grouping = Literal["language", "outcome", "rule", "confidence", "variant", "label_style", "split", "category"]
 GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
 """What a sample can be stratified by."""
@@ -38,7 +38,7 @@ Stratum = tuple[str, ...]
 
 
 class SamplingDesign(FrozenModel):
-    """How the sample is drawn; kept beside the annotations, because strata determine their weights."""
+    """How a sample is drawn."""
 
     sample: int = Field(default=200, ge=1)
     """Extractions to annotate."""
@@ -98,85 +98,70 @@ def annotate_response(
     )
 
 
+class DrawnStratum(FrozenModel):
+    """One stratum of a draw."""
+
+    key: Stratum
+    size: int
+    """Answers that could have been drawn."""
+    drawn: tuple[str, ...]
+    """Prompt ids, in the order in which they are annotated."""
+
+
+class SamplingDraw(FrozenModel):
+    """One sample: what was drawn, from how many, which determines the weights of the annotations."""
+
+    design: SamplingDesign
+    extractors: dict[str, str]
+    """Language → the extractor version that defined the strata."""
+    strata: tuple[DrawnStratum, ...]
+
+
 # --- the files -------------------------------------------------------------------------------------------------------
 
+_Record = TypeVar("_Record", Annotation, SamplingDraw)
 
-def read_file(path: Path) -> bytes | None:
-    """The content of a file of annotations; None where there is none.
+
+def _load(path: Path, kind: type[_Record]) -> list[_Record]:
+    """The lines of a file, none where there is no file; an incomplete last line is skipped.
 
     Raises:
+        DataError: A line is something else: file, row, field.
         RunError: The file can't be read.
     """
     try:
-        return path.read_bytes()
+        lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
-        return None
+        return []
     except OSError as error:
         raise RunError(f"{path}: {error.strerror or error}") from error
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Writes a file of annotations, whole or not at all.
-
-    Raises:
-        RunError: The file can't be written.
-    """
-    try:
-        write_durably(path, text.encode())
-    except OSError as error:
-        raise RunError(f"{path}: can't write: {error.strerror or error}") from error
-
-
-def load_design(path: Path) -> SamplingDesign:
-    """The sampling design of the run; the default where none is stored.
-
-    Raises:
-        DataError: The file is not a sampling design.
-        RunError: The file can't be read.
-    """
-    content = read_file(path)
-    try:
-        return SamplingDesign() if content is None else SamplingDesign.model_validate_json(content)
-    except ValidationError as error:
-        raise DataError(f"{path}: {describe_fault(error, {})}; correct or delete the file") from error
-
-
-def save_design(path: Path, design: SamplingDesign) -> None:
-    """Stores the sampling design; raises as `replace_file` does."""
-    replace_file(path, design.model_dump_json(indent=2) + "\n")
-
-
-def load_annotations(path: Path) -> dict[str, Annotation]:
-    """Prompt id → its last annotation; empty where there is no file.
-
-    An incomplete last line is skipped.
-
-    Raises:
-        DataError: A line is not an annotation: file, row, field.
-        RunError: The file can't be read.
-    """
-    found: dict[str, Annotation] = {}
-    lines = (read_file(path) or b"").split(b"\n")
+    found = []
     for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
         try:
-            annotation = Annotation.model_validate_json(line)
+            found += [kind.model_validate_json(line)] if line.strip() else []
         except ValidationError as error:
-            if number == len(lines):
-                break
-            raise DataError(f"{path}:{number}: {describe_fault(error, {})}; correct or delete the line") from error
-        found[annotation.prompt_id] = annotation
+            if number < len(lines):
+                raise DataError(f"{path}:{number}: {describe_fault(error, {})}; correct or delete the line") from error
     return found
 
 
-def append_annotations(path: Path, annotations: Iterable[Annotation]) -> None:
-    """Adds annotations to the file; they are durable when this returns.
+def load_draws(path: Path) -> list[SamplingDraw]:
+    """The draws of a run in order; none where there is no file. Raises DataError and RunError."""
+    return _load(path, SamplingDraw)
+
+
+def load_annotations(path: Path) -> dict[str, Annotation]:
+    """Prompt id → its last annotation; empty where there is no file. Raises DataError and RunError."""
+    return {annotation.prompt_id: annotation for annotation in _load(path, Annotation)}
+
+
+def append_records(path: Path, records: Iterable[Annotation | SamplingDraw]) -> None:
+    """Adds annotations or draws to their file; they are durable when this returns.
 
     Raises:
         RunError: The file can't be written.
     """
-    lines = "".join(f"{annotation.model_dump_json()}\n" for annotation in annotations)
+    lines = "".join(f"{record.model_dump_json()}\n" for record in records)
     try:
         with path.open("ab+") as stream:
             if stream.seek(0, os.SEEK_END):
@@ -201,6 +186,15 @@ class ReviewSample:
     """All extractions that could have been drawn."""
     drawn: tuple[ExtractionRow, ...]
     """In random order, as they are annotated."""
+
+    def draw(self, design: SamplingDesign, extractors: Mapping[str, str]) -> SamplingDraw:
+        """The record of the sample."""
+        strata = []
+        for key, members in self.strata.items():
+            ids = {member.prompt_id for member in members}
+            drawn = tuple(extraction.prompt_id for extraction in self.drawn if extraction.prompt_id in ids)
+            strata.append(DrawnStratum(key=key, size=len(members), drawn=drawn))
+        return SamplingDraw(design=design, extractors=dict(extractors), strata=tuple(strata))
 
 
 def can_be_annotated(extraction: ExtractionRow) -> bool:
@@ -308,49 +302,35 @@ def annotation_report(
     interval: float = 0.95,
 ) -> AnnotationReport:
     """The report of the annotations in these strata."""
-    is_right: dict[str, bool] = {}
-    weights: dict[str, float] = {}
+    known: dict[str, tuple[bool, float]] = {}
+    """Prompt id → whether its extraction is correct, and how many the annotation stands for."""
     wrong: list[ExtractionRow] = []
     covered = stale = 0
     for members in sample.strata.values():
-        given = {
-            extraction.prompt_id: annotations[extraction.prompt_id].judges(extraction)
-            for extraction in members
-            if extraction.prompt_id in annotations
-        }
-        known = {name: right for name, right in given.items() if right is not None}
-        stale += len(given) - len(known)
-        if known:
-            covered += len(members)
-            is_right |= known
-            weights |= dict.fromkeys(known, len(members) / len(known))
-            wrong += [extraction for extraction in members if known.get(extraction.prompt_id) is False]
+        given = [(one, annotations[one.prompt_id].judges(one)) for one in members if one.prompt_id in annotations]
+        told = [(one, right) for one, right in given if right is not None]
+        stale += len(given) - len(told)
+        covered += len(members) if told else 0
+        known |= {one.prompt_id: (right, len(members) / len(told)) for one, right in told}
+        wrong += [one for one, right in told if not right]
 
     def rate(group: str, extractions: Sequence[ExtractionRow]) -> AgreementRate:
-        ids = [extraction.prompt_id for extraction in extractions if extraction.prompt_id in is_right]
+        found = [known[one.prompt_id] for one in extractions if one.prompt_id in known]
         return AgreementRate(
             group=group,
             n_extractions=len(extractions),
-            judged=proportion([(is_right[name], 1.0) for name in ids], interval),
-            weighted=proportion([(is_right[name], weights[name]) for name in ids], interval),
+            judged=proportion([(right, 1.0) for right, _ in found], interval),
+            weighted=proportion(found, interval),
         )
 
     extractions = [extraction for members in sample.strata.values() for extraction in members]
     languages = sorted({extraction.language for extraction in extractions})
     disagreements = []
-    mistakes: dict[Mistake, int] = dict.fromkeys(get_args(Mistake), 0)
-    for extraction in wrong:
-        annotation = annotations[extraction.prompt_id]
-        mistake: Mistake = "wrong_option"
-        if not annotation.right_known:
-            mistake = "unknown_kind"
-        elif annotation.right is None:
-            mistake = "spurious"
-        elif extraction.option is None:
-            mistake = "missed"
-        mistakes[mistake] += 1
-        shown = {name: getattr(extraction, name) for name in ("prompt_id", "language", "outcome", "option", "rule")}
+    for one in wrong:
+        annotation, mistake = annotations[one.prompt_id], _mistake(one, annotations[one.prompt_id])
+        shown = {name: getattr(one, name) for name in ("prompt_id", "language", "outcome", "option", "rule")}
         disagreements.append(Disagreement(**shown, mistake=mistake, right=annotation.right, note=annotation.note))
+    counts = Counter(disagreement.mistake for disagreement in disagreements)
     return AnnotationReport(
         extractors=dict(extractors),
         by=tuple(by),
@@ -361,7 +341,15 @@ def annotation_report(
             rate(code, [extraction for extraction in extractions if extraction.language == code]) for code in languages
         ),
         by_stratum=tuple(rate(" / ".join(key), members) for key, members in sample.strata.items()),
-        mistakes=mistakes,
+        mistakes={mistake: counts[mistake] for mistake in get_args(Mistake)},
         disagreements=tuple(disagreements),
         stale_annotations=stale,
     )
+
+
+def _mistake(extraction: ExtractionRow, annotation: Annotation) -> Mistake:
+    if not annotation.right_known:
+        return "unknown_kind"
+    if annotation.right is None:
+        return "spurious"
+    return "missed" if extraction.option is None else "wrong_option"

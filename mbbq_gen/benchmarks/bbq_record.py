@@ -15,60 +15,30 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from mbbq_gen.benchmarks.registry import find_benchmark
-from mbbq_gen.benchmarks.rows import RowLocation, find_files, in_groups, read_json_lines, with_ids
+from mbbq_gen.benchmarks.registry import SplitInfo
+from mbbq_gen.benchmarks.rows import RowLocation, in_groups, python_literal, read_json_lines, with_ids
 from mbbq_gen.core.files import stable_number
-from mbbq_gen.core.records import Condition, Instance, NonBlank, Option, Polarity, Role, Split, of_valid, other_person
+from mbbq_gen.core.records import Condition, Instance, NonBlank, Option, Polarity, Role, of_valid, other_person
 
+CONDITIONS: Final[dict[str, Condition]] = {
+    **dict.fromkeys(("ambig", "amb", "ambiguous", "ambiguous_context"), "ambiguous"),
+    **dict.fromkeys(("disambig", "disamb", "dis", "disambiguous", "disambiguous_context"), "disambiguated"),
+}
+"""What the data sets call a condition → ours."""
+POLARITIES: Final[dict[str, Polarity]] = {
+    **dict.fromkeys(("neg", "bsd", "negative"), "negative"),
+    **dict.fromkeys(("nonneg", "non_neg", "non-neg", "cnt", "non_negative"), "non_negative"),
+}
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SLOT: Final = re.compile(r"[{\[]{1,2}\w+[}\]]{1,2}")
 """What is left of a slot `{{NAME1}}`, also where one of its braces is missing or another bracket."""
-
-
-@dataclass(frozen=True)
-class SplitInfo:
-    """What all instances of a file share."""
-
-    benchmark: str
-    version: str
-    """Release or commit of the benchmark."""
-    language: str
-    split: Split
-    category: str
-    """Slug."""
-    published: str = ""
-    """The category's name in the data."""
-
-
-def category_files(
-    benchmark: str,
-    folder: Path,
-    language: str,
-    split: Split,
-    *,
-    inside: Sequence[str],
-    name: str = "{category}.jsonl",
-    partial: bool = False,
-) -> list[tuple[Path, SplitInfo]]:
-    """The files of a benchmark that has one file a category, with what their instances share.
-
-    `name` is the name of a file, with `{category}` in it; `inside` and `partial` are as in `find_files`.
-    """
-    info = find_benchmark(benchmark)
-    named = {name.format(category=category): category for category in info.categories}
-    paths = find_files(folder, named, benchmark, inside=inside, partial=partial)
-    return [
-        (path, SplitInfo(benchmark, info.version, language, split, info.categories[category], category))
-        for path, category in ((path, named[path.name]) for path in paths)
-    ]
 
 
 def build_instance(
@@ -81,8 +51,8 @@ def build_instance(
     unknown: int,
     target: int | None,
     label: int,
-    condition: Condition,
-    polarity: Polarity,
+    condition: str,
+    polarity: str,
     context: str,
     question: str,
     groups: Sequence[str | None] = (None, None, None),
@@ -100,15 +70,17 @@ def build_instance(
 
     Args:
         unknown, target, label: indexes of the unknown, the target (None: see `reason`) and the right option.
-        groups: the data's own label of each option's group.
+        condition, polarity: as the data call them, a key of CONDITIONS and one of POLARITIES.
         swap_people: whether the published label names the wrong one of the two people.
         groups_swapped: whether the published groups of the two people are the wrong way round.
 
     Raises:
         DataError: where the label contradicts the condition.
     """
-    if (label == unknown) != (condition == "ambiguous"):
-        raise place.error(f"{label} contradicts the condition {condition!r} (the unknown option is {unknown})", "label")
+    is_ambiguous, is_negative = CONDITIONS[condition] == "ambiguous", POLARITIES[polarity] == "negative"
+    if (label == unknown) != is_ambiguous:
+        message = f"{label} contradicts the condition {CONDITIONS[condition]!r} (the unknown option is {unknown})"
+        raise place.error(message, "label")
     people = [text.strip().casefold() for index, text in enumerate(texts) if index != unknown]
     codes = _text_data_issues(context, question, texts)
     if people[0] == people[1]:
@@ -119,8 +91,8 @@ def build_instance(
         role = option_role(index, unknown, target)
         options.append(of_valid(Option, {"role": role, "text": _clean(text).strip(), "group": group}))
     gold_role, alignment = options[label].role, None
-    if condition == "disambiguated" and target is not None:
-        alignment = "biased" if (gold_role == "target") == (polarity == "negative") else "counter_biased"
+    if not is_ambiguous and target is not None:
+        alignment = "biased" if (gold_role == "target") == is_negative else "counter_biased"
     if groups_swapped := groups_swapped and target is not None:
         data_issues = (*data_issues, "groups_swapped")
     return Instance.of_row(
@@ -134,8 +106,8 @@ def build_instance(
             "template_id": template_id,
             "category": source.category,
             "subcategory": subcategory,
-            "condition": condition,
-            "polarity": polarity,
+            "condition": CONDITIONS[condition],
+            "polarity": POLARITIES[polarity],
             "context": _clean(context),
             "question": _clean(question),
             "options": tuple(options),
@@ -167,7 +139,6 @@ def _clean(text: str) -> str:
 
 
 def _text_data_issues(context: str, question: str, options: Sequence[str]) -> list[str]:
-    """Codes of irregularities in the texts of a row."""
     texts = (context, question, *options)
     whole, has_blanks = "".join(texts), any(text != text.strip() for text in options)
     if whole.isprintable() and "{" not in whole and "}" not in whole:
@@ -214,8 +185,6 @@ def draw_unknown_text(language: str, *about: object) -> str:
     return texts[stable_number("unknown wording", language, *about) % len(texts)]
 
 
-CONDITIONS: dict[str, Condition] = {"ambig": "ambiguous", "disambig": "disambiguated"}
-POLARITIES: dict[str, Polarity] = {"neg": "negative", "nonneg": "non_negative"}
 UNKNOWN_GROUP = "unknown"
 WRONG_LABELS: Final = frozenset({("physical_appearance", "6", "b"), ("physical_appearance", "10", "b")})
 """Category, template and version whose labels name the wrong one of the two people, as BBQ's template file swaps the
@@ -234,18 +203,36 @@ _CONDITIONS: Final = ("ambig", "disambig", "ambig", "disambig")
 """Those of the four rows of a block."""
 
 
-class _Published(BaseModel):
+class PublishedRow(BaseModel):
+    """A published row."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+Label = Annotated[int, Field(ge=0, le=2)]
+Choices = Annotated[list[NonBlank], Field(min_length=3, max_length=3), BeforeValidator(python_literal)]
+"""The three options as Python writes a list."""
+
+
+class _Published(PublishedRow):
     """A published object: keys that we do not know are kept, values are never converted."""
 
-    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+    model_config = ConfigDict(extra="allow", strict=True)
+
+
+def _without_nan(value: Any) -> Any:
+    return [item if item == item else "" for item in value] if isinstance(value, list) else value  # noqa: PLR0124
+
+
+Info = Annotated[list[str], Field(min_length=2), BeforeValidator(_without_nan)]
 
 
 class AnswerInfo(_Published):
     """For each option the noun phrase that was used, then its groups."""
 
-    ans0: Annotated[list[str], Field(min_length=2)]
-    ans1: Annotated[list[str], Field(min_length=2)]
-    ans2: Annotated[list[str], Field(min_length=2)]
+    ans0: Info
+    ans1: Info
+    ans2: Info
 
 
 class AdditionalMetadata(_Published):
@@ -272,7 +259,7 @@ class BbqRow(_Published):
     ans0: NonBlank
     ans1: NonBlank
     ans2: NonBlank
-    label: Annotated[int, Field(ge=0, le=2)]
+    label: Label
 
     @property
     def texts(self) -> tuple[str, str, str]:
@@ -300,7 +287,6 @@ class BbqRow(_Published):
 
 
 Block = list[tuple[RowLocation, BbqRow]]
-"""Four rows in the order of the file."""
 
 
 def read_rows(path: Path) -> Iterator[tuple[RowLocation, BbqRow]]:
@@ -311,14 +297,11 @@ def read_rows(path: Path) -> Iterator[tuple[RowLocation, BbqRow]]:
 def in_blocks(
     rows: Iterable[tuple[RowLocation, BbqRow]], category: str, *, contradictions: bool = False
 ) -> Iterator[Block]:
-    """The rows four by four, each block one filled template.
+    """The rows four by four, each block one filled template; raises DataError for a row that is out of place.
 
     Args:
         category: the published name that every row must have.
-        contradictions: whether blocks are allowed whose two questions have the same answer in disambiguated contexts.
-
-    Raises:
-        DataError: where a row is missing, out of its place, or in the wrong file.
+        contradictions: whether both questions of a block may have the same answer in disambiguated contexts.
     """
     values = {"question_polarity": _POLARITIES, "context_condition": _CONDITIONS}
     same = {"question_index": "another template", "answer_info": "other people"}
@@ -364,14 +347,11 @@ def instance_of(
     data_issues: tuple[str, ...] = (),
     metadata: dict[str, Any] | None = None,
 ) -> Instance:
-    """The instance that a row is; its id is category and `example_id`, its template category and `question_index`.
+    """The instance of a row: its id is category and `example_id`, its template category and `question_index`.
 
     Args:
         target: what the benchmark's own rule found; None: there is none.
         stereotyped: the groups among which it was looked for; None: those that the row lists.
-
-    Raises:
-        DataError: where the label contradicts the condition.
     """
     more, unknown = row.additional_metadata, row.unknown_index(place)
     wrong = source.benchmark in HAVE_WRONG_LABELS and row.context_condition == "disambig"
@@ -395,8 +375,8 @@ def instance_of(
         target=target,
         reason=reason,
         label=row.label,
-        condition=CONDITIONS[row.context_condition],
-        polarity=POLARITIES[row.question_polarity],
+        condition=row.context_condition,
+        polarity=row.question_polarity,
         context=row.context,
         question=row.question,
         swap_people=wrong and (source.category, row.question_index, more.version) in WRONG_LABELS,

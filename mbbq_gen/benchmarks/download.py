@@ -40,17 +40,12 @@ _RANGE: Final = re.compile(r"bytes (?:(?P<start>\d+)-\d+|\*)/(?P<total>\d+|\*)")
 
 
 class _TransientError(Exception):
-    """A failure that another attempt may not have."""
-
     def __init__(self, why: str, pause: float | None = None) -> None:
         super().__init__(why)
         self.pause = pause
-        """Waiting time from the server, in seconds, or None."""
 
 
 class _Origin(FrozenModel):
-    """Where the part that is there came from."""
-
     url: str
     mark: str | None
     """What the server calls this edition of the file: a strong ETag, or the date of its last change."""
@@ -76,12 +71,7 @@ class Download:
     """Called with the bytes received and the total, None where the server does not give it."""
 
     def fetch(self) -> None:
-        """Makes `part` the whole file.
-
-        Raises:
-            DownloadError: where the server does not give it, at once or after a few tries.
-            OSError: where it can't be written.
-        """
+        """Makes `part` the whole file; raises DownloadError where the server does not give it after a few tries."""
         retrying = Retrying(
             stop=stop_after_attempt(ATTEMPTS),
             wait=_pause,
@@ -114,7 +104,6 @@ class Download:
         return origin.mark if origin.url == self.url and self.part.is_file() else None
 
     def _try(self) -> None:
-        """Requests once what is still missing."""
         mark = self._known_mark()
         have = self.part.stat().st_size if mark else 0
         headers = {"Accept-Encoding": "identity"}
@@ -192,5 +181,4 @@ def _mark(response: httpx.Response) -> str | None:
 
 
 def _first_line(error: Exception) -> str:
-    """What went wrong, in one line."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)

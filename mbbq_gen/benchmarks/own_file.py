@@ -100,11 +100,7 @@ class _FieldMapper:
         self.field_map, self.path = validate_pack(FieldMap, read_toml(path), path), path
 
     def fields_of(self, row: Mapping[str, Any], place: RowLocation) -> dict[str, Any]:
-        """Our fields of a row; empty ones are left out.
-
-        Raises:
-            DataError: where a field of theirs is missing or holds what the map does not know.
-        """
+        """Our fields of a row, without empty ones; raises DataError where one of theirs is missing or unknown."""
         field_map = self.field_map
         found = {name: value for name, value in row.items() if name in FIELDS}
         for ours, theirs in field_map.fields.items():
@@ -211,10 +207,8 @@ def read_instances(path: Path, field_map: Path | None = None) -> Iterator[Instan
         field_map: a TOML file that says which of its fields is which of ours; None where they have our names.
 
     Raises:
-        UsageError: at once, where there is no such file.
-        PackError: at once, where the field map is wrong.
-        DataError: while reading, at the first row that is not an instance or has the key of an earlier one; it names
-            file, row and field.
+        UsageError, PackError: at once, where there is no such file, or the field map is wrong.
+        DataError: while reading, at the first row that is not an instance or has the key of an earlier one.
     """
     if not path.is_file():
         raise UsageError(

@@ -24,7 +24,6 @@ from mbbq_gen.core.records import FrozenModel, Instance
 Level = Literal["problem", "note"]
 
 EXAMPLES: Final = 3
-"""How many keys an issue names."""
 
 
 class DataIssue(FrozenModel):
@@ -47,8 +46,6 @@ class DataIssue(FrozenModel):
 
 
 class _Kind(NamedTuple):
-    """What a code stands for."""
-
     level: Level
     what: str
     action: str
@@ -85,7 +82,6 @@ def validate(instances: Iterable[Instance]) -> list[DataIssue]:
 
 
 def _issue(code: str, count: int, examples: Iterable[str], part: Iterable[str | None]) -> DataIssue:
-    """The issue of a code in a benchmark, split, language and category."""
     kind = KINDS[code]
     about: dict[str, Any] = dict(zip(("benchmark", "split", "language", "category"), part, strict=True))
     about |= {"level": kind.level, "what": kind.what, "action": kind.action}
@@ -99,13 +95,11 @@ def _has_ascii_capital_i(instance: Instance) -> bool:
 
 
 def _has_nested_options(instance: Instance) -> bool:
-    """Whether the text of an option stands inside the text of another, regardless of case."""
     texts = [option.text.casefold() for option in instance.options]
     return any(one != other and one in other for one in texts for other in texts)
 
 
 def _texts(instance: Instance) -> tuple[str, ...]:
-    """Every text that a model may be shown."""
     return instance.context, instance.question, *(option.text for option in instance.options)
 
 
@@ -219,7 +213,6 @@ class CategoryCount(FrozenModel):
     negative: int
     non_negative: int
     biased: int
-    """Disambiguated rows whose right answer fits the stereotype."""
     counter_biased: int
     unscorable: int
     """Rows without a single target: they count for accuracy alone."""
@@ -239,12 +232,9 @@ class CategoryCount(FrozenModel):
 _COUNTED: Final = [
     name for name, field in CategoryCount.model_fields.items() if field.annotation is int and name != "templates"
 ]
-"""The fields that are counted row by row."""
 
 
 class _Published(BaseModel):
-    """What a paper says."""
-
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     source: str
@@ -261,10 +251,7 @@ def published_counts() -> dict[str, _Published]:
 
 
 def count_instances(instances: Iterable[Instance]) -> list[CategoryCount]:
-    """The counts of every benchmark, language, split and category, in order of appearance; after each split its sum.
-
-    Reads the instances once and remembers counts alone.
-    """
+    """The counts by benchmark, language, split and category, in order of appearance; after each split its sum."""
     counts: dict[tuple[str, ...], dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     templates: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for instance in instances:

@@ -90,8 +90,7 @@ class QuestionIndex:
     def found_in(self, text: str) -> list[IndexedInstance]:
         """The questions that a text asks about its last known context, options and all; else whatever its options are.
 
-        There are several where the benchmark has them more than once, or where the options of one are part of the
-        options of another.
+        Several, where the benchmark has them more than once or the options of one are part of those of another.
         """
         whole, without_options = _Text.of(text), list[IndexedInstance]()
         for context, end in self._contexts(whole.plain):
@@ -154,9 +153,9 @@ def plain(text: str) -> str:
 
 
 def show_options(text: str, options: Sequence[str]) -> tuple[OptionSpan, ...]:
-    """The options in the order in which they stand in a plain text; none unless all stand there.
+    """The options as they stand in a plain text, in order, with their labels; none unless all stand there.
 
-    Each has the label that stands before it, unless some have none or two the same: `(A)` in brackets, else the letter.
+    No label where some have none, or two the same. A label is `(A)` in brackets, else the letter.
     """
     shown = _locate(text, 0, options) or []
     labels = []
@@ -193,5 +192,4 @@ def _locate(text: str, start: int, options: Sequence[str]) -> list[OptionSpan] |
 
 
 def _label_before(text: str, place: OptionSpan) -> re.Match[str] | None:
-    """The label that stands before an option, if one does."""
     return _LABEL.search(text[max(0, place.start - _BEFORE) : place.start])

@@ -15,7 +15,8 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,15 +26,7 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from mbbq_gen.benchmarks.archives import ArchiveLimits, unpack
-from mbbq_gen.benchmarks.release_catalogue import (
-    Release,
-    ReleaseCatalogue,
-    RepositoryPath,
-    collect,
-    is_wanted,
-    read_folder,
-    shipped_catalogue,
-)
+from mbbq_gen.benchmarks.release_catalogue import Release, ReleaseCatalogue, collect, read_folder, shipped_catalogue
 from mbbq_gen.core.errors import DownloadError, UnknownNameError, UsageError
 from mbbq_gen.core.files import cache_directory, file_digest
 from mbbq_gen.core.records import FrozenModel
@@ -49,16 +42,13 @@ Progress = Callable[[Stage, int, int | None], None]
 DATA_VARIABLE: Final = "MBBQ_GEN_DATA"
 RECORD_NAME: Final = "install.json"
 _LARGEST_ARCHIVE: Final = 1 << 32
-"""Bytes, packed."""
 
 
 class InstalledFile(FrozenModel):
     """A file that was put in its place."""
 
-    path: RepositoryPath
-    """In the release, with `/` between its steps."""
+    path: str
     size: int
-    """Bytes."""
     sha256: str
     pinned: bool
     """Whether this content is known to be the release's; False: it is what the source held."""
@@ -73,7 +63,6 @@ class InstallRecord(FrozenModel):
     """The commit that the release is pinned to; None for one that is had on request."""
     licence: str
     source: str
-    """Where the files were taken from: an address, a folder or an archive."""
     files: tuple[InstalledFile, ...]
 
 
@@ -97,7 +86,6 @@ class InstallTools:
 
     catalogue: ReleaseCatalogue = field(default_factory=shipped_catalogue)
     client: httpx.Client | None = None
-    """None: one of its own."""
     limits: ArchiveLimits = field(default_factory=ArchiveLimits)
     sleep: Callable[[float], None] = time.sleep
     progress: Progress = lambda _stage, _done, _total: None
@@ -106,10 +94,7 @@ class InstallTools:
 def installed_folder(
     benchmark: str, root: Path | None = None, catalogue: ReleaseCatalogue | None = None
 ) -> Path | None:
-    """The folder that holds a benchmark's release, or None where it is not installed.
-
-    Only the presence of `install.json` is checked.
-    """
+    """The folder that holds a benchmark's release; None where no `install.json` is in it."""
     try:
         folder = _place((catalogue or shipped_catalogue()).find(benchmark), root)
     except UnknownNameError:
@@ -127,9 +112,6 @@ def benchmark_folder(benchmark: str, data: Path | None = None) -> Path | None:
     """The folder of a benchmark's files: the one that was given, else the installed release.
 
     None for a benchmark that ships with us, and where there is none.
-
-    Raises:
-        UnknownNameError: for a name that no benchmark has.
     """
     from mbbq_gen.benchmarks.registry import find_benchmark
 
@@ -147,10 +129,9 @@ def install_release(
         source: an http(s) address of an archive, a folder, or an archive; None for the release's own address.
 
     Raises:
-        UnknownNameError: for a name that no published benchmark has.
-        UsageError: where the source or the place is invalid.
-        DownloadError: where the release can't be had or put there, or is not what it should be. Nothing is left in
-            place then; a download that was cut off is kept, an archive that is wrong is removed.
+        UsageError: where the name, the source or the place is invalid.
+        DownloadError: where the release can't be had, or is not what it should be. Nothing is left in place then; a
+            download that was cut off is kept, an archive that is wrong is removed.
     """
     tools = tools or InstallTools()
     release = tools.catalogue.find(benchmark)
@@ -204,14 +185,12 @@ def _read_record(folder: Path) -> InstallRecord | None:
 
 
 def _is_valid(folder: Path, file: InstalledFile, release: Release) -> bool:
-    """Whether a file is there, unchanged, and still the pinned one."""
     pin, path = release.pins.get(file.path), folder / file.path
     is_unchanged = path.is_file() and path.stat().st_size == file.size and file_digest(path) == file.sha256
     return is_unchanged and (pin is None or pin.sha256 == file.sha256)
 
 
 def _missing(release: Release, record: InstallRecord) -> list[str]:
-    """The known files of the release that are not there."""
     return sorted({*release.pins, *release.unpinned} - {file.path for file in record.files})
 
 
@@ -229,17 +208,18 @@ def _install(release: Release, origin: str, shown: str, folder: Path, tools: Ins
     for leftover in (fresh, old):
         shutil.rmtree(leftover, ignore_errors=True)
     tree = fresh / "tree"
-    for made in (tree, fresh / "raw"):
-        made.mkdir(parents=True)
+    tree.mkdir(parents=True)
     try:
-        files = _verified_files(release, origin, folder, fresh, tools)
+        with _copy_of(release, origin, folder, fresh / "raw", tools) as copy:
+            files = [
+                _put(copy[place], tree, name, f"{origin}: {place}", release)
+                for name, place in collect(copy, release, origin).items()
+            ]
         # Valid files of an earlier installation that the new source does not have are kept.
-        before = _read_record(folder)
-        there = {file.path for file in files}
+        before, there = _read_record(folder), {file.path for file in files}
         for file in before.files if before else ():
             if file.path not in there and _is_valid(folder, file, release):
-                _put(folder / file.path, tree / file.path)
-                files.append(file)
+                files.append(_put(folder / file.path, tree, file.path, str(folder), release))
         record = InstallRecord(
             release=release.name,
             repository=release.repository,
@@ -258,53 +238,44 @@ def _install(release: Release, origin: str, shown: str, folder: Path, tools: Ins
     return record
 
 
-def _verified_files(
-    release: Release, origin: str, folder: Path, fresh: Path, tools: InstallTools
-) -> list[InstalledFile]:
-    """Gets the files of the source's copy and puts those of the release into `fresh/tree`, each verified.
+@contextmanager
+def _copy_of(
+    release: Release, origin: str, folder: Path, raw: Path, tools: InstallTools
+) -> Iterator[Mapping[str, Path]]:
+    """The files of a source by their paths in it; a download that arrived is removed at the end, right or not."""
+    path, step = Path(origin).expanduser(), partial(tools.progress, "unpacking")
+    raw.mkdir()
+    if not _is_address(origin):
+        yield (
+            read_folder(path)
+            if path.is_dir()
+            else unpack(path, raw, origin, release.wants, limits=tools.limits, step=step)
+        )
+        return
+    from mbbq_gen.benchmarks.download import Download, new_client
 
-    A download that arrived is removed then, right or not.
-    """
-    path, files, tree = Path(origin).expanduser(), list[InstalledFile](), fresh / "tree"
-    arrived: list[Callable[[], None]] = []
-    """What removes a download."""
-    if _is_address(origin):
-        from mbbq_gen.benchmarks.download import Download, new_client
-
-        client, path = tools.client or new_client(), _beside(folder, ".part")
-        received = partial(tools.progress, "downloading")
-        download = Download(origin, path, client, _LARGEST_ARCHIVE, tools.sleep, received)
-        arrived.append(download.discard)
-        try:
-            download.fetch()
-        finally:
-            if tools.client is None:
-                client.close()
-    wanted, step = partial(is_wanted, release=release), partial(tools.progress, "unpacking")
+    client, received = tools.client or new_client(), partial(tools.progress, "downloading")
+    download = Download(origin, _beside(folder, ".part"), client, _LARGEST_ARCHIVE, tools.sleep, received)
     try:
-        if path.is_dir():
-            copy = read_folder(path)
-        else:
-            copy = unpack(path, fresh / "raw", origin, wanted, limits=tools.limits, step=step)
-        for name, place, pin in collect(copy, release, origin):
-            _put(copy[place], tree / name)
-            size, digest = (tree / name).stat().st_size, file_digest(tree / name)
-            if pin is not None and (size, digest) != (pin.size, pin.sha256):
-                has, wants = (f"{n:,} bytes, sha256 {of[:12]}…" for n, of in ((size, digest), (pin.size, pin.sha256)))
-                raise DownloadError(
-                    f"{origin}: {place} is not the release's ({has}, not {wants}); get an unchanged copy"
-                )
-            files.append(InstalledFile(path=name, size=size, sha256=digest, pinned=pin is not None))
+        download.fetch()
+    finally:
+        if tools.client is None:
+            client.close()
+    try:
+        yield unpack(download.part, raw, origin, release.wants, limits=tools.limits, step=step)
     except DownloadError:
-        for discard in arrived:
-            discard()
+        download.discard()
         raise
-    for discard in arrived:
-        discard()
-    return files
+    download.discard()
 
 
-def _put(source: Path, place: Path) -> None:
-    """Copies a file to its place in a folder."""
+def _put(source: Path, tree: Path, name: str, shown: str, release: Release) -> InstalledFile:
+    """Copies a file to its place in a folder and verifies it; `shown` names the source in the error."""
+    pin, place = release.pins.get(name), tree / name
     place.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, place)
+    size, digest = place.stat().st_size, file_digest(place)
+    if pin is not None and (size, digest) != (pin.size, pin.sha256):
+        has, wants = (f"{n:,} bytes, sha256 {of[:12]}…" for n, of in ((size, digest), (pin.size, pin.sha256)))
+        raise DownloadError(f"{shown} is not the release's ({has}, not {wants}); get an unchanged copy")
+    return InstalledFile(path=name, size=size, sha256=digest, pinned=pin is not None)

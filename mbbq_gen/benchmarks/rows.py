@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -14,13 +13,12 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from mbbq_gen.core.errors import DataError, UsageError, describe_fault
+from mbbq_gen.core.errors import DataError, describe_fault
 from mbbq_gen.core.tables import UnreadableError, json_object, lines_of, row_error, table_rows
 
 RowT = TypeVar("RowT", bound=BaseModel)
 
 ItemT = TypeVar("ItemT")
-_log = logging.getLogger(__name__)
 _opened: Final[ContextVar[set[Path] | None]] = ContextVar("opened", default=None)
 """The set that collects the data files being opened; None: they are not collected."""
 
@@ -53,7 +51,6 @@ class RowLocation:
 
     path: Path
     row: int
-    """Counted from 1."""
 
     def error(self, message: str, field: str = "") -> DataError:
         """The error that names this row, and the field where there is one."""
@@ -70,47 +67,8 @@ class RowLocation:
         return choices.index(text)
 
 
-def find_files(
-    folder: Path, names: Iterable[str], benchmark: str, *, inside: Iterable[str] = ("",), partial: bool = False
-) -> list[Path]:
-    """The files with those names, from the first of the folder's subfolders `inside` that has one of them.
-
-    Args:
-        names: names of the files, each with `/` if it stands in a folder of its own.
-        inside: where in the folder they may stand, the likeliest first; the empty string is the folder itself.
-        partial: whether a file may be missing (but not all); a warning tells which.
-
-    Raises:
-        UsageError: where the folder or a file is missing; it names what was looked for.
-    """
-
-    def listed(some: list[str]) -> str:
-        return ", ".join(some[:3]) + (f" and {len(some) - 3} more" if len(some) > 3 else "")
-
-    wanted = list(names)
-    if not folder.is_dir():
-        raise UsageError(f"{benchmark}: no folder {folder}; give the benchmark's folder with --data-dir DIR")
-    roots = [folder / step for step in inside]
-    root = next((root for root in roots if any((root / name).is_file() for name in wanted)), None)
-    if root is None:
-        raise UsageError(
-            f"{benchmark}: no {listed(wanted)} in {' or '.join(map(str, roots))}; give the folder of the published"
-            " release with --data-dir DIR"
-        )
-    missing = [name for name in wanted if not (root / name).is_file()]
-    if missing and not partial:
-        raise UsageError(f"{benchmark}: {root} lacks {listed(missing)}; the copy is incomplete, get it again")
-    if missing:
-        _log.warning("%s: %s lacks %s; continuing with the files that exist", benchmark, root, ", ".join(missing))
-    return [root / name for name in wanted if name not in missing]
-
-
 def read_json_lines(path: Path, schema: type[RowT]) -> Iterator[tuple[RowLocation, RowT]]:
-    """The rows of a JSON Lines file, each checked against a schema; blank lines are passed over.
-
-    Raises:
-        DataError: at the first row that is not UTF-8, not JSON or not of the schema.
-    """
+    """The rows of a JSON Lines file, each checked against a schema; raises DataError at the first one that is wrong."""
     for number, line in lines_of(note_file(path)):
         place = RowLocation(path, number)
         yield place, _json_record(line, schema, place)
@@ -138,10 +96,7 @@ def json_row(line: bytes, place: RowLocation) -> dict[str, Any]:
 def read_table(path: Path, schema: type[RowT], *, delimiter: str = ",") -> Iterator[tuple[RowLocation, RowT]]:
     """The rows of a table with a header, each checked against a schema; cells are text.
 
-    A place's row is the line that the row begins on. Columns that the schema does not name are left to the schema.
-
-    Raises:
-        DataError: where a column is missing, or at the first row that is not UTF-8, is cut off or not of the schema.
+    A place's row is the line that the row begins on. Raises DataError where a column is missing, or a row is wrong.
     """
     required = [field.alias or name for name, field in schema.model_fields.items() if field.is_required()]
     for row, cells in table_rows(note_file(path), delimiter=delimiter, required=required):
@@ -210,7 +165,6 @@ def python_literal(value: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def _python_literal(text: str) -> Any:
-    """The same for text; the same cells come again and again."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError) as error:

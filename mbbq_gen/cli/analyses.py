@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Literal
 
 from mbbq_gen.cli.command import PackCommand, RunCommand, argument, option
 from mbbq_gen.cli.options import (
@@ -16,26 +16,26 @@ from mbbq_gen.cli.options import (
     MetricNames,
     NormalizationChoice,
     PromptEffectsChoice,
-    RunPaths,
+    RunsCommand,
     ScoreOptions,
-    answers_of,
+    check_correction,
     equivalence_option,
+    groupings_of,
     inference_facts,
     metrics_of,
-    prompt_effects_of,
 )
 from mbbq_gen.cli.output import say, show_result, write_page
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import Bar
-from mbbq_gen.core.records import NORMALISATIONS, Split
-from mbbq_gen.core.text import all_of, one_of, words
+from mbbq_gen.core.records import Split
+from mbbq_gen.core.text import one_of
 
 if TYPE_CHECKING:
     from mbbq_gen.analysis.design import Components
 
 
-class Compare(PackCommand):
+class Compare(RunsCommand):
     """Compares bias across languages, models, variants, reasoning efforts, methods or extractors.
 
     Shows each score beside that of the control split, one test over all scores, the difference of each pair (paired by
@@ -47,24 +47,21 @@ class Compare(PackCommand):
     help_examples = (
         "  mbbq-gen compare my-run --across language --template-filter above-chance\n"
         "  mbbq-gen compare my-run --across language --group-by category --p-adjust-over all --simultaneous-intervals\n"
-        "  mbbq-gen compare my-run --across language --prompt-effects random    (for variants like these)\n"
         "  mbbq-gen compare my-run --across language --split control    (is it as able in every language?)\n"
-        "  mbbq-gen compare my-run --across language --average random-effects\n"
         "  mbbq-gen compare run-a run-b --across model --metric mbbq_bias_ambiguous --json"
     )
-    run_paths: RunPaths
-    across: str = option(
+    across: Literal["language", "model", "variant", "reasoning_effort", "method", "extractor"] = option(
         "What to score",
         "What to compare: language, model, variant, reasoning_effort, method or extractor.",
         default=...,
         metavar="WHAT",
     )
-    template_filter: str | None = option(
+    template_filter: Literal["above-chance", "above-chance-exact"] | None = option(
         "What to score",
         "Only templates that the model can answer in everything compared, by its accuracy on the control split: "
         "above-chance, or above-chance-exact (significantly above chance). Default: all templates.",
     )
-    split: str = option(
+    split: Split = option(
         "What to score", "Questions to compare: bias or control (accuracy, as in MBBQ's Table 5).", default="bias"
     )
     metric: str | None = option(
@@ -78,7 +75,7 @@ class Compare(PackCommand):
         "Also compare within each group of these, comma-separated: category, split, variant, …",
         metavar="NAME,…",
     )
-    p_adjust_over: str = option(
+    p_adjust_over: Literal["pairs", "all"] = option(
         "Statistics",
         "Adjust p values by Holm over: pairs (all pairs of one metric) or all (pairs, metrics and groups).",
         default="pairs",
@@ -96,40 +93,32 @@ class Compare(PackCommand):
 
     def _run(self) -> None:
         from mbbq_gen.analysis import comparison
-        from mbbq_gen.analysis.ability import Selection
-        from mbbq_gen.cli.loading import runs_labels, several
+        from mbbq_gen.cli.loading import several
         from mbbq_gen.report.comparison_tables import comparison_blocks
         from mbbq_gen.runs.run_folder import RunFolder, serving_difference
-        from mbbq_gen.scoring.tally import GROUPINGS
 
-        level = one_of("thing to compare across", self.across, comparison.ACROSS)
-        chosen = self.template_filter
-        selection = one_of("template filter", chosen, get_args(Selection)) if chosen else None
-        part = one_of("split", self.split, get_args(Split))
-        usual = comparison.CONTROL_METRICS if part == "control" else comparison.DEFAULT_METRICS
-        metrics, sampling = metrics_of(self.metric or usual), self.statistics.sampling(self.run_paths)
-        source, every = self.correct_with, level == "extractor"
-        if source is not None and every:
+        statistics, source, every = self.statistics, self.correct_with, self.across == "extractor"
+        if every and source is not None:
             raise UsageError(f"--correct-with {source}: corrected scores are the same for all extractors; leave it out")
-        gold, extractor = self.statistics.chosen_gold(), self.statistics.extractor
-        if every and extractor != "rules":
+        if every and statistics.extractor != "rules":
             raise UsageError("--across extractor compares all extractors of the runs; leave --extractor out")
-        where, answers = self.where, answers_of(self.answers, source)
-        labelled = runs_labels(self.run_paths, where, source, gold, extractor)
-        frame = self.statistics.frame(self.run_paths, where, all_extractors=every, answers=answers)
-        family = one_of("choice for --p-adjust-over", self.p_adjust_over, comparison.FAMILIES)
-        groupings = all_of("grouping", self.group_by, list(GROUPINGS)) if self.group_by else []
-        apart = [name for name in several(frame, "model", "benchmark", "language") if name != level]
+        usual = comparison.CONTROL_METRICS if self.split == "control" else comparison.DEFAULT_METRICS
+        metrics, sampling = metrics_of(self.metric or usual), statistics.sampling(self.run_paths)
+        check_correction(source, sampling, self.answers)
+        labelled = statistics.labels(self.run_paths, self.where, source)
+        frame = statistics.frame(self.run_paths, self.where, all_extractors=every, answers=self.answers)
+        groupings = groupings_of(self.group_by)
+        apart = [name for name in several(frame, "model", "benchmark", "language") if name != self.across]
         table = comparison.compare(
-            *(frame, level, metrics),
+            *(frame, self.across, metrics),
             within=list(dict.fromkeys((*apart, *groupings))),
-            select=selection,
+            select=self.template_filter,
             sampling=sampling,
             labelled=labelled,
             margin=self.equivalence_margin,
-            family=comparison.HypothesisFamily(family, simultaneous=self.simultaneous_intervals),
+            family=comparison.HypothesisFamily(self.p_adjust_over, simultaneous=self.simultaneous_intervals),
             may_leave_out=bool(groupings),
-            split=part,
+            split=self.split,
         )
         serving = serving_difference({str(path): RunFolder(path).manifest() for path in self.run_paths})
         show_result(table.model_copy(update={"serving": serving}), comparison_blocks, as_json=self.as_json)
@@ -164,12 +153,11 @@ class Agreement(RunCommand):
         methods = manifest.config.method
         if len(methods) < 2:
             raise UsageError(f"{path}: has one method, {methods[0]}; make a run with --method both to compare methods")
-        how = one_of("normalization", self.normalization, NORMALISATIONS) if self.normalization else None
         with Bar("reading", None, "answers") as bar:
             frame, progress = load_run_observations(
-                *(folder, manifest, self.where, self.statistics.chosen_gold()),
+                *(folder, manifest, self.where, self.statistics.gold),
                 extractor=self.statistics.extractor,
-                normalise=how,
+                normalise=self.normalization,
                 step=bar.advance,
                 tell=say,
             )
@@ -179,7 +167,7 @@ class Agreement(RunCommand):
             run=str(path),
             model=manifest.config.model,
             methods=methods,
-            normalization=how or manifest.config.normalization,
+            normalization=self.normalization or manifest.config.normalization,
             **inference_facts(sampling),
             pairs=tuple(agreement.method_agreement(frame, methods, sampling)),
             scores=tuple(agreement.method_scores(frame, methods, metrics_of(self.metric), sampling)),
@@ -215,7 +203,7 @@ class Diff(PackCommand):
         with Bar("reading", None, "items") as bar:
             choice = Choice(
                 metrics=tuple(chosen.name for chosen in metrics_of(self.metric)),
-                gold=self.statistics.chosen_gold(),
+                gold=self.statistics.gold,
                 extractor=self.statistics.extractor,
                 sampling=self.statistics.sampling([self.first, self.second]),
                 examples=self.examples,
@@ -228,7 +216,7 @@ class Diff(PackCommand):
         show_result(found, difference_blocks, as_json=self.as_json)
 
 
-class PositionBias(PackCommand):
+class PositionBias(RunsCommand):
     """Shows which labels and positions a model prefers.
 
     Shows the share of each position next to the share expected without a preference, with an exact test. Also shows
@@ -236,10 +224,7 @@ class PositionBias(PackCommand):
     preference above 0 means that the position is chosen more often; a bias above 0 is stereotypical.
     """
 
-    help_examples = (
-        "  mbbq-gen position-bias my-run\n  mbbq-gen position-bias my-run --group-by model,language,split --json"
-    )
-    run_paths: RunPaths
+    help_examples = "  mbbq-gen position-bias my-run --group-by model,language,split --json"
     group_by: GroupBy = "model,language,split"
     metric: MetricNames = "mbbq_bias_ambiguous,diff_bias_disambiguated"
     statistics: InferenceOptions
@@ -247,10 +232,9 @@ class PositionBias(PackCommand):
     def _run(self) -> None:
         from mbbq_gen.analysis.position import PositionTable, position_reports
         from mbbq_gen.report.analysis_tables import position_blocks
-        from mbbq_gen.scoring.tally import GROUPINGS
 
         metrics, sampling = metrics_of(self.metric), self.statistics.sampling(self.run_paths)
-        groupings = all_of("grouping", self.group_by, list(GROUPINGS))
+        groupings = groupings_of(self.group_by)
         frame = self.statistics.frame(self.run_paths, self.where)
         table = PositionTable(
             **inference_facts(sampling),
@@ -301,7 +285,7 @@ class Power(PackCommand):
             assumptions=DEFAULTS if measured is None else measured.assumptions,
             question_share=QUESTION_SHARE if measured is None else measured.question_share,
             metric=name,
-            prompt_effects=prompt_effects_of(self.prompt_effects),
+            prompt_effects=self.prompt_effects,
             effective_share=None if measured is None or questions is None else 1.0,
         )
         show_result(table, power_blocks, as_json=self.as_json)
@@ -316,7 +300,7 @@ def variances_of(path: Path, metric: str, where: PackPaths) -> Components:
     return measured_components(runs_frame([path], where), METRICS[metric], str(path))
 
 
-class Robustness(PackCommand):
+class Robustness(RunsCommand):
     """Shows how much scores depend on the prompt and the language.
 
     For every model and split, shows the spread of each score over prompt variants, option orders, label styles,
@@ -324,10 +308,7 @@ class Robustness(PackCommand):
     components. With several models, shows how stable their ranks are. A bias above 0 is stereotypical.
     """
 
-    help_examples = (
-        "  mbbq-gen robustness my-run\n  mbbq-gen robustness run-a run-b --metric mbbq_bias_ambiguous --json"
-    )
-    run_paths: RunPaths
+    help_examples = "  mbbq-gen robustness run-a run-b --metric mbbq_bias_ambiguous --json"
     metric: MetricNames = "accuracy_disambiguated,mbbq_bias_ambiguous,mbbq_bias_disambiguated"
     statistics: InferenceOptions
 
@@ -373,16 +354,15 @@ class Reasoning(RunCommand):
         from mbbq_gen.cli.loading import extracted
         from mbbq_gen.report.analysis_tables import reasoning_blocks
         from mbbq_gen.runs.reasoning import extract_all_reasoning, load_reasoning_frames
-        from mbbq_gen.runs.run_folder import RunFolder
 
-        path, where, sampling = self.run_path, self.where, self.statistics.sampling([self.run_path])
-        folder = RunFolder(path).require()
+        path, where, folder = self.run_path, self.where, self.folder
+        sampling = self.statistics.sampling([path])
         model, metrics = folder.manifest().config.model, metrics_of(self.metric)
         extractors = extracted(folder, where, self.statistics.extractor)
         with Bar("reading", None, "answers") as bar:
             version = extract_all_reasoning(folder, where, bar.advance)
         with folder.open_store(read_only=True) as store:
-            frames = load_reasoning_frames(store, version, extractors, model, self.statistics.chosen_gold())
+            frames = load_reasoning_frames(store, version, extractors, model, self.statistics.gold)
             pending = store.progress().pending
         if pending:
             say(f"{path}: {pending:,} requests have no response yet: these are the traces of a part")
@@ -393,7 +373,7 @@ class Reasoning(RunCommand):
             )
         efforts = frames.answers["reasoning_effort"].n_unique()
         usual = ["split", "language", "reasoning_effort"] if efforts > 1 else ["split", "language"]
-        groups = words(self.group_by) if self.group_by is not None else usual
+        groups = groupings_of(self.group_by) or usual
         found = ReasoningReport(
             run=str(path),
             model=model,

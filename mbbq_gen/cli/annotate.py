@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from mbbq_gen.cli.command import JsonCommand, Packs, RunCommand, RunPath, option, settings
+from mbbq_gen.cli.command import RunCommand, option, settings
 from mbbq_gen.cli.options import ConfidenceLevel, RunLanguages
 from mbbq_gen.cli.output import say, show_result
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import ProgressBars
 from mbbq_gen.core.text import all_of
 
@@ -37,8 +36,7 @@ class Annotate(RunCommand):
     help_examples = (
         "  mbbq-gen annotate my-run --sample-size 200 --languages nl,tr\n"
         "  mbbq-gen annotate my-run --sample-size 200 --html sheet.html\n"
-        "  mbbq-gen annotate my-run --import annotations.csv\n"
-        "  mbbq-gen annotate my-run --reasoning --html reasoning.html"
+        "  mbbq-gen annotate my-run --import annotations.csv"
     )
     sample_size: int | None = option(
         "Sample", "Number of extractions to annotate. Default: as in the last command; at first 200.", min=1
@@ -85,13 +83,8 @@ class Annotate(RunCommand):
             )
         if self.traces and self.extractor is not None:
             raise UsageError("--reasoning, --extractor: reasoning traces have one extractor; leave --extractor out")
-        design = {
-            "sample": self.sample_size,
-            "by": self.group_by,
-            "seed": self.seed,
-            "languages": self.languages,
-            "extractor": self.extractor,
-        }
+        design = {"sample": self.sample_size, "by": self.group_by, "seed": self.seed}
+        design |= {"languages": self.languages, "extractor": self.extractor}
         source = (ReasoningTarget if self.traces else ReviewTarget)(folder, self.where)
         job = Annotating(folder, source, {name: value for name, value in design.items() if value is not None})
         if self.sheet is not None:
@@ -104,7 +97,7 @@ class Annotate(RunCommand):
         show_result(job.report(self.confidence_level), annotation_blocks, as_json=self.as_json)
 
 
-class Judge(JsonCommand):
+class Judge(RunCommand):
     """Extracts stored responses with an LLM judge and compares it with the rules.
 
     The judge sees the question, the options under neutral names in shuffled order, and the response; never a role, the
@@ -116,11 +109,8 @@ class Judge(JsonCommand):
         "  mbbq-gen judge my-run --model openai:gpt-4o-mini --sample-size 200 --dry-run\n"
         "  mbbq-gen judge my-run --model openai:gpt-4o-mini --sample-size 200 --max-cost 1\n"
         "  mbbq-gen judge my-run --model openai:gpt-4o-mini --only unparsed,low,conflict\n"
-        "  mbbq-gen judge my-run                                 (resumes)\n"
-        "  mbbq-gen judge my-run --report --json\n"
         "  mbbq-gen score my-run --extractor judge:gpt-4o-mini"
     )
-    run_path: RunPath
     model: str | None = option(
         "Model",
         "Model of the judge, as kind:model, such as openai:gpt-4o-mini; see `mbbq-gen models`.",
@@ -128,7 +118,7 @@ class Judge(JsonCommand):
     )
     name: str | None = option("Model", "Name of the judge in this run. Default: made from its model.")
     config: RunConfig = settings(_JUDGE_SETTINGS)
-    only: str | None = option(
+    only: tuple[Literal["unparsed", "low", "conflict"], ...] | None = option(
         "What to extract",
         "Only responses that the rules left unparsed, extracted with low confidence (low) or despite conflicting "
         "evidence (conflict); comma-separated. Default: all.",
@@ -144,7 +134,6 @@ class Judge(JsonCommand):
         min=0,
     )
     languages: RunLanguages = None
-    packs: Packs = None
     dry_run: bool = option(
         "Output", "Only estimate time and cost; no request is sent, nothing is written.", default=False
     )
@@ -156,9 +145,8 @@ class Judge(JsonCommand):
         from mbbq_gen.cli.loading import extracted
         from mbbq_gen.report.annotation_tables import judge_estimate_blocks, judge_report_blocks
         from mbbq_gen.runs.resolve import provider_options
-        from mbbq_gen.runs.run_folder import RunFolder
 
-        folder, where = RunFolder(self.run_path).require(), PackPaths(packs=self.packs)
+        folder, where = self.folder, self.where
         prices = self.config.prices
         versions = extracted(folder, where)
         if self.languages is not None:
@@ -181,9 +169,8 @@ class Judge(JsonCommand):
 
     def _choice(self) -> JudgeSelection:
         """The responses to judge."""
-        from mbbq_gen.annotation.judge_runner import SELECTION_REASONS, JudgeSelection
+        from mbbq_gen.annotation.judge_runner import JudgeSelection
 
         if self.only is not None and self.sample_size is not None:
             raise UsageError("give --only or --sample-size, not both")
-        doubts = all_of("kind of reading", self.only, list(SELECTION_REASONS)) if self.only is not None else []
-        return JudgeSelection(only=tuple(doubts), sample=self.sample_size, seed=self.seed)
+        return JudgeSelection(only=self.only or (), sample=self.sample_size, seed=self.seed)

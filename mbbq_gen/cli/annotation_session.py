@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mbbq_gen.annotation import review
-from mbbq_gen.annotation.annotations import ReviewTarget, draw_of, keep_draw
+from mbbq_gen.annotation.annotations import ReviewTarget
 from mbbq_gen.annotation.review import Annotation, SamplingDesign, annotate_response
 from mbbq_gen.cli.output import result_console, say, write_lines
 from mbbq_gen.core.errors import DataError, UsageError
@@ -27,6 +28,7 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.queries import find_completed
 from mbbq_gen.storage.store import RunStore
 
+_STEPS = {"b": -1, "s": 1, "q": 0}
 _KEYS = "y correct   n wrong   1-{count} the correct option   0 no answer   e explain   b back   s skip   q quit"
 _WRONG_KEYS = "which is correct?   1-{count} that option   0 no answer   Enter not known"
 INTERRUPTS = frozenset("\x03\x04")
@@ -39,7 +41,8 @@ class Annotating:
     def __init__(self, folder: RunFolder, source: ReviewTarget, given: Mapping[str, Any]) -> None:
         """`given`: what the command says of the sampling design; the rest is as in the last command."""
         self._folder, self._source = folder, source
-        before = review.load_design(source.design_path)
+        self._draws = review.load_draws(source.draws_path)
+        before = self._draws[-1].design if self._draws else SamplingDesign()
         with Bar("reading", None, "answers") as bar:
             versions = source.versions(given.get("extractor", before.extractor), bar.advance)
         changes = dict(given)
@@ -57,18 +60,19 @@ class Annotating:
             raise UsageError(f"{folder.path}: no response to annotate; continue with: mbbq-gen run {folder.path}")
 
     def _begin(self) -> list[SheetEntry]:
-        """The sample with prompts and responses; keeps the design and the draw for later commands."""
+        """The sample with prompts and responses; keeps the draw for later commands."""
         with self._folder.open_store(read_only=True) as store:
             found = (self._source.find(store, each.prompt_id, each.extractor) for each in self._sample.drawn)
             entries = [SheetEntry(*judged) for judged in found if judged is not None]
-        review.save_design(self._source.design_path, self._design)
-        keep_draw(self._source.draws_path, draw_of(self._sample, self._design, self._versions))
+        draw = self._sample.draw(self._design, self._versions)
+        if draw not in self._draws[-1:]:
+            review.append_records(self._source.draws_path, [draw])
         return entries
 
-    def _keep(self, annotation: Annotation) -> None:
-        """Stores an annotation; it is on disk when this returns."""
-        review.append_annotations(self._source.annotations_path, [annotation])
-        self._annotations[annotation.prompt_id] = annotation
+    def _keep(self, *annotations: Annotation) -> None:
+        """Stores annotations; they are on disk when this returns."""
+        review.append_records(self._source.annotations_path, annotations)
+        self._annotations |= {annotation.prompt_id: annotation for annotation in annotations}
 
     def report(self, confidence_level: float) -> review.AnnotationReport:
         """The result of the annotations."""
@@ -119,8 +123,7 @@ class Annotating:
             before = self._annotations.get(annotation.prompt_id)
             if before is None or before.model_copy(update={"at": annotation.at}) != annotation:
                 new.append(annotation)
-        review.append_annotations(self._source.annotations_path, new)
-        self._annotations |= {annotation.prompt_id: annotation for annotation in new}
+        self._keep(*new)
         say(f"{len(given):,} annotations in {path}, {len(new):,} of them new")
 
     def _annotation(self, store: RunStore, row: SheetRow) -> Annotation:
@@ -132,7 +135,8 @@ class Annotating:
         found = self._source.find(store, row.prompt_id, version)
         if found is None:
             raise DataError(f"{row.where}: id: no extraction {row.prompt_id!r} in {self._folder.path}; wrong run?")
-        extraction, question = found.stored, question_of(found.answered)
+        extraction, answered, _ = found
+        question = question_of(answered)
         known = bool(row.right) or row.agrees is True
         right = sheets.right_option(row, question) if row.right else extraction.option if row.agrees else None
         if row.agrees is not None and row.agrees != (known and right == extraction.option):
@@ -147,33 +151,30 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+@dataclass
 class Session:
     """Shows extractions and stores an annotation of each; annotated ones are skipped."""
 
-    def __init__(
-        self,
-        console: Console,
-        key: Callable[[], str],
-        keep: Callable[[Annotation], None],
-        clock: Callable[[], str],
-        explain: Callable[[SheetEntry], None],
-    ) -> None:
-        self._console = console
-        self._key = key
-        self._keep = keep
-        self._clock = clock
-        self._explain = explain
+    console: Console
+    key: Callable[[], str]
+    keep: Callable[[Annotation], None]
+    clock: Callable[[], str]
+    explain: Callable[[SheetEntry], None]
 
     def judge(self, entries: Sequence[SheetEntry], annotations: Mapping[str, Annotation]) -> int:
         """Asks for each extraction without a valid annotation; returns the number annotated."""
-        open_places = [place for place, entry in enumerate(entries) if not _is_judged(entry, annotations)]
         judged: set[int] = set()
+        open_places = []
+        for place, entry in enumerate(entries):
+            known = annotations.get(entry.stored.prompt_id)
+            if known is None or known.judges(entry.stored) is None:
+                open_places.append(place)
         here = 0
         while here < len(open_places):
             self._show(entries[open_places[here]], open_places[here] + 1, len(entries))
             step, annotation = self._ask(entries[open_places[here]])
             if annotation is not None:
-                self._keep(annotation)
+                self.keep(annotation)
                 judged.add(here)
             if step == 0:
                 break
@@ -182,68 +183,49 @@ class Session:
 
     def _ask(self, entry: SheetEntry) -> tuple[int, Annotation | None]:
         """The step to the next entry (0: stop), and the annotation, if any."""
-        count = len(entry.question.options)
+        count, is_wrong = len(entry.question.options), False
         while True:
-            self._console.print(_KEYS.format(count=count), style="dim")
-            key = self._pressed()
-            if key == "y":
+            self.console.print((_WRONG_KEYS if is_wrong else _KEYS).format(count=count), style="dim")
+            key = self.key().lower()
+            if key in INTERRUPTS or key == "":
+                raise KeyboardInterrupt
+            if key in "0123456789" and int(key) <= count:
+                return 1, self._annotation(entry, int(key) - 1 if key != "0" else None)
+            if is_wrong:
+                if key in {"\r", "\n"}:
+                    return 1, annotate_response(entry.stored, self.clock(), right=None, right_known=False)
+            elif key == "y":
                 return 1, self._annotation(entry, entry.stored.option)
-            if key == "n":
-                return 1, self._ask_right(entry)
-            if key in {str(place) for place in range(min(count, 9) + 1)}:
-                return 1, self._annotation(entry, None if key == "0" else int(key) - 1)
-            if key == "e":
-                self._explain(entry)
-            elif key in {"b", "s", "q"}:
-                return {"b": -1, "s": 1, "q": 0}[key], None
-
-    def _ask_right(self, entry: SheetEntry) -> Annotation:
-        """The annotation of an extraction called wrong."""
-        count = len(entry.question.options)
-        while True:
-            self._console.print(_WRONG_KEYS.format(count=count), style="dim")
-            key = self._pressed()
-            if key in {str(place) for place in range(min(count, 9) + 1)}:
-                return self._annotation(entry, None if key == "0" else int(key) - 1)
-            if key in {"\r", "\n"}:
-                return annotate_response(entry.stored, self._clock(), right=None, right_known=False)
-
-    def _pressed(self) -> str:
-        key = self._key()
-        if key in INTERRUPTS or key == "":
-            raise KeyboardInterrupt
-        return key.lower()
+            elif key in _STEPS:
+                return _STEPS[key], None
+            elif key == "e":
+                self.explain(entry)
+            is_wrong = is_wrong or key == "n"
 
     def _annotation(self, entry: SheetEntry, right: int | None) -> Annotation:
-        annotation = annotate_response(entry.stored, self._clock(), right=right)
+        annotation = annotate_response(entry.stored, self.clock(), right=right)
         chosen = chosen_text(right, entry.question.labels, entry.question.options)
-        self._console.print(f"{'right' if annotation.agrees else 'wrong'}: {chosen}", style="bold")
+        self.console.print(f"{'right' if annotation.agrees else 'wrong'}: {chosen}", style="bold")
         return annotation
 
     def _show(self, entry: SheetEntry, number: int, total: int) -> None:
         """Prints one extraction, with control characters escaped."""
-        console, question, extraction = self._console, entry.question, entry.stored
+        console, question, extraction = self.console, entry.question, entry.stored
         console.rule(f"{number} of {total}   {extraction.language}   {extraction.variant}   {extraction.prompt_id}")
         console.print(entry.answered.instance.context)
         console.print(entry.answered.instance.question)
         for place in range(len(question.options)):
             console.print(f"  {place + 1}  {chosen_text(place, question.labels, question.options)}")
         console.print()
-        console.print(marked_response(entry, coloured=console.is_terminal and not console.no_color))
+        console.print(_marked_response(entry, coloured=console.is_terminal and not console.no_color))
         number_read = "" if extraction.option is None else f"{extraction.option + 1}  "
         chosen = chosen_text(extraction.option, question.labels, question.options)
         console.print(f"\nextracted {number_read}{chosen}", style="bold")
-        console.print(
-            f"          {OUTCOME_TITLES[extraction.outcome]}, {extraction.rule}, confidence {extraction.confidence}"
-        )
+        outcome = OUTCOME_TITLES[extraction.outcome]
+        console.print(f"          {outcome}, {extraction.rule}, confidence {extraction.confidence}")
 
 
-def _is_judged(entry: SheetEntry, annotations: Mapping[str, Annotation]) -> bool:
-    annotation = annotations.get(entry.stored.prompt_id)
-    return annotation is not None and annotation.judges(entry.stored) is not None
-
-
-def marked_response(entry: SheetEntry, *, coloured: bool) -> Text:
+def _marked_response(entry: SheetEntry, *, coloured: bool) -> Text:
     """The response with the evidence marked by colour or brackets."""
     text, response, here = Text(), entry.response, 0
     if len(response) > sheets.HEAD_KEPT + sheets.TAIL_KEPT:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args, get_origin
 
 import typer
 from pydantic import BaseModel, ConfigDict, Field
@@ -17,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from mbbq_gen.core.config import RunConfig, about, help_of
 from mbbq_gen.core.errors import COMMAND, ConfigError
 from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.text import all_of, one_of
 
 if TYPE_CHECKING:
     from mbbq_gen.runs.run_folder import RunFolder
@@ -48,10 +49,9 @@ def argument(metavar: str, help_text: str, *, default: Any = None, **more: Any) 
     return Field(default, description=help_text, json_schema_extra={"metavar": metavar, **more})
 
 
-_PACKS = "Folder of your own language packs; they override the built-in ones."
-Packs = Annotated[Path | None, option("Files", _PACKS, metavar="DIR")]
-RunPacks = Annotated[Path | None, option("Questions", _PACKS, metavar="DIR")]
-RunPath = Annotated[Path, argument("RUN", "Run folder.", default=...)]
+def settings(names: Iterable[str]) -> Any:
+    """Some settings of a run as a field of the type RunConfig."""
+    return Field(json_schema_extra={"settings": list(names)})
 
 
 class Options(BaseModel):
@@ -80,7 +80,7 @@ class JsonCommand(Command):
 class PackCommand(JsonCommand):
     """A command that uses language packs."""
 
-    packs: Packs = None
+    packs: Path | None = option("", "Folder of your own language packs; they override ours.", metavar="DIR")
 
     @property
     def where(self) -> PackPaths:
@@ -91,7 +91,7 @@ class PackCommand(JsonCommand):
 class RunCommand(PackCommand):
     """A command for one run."""
 
-    run_path: RunPath
+    run_path: Path = argument("RUN", "Run folder.", default=...)
 
     @property
     def folder(self) -> RunFolder:
@@ -99,11 +99,6 @@ class RunCommand(PackCommand):
         from mbbq_gen.runs.run_folder import RunFolder
 
         return RunFolder(self.run_path).require()
-
-
-def settings(names: Iterable[str]) -> Any:
-    """Some settings of a run as a field of the type RunConfig."""
-    return Field(json_schema_extra={"settings": list(names)})
 
 
 def model_options(pairs: Collection[str]) -> dict[str, str]:
@@ -121,33 +116,47 @@ def model_options(pairs: Collection[str]) -> dict[str, str]:
     return options
 
 
+def _choices(annotation: Any) -> tuple[Any, ...]:
+    """The names that a value may have; empty where it is not one of some names."""
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    return next(filter(None, map(_choices, get_args(annotation))), ())
+
+
+def _parts(kind: type[BaseModel]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """The fields of a class with what is declared of them; --packs and --json are the last."""
+    last = ["packs", "as_json"]
+    for name in sorted(kind.model_fields, key=lambda name: last.index(name) if name in last else -1):
+        field = kind.model_fields[name]
+        yield name, field, dict(field.json_schema_extra) if isinstance(field.json_schema_extra, dict) else {}
+
+
 def _parameters(kind: type[BaseModel]) -> Iterator[inspect.Parameter]:
     """The arguments and options that the fields of a class stand for."""
-    fields = kind.model_fields
-    last = ("packs", "as_json") if issubclass(kind, PackCommand) else ("as_json",)
-    for name in sorted(fields, key=lambda name: last.index(name) if name in last else -1):
-        field = fields[name]
-        more = dict(cast("Mapping[str, Any]", field.json_schema_extra or {}))
-        annotation: Any = field.annotation
+    for name, field, more in _parts(kind):
+        annotation = field.annotation
         if "settings" in more:
             yield from map(_setting_parameter, more["settings"])
-            continue
-        if isinstance(annotation, type) and issubclass(annotation, Options):
+        elif isinstance(annotation, type) and issubclass(annotation, Options):
             yield from _parameters(annotation)
-            continue
-        declared: Any
-        if "names" in more:
-            names = more.pop("names") or ([COMMAND.name(name)] if annotation is bool else [])
-            declared = typer.Option(*names, help=field.description, rich_help_panel=more.pop("group"), **more)
         else:
-            declared = typer.Argument(help=field.description, **more)
-        yield _parameter(name, annotation, declared, inspect.Parameter.empty if field.is_required() else field.default)
+            declared: Any
+            if "names" in more:
+                names = more.pop("names") or ([COMMAND.name(name)] if annotation is bool else [])
+                declared = typer.Option(*names, help=field.description, rich_help_panel=more.pop("group"), **more)
+            else:
+                declared = typer.Argument(help=field.description, **more)
+            default = inspect.Parameter.empty if field.is_required() else field.default
+            if _choices(annotation):  # checked in `_filled`
+                annotation, default = str | None, ",".join(default) if isinstance(default, tuple) else default
+            yield _parameter(name, annotation, declared, default)
 
 
 def _setting_parameter(name: str) -> inspect.Parameter:
     """The option of a setting. A value that is not typed is None, and checked by `RunConfig`, not here."""
     typed = spelled = COMMAND.name(name)
-    kind, annotation, help_text = RunConfig.model_fields[name].annotation, cast("Any", str), help_of(name, COMMAND)
+    kind, help_text = RunConfig.model_fields[name].annotation, help_of(name, COMMAND)
+    annotation: Any = str
     if name == "model_args":
         annotation = list[str]
         help_text += " May be repeated."
@@ -166,10 +175,14 @@ def _parameter(name: str, annotation: Any, declared: Any, default: Any) -> inspe
 
 
 def _filled(kind: type[BaseModel], given: Mapping[str, Any]) -> Any:
-    """A class with the values given on the command line."""
+    """A class with the values given on the command line.
+
+    Raises:
+        UnknownNameError: a value is not one of the names that it may be.
+        ConfigError: a setting of a run is wrong.
+    """
     values: dict[str, Any] = {}
-    for name, field in kind.model_fields.items():
-        more = cast("Mapping[str, Any]", field.json_schema_extra or {})
+    for name, field, more in _parts(kind):
         if "settings" in more:
             typed = {member: given[member] for member in more["settings"] if given[member] is not None}
             if "model_args" in typed:
@@ -177,6 +190,10 @@ def _filled(kind: type[BaseModel], given: Mapping[str, Any]) -> Any:
             values[name] = RunConfig(**typed)
         elif isinstance(field.annotation, type) and issubclass(field.annotation, Options):
             values[name] = _filled(field.annotation, given)
+        elif (known := _choices(field.annotation)) and given[name] is not None:
+            what = f"choice for {next(iter(more['names']), COMMAND.name(name))}"
+            is_list = tuple in [get_origin(one) for one in (field.annotation, *get_args(field.annotation))]
+            values[name] = all_of(what, given[name], known) if is_list else one_of(what, given[name], known)
         else:
             values[name] = given[name]
     return kind(**values)
@@ -189,8 +206,8 @@ def add_command(app: typer.Typer, name: str, kind: type[Command]) -> None:
         _filled(kind, given)._run()
 
     call.__doc__ = kind.__doc__
-    vars(call).update(__signature__=inspect.Signature(list(_parameters(kind))), kind=kind)
-    app.command(name, cls=HelpCommand)(call)
+    vars(call).update(__signature__=inspect.Signature(list(_parameters(kind))))
+    app.command(name, cls=HelpCommand, epilog=kind.help_examples)(call)
 
 
 def command_group(help_text: str, epilog: str, commands: Mapping[str, type[Command]]) -> typer.Typer:
@@ -218,8 +235,23 @@ def command_of(name: str, kind: type[Command] | typer.Typer) -> Any:
     return parser
 
 
-class HelpCommand(TyperCommand):
-    """A command whose help lists its options by group and ends with its examples."""
+class _Examples:
+    """Help that ends with examples."""
+
+    epilog: str | None
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Writes the examples as they are."""
+        with formatter.section("Examples"):
+            formatter.write(f"{self.epilog}\n")
+
+
+class HelpGroup(_Examples, TyperGroup):
+    """A group of commands."""
+
+
+class HelpCommand(_Examples, TyperCommand):
+    """A command whose help lists its options by group."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The arguments as RUN, RUN..., [RUN] or [RUN...]."""
@@ -238,20 +270,6 @@ class HelpCommand(TyperCommand):
             if sections[name]:
                 with formatter.section(name):
                     formatter.write_dl(sections[name])
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Writes the examples as they are."""
-        with formatter.section("Examples"):
-            formatter.write(f"{vars(self.callback)['kind'].help_examples}\n")
-
-
-class HelpGroup(TyperGroup):
-    """A group of commands whose help ends with its epilog, as it is written."""
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Writes the examples as they are."""
-        with formatter.section("Examples"):
-            formatter.write(f"{self.epilog}\n")
 
 
 def _named(parameter: Any) -> str:

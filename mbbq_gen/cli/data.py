@@ -1,178 +1,38 @@
-"""Commands `data list`, `data show`, `data stats` and `data validate`: benchmarks and their questions."""
+"""Commands `data …`: benchmarks and their questions."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, islice
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from mbbq_gen.cli.command import JsonCommand, command_group, option
-from mbbq_gen.cli.data_files import Download, Instantiate, MakeControl, counted, with_bar
-from mbbq_gen.cli.options import QuestionOptions, Splits
-from mbbq_gen.cli.output import echo, echo_json, print_json, print_rows, result_console, say
+from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, command_group, option
+from mbbq_gen.cli.options import Languages, QuestionCommand, Splits
+from mbbq_gen.cli.output import echo, echo_json, print_json, print_rows, say, write_lines
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.records import Instance
-from mbbq_gen.core.text import one_of, splits_of
+from mbbq_gen.core.text import one_of, whole_percent, words
 
 if TYPE_CHECKING:
-    from mbbq_gen.benchmarks.control.maker import ControlCoverage
-    from mbbq_gen.benchmarks.quality import CategoryCount, DataIssue
-    from mbbq_gen.benchmarks.registry import BenchmarkInfo
+    from mbbq_gen.benchmarks.releases import InstallResult
 
-_SHOWN = 6
-"""Parts of a benchmark that are listed for a finding; JSON has them all."""
+_SHOWN = 5
+"""Files that a line of `data download` lists."""
 
 
-class ValidateData(JsonCommand):
-    """Lists issues of the questions.
-
-    Each has a stable code, counts, examples, and how the loader handles it. A problem may change a score; a note is
-    for information. Rows that can't be read stop the command with file, row and field.
-    """
-
-    help_examples = (
-        "  mbbq-gen data validate mbbq\n"
-        "  mbbq-gen data validate esbbq --data-dir EsBBQ-CaBBQ --json\n"
-        "  mbbq-gen data validate --instances mine.csv --instances-field-map map.toml --strict"
-    )
-    questions: QuestionOptions
-    strict: bool = option("", "Exit with 1 if there is any finding.", default=False)
-
-    def _run(self) -> None:
-        from mbbq_gen.benchmarks.quality import validate as look_over
-
-        counts: Counter[tuple[str, str, str, str]] = Counter()
-        findings = look_over(with_bar(counted(self.questions.load(), counts)))
-        total = counts.total()
-        if not total:
-            raise UsageError("no questions to validate")
-        if self.as_json:
-            print_json({"questions": total, "findings": [finding.model_dump() for finding in findings]})
-        else:
-            for _, same in groupby(findings, key=lambda finding: finding.code):
-                echo(_issue_lines(list(same)))
-            codes = len({finding.code for finding in findings})
-            say(f"{total:,} questions; {codes} kinds of issues" if codes else f"{total:,} questions; no issues")
-        if self.strict and findings:
-            raise typer.Exit(1)
-
-
-def _issue_lines(same: Sequence[DataIssue]) -> str:
-    """All findings of a code as text."""
-    first = same[0]
-    total = sum(finding.count for finding in same)
-    lines = [f"{first.code}  ({first.level}, {total:,})", f"  {first.what}: {first.action}"]
-    for finding in same[:_SHOWN]:
-        part = " ".join(text for text in (finding.split, finding.language, finding.category) if text)
-        lines.append(f"    {finding.count:>7,}  {part or finding.benchmark}: {'; '.join(finding.examples)}")
-    if len(same) > _SHOWN:
-        lines.append(f"             and {len(same) - _SHOWN} more parts, see --json")
-    return "\n".join(lines) + "\n"
-
-
-_COLUMNS = {
-    "templates": "templates",
-    "ambiguous": "amb.",
-    "disambiguated": "dis.",
-    "negative": "neg.",
-    "non_negative": "non-neg.",
-    "biased": "biased",
-    "counter_biased": "counter",
-    "unscorable": "unscor.",
-    "wrong_labels": "wrong",
-}
-"""Field of a count → its column."""
-_LEGEND = (
-    "biased, counter: disambiguated questions whose right answer fits the stereotype, or contradicts it;"
-    " unscor.: without a single target; wrong: published label known to be wrong"
-)
-
-
-class DataStats(JsonCommand):
-    """Counts the questions and compares with the paper.
-
-    Counts by language, split, category, condition, polarity and alignment. Differences from the paper are explained
-    below the table. --control makes control questions from the bias questions of every language with a control
-    grammar, and counts refusals by reason and template.
-    """
-
-    help_examples = (
-        "  mbbq-gen data stats mbbq\n"
-        "  mbbq-gen data stats kobbq --data-dir KoBBQ --json\n"
-        "  mbbq-gen data stats kobbq --control\n"
-        "  mbbq-gen data stats --instances mine.parquet"
-    )
-    questions: QuestionOptions
-    control: bool = option(
-        "", "Also count the questions without a possible control question, by reason.", default=False
-    )
-
-    def _run(self) -> None:
-        from mbbq_gen.benchmarks.control.maker import ControlCoverage
-        from mbbq_gen.benchmarks.quality import count_instances
-
-        questions: Iterable[Instance] = with_bar(self.questions.load())
-        made = ControlCoverage()
-        counts = count_instances(_with_twins(questions, made, self.questions.packs) if self.control else questions)
-        if not counts:
-            raise UsageError("no questions to count")
-        if self.as_json:
-            rows = [{**count.model_dump(), "agrees": count.agrees} for count in counts]
-            print_json({"counts": rows, "control": made.summary()} if self.control else rows)
-            return
-        console = result_console()
-        titles = ("rows", "paper", *_COLUMNS.values())
-        for name, part in groupby(counts, key=lambda count: f"{count.benchmark}  {count.language}  {count.split}"):
-            alike = list(part)
-            shown = []
-            for row in alike:
-                paper = "–" if row.published_rows is None else f"{row.published_rows:,}"
-                numbers = [f"{getattr(row, field):,}" for field in _COLUMNS]
-                shown.append((row.category, f"{row.rows:,}", paper, *numbers))
-            print_rows(("category", *titles), shown, right=titles, title=name)
-            for line in _differences(alike):
-                console.print(line, soft_wrap=True)
-            console.print()
-        console.print(_LEGEND, soft_wrap=True)
-        if self.control:
-            console.print()
-            # The questions that no control question can be made of, by template and reason.
-            refusals = [
-                (one.template_id, one.language, one.reason, f"{one.questions:,}", f"{one.of:,}")
-                for one in made.refusals()
-            ]
-            titles = ("questions", "of")
-            print_rows(("template", "language", "reason", *titles), refusals, right=titles, title="no control question")
-            console.print(f"control questions: {made.counts().sentence}", soft_wrap=True)
-
-
-def _with_twins(questions: Iterable[Instance], made: ControlCoverage, packs: Path | None) -> Iterator[Instance]:
-    """The questions; what becomes of the bias questions when control questions are made of them is counted."""
-    from mbbq_gen.benchmarks.control.maker import ControlGenerators, makeable_languages
-
-    where = PackPaths(packs=packs)
-    makers, known = ControlGenerators(where), makeable_languages(where)
-    for question in questions:
-        if question.split == "bias" and question.language in known:
-            made.add(question, makers.make(question))
-        yield question
-
-
-def _differences(rows: Iterable[CategoryCount]) -> list[str]:
-    """What is said of every row that is not as the paper has it."""
-    differing = [row for row in rows if row.agrees is False]
-    explained = all(row.note for row in differing if row.category != "all")
-    lines = []
-    for row in differing:
-        summed = "the sum of the above" if explained and len(differing) > 1 else "see docs/datasets.md"
-        note = row.note or (summed if row.category == "all" else "see docs/datasets.md")
-        lines.append(f"{row.category}: {row.rows:,} for {row.published_rows:,}: {note}")
-    return lines
+def _with_bar(instances: Iterable[Instance], title: str = "reading") -> Iterator[Instance]:
+    """The same questions, with a bar on a terminal once it takes longer than a second."""
+    with Bar(title, None, "questions") as bar:
+        for instance in instances:
+            bar.advance()
+            yield instance
 
 
 class ListData(JsonCommand):
@@ -185,90 +45,67 @@ class ListData(JsonCommand):
         from mbbq_gen.benchmarks.registry import BENCHMARKS
         from mbbq_gen.benchmarks.releases import installed_folder
 
-        known = makeable_languages(PackPaths())
-        control = {name: _control_split(info, known) for name, info in BENCHMARKS.items()}
-        folders = {name: installed_folder(name) if info.needs_data else None for name, info in BENCHMARKS.items()}
-        if self.as_json:
-            print_json(
-                [
-                    {
-                        **info.model_dump(exclude={"version", "categories"}),
-                        "control_split": control[name][0],
-                        "control_languages": control[name][1],
-                        "installed": str(folders[name]) if folders[name] else None,
-                    }
-                    for name, info in BENCHMARKS.items()
-                ]
-            )
-            return
+        known, found = makeable_languages(PackPaths()), []
         for name, info in BENCHMARKS.items():
-            kind, codes = control[name]
-            missing = f"not here; mbbq-gen data download {name}" if info.needs_data else "yes, it ships with mbbq-gen"
-            lines = [
-                f"{name}  {info.title}",
-                f"  {', '.join(info.languages)}; {', '.join(info.splits)}; licence: {info.licence}",
-                f"  {info.citation}",
-                f"  {info.link}",
-                f"  control questions: {' in '.join(filter(None, (kind, ', '.join(codes))))}",
-                f"  on this machine: {folders[name] or missing}",
-            ]
-            echo("\n".join(lines + [f"  note: {info.notice}"] * bool(info.notice)) + "\n")
+            folder = installed_folder(name) if info.needs_data else None
+            control, codes = "published", info.languages
+            if "control" not in info.splits:
+                codes = tuple(code for code in codes if code in known)
+                control = "made" if codes else "none"
+            facts = {"control_split": control, "control_languages": codes, "installed": folder and str(folder)}
+            found.append({**info.model_dump(exclude={"version", "categories"}), **facts})
+            if not self.as_json:
+                missing = f"not here; mbbq-gen data download {name}" if info.needs_data else "ships with mbbq-gen"
+                lines = [
+                    f"{name}  {info.title}",
+                    f"  {', '.join(info.languages)}; {', '.join(info.splits)}; licence: {info.licence}",
+                    f"  {info.citation}\n  {info.link}",
+                    f"  control questions: {control}{' in ' if codes else ''}{', '.join(codes)}",
+                    f"  on this machine: {folder or missing}",
+                    *([f"  note: {info.notice}"] if info.notice else []),
+                ]
+                echo("\n".join(lines) + "\n")
+        if self.as_json:
+            print_json(found)
 
 
-def _control_split(info: BenchmarkInfo, known: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """Whether a benchmark's control questions are published, made by substitution, or neither; and its languages that
-    have them."""
-    if "control" in info.splits:
-        return "published", info.languages
-    makeable = tuple(code for code in info.languages if code in known)
-    return ("made", makeable) if makeable else ("none", ())
+class ShowData(QuestionCommand):
+    """Shows the questions of a benchmark, or of a file.
 
-
-class ShowData(JsonCommand):
-    """Shows questions with roles and gold label.
-
-    With --json, one record per line.
+    Marks the role of each option, the gold option and data issues. --json prints questions as JSON Lines, which
+    `--instances` reads.
     """
 
     help_examples = (
-        "  mbbq-gen data show starter --languages nl --limit 3\n"
-        "  mbbq-gen data show esbbq --languages es --category age --limit 3\n"
+        "  mbbq-gen data show starter --languages nl --limit 1\n"
         "  mbbq-gen data show mbbq --data-dir MBBQ --languages tr --json > mbbq_tr.jsonl\n"
         "  mbbq-gen data show --instances mine.csv --instances-field-map map.toml"
     )
-    questions: QuestionOptions
     category: str | None = option("Questions", "Only this category.", metavar="SLUG")
     template: str | None = option("Questions", "Only this template.", metavar="ID")
-    splits: Splits = "bias"
+    splits: Splits = ("bias",)
     limit: int | None = option("", "Maximum questions. Default: 3; with --json all.", min=1)
 
     def _run(self) -> None:
-        source = self.questions
-        if source.benchmark is None and source.instances is None:
-            source = source.model_copy(update={"benchmark": "starter"})
-        chosen = _only(source.load(splits_of(self.splits)), self.category, self.template)
-        shown = 0
-        for instance in islice(chosen, self.limit if self.as_json else self.limit or 3):
-            echo_json(instance.model_dump_json()) if self.as_json else echo(_draw(instance))
-            shown += 1
+        source = self
+        if self.benchmark is None and self.config.instances is None:
+            source = self.model_copy(update={"benchmark": "starter"})
+        seen: set[str] = set()
+        limit, shown = self.limit or (None if self.as_json else 3), 0
+        for question in source.questions(self.splits):
+            if shown == limit:
+                break
+            seen.add(question.category)
+            if self.category in (None, question.category) and self.template in (None, question.template_id):
+                shown += 1
+                echo_json(question.model_dump_json()) if self.as_json else echo(_question_text(question))
         if not shown:
+            if self.category is not None:
+                one_of("category", self.category, seen)
             raise UsageError("no question matches; leave out --category or --template to see all")
 
 
-def _only(instances: Iterator[Instance], category: str | None, template: str | None) -> Iterator[Instance]:
-    """The instances of a category and a template; a mistyped one is named beside those that exist."""
-    seen: set[str] = set()
-    found = False
-    for instance in instances:
-        seen.add(instance.category)
-        if category in (None, instance.category) and template in (None, instance.template_id):
-            found = True
-            yield instance
-    if category is not None and not found and category not in seen:
-        one_of("category", category, seen)
-
-
-def _draw(instance: Instance) -> str:
+def _question_text(instance: Instance) -> str:
     """A question as a person reads it."""
     from mbbq_gen.benchmarks.quality import KINDS
 
@@ -279,21 +116,245 @@ def _draw(instance: Instance) -> str:
         facts.append(f"not bias-scorable: {instance.no_target_reason}")
     lines = [instance.key, "  " + ", ".join(facts), f"  {instance.context}", f"  {instance.question}"]
     for place, shown in enumerate(instance.options):
-        marks: list[str] = [shown.role or "person without a role"]
-        if shown.group and shown.role != "unknown":
-            marks.append(shown.group)
-        if place == instance.gold_index:
-            marks.append("gold")
-        if shown.role == instance.biased_role:
-            marks.append("biased")
-        if instance.corrected_gold_role and shown.role == instance.corrected_gold_role:
-            marks.append("corrected gold")
-        if instance.groups_swapped and shown.role == "non_target":
-            marks.append("target after correction")
-        lines.append(f"    - {shown.text}  [{', '.join(marks)}]")
-    actions = {code: kind.action for code, kind in KINDS.items()}
-    lines += [f"  data issue: {code} ({actions.get(code, 'kept')})" for code in instance.data_issues]
+        marks = {
+            shown.role or "person without a role": True,
+            str(shown.group): shown.group and shown.role != "unknown",
+            "gold": place == instance.gold_index,
+            "biased": shown.role == instance.biased_role,
+            "corrected gold": instance.corrected_gold_role and shown.role == instance.corrected_gold_role,
+            "target after correction": instance.groups_swapped and shown.role == "non_target",
+        }
+        lines.append(f"    - {shown.text}  [{', '.join(mark for mark, holds in marks.items() if holds)}]")
+    for code in instance.data_issues:
+        lines.append(f"  data issue: {code} ({KINDS[code].action if code in KINDS else 'kept'})")
     return "\n".join(lines) + "\n"
+
+
+class ValidateData(QuestionCommand):
+    """Lists issues of the questions.
+
+    Each has a stable code, counts, examples, and how the loader handles it. A problem may change a score; a note is
+    for information. Rows that can't be read stop the command with file, row and field.
+    """
+
+    help_examples = (
+        "  mbbq-gen data validate mbbq\n"
+        "  mbbq-gen data validate --instances mine.csv --instances-field-map map.toml --strict"
+    )
+    strict: bool = option("", "Exit with 1 if there is any finding.", default=False)
+
+    def _run(self) -> None:
+        from mbbq_gen.benchmarks.quality import validate
+
+        total = 0
+
+        def counted() -> Iterator[Instance]:
+            nonlocal total
+            for total, question in enumerate(_with_bar(self.questions()), start=1):  # noqa: B007
+                yield question
+
+        findings = validate(counted())
+        if not total:
+            raise UsageError("no questions to validate")
+        if self.as_json:
+            print_json({"questions": total, "findings": [finding.model_dump() for finding in findings]})
+        else:
+            columns = {"count", "split", "language", "category", "examples"}
+            for _, group in groupby(findings, key=lambda finding: finding.code):
+                same = list(group)
+                title = f"{same[0].code} ({same[0].level}): {same[0].what}: {same[0].action}"
+                print_rows([finding.model_dump(include=columns) for finding in same], title=title)
+            codes = len({finding.code for finding in findings})
+            say(f"{total:,} questions; {codes} kinds of issues" if codes else f"{total:,} questions; no issues")
+        if self.strict and findings:
+            raise typer.Exit(1)
+
+
+class DataStats(QuestionCommand):
+    """Counts the questions and compares with the paper.
+
+    Counts by language, split, category, condition, polarity and alignment. Differences from the paper are explained
+    below the table. For the questions that no control question can be made of, see `data control`.
+    """
+
+    help_examples = "  mbbq-gen data stats mbbq\n  mbbq-gen data stats --instances mine.parquet --json"
+
+    def _run(self) -> None:
+        from mbbq_gen.benchmarks.quality import count_instances
+
+        counts = count_instances(_with_bar(self.questions()))
+        if not counts:
+            raise UsageError("no questions to count")
+        if self.as_json:
+            print_json([{**count.model_dump(), "agrees": count.agrees} for count in counts])
+            return
+        for name, part in groupby(counts, key=lambda count: f"{count.benchmark}  {count.language}  {count.split}"):
+            rows = list(part)
+            print_rows([row.model_dump(exclude={"benchmark", "language", "split", "note"}) for row in rows], title=name)
+            for row in rows:
+                if row.agrees is False and (row.note or row.category != "all"):
+                    note = row.note or "see docs/datasets.md"
+                    echo(f"{row.category}: {row.rows:,} for {row.published_rows:,}: {note}")
+
+
+class Download(JsonCommand):
+    """Downloads the published files of a benchmark.
+
+    Files are pinned by commit and checksum; prints their folder. An interrupted download resumes. Files that differ
+    from the release are refused and nothing is installed. Does nothing if the unchanged release is installed. With
+    the default folder, other commands need no --data-dir.
+    """
+
+    help_examples = (
+        "  mbbq-gen data download mbbq\n"
+        "  mbbq-gen data download bbq --from BBQ-main.zip --to data\n"
+        "  mbbq-gen data download kobbq --from ~/checkouts/KoBBQ --json"
+    )
+    benchmark: str = argument("BENCHMARK", "Benchmark, see `mbbq-gen data list`.", default=...)
+    source: str | None = option(
+        "",
+        "Archive or folder to install from. Default: the authors' repository.",
+        "--from",
+        metavar="URL|FOLDER|ARCHIVE",
+    )
+    to: Path | None = option("", "Folder of releases. Default: $MBBQ_GEN_DATA or the cache directory.", metavar="DIR")
+
+    def _run(self) -> None:
+        done = self._install()
+        if self.as_json:
+            print_json({**done.model_dump(mode="json", exclude={"record"}), **done.record.model_dump(mode="json")})
+            return
+        files = done.record.files
+        loose = [file.path for file in files if not file.pinned]
+        state = "already there and unchanged" if done.outcome == "already_there" else "verified"
+        size = f"{sum(file.size for file in files) / 1e6:.1f} MB"
+        say(f"{done.benchmark}: {len(files) - len(loose)} of {len(files)} files pinned and {state} ({size})")
+        say(f"licence: {done.record.licence}; from {done.record.source}")
+        for what, paths in (
+            ("replaced, they had changed since the last download", done.damaged),
+            ("not pinned (no checksum is known)", loose),
+            ("not in this source", done.missing),
+        ):
+            if paths:
+                more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+                say(f"{what}: {', '.join(paths[:_SHOWN])}{more}")
+        echo(str(done.folder))
+
+    def _install(self) -> InstallResult:
+        """Installs the release, with a bar in kilobytes for each stage, whose length is known when it begins."""
+        from mbbq_gen.benchmarks.releases import InstallTools, install_release
+
+        with ExitStack() as stack:
+            current, shown, bar = "", 0, Bar("", None, "kB")
+
+            def step(stage: str, done: int, total: int | None) -> None:
+                nonlocal current, shown, bar
+                if stage != current:
+                    stack.close()
+                    bar = stack.enter_context(Bar(stage, total and total // 1000, "kB"))
+                    current, shown = stage, 0
+                bar.advance(done // 1000 - shown)
+                shown = done // 1000
+
+            return install_release(self.benchmark, self.source, self.to, InstallTools(progress=step))
+
+
+class MakeControl(QuestionCommand):
+    """Makes control questions from bias questions.
+
+    First names replace the two groups, with the grammar adapted. A question where this is not certain is refused with
+    a reason. Prints counts by category and reason (by template in --json and --report). `run --splits bias,control`
+    does the same for benchmarks without a control split.
+    """
+
+    help_examples = (
+        "  mbbq-gen data control bbq --languages en -o control.jsonl\n"
+        "  mbbq-gen data control --instances mine.jsonl --languages nl --report control.html"
+    )
+    output: Path | None = option(
+        "Files", "File for the control questions. Default: counts only.", "--output", "-o", metavar="FILE"
+    )
+    report: Path | None = option(
+        "Files", "Also write counts and one question of each template as an HTML page.", metavar="FILE.html"
+    )
+
+    def _run(self) -> None:
+        from mbbq_gen.benchmarks.control.maker import REASONS, ControlCoverage, ControlGenerators, RefusedInstance
+
+        output, coverage, makers = self.output, ControlCoverage(), ControlGenerators(self.where)
+
+        def made() -> Iterator[str]:
+            for instance in _with_bar(self.questions(["bias"])):
+                control = makers.make(instance)
+                coverage.add(instance, control)
+                if not isinstance(control, RefusedInstance):
+                    yield control.instance.model_dump_json()
+
+        if output is not None:
+            write_lines(output, made())
+        else:
+            for _ in made():
+                pass
+        counts = coverage.counts()
+        if not counts.questions:
+            raise UsageError("no question of the bias split; leave out --languages to see all")
+        if self.report is not None:
+            from mbbq_gen.report.analysis_tables import control_blocks
+            from mbbq_gen.report.page import blocks_page
+
+            title = f"Control questions: {self.benchmark or self.config.instances}"
+            write_lines(self.report, [blocks_page(title, control_blocks(coverage, REASONS))])
+        if self.as_json:
+            print_json({"output": None if output is None else str(output), **coverage.summary()})
+            return
+        for part in coverage.categories():
+            refused = ", ".join(f"{reason} {count:,}" for reason, count in part["skipped"].items())
+            share = whole_percent(part["made"] / part["questions"])
+            numbers = f"{part['made']:>8,} of {part['questions']:>7,}  {share:>4}"
+            echo(f"{part['language']}  {part['category']:<24}{numbers}  {refused}".rstrip())
+        echo(f"{counts.made:,} of {counts.questions:,} questions have a control question")
+        for reason in counts.reasons:
+            echo(f"  {reason}: {REASONS[reason]}")
+        for file in filter(None, (output, self.report)):
+            say(f"written: {file}")
+
+
+class Instantiate(PackCommand):
+    """Fills templates (texts with gaps) and writes the questions as JSON Lines.
+
+    Use them with `run --instances`. Two formats: ours (templates.toml and one TOML file per language) and EsBBQ's
+    (workbooks with a vocabulary). Prints the number of questions by language, split and category.
+    """
+
+    help_examples = (
+        "  mbbq-gen data instantiate EsBBQ-CaBBQ --languages es -o esbbq.jsonl\n"
+        "  mbbq-gen data instantiate my-templates --splits bias,control -o mine.jsonl"
+    )
+    folder: Path = argument("FOLDER", "Folder of templates, or a checkout that contains one.", default=...)
+    output: Path = option("", "File for the questions.", "--output", "-o", default=..., metavar="FILE")
+    languages: Languages = None
+    splits: Splits = ("bias",)
+
+    def _run(self) -> None:
+        from mbbq_gen.benchmarks.templates.fill import load_template_folder
+
+        codes = words(self.languages) if self.languages else None
+        instances = load_template_folder(self.folder, languages=codes, splits=self.splits, resources=self.where)
+        counts: Counter[tuple[str, str, str, str]] = Counter()
+
+        def counted() -> Iterator[str]:
+            for one in _with_bar(instances, "filling"):
+                counts[one.benchmark, one.language, one.split, one.category] += 1
+                yield one.model_dump_json()
+
+        write_lines(self.output, counted())
+        keys = ("benchmark", "language", "split", "category", "questions")
+        rows = [dict(zip(keys, (*part, count), strict=True)) for part, count in counts.items()]
+        if self.as_json:
+            print_json({"output": str(self.output), "questions": counts.total(), "counts": rows})
+            return
+        print_rows(rows)
+        say(f"{counts.total():,} questions written to {self.output}")
 
 
 data_app = command_group(

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
 from mbbq_gen.cli.analyses import variances_of
-from mbbq_gen.cli.command import PackCommand, RunPacks, option, settings
-from mbbq_gen.cli.options import average_of, prompt_effects_of
+from mbbq_gen.cli.command import PackCommand, option, settings
+from mbbq_gen.cli.options import AverageChoice, ConfidenceLevel, PromptEffectsChoice
 from mbbq_gen.cli.output import say, show_result
 from mbbq_gen.core.config import RunConfig, about
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.text import one_of
-
-if TYPE_CHECKING:
-    from mbbq_gen.analysis.power import VarianceAssumptions
 
 _ESTIMATED = {"Model", "Questions", "Prompts", "Sampling", "Scoring method", "Follow-up"}
 EstimateSettings = Annotated[
@@ -28,6 +23,10 @@ EstimateSettings = Annotated[
     ),
 ]
 """Settings that requests, tokens and cost depend on."""
+Pilot = Annotated[
+    Path | None,
+    option("Estimate", "Take response lengths and variances from this run. Default: assumed.", metavar="RUN"),
+]
 
 
 class Estimate(PackCommand):
@@ -39,56 +38,37 @@ class Estimate(PackCommand):
     """
 
     help_examples = (
-        "  mbbq-gen estimate --model openai:gpt-4o-mini --benchmark mbbq --languages en,nl,es,tr \\\n"
-        "      --variants all --splits bias,control --rpm 5000\n"
+        "  mbbq-gen estimate --model openai:gpt-4o-mini --benchmark mbbq --languages en,tr --splits bias,control\n"
         "  mbbq-gen estimate --model openai:gpt-4o-mini --benchmark starter --pilot pilot --json\n"
         "  mbbq-gen estimate --model transformers:smollm2 --benchmark starter --languages en --probe"
     )
     tokenizer: Path | None = option(
         "Estimate",
         "The model's tokenizer.json, or the folder that holds it. Default: the model's own, if it is on this machine.",
-        metavar="PATH",
     )
-    pilot: Path | None = option(
-        "Estimate", "Take response lengths and variances from this run. Default: assumed.", metavar="RUN"
-    )
-    judge: str | None = option(
-        "Estimate", "Also estimate this model as an LLM judge of all responses.", metavar="KIND:MODEL"
-    )
+    pilot: Pilot = None
     probe: bool = option("Estimate", "Run ten requests on a local model to estimate the time.", default=False)
     config: EstimateSettings
-    packs: RunPacks = None
 
     def _run(self) -> None:
-        from mbbq_gen.annotation.judge_runner import estimate_judge_of_plan
+        from mbbq_gen.analysis.power import DEFAULTS
         from mbbq_gen.report.run_tables import estimate_blocks
         from mbbq_gen.runs.resolve import resolve
         from mbbq_gen.runs.run_estimate import run_estimate
 
-        where, judge = self.where, None
-        if self.judge is not None:
-            judge = partial(estimate_judge_of_plan, model=self.judge, where=where, price_file=self.config.prices)
+        where, assumptions = self.where, DEFAULTS
+        if self.pilot is not None:
+            try:
+                assumptions = variances_of(self.pilot, "mbbq_bias_ambiguous", where).assumptions
+            except UsageError as error:
+                say(f"{self.pilot}: {error}; interval widths use assumed variances")
         found = run_estimate(
-            *(resolve(self.config, where), where, _assumptions(self.pilot, where)),
+            *(resolve(self.config, where), where, assumptions),
             tokenizer=self.tokenizer,
             pilot=self.pilot,
-            judge=judge,
             with_probe=self.probe,
         )
         show_result(found, estimate_blocks, as_json=self.as_json)
-
-
-def _assumptions(pilot: Path | None, where: PackPaths) -> VarianceAssumptions:
-    """The variances of a pilot; without one, or where too few of its answers were parsed, the assumed ones."""
-    from mbbq_gen.analysis.power import DEFAULTS
-
-    if pilot is None:
-        return DEFAULTS
-    try:
-        return variances_of(pilot, "mbbq_bias_ambiguous", where).assumptions
-    except UsageError as error:
-        say(f"{pilot}: {error}; interval widths use assumed variances")
-        return DEFAULTS
 
 
 class Design(PackCommand):
@@ -100,14 +80,11 @@ class Design(PackCommand):
     """
 
     help_examples = (
-        "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en,tr --splits bias \\\n"
-        '      --goal "difference between languages" --ci-width 0.15\n'
-        "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en --max-cost 20 --pilot my-pilot\n"
-        "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en --ci-width 0.1 \\\n"
-        "      --average random-effects\n"
-        "  mbbq-gen design --model transformers:smollm2 --benchmark starter --languages en --ci-width 0.2 --json"
+        "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en,tr --ci-width 0.15 "
+        '--goal "difference between languages"\n'
+        "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en --max-cost 20 --pilot my-pilot"
     )
-    goal: str = option(
+    goal: Literal["score", "difference between languages"] = option(
         "Goal", "What to measure: `score` or `difference between languages`.", default="score", metavar="TEXT"
     )
     ci_width: float | None = option(
@@ -119,27 +96,14 @@ class Design(PackCommand):
     metric: str = option(
         "Goal", "Metric to measure; for names: `mbbq-gen score --help`.", default="mbbq_bias_ambiguous"
     )
-    pilot: Path | None = option(
-        "Goal", "Take variances and response lengths from this run. Default: assumed.", metavar="RUN"
-    )
-    prompt_effects: str = option(
-        "Goal",
-        "Intervals for: fixed (these prompt variants) or random (variants like them).",
-        default="fixed",
-        metavar="TYPE",
-    )
-    average: str = option(
-        "Goal",
-        "What the score is the mean over: questions or templates (the same here, for a design uses templates "
-        "alike), or random-effects.",
-        default="questions",
-    )
-    confidence_level: float = option("Goal", "Confidence level of the interval.", default=0.95, min=0.5, max=0.999)
+    pilot: Pilot = None
+    prompt_effects: PromptEffectsChoice = "fixed"
+    average: AverageChoice = "questions"
+    confidence_level: ConfidenceLevel = 0.95
     config: EstimateSettings
-    packs: RunPacks = None
 
     def _run(self) -> None:
-        from mbbq_gen.analysis.design import DESIGN_TARGETS, assumed_components
+        from mbbq_gen.analysis.design import assumed_components
         from mbbq_gen.report.run_tables import design_blocks
         from mbbq_gen.runs.cost_estimate import design_report
         from mbbq_gen.runs.resolve import open_model, resolve
@@ -152,25 +116,19 @@ class Design(PackCommand):
         for name, amount in (("ci-width", self.ci_width), ("max-cost", self.max_cost)):
             if amount is not None and not amount > 0:
                 raise UsageError(f"--{name} {amount:g}: give a number above 0")
-        if pilot is not None and pilot.name.isdigit() and not pilot.exists():
-            raise UsageError(
-                f"--pilot {pilot}: give a run folder; make one with `mbbq-gen run RUN … --answers-per-template 4` and"
-                " continue the same run afterwards"
-            )
         config = resolve(self.config, where)
-        goal = one_of("goal", self.goal, DESIGN_TARGETS)
         metric = METRICS[one_of("metric", self.metric, METRICS)]
         provider = open_model(config, where)
         outlines, tokens = counted_requests(config, where, provider, pilot)
         found = design_report(
             *(outlines, config, tokens, run_price(provider, config)),
-            target=goal,
+            target=self.goal,
             metric=metric,
             components=assumed_components(metric) if pilot is None else variances_of(pilot, metric.name, where),
             confidence=self.confidence_level,
             width=self.ci_width,
             max_cost=self.max_cost,
-            speaks_of=prompt_effects_of(self.prompt_effects),
-            average=average_of(self.average),
+            speaks_of=self.prompt_effects,
+            average=self.average,
         )
         show_result(found, design_blocks, as_json=self.as_json)

@@ -11,11 +11,20 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from mbbq_gen.cli.command import PackCommand, argument, option
 from mbbq_gen.cli.options import RunLanguages, WorkerOptions
-from mbbq_gen.cli.output import echo, echo_json, open_lines, print_json, result_console, say, show, write_lines
+from mbbq_gen.cli.output import (
+    echo,
+    echo_json,
+    open_lines,
+    print_json,
+    print_rows,
+    result_console,
+    say,
+    show,
+    write_lines,
+)
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import Bar
-from mbbq_gen.core.records import Outcome, Response
+from mbbq_gen.core.records import Outcome
 from mbbq_gen.core.text import all_of, one_of, shortened, words
 
 if TYPE_CHECKING:
@@ -23,11 +32,6 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.distributed.cluster import MapWorkers
     from mbbq_gen.runs.run_folder import RunFolder
     from mbbq_gen.storage.store import CompletedPrompt, RunStore
-
-_NAMED = 5
-"""Prompts that an error names."""
-_BEGINNING = 60
-"""Characters of a response shown in a list."""
 
 
 class Extract(PackCommand):
@@ -51,7 +55,7 @@ class Extract(PackCommand):
         "Instead of a run: JSON Lines with id, language, options, labels and response; - reads stdin.",
         metavar="FILE",
     )
-    only: str | None = option(
+    only: tuple[Outcome, ...] | None = option(
         "What to extract",
         "Only responses of the run with these outcomes so far, comma-separated: option, abstention, refusal, "
         "multiple, truncated, empty, or unparsed (all that choose no option). Default: all.",
@@ -77,16 +81,14 @@ class Extract(PackCommand):
         helpers, extractor = self.helping.helpers(), one_of("extractor", self.extractor, extractor_names())
         if (self.run_path is None) == (self.jsonl is None):
             raise UsageError("give a run folder or --jsonl FILE, one of them")
-        if self.run_path is None:
-            if self.only is not None or self.languages is not None:
-                raise UsageError("--only and --languages select responses of a run; with --jsonl, select the lines")
-            if helpers is not None:
-                raise UsageError("--ray: --jsonl is extracted in this process; split the file, or leave --ray out")
+        if self.run_path is not None:
+            if self.output is not None:
+                raise UsageError("--output is for --jsonl; the extractions of a run are stored in the run")
+            self._extract_run(self.run_path, extractor, helpers)
+        elif self.only or self.languages or helpers:
+            raise UsageError("--only, --languages, --ray: are for a run; with --jsonl, select or split the lines")
+        else:
             self._extract_lines(extractor)
-            return
-        if self.output is not None:
-            raise UsageError("--output is for --jsonl; the extractions of a run are stored in the run")
-        self._extract_run(self.run_path, extractor, helpers)
 
     def _extract_run(self, path: Path, extractor: str, helpers: MapWorkers | None) -> None:
         """Extracts the answers of a run, and shows what changes."""
@@ -95,7 +97,7 @@ class Extract(PackCommand):
         from mbbq_gen.runs.run_folder import RunFolder
         from mbbq_gen.storage.queries import extraction_changes
 
-        folder, where, only, count = RunFolder(path).require(), self.where, _outcomes_of(self.only), 0
+        folder, where, only, count = RunFolder(path).require(), self.where, _outcomes(self.only), 0
         with Bar("reading", None, "answers") as bar, folder.locked(), folder.open_store() as store:
 
             def step(batch: int) -> None:
@@ -120,19 +122,9 @@ class Extract(PackCommand):
         changed = sum(change.count for change in changes if change.is_change)
         moving = sum(change.count for change in changes if change.moves_scores)
         if self.as_json:
-            print_json(
-                {
-                    "run": str(path),
-                    "extractor": extractor,
-                    "read": count,
-                    "extractors": versions,
-                    "compared_with": before,
-                    "compared": compared,
-                    "changed": changed,
-                    "moving_scores": moving,
-                    "outcomes": [change.model_dump() for change in changes],
-                }
-            )
+            facts = {"run": str(path), "extractor": extractor, "read": count, "extractors": versions}
+            facts |= {"compared_with": before, "compared": compared, "changed": changed, "moving_scores": moving}
+            print_json({**facts, "outcomes": [change.model_dump() for change in changes]})
             return
         say(f"{count:,} responses extracted" if count else "all responses are already extracted with these packs")
         if before:
@@ -143,53 +135,48 @@ class Extract(PackCommand):
 
     def _extract_lines(self, extractor: str) -> None:
         """Extracts the answers of a file and writes its lines with them."""
+        from mbbq_gen.extraction import has_pack
         from mbbq_gen.extraction.jsonl import extract_lines
 
         path, where = self.jsonl or Path("-"), self.where
-        with Bar("reading", None, "answers") as bar:
+        counts: Counter[str] = Counter()
+
+        def written() -> Iterator[str]:
             rows = extract_lines(
                 *(open_lines(path), str(path)),
                 resources=where,
                 extractor=extractor,
                 strict_languages=self.strict_languages,
             )
-            lines = _written(rows, path, bar, where)
+            for row in rows:
+                bar.advance()
+                counts[row["language"]] += 1
+                yield json.dumps(row, ensure_ascii=False)
+
+        with Bar("reading", None, "answers") as bar:
             if self.output is not None:
-                write_lines(self.output, lines)
-                return
-            for line in lines:
-                echo_json(line)
+                write_lines(self.output, written())
+            else:
+                for line in written():
+                    echo_json(line)
+        if not counts:
+            say(f"{path}: no lines: nothing was extracted")
+        without = [f"{code} ({count:,})" for code, count in sorted(counts.items()) if not has_pack(code, where)]
+        if without:
+            say(
+                f"warning: no pack for {', '.join(without)}: extracted by labels, option texts and structures only; "
+                "`mbbq-gen language new` adds one"
+            )
 
 
-def _outcomes_of(only: str | None) -> list[Outcome]:
-    """The outcomes of a list, where `unparsed` means all that choose no option."""
+def _outcomes(named: Iterable[Outcome] | None) -> list[Outcome]:
+    """The outcomes named, where `unparsed` stands for all that choose no option."""
     from mbbq_gen.runs.extraction import UNPARSED
 
-    if only is None:
-        return []
-    known: list[Outcome] = list(get_args(Outcome))
-    named = all_of("outcome", only, [*known, "unparsed"])
-    chosen = {*named, *(UNPARSED if "unparsed" in named else ())}
-    return [outcome for outcome in known if outcome in chosen]
-
-
-def _written(lines: Iterable[dict[str, Any]], path: Path, bar: Bar, where: PackPaths) -> Iterator[str]:
-    """The lines as JSON; reports at the end languages without a pack, or that there were no lines."""
-    from mbbq_gen.extraction import has_pack
-
-    counts: Counter[str] = Counter()
-    for line in lines:
-        bar.advance()
-        counts[line["language"]] += 1
-        yield json.dumps(line, ensure_ascii=False)
-    if not counts:
-        say(f"{path}: no lines: nothing was extracted")
-    without = [f"{language} ({count:,})" for language, count in sorted(counts.items()) if not has_pack(language, where)]
-    if without:
-        say(
-            f"warning: no pack for {', '.join(without)}: extracted by labels, option texts and structures only; "
-            "`mbbq-gen language new` adds one"
-        )
+    chosen = set(named or ())
+    if "unparsed" in chosen:
+        chosen |= set(UNPARSED)
+    return [outcome for outcome in get_args(Outcome) if outcome in chosen]
 
 
 class Explain(PackCommand):
@@ -207,7 +194,7 @@ class Explain(PackCommand):
     )
     run_path: Path | None = argument("RUN", "Run folder.")
     identifier: str | None = argument("ID", "Prompt id (or its beginning) or instance key. Default: a list.")
-    outcome: str | None = option(
+    outcome: tuple[Outcome, ...] | None = option(
         "List", "Only these outcomes, comma-separated; unparsed: all that choose no option.", metavar="NAME,…"
     )
     rule: str | None = option("List", "Only extractions by this rule.")
@@ -216,58 +203,42 @@ class Explain(PackCommand):
     language: str | None = option(
         "Your own response", "Its language; in a list, only this language of the run.", metavar="XX"
     )
-    options: str | None = option("Your own response", "Options as shown, separated by |.", metavar="TEXT|TEXT|…")
-    labels: str | None = option("Your own response", "Labels of the options. Default: A,B,C,…", metavar="A,B,…")
+    options: str | None = option(
+        "Your own response", "Options as shown, separated by |; their labels are A, B, C, …", metavar="TEXT|TEXT|…"
+    )
     unknown_index: int | None = option(
         "Your own response", "Index of the unknown option, from 0. Default: there is none.", min=0
     )
-    prompt: str | None = option("Your own response", "Prompt as sent, to recognise echoes.", metavar="TEXT")
 
     def _run(self) -> None:
         from mbbq_gen.runs.run_folder import RunFolder
 
         if self.run_path is None:
             self._explain_text()
-            return
-        wrong = {
-            "--options": self.options,
-            "--labels": self.labels,
-            "--response": self.response,
-            "--prompt": self.prompt,
-        }
-        for name, value in wrong.items():
-            if value is not None:
-                raise UsageError(f"{name} goes with your own --response; leave out the run, or leave out {name}")
-        folder = RunFolder(self.run_path).require()
-        if self.identifier is None:
-            self._list(folder)
+        elif self.response is not None or self.options is not None:
+            raise UsageError("--response and --options: go with your own response; leave them, or the run, out")
+        elif self.identifier is None:
+            self._list(RunFolder(self.run_path).require())
         else:
-            self._explain_answer(folder, self.identifier)
+            self._explain_answer(RunFolder(self.run_path).require(), self.identifier)
 
     def _explain_text(self) -> None:
         """Explains the user's own response."""
         from mbbq_gen.extraction import Question, load_extractor
         from mbbq_gen.report.explanation import print_explanation
 
-        where, language, response = self.where, self.language, self.response
-        texts = [text.strip() for text in self.options.split("|")] if self.options is not None else []
-        if not texts:
+        if self.language is None or self.response is None or self.options is None:
             raise UsageError('give a run, or your own response: --language en --options "…|…|…" --response "…"')
+        texts = [text.strip() for text in self.options.split("|")]
         if not all(texts):
             raise UsageError("--options: one of them is empty; separate them by | and leave none out")
-        if language is None or response is None:
-            missing, others = ("language", "response") if language is None else ("response", "language")
-            raise UsageError(f"--{missing}: missing; give it together with --{others} and --options")
-        if not 2 <= len(texts) <= 10:
-            raise UsageError(f"--options: {len(texts)} of them; 2 to 10 are possible")
-        labels = words(self.labels) if self.labels else [chr(ord("A") + place) for place in range(len(texts))]
-        given = sys.stdin.buffer.read() if response == "-" else response.encode(errors="surrogateescape")
-        question = Question(texts, labels, self.unknown_index, self.prompt)
-        found = load_extractor(language, where).explain(given.decode(errors="replace"), question)
+        given = sys.stdin.buffer.read() if self.response == "-" else self.response.encode(errors="surrogateescape")
+        question = Question(texts, "ABCDEFGHIJ"[: len(texts)], self.unknown_index)
+        found = load_extractor(self.language, self.where).explain(given.decode(errors="replace"), question)
         if self.as_json:
             print_json(found.model_dump())
         else:
-            _print_options(found.options, found.labels)
+            _print_options(question)
             print_explanation(found, result_console())
 
     def _explain_answer(self, folder: RunFolder, identifier: str) -> None:
@@ -282,38 +253,35 @@ class Explain(PackCommand):
             answered = _find_one(store, folder.path, identifier)
             prompt, response = answered.prompt, answered.response
             stored = stored_extractions(store, prompt.prompt_id)
-            has_text, version = response.scores is None, scores_version(store) or ""
-            scores = () if has_text else store.option_scores(response.request_key)
-        question = question_of(answered)
+            version = scores_version(store) or ""
+            if response.scores is not None:
+                response = response.model_copy(update={"scores": store.option_scores(response.request_key)})
+        has_text, question = response.scores is None, question_of(answered)
         found = explain_answer(answered, self.where) if has_text else None
         reasoning = reasoning_text(response, self.where) if has_text else None
         extraction = None if reasoning is None else extract_reasoning(answered, reasoning, self.where)
         if self.as_json:
-            read = extraction and extraction.model_dump()
-            trace = None if reasoning is None else {"text": reasoning.text, "extraction": read}
-            shown = response if has_text else response.model_copy(update={"scores": scores})
-            fields = {
-                "prompt_id": prompt.prompt_id,
-                "instance_key": prompt.instance_key,
-                "variant": prompt.variant,
-                "prompt": question.prompt,
-                "options": list(question.options),
-                "labels": list(question.labels),
-                "unknown_index": question.unknown_index,
-                "response": shown.model_dump(),
+            fields: dict[str, Any] = {name: getattr(prompt, name) for name in ("prompt_id", "instance_key", "variant")}
+            fields |= {name: getattr(question, name) for name in ("prompt", "options", "labels", "unknown_index")}
+            fields |= {
+                "response": response.model_dump(),
                 "explanation": found and found.model_dump(),
                 "stored_extractions": {name: one.model_dump() for name, one in stored.items()},
             }
-            print_json({**fields, "reasoning": trace} if has_text else fields)
+            if has_text:
+                trace = reasoning and {"text": reasoning.text, "extraction": extraction and extraction.model_dump()}
+                fields["reasoning"] = trace
+            print_json(fields)
             return
         _print_question(answered, question)
-        if not has_text:
+        if response.scores is not None:
             option = stored[version].option if version in stored else None
-            console.print(f"\n{prompt.method}: natural log-probabilities of {len(scores)} answers\n")
-            pages.print_likelihoods(scores, prompt.option_order, question.labels, option, console)
+            console.print(f"\n{prompt.method}: natural log-probabilities of {len(response.scores)} answers\n")
+            pages.print_likelihoods(response.scores, prompt.option_order, question.labels, option, console)
             console.print()
         elif found is None:
-            console.print(f"\nno response to read: {shortened(_why_unparsed(response), 200)}")
+            why = response.error or response.refusal or f"finish reason {response.finish_reason}"
+            console.print(f"\nno response to read: {shortened(why, 200)}")
         else:
             pages.print_explanation(found, console)
         for name, one in stored.items():
@@ -325,7 +293,6 @@ class Explain(PackCommand):
     def _list(self, folder: RunFolder) -> None:
         """Lists extractions of the current rules."""
         from mbbq_gen.cli.loading import extracted
-        from mbbq_gen.report.tables import DASH, text_table
         from mbbq_gen.runs.extraction import question_of
         from mbbq_gen.storage.queries import answered_extractions, iter_extractions
 
@@ -333,7 +300,7 @@ class Explain(PackCommand):
         if self.language:
             wanted = all_of("language of the run", self.language, sorted(current))
             current = {code: version for code, version in current.items() if code in wanted}
-        outcomes = _outcomes_of(self.outcome)
+        outcomes = _outcomes(self.outcome)
         with folder.open_store(read_only=True) as store:
             found = [
                 extraction
@@ -347,19 +314,20 @@ class Explain(PackCommand):
             return
         shown = []
         for extraction, answered in rows:
-            label = DASH if extraction.option is None else question_of(answered).labels[extraction.option]
-            facts = (extraction.prompt_id, extraction.language, extraction.outcome, label, extraction.rule)
-            shown.append((*facts, shortened(answered.response.text or "", _BEGINNING)))
-        titles = ("id", "language", "outcome", "option", "rule", "response")
-        show([text_table(titles, shown), f"{len(rows):,} of {len(found):,} extractions; more with --limit"])
+            label = None if extraction.option is None else question_of(answered).labels[extraction.option]
+            facts = {"id": extraction.prompt_id, "language": extraction.language, "outcome": extraction.outcome}
+            facts |= {"option": str(label or "–"), "rule": extraction.rule}
+            shown.append({**facts, "response": shortened(answered.response.text or "", 60)})
+        print_rows(shown)
+        echo(f"\n{len(rows):,} of {len(found):,} extractions; more with --limit")
 
 
-def _print_options(options: Sequence[str], labels: Sequence[str], notes: Sequence[str] = ()) -> None:
+def _print_options(question: Question, notes: Sequence[str] = ()) -> None:
     from mbbq_gen.report.explanation import chosen_text
 
-    for place in range(len(options)):
+    for place in range(len(question.options)):
         note = f"   ({notes[place]})" if notes else ""
-        result_console().print(f"  {chosen_text(place, labels, options)}{note}")
+        result_console().print(f"  {chosen_text(place, question.labels, question.options)}{note}")
 
 
 def _find_one(store: RunStore, path: Path, identifier: str) -> CompletedPrompt:
@@ -374,9 +342,8 @@ def _find_one(store: RunStore, path: Path, identifier: str) -> CompletedPrompt:
     if not found:
         raise UsageError(f"{path}: nothing has the id or key {identifier!r}; see them with: mbbq-gen explain {path}")
     if len(found) > 1:
-        named = ", ".join(f"{shown.prompt_id} ({shown.variant} {shown.option_order})" for shown in found[:_NAMED])
-        more = ", …" if len(found) > _NAMED else ""
-        raise UsageError(f"{path}: {identifier!r} means several prompts: {named}{more}; name one of them")
+        named = ", ".join(f"{shown.prompt_id} ({shown.variant} {shown.option_order})" for shown in found)
+        raise UsageError(f"{path}: {identifier!r} means several prompts: {named}; name one of them")
     answered = find_completed(store, found[0].prompt_id)
     if answered is None:
         raise UsageError(f"{path}: {found[0].prompt_id} has no response yet; continue with: mbbq-gen run {path}")
@@ -385,7 +352,6 @@ def _find_one(store: RunStore, path: Path, identifier: str) -> CompletedPrompt:
 
 def _print_question(answered: CompletedPrompt, question: Question) -> None:
     """The question, and the options with their roles."""
-
     console, prompt, instance = result_console(), answered.prompt, answered.instance
     console.print(f"{prompt.instance_key}, variant {prompt.variant}, {prompt.prompt_id}")
     console.print(instance.context, instance.question, sep="\n")
@@ -393,13 +359,4 @@ def _print_question(answered: CompletedPrompt, question: Question) -> None:
     notes = [
         role + (", correct" if prompt.option_order[n] == instance.gold_index else "") for n, role in enumerate(roles)
     ]
-    _print_options(question.options, question.labels, notes)
-
-
-def _why_unparsed(response: Response) -> str:
-    """Why there is no text to extract from."""
-    if response.error is not None:
-        return response.error
-    if response.finish_reason == "content_filter":
-        return "the service blocked the response"
-    return f"the model declined: {response.refusal}" if response.refusal else "all tokens were used before an answer"
+    _print_options(question, notes)

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mbbq_gen.cli.command import PackCommand, RunCommand, RunPacks, argument, option
-from mbbq_gen.cli.options import (
-    Data,
-    FieldMap,
-    GroupBy,
-    Instances,
-    Languages,
-    MetricNames,
-    QuestionOptions,
-    ScoreOptions,
-    metrics_of,
-)
+from mbbq_gen.cli.command import PackCommand, RunCommand, argument, option, settings
+from mbbq_gen.cli.options import GroupBy, MetricNames, ScoreOptions, groupings_of, load_questions, metrics_of
 from mbbq_gen.cli.output import echo, print_json, say, write_lines
-from mbbq_gen.core.config import OWN_DATA, BenchmarkChoice
+from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
-from mbbq_gen.core.records import Instance
-from mbbq_gen.core.text import all_of, one_of, splits_of, words
+from mbbq_gen.core.records import Split
+from mbbq_gen.core.text import one_of, words
 
 if TYPE_CHECKING:
-    from mbbq_gen.interchange.export import ExportRecord, ExportSource, Kind
+    from mbbq_gen.interchange.export import ExportSource, Kind
     from mbbq_gen.interchange.importers.run_writer import ImportSummary
 
 
@@ -42,9 +31,6 @@ class Import(PackCommand):
     help_examples = (
         "  mbbq-gen import --from lm-eval out/my-model -o my-run --benchmark bbq --data-dir BBQ\n"
         "  mbbq-gen import --from inspect logs/2026-01-31_mbbq.eval -o my-run --benchmark mbbq\n"
-        "  mbbq-gen import --from helm runs/suite/bbq:model=m -o my-run --benchmark bbq\n"
-        "  mbbq-gen import --from lighteval out -o my-run --benchmark bbq\n"
-        "  mbbq-gen import --from euroeval MODEL-DATASET-model-outputs.json -o my-run --benchmark mbbq\n"
         "  mbbq-gen import --from csv answers.csv --columns map.toml -o my-run --benchmark starter"
     )
     source: Path = argument("LOG", "Log file or folder.", default=...)
@@ -64,28 +50,25 @@ class Import(PackCommand):
     benchmark: str | None = option(
         "Questions", "Benchmarks of the responses, comma-separated; see `mbbq-gen data list`.", metavar="NAME,…"
     )
-    data_dir: Data = None
-    instances: Instances = None
-    instances_field_map: FieldMap = None
-    languages: Languages = None
-    splits: str | None = option(
+    config: RunConfig = settings(("data_dir", "instances", "instances_field_map", "languages"))
+    splits: tuple[Split, ...] | None = option(
         "Questions", "Only these splits, comma-separated: bias, control. Default: all.", metavar="SPLIT,…"
     )
-    packs: RunPacks = None
 
     def _run(self) -> None:
         from mbbq_gen.interchange.importers import open_log
         from mbbq_gen.interchange.importers.base import TOOLS
         from mbbq_gen.interchange.importers.run_writer import Importer
+        from mbbq_gen.runs.resolve import located
         from mbbq_gen.runs.run_folder import RunFolder
 
         source = open_log(one_of("program", self.tool, TOOLS), self.source, self.columns)
-        choices = tuple(self._choices())
+        config = located(self.config.model_copy(update={"benchmark": tuple(words(self.benchmark or ""))}))
         importer = Importer(
             folder=RunFolder(self.output),
             source=source,
-            choices=choices,
-            instances=self._questions(choices),
+            choices=config.benchmarks,
+            instances=load_questions(config, self.splits or (), self.where),
             resources=self.where,
             model=self.model,
         )
@@ -98,52 +81,6 @@ class Import(PackCommand):
         else:
             _show(summary)
 
-    def _choices(self) -> Iterator[BenchmarkChoice]:
-        """The benchmarks, as the manifest names them."""
-        from mbbq_gen.benchmarks.registry import benchmark_name
-        from mbbq_gen.benchmarks.releases import benchmark_folder
-        from mbbq_gen.runs.resolve import check_own_data
-
-        field_map = self.instances_field_map
-        check_own_data(self.benchmark, self.data_dir, self.instances, field_map)
-        if self.instances is not None:
-            yield BenchmarkChoice(
-                name=OWN_DATA, data_dir=str(self.instances), field_map=None if field_map is None else str(field_map)
-            )
-        elif self.benchmark is None:
-            raise UsageError("give --benchmark NAME (see `mbbq-gen data list`) or --instances FILE")
-        for name in map(benchmark_name, words(self.benchmark or "")):
-            folder = benchmark_folder(name, self.data_dir)
-            yield BenchmarkChoice(name=name, data_dir=str(folder) if folder else None)
-
-    def _questions(self, choices: tuple[BenchmarkChoice, ...]) -> Iterator[tuple[BenchmarkChoice, Iterable[Instance]]]:
-        """The questions of each benchmark, of several in those of the languages and splits that it has."""
-        from mbbq_gen.benchmarks.registry import find_benchmark
-
-        parts = splits_of(self.splits) if self.splits else None
-        for choice in choices:
-            if choice.name == OWN_DATA:
-                source = QuestionOptions(
-                    instances=self.instances,
-                    instances_field_map=self.instances_field_map,
-                    languages=self.languages,
-                    packs=self.packs,
-                )
-                yield choice, source.load(parts)
-                continue
-            info, codes, kept = find_benchmark(choice.name), words(self.languages or ""), parts
-            if len(choices) > 1:
-                codes = [code for code in codes if code in info.languages]
-                kept = parts and [split for split in parts if split in info.splits]
-            if (codes or not self.languages) and kept != []:
-                source = QuestionOptions(
-                    benchmark=choice.name,
-                    data_dir=Path(choice.data_dir) if choice.data_dir else None,
-                    languages=",".join(codes) if self.languages else None,
-                    packs=self.packs,
-                )
-                yield choice, source.load(kept)
-
 
 def _show(summary: ImportSummary) -> None:
     """Prints what was imported on stdout, the rest on stderr."""
@@ -151,10 +88,9 @@ def _show(summary: ImportSummary) -> None:
         say(note)
     echo(f"{summary.imported:,} of {summary.rows:,} answers of {summary.model} imported into {summary.run}")
     for part in summary.coverage:
-        echo(
-            f"  {part.benchmark} {part.split} {part.language}: {part.answered:,} of {part.questions:,} questions"
-            + (f", {part.answers:,} answers" if part.answers != part.answered else "")
-        )
+        more = f", {part.answers:,} answers" if part.answers != part.answered else ""
+        place = f"{part.benchmark} {part.split} {part.language}"
+        echo(f"  {place}: {part.answered:,} of {part.questions:,} questions{more}")
     for count, what in (
         (summary.failed, "are errors"),
         (summary.unlabelled, "were shown without labels: a letter alone chooses no option"),
@@ -164,8 +100,8 @@ def _show(summary: ImportSummary) -> None:
             echo(f"  {count:,} {what}")
     for entry in summary.skipped:
         say(f"skipped: {entry.count:,}: {entry.meaning}")
-        for shown in entry.examples:
-            say(f"    {shown}")
+        for example in entry.examples:
+            say(f"    {example}")
     say(f"next: mbbq-gen report {summary.run}")
 
 
@@ -179,7 +115,6 @@ class Export(RunCommand):
     help_examples = (
         "  mbbq-gen export my-run --parquet tables\n"
         "  mbbq-gen export my-run --csv sheets --group-by language,category,split\n"
-        "  mbbq-gen export my-run --parquet tables --prompt-effects random    (for variants like these)\n"
         "  mbbq-gen export my-run --hf-dataset answers --model-index results.yaml"
     )
     parquet: Path | None = option("Files", "Write samples, scores and data dictionary as Parquet.", metavar="DIR")
@@ -202,30 +137,18 @@ class Export(RunCommand):
         from mbbq_gen.cli.loading import extracted
         from mbbq_gen.interchange.cards import closed_benchmarks
         from mbbq_gen.interchange.export import ExportSettings, ExportSource
-        from mbbq_gen.scoring.tally import GROUPINGS
 
-        folders = [folder for folder in (self.parquet, self.csv, self.hf_dataset) if folder is not None]
-        if not folders and self.model_index is None:
+        folders: dict[Kind, Path | None] = {"parquet": self.parquet, "csv": self.csv, "hf-dataset": self.hf_dataset}
+        if not any(folders.values()) and self.model_index is None:
             raise UsageError("give at least one of --parquet DIR, --csv DIR, --hf-dataset DIR or --model-index FILE")
-        run = Run(self.run_path, packs=self.packs)
-        groupings = all_of("grouping", self.group_by, list(GROUPINGS)) if words(self.group_by) else []
+        run, groupings = Run(self.run_path, packs=self.packs), groupings_of(self.group_by)
         if len(run.manifest.config.method) > 1 and "method" not in groupings:
             groupings.append("method")
             say("methods are kept apart: added method to --group-by")
-        sampling = self.statistics.settings()
         settings = ExportSettings(
-            extractor=self.statistics.extractor,
-            gold=self.statistics.chosen_gold(),
-            unparsed=sampling.unparsed,
+            **self.statistics.model_dump(),
             by=tuple(groupings),
             metrics=None if self.metric == "all" else tuple(metric.name for metric in metrics_of(self.metric)),
-            confidence_level=sampling.confidence,
-            n_resamples=sampling.n_resamples,
-            seed=sampling.seed,
-            prompt_effects=sampling.prompt_effects,
-            average=sampling.average,
-            unseen_deviation=sampling.unseen_deviation,
-            unseen_stretch=sampling.unseen_stretch,
             with_questions=not self.omit_questions,
         )
         extracted(run.folder, run.resources, self.statistics.extractor)
@@ -234,24 +157,26 @@ class Export(RunCommand):
             progress, closed = source.progress, closed_benchmarks(run.manifest)
             if progress.pending:
                 say(f"{run.path}: {progress.pending:,} of {progress.requests:,} requests have no response yet")
-            if folders and closed and settings.with_questions:
+            if any(folders.values()) and closed and settings.with_questions:
                 named = ", ".join(closed)
                 say(f"the questions of {named} may not be redistributed: before publishing, use --omit-questions")
-            written = self._write(source)
+            written = self._write(source, folders)
         if self.as_json:
             print_json({"run": str(self.run_path), **written})
 
-    def _write(self, source: ExportSource) -> dict[str, Any]:
+    def _write(self, source: ExportSource, folders: dict[Kind, Path | None]) -> dict[str, Any]:
         """Writes the exports and returns their records."""
         from mbbq_gen.interchange.cards import RESULT_BY, card_metadata, model_index
         from mbbq_gen.interchange.export import write_bundle
         from mbbq_gen.report.score_tables import SUMMARY_METRICS
 
         found: dict[str, Any] = {}
-        folders: dict[Kind, Path | None] = {"parquet": self.parquet, "csv": self.csv, "hf-dataset": self.hf_dataset}
         for kind, folder in folders.items():
             if folder is not None:
-                found[kind.replace("-", "_")] = _reported(folder, write_bundle(source, folder, kind))
+                record = write_bundle(source, folder, kind)
+                items = sum(file.rows or 0 for file in record.files if file.path.startswith("samples"))
+                say(f"{folder}: {items:,} items, {len(record.files)} files; see {folder / 'data_dictionary.md'}")
+                found[kind.replace("-", "_")] = {"folder": str(folder), **record.model_dump()}
         if (file := self.model_index) is not None:
             scores = source.scores if source.settings.by == RESULT_BY else source.scores_by(RESULT_BY)
             metadata = model_index(source.run.manifest, scores, source.settings.metrics or SUMMARY_METRICS)
@@ -259,10 +184,3 @@ class Export(RunCommand):
             say(f"{file}: {len(scores.groups)} results")
             found["eval_results"] = {"file": str(file), **metadata}
         return found
-
-
-def _reported(folder: Path, record: ExportRecord) -> dict[str, Any]:
-    """The record of a folder, after a line about it."""
-    items = sum(file.rows or 0 for file in record.files if file.path.startswith("samples"))
-    say(f"{folder}: {items:,} items, {len(record.files)} files; see {folder / 'data_dictionary.md'}")
-    return {"folder": str(folder), **record.model_dump()}

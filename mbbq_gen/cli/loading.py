@@ -60,13 +60,11 @@ def report_failures(frame: pl.DataFrame) -> None:
 def runs_labels(
     paths: Sequence[Path],
     where: PackPaths,
-    source: str | None,
-    gold: GoldLabels = "published",
-    extractor: str = "rules",
-) -> AnnotatedFrame | None:
-    """The annotated responses of the runs; reports those left out. None without a source."""
-    if source is None:
-        return None
+    source: str,
+    gold: GoldLabels,
+    extractor: str,
+) -> AnnotatedFrame:
+    """The annotated responses of the runs; reports those left out."""
     found = labels_of_runs(paths, where, source, gold=gold, extractor=extractor, at_least=MIN_LABELS)
     if found.unsampled_annotations:
         say(f"{found.unsampled_annotations:,} annotations are in no sample that was drawn: left out of the correction")

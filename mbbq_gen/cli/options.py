@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import model_validator
-
-from mbbq_gen.cli.command import Options, Packs, argument, option
+from mbbq_gen.cli.command import Options, PackCommand, argument, option, settings
 from mbbq_gen.cli.output import say
+from mbbq_gen.core.config import OWN_DATA, BenchmarkChoice, RunConfig
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Instance, Split
-from mbbq_gen.core.text import all_of, one_of, words
+from mbbq_gen.core.records import Instance, Normalise, Split
+from mbbq_gen.core.text import all_of, words
 from mbbq_gen.scoring.codes import Average, PromptEffects
 
 if TYPE_CHECKING:
     import polars
 
+    from mbbq_gen.analysis.correction import AnnotatedFrame
     from mbbq_gen.runs.distributed.cluster import MapWorkers
-    from mbbq_gen.runs.observations import Answers
     from mbbq_gen.scoring.metrics import Metric
-    from mbbq_gen.scoring.observations import GoldLabels
     from mbbq_gen.statistics.estimate import InferenceSettings
 
 
@@ -35,7 +32,6 @@ def _studied(paths: list[Path] | None) -> list[Path] | None:
 
 
 _RUNS = "Run folders, or a study's file or folder."
-PRICES = "Your own prices (TOML); they override those of the package genai-prices."
 GROUPS = "comma-separated: model, benchmark, language, split, category, template, variant, …"
 
 RunPaths = Annotated[list[Path], argument("RUN", _RUNS, default=..., callback=_studied)]
@@ -50,30 +46,17 @@ RunLanguages = Annotated[
     str | None,
     option("What to extract", "Only these languages of the run, comma-separated. Default: all.", metavar="XX,…"),
 ]
-Data = Annotated[
-    Path | None,
-    option(
-        "Questions",
-        "Folder of the benchmark's published files. Default: the release from `mbbq-gen data download`.",
-        metavar="DIR",
-    ),
+Splits = Annotated[
+    tuple[Split, ...],
+    option("Questions", "Splits, comma-separated: bias, control, or both.", metavar="SPLIT,…"),
 ]
-Instances = Annotated[
-    Path | None,
-    option("Questions", "Your own questions instead: a JSON Lines, CSV, TSV or Parquet file.", metavar="FILE"),
-]
-FieldMap = Annotated[
-    Path | None,
-    option("Questions", "TOML file that maps the fields of --instances to those of mbbq-gen.", metavar="TOML"),
-]
-Splits = Annotated[str, option("Questions", "Splits, comma-separated: bias, control, or both.", metavar="SPLIT,…")]
 HtmlFile = Annotated[Path | None, option("Files", "Also write the tables as an HTML page.", metavar="FILE.html")]
 HtmlPage = Annotated[Path | None, option("Files", "Write an HTML page.", "--output", "-o", metavar="FILE.html")]
 MetricNames = Annotated[
     str, option("Grouping", "Metrics, comma-separated, or `all`; for names: `mbbq-gen score --help`.", metavar="NAME,…")
 ]
 NormalizationChoice = Annotated[
-    str | None,
+    Normalise | None,
     option(
         "What to score",
         "Normalization of loglikelihoods: sum (none); token, char or byte (divided by their number; char is acc_norm "
@@ -83,7 +66,7 @@ NormalizationChoice = Annotated[
 ]
 GroupBy = Annotated[str, option("Grouping", f"Group the scores by these, {GROUPS}", metavar="NAME,…")]
 AnswersChoice = Annotated[
-    str,
+    Literal["first", "follow-up"],
     option(
         "What to score",
         "Answers to score: first, or follow-up (replies to `run --follow-up` where nothing could be read).",
@@ -99,11 +82,20 @@ CorrectWith = Annotated[
     ),
 ]
 PromptEffectsChoice = Annotated[
-    str,
+    PromptEffects,
     option(
         "Statistics",
         "What intervals and tests hold for: fixed (only these prompt variants) or random (all variants like them; "
         "needs at least three).",
+        metavar="TYPE",
+    ),
+]
+AverageChoice = Annotated[
+    Average,
+    option(
+        "Statistics",
+        "What a score is the mean over: questions (large templates weigh more), templates (each alike) or "
+        "random-effects (templates, weighted by how exactly each is known; narrower intervals).",
         metavar="TYPE",
     ),
 ]
@@ -125,13 +117,13 @@ class InferenceOptions(Options):
         "judge:NAME, or a stored version.",
         default="rules",
     )
-    gold: str = option(
+    gold: Literal["published", "corrected"] = option(
         "What to score",
         "Gold labels: published, or corrected (known errors fixed).",
         default="published",
         metavar="SOURCE",
     )
-    unparsed: str = option(
+    unparsed: Literal["discard", "keep"] = option(
         "Statistics",
         "Unparsed responses in the denominators of bias scores: discard (left out) or keep (counted as neither "
         "answer).",
@@ -142,46 +134,34 @@ class InferenceOptions(Options):
     n_resamples: int = option("Statistics", "Number of bootstrap resamples of templates.", default=2000, min=100)
     seed: int = option("Statistics", "Seed of bootstrap resamples and permutation tests.", default=0, min=0)
 
-    def chosen_gold(self) -> GoldLabels:
-        """The gold labels to score by."""
-        from mbbq_gen.scoring.observations import GoldLabels
-
-        return one_of("gold labels", self.gold, get_args(GoldLabels))
-
     def frame(self, paths: Sequence[Path], where: PackPaths, **more: Any) -> polars.DataFrame:
         """The observations of runs; `more` as `loading.runs_frame` takes it."""
         from mbbq_gen.cli.loading import runs_frame
 
-        return runs_frame(paths, where, self.chosen_gold(), extractor=self.extractor, **more)
+        return runs_frame(paths, where, self.gold, extractor=self.extractor, **more)
 
-    def settings(self) -> InferenceSettings:
-        """The settings of intervals and tests as given."""
-        from mbbq_gen.scoring.cells import UnparsedPolicy
-        from mbbq_gen.statistics.estimate import InferenceSettings
+    def labels(self, paths: Sequence[Path], where: PackPaths, source: str | None) -> AnnotatedFrame | None:
+        """The annotated responses of runs; None without a source."""
+        from mbbq_gen.cli.loading import runs_labels
 
-        unparsed = one_of("choice for --unparsed", self.unparsed, get_args(UnparsedPolicy))
-        return InferenceSettings(self.confidence_level, self.n_resamples, self.seed, unparsed)
+        return None if source is None else runs_labels(paths, where, source, self.gold, self.extractor)
 
     def sampling(self, runs: Sequence[Path] = ()) -> InferenceSettings:
         """The settings of intervals and tests; wider intervals for runs with interim looks."""
         from mbbq_gen.runs.run_folder import RunFolder
         from mbbq_gen.runs.stopping_rule import sequential_inference
+        from mbbq_gen.statistics.estimate import InferenceSettings
 
         folders = map(RunFolder, dict.fromkeys(runs))
         stops = [folder.manifest().adaptive for folder in folders if folder.manifest_path.is_file()]
-        return sequential_inference(self.settings(), stops, say)
+        rest = self.model_dump(exclude={"extractor", "gold", "confidence_level"})
+        return sequential_inference(InferenceSettings(self.confidence_level, **rest), stops, say)
 
 
 class ScoreOptions(InferenceOptions):
     """Options of scores that can be averaged over templates."""
 
-    average: str = option(
-        "Statistics",
-        "What a score is the mean over: questions (large templates weigh more), templates (each alike) or "
-        "random-effects (templates, weighted by how exactly each is known; narrower intervals).",
-        default="questions",
-        metavar="TYPE",
-    )
+    average: AverageChoice = "questions"
     unseen_deviation: float = option(
         "Statistics",
         "How far the score of an unseen template may lie off, where few templates differ (0 to 2).",
@@ -193,61 +173,55 @@ class ScoreOptions(InferenceOptions):
     )
     prompt_effects: PromptEffectsChoice = "fixed"
 
-    def settings(self) -> InferenceSettings:
-        """The settings of intervals and tests as given."""
-        return replace(
-            InferenceOptions.settings(self),
-            prompt_effects=prompt_effects_of(self.prompt_effects),
-            average=average_of(self.average),
-            unseen_deviation=self.unseen_deviation,
-            unseen_stretch=self.unseen_stretch,
-        )
+
+class RunsCommand(PackCommand):
+    """A command for the scores of runs."""
+
+    run_paths: RunPaths
 
 
-class QuestionOptions(Options):
-    """A benchmark and where its files are, or a file."""
+class QuestionCommand(PackCommand):
+    """A command for the questions of a benchmark or a file."""
 
     benchmark: str | None = argument("BENCHMARK", "Benchmark, see `mbbq-gen data list`.")
-    data_dir: Data = None
-    instances: Instances = None
-    instances_field_map: FieldMap = None
-    languages: Languages = None
-    packs: Packs = None
+    config: RunConfig = settings(("data_dir", "instances", "instances_field_map", "languages"))
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        from mbbq_gen.runs.resolve import check_own_data
-
-        check_own_data(self.benchmark, self.data_dir, self.instances, self.instances_field_map)
-        return self
-
-    def load(self, splits: list[Split] | None = None) -> Iterator[Instance]:
-        """The questions in the languages and these splits, one by one; None for all there are.
-
-        Raises:
-            UsageError: where there is nothing to read, or no such language.
-            DataError: while reading, at the first row that is wrong.
-        """
-        from mbbq_gen.benchmarks.own_file import read_instances
-        from mbbq_gen.benchmarks.registry import load_benchmark
-        from mbbq_gen.benchmarks.releases import benchmark_folder
-
-        languages = words(self.languages) if self.languages else None
-        if self.instances is not None:
-            return (
-                found
-                for found in read_instances(self.instances, self.instances_field_map)
-                if (languages is None or found.language in languages) and (splits is None or found.split in splits)
-            )
-        if self.benchmark is None:
+    def questions(self, splits: Sequence[Split] = ()) -> Iterator[Instance]:
+        """The questions in the languages and these splits, one by one; in all splits if none is named."""
+        if self.benchmark is None and self.config.instances is None:
             raise UsageError("name a benchmark (see `mbbq-gen data list`) or give --instances FILE")
-        return load_benchmark(
-            self.benchmark,
-            data=benchmark_folder(self.benchmark, self.data_dir),
-            languages=languages,
-            splits=splits,
-            resources=PackPaths(packs=self.packs),
-        )
+        named = (self.benchmark,) if self.benchmark is not None else ()
+        for _, found in load_questions(self.config.model_copy(update={"benchmark": named}), splits, self.where):
+            yield from found
+
+
+def load_questions(
+    config: RunConfig, splits: Sequence[Split], where: PackPaths
+) -> Iterator[tuple[BenchmarkChoice, Iterator[Instance]]]:
+    """The benchmarks or the file of a configuration, each with its questions in the languages and splits named.
+
+    Raises:
+        UsageError: there is nothing to read, or no such language.
+        DataError: while reading, at the first row that is wrong.
+    """
+    from mbbq_gen.benchmarks.own_file import read_instances
+    from mbbq_gen.benchmarks.registry import find_benchmark, load_benchmark
+    from mbbq_gen.runs.resolve import located
+
+    choices = located(config).benchmarks
+    languages = [] if config.languages == ("all",) else list(config.languages)
+    for choice in choices:
+        place = Path(choice.data_dir) if choice.data_dir else None
+        if choice.name == OWN_DATA and place is not None:
+            rows = read_instances(place, Path(choice.field_map) if choice.field_map else None)
+            wanted = (row for row in rows if not languages or row.language in languages)
+            yield choice, (row for row in wanted if not splits or row.split in splits)
+            continue
+        info = find_benchmark(choice.name)
+        codes = [code for code in languages if code in info.languages or len(choices) == 1]
+        parts = [split for split in splits if split in info.splits or len(choices) == 1]
+        if (codes or not languages) and (parts or not splits):
+            yield choice, load_benchmark(choice.name, data=place, languages=codes, splits=parts, resources=where)
 
 
 class WorkerOptions(Options):
@@ -279,36 +253,11 @@ class WorkerOptions(Options):
 
 def inference_facts(sampling: InferenceSettings) -> dict[str, Any]:
     """What a report says of its intervals and tests."""
-    return {
-        "confidence_level": sampling.confidence,
-        "n_resamples": sampling.n_resamples,
-        "seed": sampling.seed,
-        "unparsed": sampling.unparsed,
-    }
+    names = ("n_resamples", "seed", "unparsed")
+    return {"confidence_level": sampling.confidence, **{name: getattr(sampling, name) for name in names}}
 
 
-def average_of(name: str) -> Average:
-    """The checked value of --average."""
-    return one_of("average", name, get_args(Average))
-
-
-def prompt_effects_of(name: str) -> PromptEffects:
-    """The checked value of --prompt-effects."""
-    return one_of("choice for --prompt-effects", name, get_args(PromptEffects))
-
-
-def answers_of(name: str, correct_with: str | None) -> Answers:
-    """The checked value of --answers."""
-    from mbbq_gen.runs.observations import Answers
-
-    if name != "first" and correct_with is not None:
-        raise UsageError(
-            f"--answers {name}: --correct-with {correct_with} corrects first answers; leave one of them out"
-        )
-    return one_of("choice for --answers", name, get_args(Answers))
-
-
-def check_correction(correct_with: str | None, sampling: InferenceSettings) -> None:
+def check_correction(correct_with: str | None, sampling: InferenceSettings, answers: str = "first") -> None:
     """Makes sure that scores can be corrected with these settings.
 
     Raises:
@@ -317,6 +266,8 @@ def check_correction(correct_with: str | None, sampling: InferenceSettings) -> N
     if correct_with is None:
         return
     corrected = f"--correct-with {correct_with}: corrected scores are"
+    if answers != "first":
+        raise UsageError(f"{corrected} of first answers; leave --answers out")
     if sampling.prompt_effects == "random":
         raise UsageError(f"{corrected} for fixed prompt variants; leave --prompt-effects out")
     if sampling.average != "questions":
@@ -328,3 +279,10 @@ def metrics_of(names: str) -> list[Metric]:
     from mbbq_gen.scoring.metrics import METRICS
 
     return [METRICS[name] for name in (METRICS if names == "all" else all_of("metric", names, list(METRICS)))]
+
+
+def groupings_of(names: str | None) -> list[str]:
+    """The groupings of a comma-separated list."""
+    from mbbq_gen.scoring.tally import GROUPINGS
+
+    return all_of("grouping", names, list(GROUPINGS)) if names and words(names) else []

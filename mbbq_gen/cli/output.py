@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from types import NoneType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 from pydantic import BaseModel
@@ -85,20 +86,30 @@ def show(blocks: Iterable[Block]) -> None:
     print_blocks(blocks, result_console())
 
 
-def print_rows(
-    titles: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = (), title: str | None = None
-) -> None:
-    """Prints a plain table on stdout, or one with a title and a rule; the columns of `right` are numbers."""
+def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool = False, title: str | None = None) -> None:
+    """Prints rows as JSON, or as a table whose columns are their keys, with a title and a rule if there is one."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
+    if as_json:
+        print_json(list(rows))
+        return
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD if title else None, pad_edge=False)
-    for column in titles:
-        justify: Literal["right", "left"] = "right" if column in right else "left"
-        table.add_column(column, justify=justify, overflow="ellipsis" if title else "fold")
+    for name in rows[0] if rows else ():
+        is_number = all(type(row[name]) in (int, float, NoneType) for row in rows)
+        table.add_column(name.replace("_", " "), justify="right" if is_number else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(_cell, row.values()))
     result_console().print(table)
+
+
+def _cell(value: Any) -> str:
+    """A value in a cell of a plain table."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return f"{value:,}"
+    return "–" if value is None else ", ".join(value) if isinstance(value, list | tuple) else str(value)
 
 
 def open_lines(path: Path) -> Iterator[str]:

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mbbq_gen.cli.command import JsonCommand, PackCommand, RunPacks, argument, command_group, option, settings
-from mbbq_gen.cli.options import FieldMap, Instances, Languages, QuestionOptions
+from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, command_group, option, settings
+from mbbq_gen.cli.options import Languages, load_questions
 from mbbq_gen.cli.output import echo, open_lines, print_json, print_rows
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PACK_KINDS, PackPaths
 from mbbq_gen.core.option_display import ORDER_POLICIES, SamplingUnit
 from mbbq_gen.core.progress import Bar
-from mbbq_gen.core.records import Instance
-from mbbq_gen.core.text import all_of, one_of, splits_of
+from mbbq_gen.core.records import Split
+from mbbq_gen.core.text import all_of, one_of
 
 if TYPE_CHECKING:
     from mbbq_gen.prompts.render import PromptSettings
 
 Language = Annotated[str, option("Questions", "Language.", metavar="XX")]
 Code = Annotated[str, argument("XX", "The language's ISO 639 code.", default=...)]
-_SHOWN = 15
-"""Word classes that `language new` lists."""
 
 
 class ListPrompts(PackCommand):
@@ -53,12 +50,9 @@ class ListPrompts(PackCommand):
             )
             return
         for each in found:
-            facts: list[str] = [each.variant.kind]
-            if is_published:
-                facts.append(f"labels {each.label_style}")
-            if each.unknown_text is not None:
-                facts.append(f"unknown option: {each.unknown_text}")
-            echo(f"{each.variant.id}  ({', '.join(facts)})\n")
+            labels = f", labels {each.label_style}" if is_published else ""
+            unknown = "" if each.unknown_text is None else f", unknown option: {each.unknown_text}"
+            echo(f"{each.variant.id}  ({each.variant.kind}{labels}{unknown})\n")
             echo("\n".join(f"    {line}".rstrip() for line in each.variant.text.strip().splitlines()) + "\n")
 
 
@@ -71,21 +65,22 @@ class ShowPrompt(PackCommand):
         "  mbbq-gen prompts show --language ko --benchmark kobbq --prompt-source published --variant published_3"
     )
     benchmark: str | None = option("Questions", "Benchmark. Default: starter.")
-    instances: Instances = None
-    instances_field_map: FieldMap = None
     language: Language = "en"
-    split: str = option("Questions", "Split: bias or control.", default="bias")
+    split: Split = option("Questions", "Split: bias or control.", default="bias")
     instance: str | None = option("Questions", "Id of the question. Default: the first.", metavar="ID")
     variant: str | None = option("Prompts", "Variant, see `mbbq-gen prompts list`. Default: the first.", metavar="ID")
     follow_up: bool = option("Prompts", "Also show what `run --follow-up` asks about an answer.", default=False)
     config: RunConfig = settings(
-        ("data_dir", "no_context", "prompt_source", "option_order", "label_style", "system_prompt", "seed")
+        (
+            *("data_dir", "instances", "instances_field_map", "no_context", "prompt_source", "option_order"),
+            *("label_style", "system_prompt", "seed"),
+        )
     )
-    packs: RunPacks = None
 
     def _run(self) -> None:
         from mbbq_gen.languages.axes import parse_variant_name
-        from mbbq_gen.prompts.render import plan_orders, render_prompt
+        from mbbq_gen.languages.axes_pack import native_labels
+        from mbbq_gen.prompts.render import NATIVE, plan_orders, render_prompt, with_option_labels
         from mbbq_gen.runs.follow_up import follow_up_text, question_about
         from mbbq_gen.runs.resolve import check_published
 
@@ -95,14 +90,20 @@ class ShowPrompt(PackCommand):
         composed = variant if config.prompt_source == "builtin" and variant and parse_variant_name(variant) else None
         known = _variants(config, where, self.benchmark or "starter", language, composed)
         ids = [each.variant.id for each in known]
-        name = ids[0] if variant is None else one_of("prompt variant", variant, ids)
-        number = ids.index(name)
+        number = 0 if variant is None else ids.index(one_of("prompt variant", variant, ids))
         setting = replace(known[number], system=config.system_prompt, no_context=config.no_context)
         if style is not None:
-            setting = _with_labels(setting, style, where, language)
+            native = native_labels(where, language) if style == NATIVE else None
+            shown_as = with_option_labels(setting.variant, style)
+            setting = replace(setting, variant=shown_as, label_style=style, native_labels=native)
         policy = one_of("option order", config.option_order, ORDER_POLICIES)
-        questions = list(self._source().load(splits_of(self.split)))
-        question = _find(questions, self.instance)
+        named = (self.benchmark or "starter",) if config.instances is None or self.benchmark else ()
+        source = config.model_copy(update={"benchmark": named, "languages": (language,)})
+        questions = [one for _, found in load_questions(source, [self.split], where) for one in found]
+        if not questions:
+            raise UsageError("there is no question in this language and split")
+        places = {name: one for one in questions for name in (one.key, one.instance_id)}
+        question = questions[0] if self.instance is None else places[one_of("instance", self.instance, places)]
         plan = plan_orders(policy, map(SamplingUnit.of, questions), config.seed)
         shown = [render_prompt(question, setting, each) for each in plan.orders(question, number)]
         said = follow_up_text(where, language) if self.follow_up else None
@@ -115,33 +116,12 @@ class ShowPrompt(PackCommand):
                 f"{label} = {question.options[index].role or 'person'}"
                 for label, index in zip(prompt.option_labels, prompt.option_order, strict=True)
             )
-            echo(f"{question.key}  variant {name}  ({roles})")
+            echo(f"{question.key}  variant {ids[number]}  ({roles})")
             for message in prompt.messages:
                 echo(f"\n--- {message.role} ---\n{message.content}")
             if said is not None:
                 echo(f"\n--- assistant ---\n…\n\n--- user ---\n{question_about(prompt, said)}")
             echo("")
-
-    def _source(self) -> QuestionOptions:
-        """The benchmark, or the user's file."""
-        return QuestionOptions(
-            benchmark=self.benchmark if self.instances is not None else self.benchmark or "starter",
-            data_dir=Path(str(self.config.data_dir)) if self.config.data_dir else None,
-            instances=self.instances,
-            instances_field_map=self.instances_field_map,
-            languages=self.language,
-            packs=self.packs,
-        )
-
-
-def _with_labels(setting: PromptSettings, style: str, where: PackPaths, language: str) -> PromptSettings:
-    """The variant with other option labels."""
-    from mbbq_gen.languages.axes_pack import native_labels
-    from mbbq_gen.prompts.render import NATIVE, with_option_labels
-
-    native = native_labels(where, language) if style == NATIVE else None
-    shown_as = with_option_labels(setting.variant, style)
-    return replace(setting, variant=shown_as, label_style=style, native_labels=native)
 
 
 class ListAxes(PackCommand):
@@ -165,17 +145,7 @@ class ListAxes(PackCommand):
             for axis in AXES.values()
             for level in (pack.addresses if axis.name == "address" else axis.levels)
         ]
-        if self.as_json:
-            print_json([level.model_dump() for level in levels])
-            return
-        for axis in AXES.values():
-            echo(f"{axis.name}: {axis.title}")
-            for level in levels:
-                if level.axis == axis.name:
-                    echo(f"    {level.level}{' (base)' if level.is_base else ''}".ljust(28) + (level.text or ""))
-            if axis.name == "address" and not pack.addresses:
-                echo(f"    {pack.meta.name} has no choice")
-            echo("")
+        print_rows([level.model_dump() for level in levels], as_json=self.as_json)
 
 
 def _variants(
@@ -195,19 +165,6 @@ def _variants(
     folder = benchmark_folder(benchmark, Path(str(config.data_dir)) if config.data_dir else None)
     found = read_published_prompts(benchmark_name(benchmark), folder, language)
     return [PromptSettings(each.variant, each.label_style, unknown_text=each.unknown_text) for each in found]
-
-
-def _find(questions: Iterable[Instance], wanted: str | None) -> Instance:
-    """The question with that id or key, or the first one."""
-    ids: list[str] = []
-    for question in questions:
-        if wanted in (None, question.instance_id, question.key):
-            return question
-        ids.append(question.instance_id)
-    if wanted is None:
-        raise UsageError("there is no question in this language and split")
-    one_of("instance", wanted, ids)
-    raise AssertionError  # one_of raises: the id is not among them
 
 
 prompts_app = command_group(
@@ -243,10 +200,10 @@ class NewLanguage(JsonCommand):
         for path in paths:
             echo(str(path))
         echo(f"\nFill in {paths[1]} in this order; before that, extraction uses labels and option texts only:")
-        for number, (key, what) in enumerate(FIRST[:_SHOWN], 1):
+        for number, (key, what) in enumerate(FIRST[:15], 1):
             echo(f"  {number:2}. {key:15} {what}")
         echo("The other classes can wait: leave them empty.")
-        echo("\nthen    the prompts and example answers, the first names, and [[example]]s")
+        echo("then    the prompts and example answers, the first names, and [[example]]s")
         echo(f"check   mbbq-gen check --packs {self.packs} --languages {self.language}")
         echo(f"measure mbbq-gen language evaluate {self.language} --packs {self.packs} --labelled-file labelled.jsonl")
 
@@ -261,8 +218,7 @@ class EvaluateLanguage(PackCommand):
 
     help_examples = (
         "  mbbq-gen language evaluate nl\n"
-        "  mbbq-gen language evaluate nb --packs my-packs --labelled-file labelled.jsonl\n"
-        "  mbbq-gen language evaluate nl --labelled-file labelled.jsonl --no-ablation --json"
+        "  mbbq-gen language evaluate nb --packs my-packs --labelled-file labelled.jsonl"
     )
     language: Code
     labelled_file: Path | None = option(
@@ -271,7 +227,6 @@ class EvaluateLanguage(PackCommand):
         "the examples of the pack.",
         metavar="FILE",
     )
-    ablation: bool = option("", "Also extract without each class of words.", "--ablation/--no-ablation", default=True)
 
     def _run(self) -> None:
         from mbbq_gen.extraction.pack_tools import labelled_responses, own_examples, report_pack
@@ -284,28 +239,18 @@ class EvaluateLanguage(PackCommand):
         else:
             responses = list(labelled_responses(open_lines(self.labelled_file), str(self.labelled_file), self.language))
         with Bar("reading", None, "classes") as bar:
-            found = report_pack(
-                self.language, responses, where, with_classes=self.ablation, on_class=lambda _: bar.advance()
-            )
+            found = report_pack(self.language, responses, where, on_class=lambda _: bar.advance())
         if self.as_json:
             print_json(found.model_dump())
             return
         total = found.responses
         echo(f"{total:,} labelled responses in {found.language}")
-        parts = (
-            ("right", found.right),
-            ("another option", found.wrong),
-            ("missed", found.missed),
-            ("invented", found.invented),
-        )
-        echo(", ".join(f"{name} {count:,} ({count / total:.1%})" for name, count in parts))
+        parts = {"right": found.right, "another option": found.wrong, "missed": found.missed}
+        parts["invented"] = found.invented
+        echo(", ".join(f"{name} {count:,} ({count / total:.1%})" for name, count in parts.items()))
         shares = found.by_confidence.items()
         echo("; ".join(f"{name}: {share.right:,} of {share.readings:,} right" for name, share in shares))
-        if not found.classes:
-            return
-        counts = ("entries", "right only with it", "right only without it")
-        rows = [(gain.name, str(gain.entries), str(gain.needed), str(gain.harmed)) for gain in found.classes]
-        print_rows(("class", *counts), rows, right=counts)
+        print_rows([gain.model_dump() for gain in found.classes])
 
 
 language_app = command_group(
@@ -324,17 +269,11 @@ class ListLanguages(PackCommand):
         from mbbq_gen.languages import list_languages
 
         found = list_languages(self.where)
-        if self.as_json:
-            print_json([{**asdict(status), "complete": status.is_complete} for status in found])
-            return
-        rows = [
-            (
-                *(status.language, status.name, status.native_name),
-                *("yes" if kind in status.packs else "missing" for kind in PACK_KINDS),
-            )
-            for status in found
-        ]
-        print_rows(("code", "language", "native name", *PACK_KINDS), rows)
+        rows: list[dict[str, Any]] = []
+        for status in found:
+            rows.append({"language": status.language, "name": status.name, "native_name": status.native_name})
+            rows[-1] |= {kind: kind in status.packs for kind in PACK_KINDS}
+        print_rows(rows, as_json=self.as_json)
 
 
 class Check(PackCommand):

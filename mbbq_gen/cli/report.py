@@ -5,17 +5,16 @@ from __future__ import annotations
 import shlex
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from mbbq_gen.cli.command import Command, PackCommand, Packs, RunPath, option
-from mbbq_gen.cli.options import CorrectWith, HtmlPage, RunPaths, ScoreOptions, Verbose, check_correction
+from mbbq_gen.cli.command import RunCommand, option
+from mbbq_gen.cli.options import CorrectWith, HtmlPage, RunsCommand, ScoreOptions, Verbose, check_correction
 from mbbq_gen.cli.output import echo, print_json, result_console, say, show, write_lines
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import Bar
-from mbbq_gen.core.text import one_of
 from mbbq_gen.scoring.codes import AVERAGES
 
 if TYPE_CHECKING:
@@ -23,8 +22,18 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.run_folder import RunFolder
     from mbbq_gen.statistics.estimate import InferenceSettings
 
+_TABLES = {"mbbq-3": "mbbq_table_3", "mbbq-5": "mbbq_table_5"}
 
-class Report(PackCommand):
+
+def _check_output(path: Path | None) -> None:
+    """Raises UsageError where a page can't be written, before the work is done."""
+    if path is not None and path.is_dir():
+        raise UsageError(f"-o {path}: is a folder; name a file, such as {path / 'page.html'}")
+    if path is not None and not path.absolute().parent.is_dir():
+        raise UsageError(f"-o {path}: there is no folder {path.parent}; make it first")
+
+
+class Report(RunsCommand):
     """Shows the results of runs in the terminal or as an HTML page.
 
     Shows settings, extraction outcomes, accuracy and bias by language. Prints to the terminal unless -o or
@@ -36,13 +45,9 @@ class Report(PackCommand):
         "  mbbq-gen report my-run\n"
         "  mbbq-gen report my-run -o report.html --open\n"
         "  mbbq-gen report my-run -o report.html --correct-with annotations\n"
-        "  mbbq-gen report my-run -o report.html --prompt-effects random\n"
-        "  mbbq-gen report my-run -o report.html --average random-effects\n"
-        "  mbbq-gen report my-run -o report.html --paper-figures\n"
         "  mbbq-gen report run-a run-b -o report.html --figures figures\n"
         "  mbbq-gen report run-a run-b --table mbbq-3 --table-format latex"
     )
-    run_paths: RunPaths
     statistics: ScoreOptions
     correct_with: CorrectWith = None
     paper_figures: bool = option(
@@ -58,105 +63,93 @@ class Report(PackCommand):
         "Write each chart as SVG, PNG, PDF and Vega-Lite, and the tables as CSV, Markdown and LaTeX.",
         metavar="DIR",
     )
-    table: str | None = option(
+    table: Literal["mbbq-3", "mbbq-5"] | None = option(
         "Also show",
         "Only a table of the MBBQ paper, models by languages: mbbq-3 (accuracy and bias on templates that a model "
         "can do) or mbbq-5 (accuracy on the control set); * and † are adjusted for the table.",
         metavar="NAME",
     )
-    table_format: str = option("Also show", "Format of --table: text, csv, markdown or latex.", default="text")
+    table_format: Literal["text", "csv", "markdown", "latex"] = option(
+        "Also show", "Format of --table: text, csv, markdown or latex.", default="text"
+    )
     verbose: Verbose = False
 
     def _run(self) -> None:
-        from mbbq_gen.cli.loading import runs_labels
         from mbbq_gen.runs.run_folder import RunFolder
 
         self._check()
         folders = [RunFolder(path).require() for path in dict.fromkeys(self.run_paths)]
-        paths, where = [folder.path for folder in folders], self.where
-        sampling = self.statistics.sampling(paths)
+        sampling = self.statistics.sampling(self.run_paths)
         check_correction(self.correct_with, sampling)
         if self.table is not None:
-            self._print_table(self.table, paths, where, sampling)
+            self._print_table(self.table, sampling)
         elif self.output is not None or self.figures is not None:
-            self._write(folders, where, sampling)
+            self._write(folders, sampling)
         elif self.as_json:
-            self._print_scores(folders, where, sampling)
+            self._print_scores(folders, sampling)
         else:
-            given = (where, self.correct_with, self.statistics.chosen_gold(), self.statistics.extractor)
-            labelled = [runs_labels([path], *given) for path in paths]
+            labelled = [self.statistics.labels([one.path], self.where, self.correct_with) for one in folders]
             for folder, labels in zip(folders, labelled, strict=True):
-                typer.echo(report_text(folder, where, self.verbose, labels, self.statistics), nl=False)
+                typer.echo(report_text(folder, self.where, self.verbose, labels, self.statistics), nl=False)
 
     def _check(self) -> None:
         """Raises UsageError for options that exclude or need each other."""
-        output, has_files = self.output, bool(self.output or self.figures)
-        if output is None and self.open_browser:
-            raise UsageError("--open: give -o FILE.html too")
-        if output is None and self.paper_figures:
-            raise UsageError(
-                "--paper-figures: for the page; give -o FILE.html too. --figures DIR draws them in any case"
-            )
+        has_files = bool(self.output or self.figures)
+        for name, is_given in (("--open", self.open_browser), ("--paper-figures", self.paper_figures)):
+            if is_given and self.output is None:
+                raise UsageError(f"{name}: for the page; give -o FILE.html too")
         if self.as_json and has_files:
             raise UsageError("--json: for the scores alone; leave -o and --figures out")
         if self.table is not None and (has_files or self.correct_with):
             raise UsageError("--table: prints one table; leave -o, --figures and --correct-with out")
         if self.table is None and self.table_format != "text":
             raise UsageError("--table-format: give --table mbbq-3 or --table mbbq-5 too")
-        if output is not None and output.is_dir():
-            raise UsageError(f"-o {output}: is a folder; name a file, such as {output / 'report.html'}")
-        if output is not None and not output.absolute().parent.is_dir():
-            raise UsageError(f"-o {output}: there is no folder {output.parent}; make it first")
+        _check_output(self.output)
 
-    def _print_scores(self, folders: list[RunFolder], where: PackPaths, sampling: InferenceSettings) -> None:
+    def _print_scores(self, folders: list[RunFolder], sampling: InferenceSettings) -> None:
         """The scores of all runs as JSON."""
         from mbbq_gen.analysis.score_extras import reported
-        from mbbq_gen.cli.loading import runs_labels
         from mbbq_gen.report.view_model import BY, SCORES
 
-        paths, extractor = [folder.path for folder in folders], self.statistics.extractor
-        labels = runs_labels(paths, where, self.correct_with, self.statistics.chosen_gold(), extractor)
-        frame = self.statistics.frame(paths, where)
-        found = reported(frame, BY, SCORES, sampling, labels, extractor=extractor).model_dump(mode="json")
-        control = {folder.path.as_posix(): folder.manifest().control for folder in folders}
-        made = {path: {name: one.model_dump() for name, one in counts.items()} for path, counts in control.items()}
-        if any(made.values()):
-            found["control"] = {path: counts for path, counts in made.items() if counts}
-        print_json(found)
+        labels = self.statistics.labels(self.run_paths, self.where, self.correct_with)
+        frame = self.statistics.frame(self.run_paths, self.where)
+        scores = reported(frame, BY, SCORES, sampling, labels, extractor=self.statistics.extractor)
+        control = {one.path.as_posix(): one.manifest().model_dump(include={"control"})["control"] for one in folders}
+        made = {path: counts for path, counts in control.items() if counts}
+        print_json(scores.model_dump(mode="json") | ({"control": made} if made else {}))
 
-    def _print_table(self, name: str, paths: list[Path], where: PackPaths, sampling: InferenceSettings) -> None:
+    def _print_table(self, name: str, sampling: InferenceSettings) -> None:
         """A table of a paper on stdout; its caption stands beside it in all formats but CSV."""
         from mbbq_gen.cli.loading import runs_frame
         from mbbq_gen.report.charts import make_charts
         from mbbq_gen.report.tables import markdown_escaped
 
-        chosen = _TABLES[one_of("table", name, _TABLES)]
-        kind = one_of("table format", self.table_format, _TABLE_FORMATS)
-        found = make_charts(runs_frame(paths, where), sampling, [chosen])
+        found = make_charts(runs_frame(self.run_paths, self.where), sampling, [_TABLES[name]])
         if found.left_out:
             raise UsageError(f"--table {name}: {found.left_out[0].reason}")
         (chart,) = found.charts
-        caption = chart.caption
+        caption, table = chart.caption, chart.table
         if sampling.average != "questions":
             caption += f" Scores: {AVERAGES[sampling.average]}."
         if self.as_json:
-            names = [column.name for column in chart.table.columns]
+            names = [column.name for column in table.columns]
             rows = [
                 {key: cell._asdict() if isinstance(cell, tuple) else cell for key, cell in zip(names, row, strict=True)}
-                for row in chart.table.rows
+                for row in table.rows
             ]
             settings = {"average": sampling.average, "confidence_level": sampling.confidence}
             print_json({"table": name, "title": chart.title, "caption": caption, **settings, "rows": rows})
-        elif kind == "text":
-            show([chart.table, f"\n{caption}"])
-        elif kind == "latex":
-            echo(chart.table.latex(caption, chosen))
+        elif self.table_format == "text":
+            show([table, f"\n{caption}"])
+        elif self.table_format == "latex":
+            echo(table.latex(caption, _TABLES[name]))
         else:
-            echo(chart.table.csv() if kind == "csv" else f"{chart.table.markdown()}\n{markdown_escaped(caption)}")
+            is_csv = self.table_format == "csv"
+            echo(table.csv() if is_csv else f"{table.markdown()}\n{markdown_escaped(caption)}")
 
-    def _write(self, folders: list[RunFolder], where: PackPaths, sampling: InferenceSettings) -> None:
+    def _write(self, folders: list[RunFolder], sampling: InferenceSettings) -> None:
         """Makes the charts, once, and writes the page and the figures."""
-        from mbbq_gen.cli.loading import extracted, runs_labels
+        from mbbq_gen.cli.loading import extracted
         from mbbq_gen.report import charts, page, view_model
         from mbbq_gen.report.charts.vega import require_vl_convert
         from mbbq_gen.runs.observations import follow_up_reports, model_names
@@ -165,12 +158,8 @@ class Report(PackCommand):
             page.template_environment()  # what is missing is said before the work is done
         if self.figures is not None:
             require_vl_convert()
-        paths, gold, extractor = (
-            list(dict.fromkeys(self.run_paths)),
-            self.statistics.chosen_gold(),
-            self.statistics.extractor,
-        )
-        labelled = runs_labels(paths, where, self.correct_with, gold, extractor)
+        paths, where, extractor = [folder.path for folder in folders], self.where, self.statistics.extractor
+        labelled = self.statistics.labels(paths, where, self.correct_with)
         frame = self.statistics.frame(paths, where)
         manifests = [folder.manifest() for folder in folders]
         sources = [
@@ -179,7 +168,7 @@ class Report(PackCommand):
         ]
         with_papers = self.paper_figures or self.figures is not None
         drawn = [name for name in charts.CHARTS if with_papers or name not in charts.PAPERS]
-        with Bar("report", len(drawn) + _STEPS_BESIDE_CHARTS + len(folders), "steps") as bar:
+        with Bar("report", len(drawn) + 1 + len(folders), "steps") as bar:
 
             def tick(_: str) -> None:
                 bar.advance()
@@ -197,18 +186,11 @@ class Report(PackCommand):
                     follow_ups=follow_up_reports(paths, where, sampling),
                 )
                 write_lines(self.output, [page.report_page(view)])
-        if self.output is not None:
-            say(f"written: {self.output}")
+                say(f"written: {self.output}")
         if self.figures is not None:
             say(f"written: {len(charts.write_figures(drawings, self.figures))} files in {self.figures}")
         if self.open_browser and self.output is not None:
             webbrowser.open(self.output.resolve().as_uri())
-
-
-_STEPS_BESIDE_CHARTS = 1
-"""Steps of making a page beside its charts and the items of each run: the scores."""
-_TABLES = {"mbbq-3": "mbbq_table_3", "mbbq-5": "mbbq_table_5"}
-_TABLE_FORMATS = ("text", "csv", "markdown", "latex")
 
 
 def report_text(
@@ -227,7 +209,7 @@ def report_text(
     from mbbq_gen.runs.observations import follow_up_reports, load_run_observations
 
     manifest, statistics = folder.manifest(), statistics or ScoreOptions()
-    gold, extractor = statistics.chosen_gold(), statistics.extractor
+    gold, extractor = statistics.gold, statistics.extractor
     with Bar("reading", None, "answers") as bar:
         frame, progress = load_run_observations(
             *(folder, manifest, where, gold), extractor=extractor, step=bar.advance, tell=say
@@ -245,7 +227,7 @@ def report_text(
     return captured.get()
 
 
-class Leaderboard(PackCommand):
+class Leaderboard(RunsCommand):
     """Ranks models by accuracy and bias.
 
     For each benchmark and language, with confidence intervals and rank intervals. Models with other prompt variants,
@@ -254,11 +236,8 @@ class Leaderboard(PackCommand):
     """
 
     help_examples = (
-        "  mbbq-gen leaderboard run-a run-b\n"
-        "  mbbq-gen leaderboard run-a run-b run-c -o board.html\n"
-        "  mbbq-gen leaderboard run-a run-b --csv board.csv"
+        "  mbbq-gen leaderboard run-a run-b run-c -o board.html\n  mbbq-gen leaderboard run-a run-b --csv board.csv"
     )
-    run_paths: RunPaths
     output: HtmlPage = None
     csv: Path | None = option("Files", "Write CSV: one row per model, benchmark and language.", metavar="FILE")
     markdown: bool = option("", "Print a Markdown table.", default=False)
@@ -272,12 +251,10 @@ class Leaderboard(PackCommand):
         from mbbq_gen.runs.observations import model_names
         from mbbq_gen.runs.run_folder import RunFolder
 
-        output, csv, where = self.output, self.csv, self.where
         if self.markdown and self.as_json:
             raise UsageError("--markdown and --json: choose one of the two")
-        if output is not None and output.is_dir():
-            raise UsageError(f"-o {output}: is a folder; name a file, such as {output / 'board.html'}")
-        frame = self.statistics.frame(self.run_paths, where)
+        _check_output(self.output)
+        frame = self.statistics.frame(self.run_paths, self.where)
         folders = [RunFolder(path) for path in dict.fromkeys(self.run_paths)]
         manifests = [folder.manifest() for folder in folders]
         named = {
@@ -286,46 +263,44 @@ class Leaderboard(PackCommand):
             for choice in manifest.config.benchmarks
         }
         board = build_leaderboard(frame, named, self.statistics.sampling(self.run_paths))
-        if output is not None:
-            names = language_names((row.language for row in board.rows), where)
+        if self.output is not None:
+            names = language_names((row.language for row in board.rows), self.where)
             paths = [shlex.quote(str(path)) for path in self.run_paths]
-            write_lines(output, [views.board_page(board, paths, names)])
-            say(f"written: {output}")
-        if csv is not None:
-            write_lines(csv, views.full_table(board).csv().splitlines())
-            say(f"written: {csv}")
+            write_lines(self.output, [views.board_page(board, paths, names)])
+        if self.csv is not None:
+            write_lines(self.csv, views.full_table(board).csv().splitlines())
+        for file in filter(None, (self.output, self.csv)):
+            say(f"written: {file}")
         if self.as_json:
             print_json(board)
         elif self.markdown:
             echo(views.board_table(board).markdown())
             echo("\n".join(f"- {markdown_escaped(note)}" for note in views.board_notes(board)))
-        elif output is None and csv is None:
+        elif self.output is None and self.csv is None:
             show(views.board_blocks(board))
 
 
-class View(Command):
+class View(RunCommand):
     """Opens the samples of a run in the browser (local only).
 
-    Runs until Ctrl-C. Prints the address. Listens on the loopback address only; nothing can be changed.
+    Runs until Ctrl-C. Prints the address; --json: as JSON. Listens on the loopback address only; nothing can be
+    changed.
     """
 
     help_examples = "  mbbq-gen view my-run --open"
-    run_path: RunPath
     port: int = option("", "Port; 0 for any free port.", default=0, min=0, max=65535)
     open_browser: bool = option("", "Open the page in the browser.", "--open", default=False)
-    packs: Packs = None
 
     def _run(self) -> None:
         from mbbq_gen.cli.loading import extracted
         from mbbq_gen.report.viewer import ViewServer, open_viewer
-        from mbbq_gen.runs.run_folder import RunFolder
 
-        folder, where = RunFolder(self.run_path).require(), PackPaths(packs=self.packs)
+        folder, where = self.folder, self.where
         versions = extracted(folder, where)
         with Bar("items", None, "items") as bar:
             viewer = open_viewer(folder, versions, where, bar.advance)
         with ViewServer(viewer, self.port) as server:
-            echo(server.url)
+            print_json({"url": server.url}) if self.as_json else echo(server.url)
             if self.open_browser:
                 webbrowser.open(server.url)
             try:

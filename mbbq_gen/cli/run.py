@@ -6,25 +6,15 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from mbbq_gen.cli.command import (
-    JsonCommand,
-    PackCommand,
-    RunCommand,
-    RunPacks,
-    RunPath,
-    argument,
-    command_group,
-    option,
-    settings,
-)
-from mbbq_gen.cli.options import PRICES, InferenceOptions, Verbose
+from mbbq_gen.cli.command import PackCommand, RunCommand, argument, command_group, option, settings
+from mbbq_gen.cli.options import InferenceOptions, Verbose
 from mbbq_gen.cli.output import print_json, result_console, say, show, show_result
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import FILE, ConfigError, MbbqGenError, MissingExtraError, RunError, UsageError
@@ -40,85 +30,84 @@ if TYPE_CHECKING:
     from mbbq_gen.storage.store import RunStore
 
 
-@contextmanager
-def _opened(path: Path, packs: Path | None) -> Iterator[Session]:
-    """A run with batches, locked.
+class BatchCommand(RunCommand):
+    """A command for the batches of a run."""
 
-    Raises:
-        UsageError: there is no run, or it has no batches.
-    """
-    from mbbq_gen.runs.executor import Session
-    from mbbq_gen.runs.resolve import open_model
-    from mbbq_gen.runs.run_folder import RunFolder
+    @contextmanager
+    def opened(self) -> Iterator[Session]:
+        """The run, locked.
 
-    folder = RunFolder(path).require()
-    config = folder.manifest().config
-    provider = open_model(config, PackPaths(packs=packs))
-    with folder.locked(), folder.open_store() as store:
-        _require_batches(path, store)
-        provider.check_access()
-        yield Session(folder, store, provider, config, ProgressBars(say))
+        Raises:
+            UsageError: there is no run, or it has no batches.
+        """
+        from mbbq_gen.runs.batch_runner import mode_of
+        from mbbq_gen.runs.executor import Session
+        from mbbq_gen.runs.resolve import open_model
+
+        path, folder = self.run_path, self.folder
+        config = folder.manifest().config
+        provider = open_model(config, self.where)
+        with folder.locked(), folder.open_store() as store:
+            if mode_of(store) == "off":
+                raise UsageError(f"{path}: this run has no batches; to use them: mbbq-gen run {path} --batch")
+            provider.check_access()
+            yield Session(folder, store, provider, config, ProgressBars(say))
+
+    def show(self, store: RunStore) -> None:
+        """Prints the batches of the run."""
+        from mbbq_gen.report.run_tables import batch_blocks
+        from mbbq_gen.runs.status import batch_lines
+        from mbbq_gen.storage.ledgers import BatchTable
+
+        lines = batch_lines(BatchTable(store).batches())
+        if self.as_json:
+            print_json([line.model_dump(mode="json") for line in lines])
+        else:
+            show(batch_blocks(lines))
 
 
-def _require_batches(path: Path, store: RunStore) -> None:
-    """Raises UsageError for a run without batches."""
-    from mbbq_gen.runs.batch_runner import mode_of
+class BatchStatus(BatchCommand):
+    """Asks the service for the status of the batches; `mbbq-gen status RUN` shows them as last stored."""
 
-    if mode_of(store) == "off":
-        raise UsageError(f"{path}: this run has no batches; to use them: mbbq-gen run {path} --batch")
-
-
-class BatchStatus(RunCommand):
-    """Asks the service for the status of the batches."""
-
-    help_examples = "  mbbq-gen batch status my-run\n  mbbq-gen batch status my-run --json"
+    help_examples = "  mbbq-gen batch status my-run --json"
 
     def _run(self) -> None:
         from mbbq_gen.runs.batch_runner import in_session
-        from mbbq_gen.runs.run_folder import RunFolder
-        from mbbq_gen.storage.schema import is_writable
 
         async def work(batching: BatchRunner) -> None:
             await batching.recover()
             await batching.refresh()
 
-        path = self.run_path
-        if is_writable(path):
-            with _opened(path, self.packs) as run:
-                asyncio.run(in_session(run, work, spends=False))
-                _show(run.store, self.as_json)
-        else:
-            with RunFolder(path).require().open_store(read_only=True) as store:
-                _require_batches(path, store)
-                say(f"{path}: the folder is read-only, so the service is not called: batches as last stored")
-                _show(store, self.as_json)
+        with self.opened() as run:
+            asyncio.run(in_session(run, work, spends=False))
+            self.show(run.store)
 
 
-class BatchCollect(RunCommand):
+class BatchCollect(BatchCommand):
     """Stores the results of finished batches.
 
     Submits expired or failed requests again. `mbbq-gen run RUN --collect` does the same, then extracts, scores and
     reports.
     """
 
-    help_examples = "  mbbq-gen batch collect my-run\n  mbbq-gen batch collect my-run --wait"
+    help_examples = "  mbbq-gen batch collect my-run --wait"
     wait: bool = option("", "Wait until all batches are done.", default=False)
     every: float = option("", "Seconds between two checks.", default=60.0, min=1, metavar="SECONDS")
 
     def _run(self) -> None:
         from mbbq_gen.runs.batch_runner import mode_of, run_batches
 
-        with _opened(self.run_path, self.packs) as run:
+        with self.opened() as run:
             while (under_way := asyncio.run(run_batches(run, mode_of(run.store), again=False))) and self.wait:
                 time.sleep(self.every)
             progress = run.store.progress()
             if not under_way:
                 answered = f"{progress.answered:,} of {progress.requests:,} requests answered"
                 say(f"{answered}; next: mbbq-gen run {self.run_path} --collect")
-            _show(run.store, self.as_json)
+            self.show(run.store)
 
 
-class BatchCancel(RunCommand):
+class BatchCancel(BatchCommand):
     """Cancels the batches of a run.
 
     Results that are there can still be collected. No more batches are submitted until `mbbq-gen run RUN --batch`.
@@ -135,25 +124,12 @@ class BatchCancel(RunCommand):
             counts.append(await batching.cancel())
             await batching.refresh()
 
-        with _opened(self.run_path, self.packs) as run:
+        with self.opened() as run:
             set_mode(run.store, "stopped")
             asyncio.run(in_session(run, work, spends=False))
             say(f"{sum(counts)} batches cancelled")
             report_batches(run)
-            _show(run.store, self.as_json)
-
-
-def _show(store: RunStore, as_json: bool) -> None:
-    """The batches of a run as JSON or as a table."""
-    from mbbq_gen.report.run_tables import batch_blocks
-    from mbbq_gen.runs.status import batch_lines
-    from mbbq_gen.storage.ledgers import BatchTable
-
-    lines = batch_lines(BatchTable(store).batches())
-    if as_json:
-        print_json([line.model_dump(mode="json") for line in lines])
-    else:
-        show(batch_blocks(lines))
+            self.show(run.store)
 
 
 batch_app = command_group(
@@ -163,29 +139,27 @@ batch_app = command_group(
 )
 
 
-class Status(JsonCommand):
+class Status(RunCommand):
     """Shows progress, failures and cost of a run.
 
     Also shows rate, time left and batches. Reads the run folder only, also while another process runs it; `mbbq-gen
     batch status RUN` asks the service.
     """
 
-    help_examples = "  mbbq-gen status my-run\n  mbbq-gen status my-run --json"
-    run_path: RunPath
-    prices: Path | None = option("", PRICES, metavar="FILE")
+    help_examples = "  mbbq-gen status my-run --json"
+    config: RunConfig = settings(["prices"])
 
     def _run(self) -> None:
         from mbbq_gen.annotation.judge_runner import judge_lines
         from mbbq_gen.providers.prices import read_prices
         from mbbq_gen.report.run_tables import status_blocks
-        from mbbq_gen.runs.run_folder import RunFolder
         from mbbq_gen.runs.status import run_status
 
-        folder = RunFolder(self.run_path).require()
+        folder = self.folder
         manifest = folder.manifest()
         address = manifest.runtime_info.get("base_url")
+        own = read_prices(self.config.prices or manifest.config.prices)
         base_url = address if isinstance(address, str) else None
-        own = read_prices(self.prices or manifest.config.prices)
         with folder.open_store(read_only=True) as store:
             found = run_status(store, manifest, str(folder.path), own, base_url, judges=judge_lines(store, own))
         show_result(found, status_blocks, as_json=self.as_json)
@@ -227,21 +201,18 @@ def _study_jobs(study: Study, config: RunConfig, where: PackPaths, helper: Helpe
     from mbbq_gen.runs.study import study_runs
 
     given = config.model_fields_set
-    if other := sorted(given - {"base_url"} if not config.model else given & {"benchmark", "data_dir", "instances"}):
+    if other := sorted(given & {"benchmark", "data_dir", "instances"} if config.model else given - {"base_url"}):
         problem = "set it in the study's file; only {model}, with its options, goes here"
         raise ConfigError(other[0], getattr(config, other[0]), problem)
-    runs = study_runs(study, [config] if config.model else [])
-    if given == {"base_url"}:
-        at_server = [run for run in runs if run.config.model.startswith("openai:")]
-        if not at_server:
-            raise ConfigError("base_url", config.base_url, "no model of the study is openai:…; write it under a model")
-        for run in at_server:
-            moved = run.config.model_copy(update={"base_url": config.base_url})
-            runs[runs.index(run)] = replace(run, config=moved)
+    moved = {} if config.model else {name: getattr(config, name) for name in given}
     jobs: list[Job] = []
+    runs = study_runs(study, [config] if config.model else [])
+    if moved and not any(run.config.model.startswith("openai:") for run in runs):
+        raise ConfigError("base_url", config.base_url, "no model of the study is openai:…; write it under a model")
     for run in runs:
+        of_run = run.config.model_copy(update=moved) if run.config.model.startswith("openai:") else run.config
         try:
-            jobs.append(Job(RunFolder(run.path), resolve(run.config, where), where, ProgressBars(say), helper))
+            jobs.append(Job(RunFolder(run.path), resolve(of_run, where), where, ProgressBars(say), helper))
             jobs[-1].merged()
         except ConfigError as error:
             raise error.spelled(FILE, f"{study.path}: ") from None
@@ -321,14 +292,9 @@ class RunModel(PackCommand):
     """
 
     help_examples = (
-        "  mbbq-gen run my-run --model transformers:smollm2 --benchmark starter \\\n"
-        "      --languages en,nl,es,tr --variants all --splits bias,control\n"
+        "  mbbq-gen run my-run --model transformers:smollm2 --benchmark starter --languages en,tr\n"
         "  mbbq-gen run my-run                                   (continues where it stopped)\n"
-        "  mbbq-gen run my-run --model openai:gpt-4o-mini --benchmark starter --languages en,tr "
-        "--stop-at-ci-width 0.2\n"
         "  mbbq-gen run my-run --model openai:gpt-4o-mini --benchmark starter --batch   (later: run my-run --collect)\n"
-        "  mbbq-gen run my-run --model transformers:smollm2 --benchmark starter --ray local --workers 2\n"
-        "  mbbq-gen run my-run --storage parquet                     (stores responses as Parquet files)\n"
         "  mbbq-gen run study.toml                               (several models and benchmarks; see `mbbq-gen init`)\n"
         "\n"
         "A server on this machine (no key; the model has the name that the server gives it):\n"
@@ -351,7 +317,6 @@ class RunModel(PackCommand):
         "--collect",
         default=False,
     )
-    packs: RunPacks = None
     rerun_lost: bool = option(
         "Output", "Run again the requests whose Parquet files are missing or damaged.", default=False
     )

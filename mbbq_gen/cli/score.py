@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from mbbq_gen.cli.command import PackCommand, option
 from mbbq_gen.cli.options import (
@@ -16,17 +16,15 @@ from mbbq_gen.cli.options import (
     NormalizationChoice,
     ScoreOptions,
     WorkerOptions,
-    answers_of,
     check_correction,
     equivalence_option,
+    groupings_of,
     metrics_of,
 )
 from mbbq_gen.cli.output import open_lines, say, show_result
 from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
 from mbbq_gen.core.files import write_text
 from mbbq_gen.core.progress import Bar
-from mbbq_gen.core.records import NORMALISATIONS, Normalise
-from mbbq_gen.core.text import all_of, one_of, words
 
 if TYPE_CHECKING:
     import polars
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
     from mbbq_gen.analysis.correction import AnnotatedFrame
     from mbbq_gen.analysis.score_extras import ScoreReport, StoppedEstimate
     from mbbq_gen.runs.distributed.cluster import MapWorkers
-    from mbbq_gen.runs.observations import Answers
-    from mbbq_gen.scoring.metrics import Metric
     from mbbq_gen.statistics.estimate import InferenceSettings
 
 
@@ -56,8 +52,6 @@ class Score(PackCommand):
         "  mbbq-gen score my-run --group-by language,category --json\n"
         "  mbbq-gen score run-a run-b --group-by model,language,split --macro-average category\n"
         "  mbbq-gen score my-run --equivalence-margin 0.03          (is every bias within 0.03 of 0?)\n"
-        "  mbbq-gen score my-run --average random-effects --heterogeneity\n"
-        "  mbbq-gen score my-run --tests --prompt-effects random    (for variants like these)\n"
         "  mbbq-gen score my-run --ray local --workers 8            (millions of responses)\n"
         "  mbbq-gen score --jsonl answers.jsonl > scores.json"
     )
@@ -69,14 +63,16 @@ class Score(PackCommand):
         metavar="FILE",
     )
     normalization: NormalizationChoice = None
-    subset: str = option(
+    subset: Literal["all", "bharat_pairs"] = option(
         "What to score", "Responses: all, or bharat_pairs (BharatBBQ's pair-filtered subset).", default="all"
     )
     group_by: str | None = option(
         "Grouping", f"Group the scores by these, {GROUPS} Default: language,split.", metavar="NAME,…"
     )
     metric: MetricNames = "all"
-    macro_average: str | None = option("Grouping", "Also average over groups with equal weights: category or variant.")
+    macro_average: Literal["category", "variant"] | None = option(
+        "Grouping", "Also average over groups with equal weights: category or variant."
+    )
     answers: AnswersChoice = "first"
     statistics: ScoreOptions
     tests: bool = option("Statistics", "Also test whether each score differs from 0.", default=False)
@@ -93,62 +89,53 @@ class Score(PackCommand):
     helping: WorkerOptions
 
     def _run(self) -> None:
-        from mbbq_gen.cli.loading import runs_labels
         from mbbq_gen.report.run_report import score_report_blocks
-        from mbbq_gen.scoring.tally import GROUPINGS, SUBSETS, subset
+        from mbbq_gen.scoring.tally import subset
 
-        helpers, wanted = self.helping.helpers(), ["language", "split"]
-        if self.group_by is not None:
-            wanted = all_of("grouping", self.group_by, list(GROUPINGS)) if words(self.group_by) else []
-        sampling = self.statistics.sampling(self.run_paths or [])
-        part, metrics = one_of("subset", self.subset, SUBSETS), metrics_of(self.metric)
-        if self.macro_average:
-            one_of("grouping", self.macro_average, GROUPINGS)
-        answers = answers_of(self.answers, self.correct_with)
-        self._check(answers, sampling, by_workers=helpers is not None)
-        how = one_of("normalization", self.normalization, NORMALISATIONS) if self.normalization else None
-        where, gold = self.where, self.statistics.chosen_gold()
-        labelled = runs_labels(self.run_paths or [], where, self.correct_with, gold, self.statistics.extractor)
-        frame = subset(self._observations(wanted, how, answers, helpers), part)
+        helpers, runs = self.helping.helpers(), self.run_paths or []
+        wanted = ["language", "split"] if self.group_by is None else groupings_of(self.group_by)
+        sampling = self.statistics.sampling(runs)
+        self._check(sampling)
+        labelled = self.statistics.labels(runs, self.where, self.correct_with)
+        frame = subset(self._observations(wanted, helpers), self.subset)
+        how = self.normalization
         if how is not None and (frame["method"] == "generate").all():
             raise UsageError(f"--normalization {how}: there are no loglikelihoods here; leave it out")
         for grouping, why in _kept_apart(frame, wanted, with_models=self.group_by is None):
             say(f"{why} are kept apart: added {grouping} to --group-by")
             wanted.append(grouping)
-        report = self._scored(frame, wanted, metrics, sampling, labelled).model_copy(
-            update={"subset": part, "normalization": how, "answers": answers}
+        report = self._scored(frame, wanted, sampling, labelled).model_copy(
+            update={"subset": self.subset, "normalization": how, "answers": self.answers}
         )
         self._write(report)
         show_result(report, score_report_blocks, as_json=self.as_json or self.jsonl is not None)
 
-    def _check(self, answers: Answers, sampling: InferenceSettings, *, by_workers: bool) -> None:
+    def _check(self, sampling: InferenceSettings) -> None:
         """Raises UsageError for options that exclude each other."""
-        jsonl, extractor, source = self.jsonl, self.statistics.extractor, self.correct_with
-        if bool(self.run_paths) == (jsonl is not None):
+        jsonl, extractor, runs = self.jsonl, self.statistics.extractor, self.run_paths or []
+        if bool(runs) == (jsonl is not None):
             raise UsageError("give a run folder or --jsonl FILE, one of them")
-        if answers != "first" and jsonl is not None:
-            raise UsageError(f"--answers {answers}: leave --jsonl out; follow-ups are of runs")
+        check_correction(self.correct_with, sampling, self.answers)
         if jsonl is not None and extractor != "rules":
             raise UsageError(
                 f"first: mbbq-gen extract --jsonl {jsonl} --extractor {extractor} -o FILE; then score FILE"
             )
-        if source is not None and (jsonl is not None or self.subset != "all"):
-            raise UsageError(f"--correct-with {source}: annotations are of a whole run; leave --jsonl and --subset out")
-        check_correction(source, sampling)
-        single = {
+        given = {
             "--jsonl": jsonl is not None,
+            "--answers": self.answers != "first",
             "--subset": self.subset != "all",
             "--control-adjusted": self.control_adjusted,
-            "--correct-with": source is not None,
+            "--correct-with": self.correct_with is not None,
+            "--ray": self.helping.ray is not None,
         }
-        for name in (name for name, is_wanted in single.items() if is_wanted and by_workers):
-            raise UsageError(f"--ray: {name} needs single responses in this process; leave one of the two out")
-        if by_workers and len(self.run_paths or ()) > 1:
+        for one, others in _EXCLUDED.items():
+            for other in others:
+                if given[one] and given[other]:
+                    raise UsageError(f"{one}, {other}: do not go together; leave one of the two out")
+        if given["--ray"] and len(runs) > 1:
             raise UsageError("--ray: one run at a time; score them one by one")
 
-    def _observations(
-        self, by: Sequence[str], how: Normalise | None, answers: Answers, helpers: MapWorkers | None
-    ) -> polars.DataFrame:
+    def _observations(self, by: list[str], helpers: MapWorkers | None) -> polars.DataFrame:
         """What is scored: the answers of the runs or of the file; with workers, their sums."""
         from mbbq_gen.cli.loading import report_failures
         from mbbq_gen.interchange.jsonl import observe_lines
@@ -157,7 +144,8 @@ class Score(PackCommand):
         from mbbq_gen.scoring.observations import observations_frame
         from mbbq_gen.scoring.tally import grouping_columns
 
-        where, gold, path = self.where, self.statistics.chosen_gold(), self.jsonl
+        where, gold, path = self.where, self.statistics.gold, self.jsonl
+        choice: dict[str, Any] = {"normalise": self.normalization, "answers": self.answers}
         if path is not None:
             frame = observations_frame(observe_lines(open_lines(path), str(path), gold=gold, resources=where))
             if not frame.height:
@@ -166,7 +154,7 @@ class Score(PackCommand):
             if repeats:
                 say(f"{path}: {repeats:,} lines repeat the prompt of another line: all of them count, copies too")
         elif helpers is None:
-            return self.statistics.frame(self.run_paths or (), where, normalise=how, answers=answers)
+            return self.statistics.frame(self.run_paths or (), where, **choice)
         else:
             folder = RunFolder((self.run_paths or [])[0]).require()
             beside = ["variant", *([self.macro_average] if self.macro_average else [])]
@@ -176,11 +164,10 @@ class Score(PackCommand):
                     groups=list(grouping_columns(by).values()),
                     beside=list(grouping_columns(beside).values()),
                     extractor=self.statistics.extractor,
-                    normalise=how,
-                    answers=answers,
                     helpers=helpers,
                     step=bar.advance,
                     tell=say,
+                    **choice,
                 )
             report_pending(folder, progress, say)
         report_failures(frame)
@@ -190,7 +177,6 @@ class Score(PackCommand):
         self,
         frame: polars.DataFrame,
         by: list[str],
-        metrics: list[Metric],
         sampling: InferenceSettings,
         labelled: AnnotatedFrame | None,
     ) -> ScoreReport:
@@ -201,8 +187,8 @@ class Score(PackCommand):
         from mbbq_gen.analysis.scores import score
         from mbbq_gen.runs.observations import follow_up_reports
 
-        paths, margin = list(self.run_paths or []), self.equivalence_margin
-        gold = self.statistics.chosen_gold()
+        paths, margin, metrics = self.run_paths or [], self.equivalence_margin, metrics_of(self.metric)
+        gold = self.statistics.gold
         more: dict[str, Iterable[Any]] = {"stopped": _stopped_estimates(paths)}
         if self.macro_average:
             more["macro_averages"] = extras.macro_averages(frame, by, self.macro_average, metrics, sampling)
@@ -244,6 +230,13 @@ class Score(PackCommand):
                 write_scores(report, file, kind)
 
 
+_EXCLUDED = {
+    "--jsonl": ["--answers", "--correct-with", "--ray"],
+    "--subset": ["--correct-with", "--ray"],
+    "--control-adjusted": ["--ray"],
+    "--correct-with": ["--ray"],
+}
+"""Option → those that it does not go with: annotations are of whole runs, workers count no single responses."""
 _SAME_PROMPT = (
     "model", "method", "benchmark", "split", "language", "category", "template_id", "instance_id", "variant",
     "label_style", "option_order",

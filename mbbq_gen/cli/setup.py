@@ -8,22 +8,20 @@ import os
 import platform
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import typer
 
 import mbbq_gen
 from mbbq_gen.cli.command import JsonCommand, argument, model_options, option
-from mbbq_gen.cli.output import echo, echo_json, print_json, print_rows, result_console, say, write_lines
+from mbbq_gen.cli.output import echo, print_json, print_rows, say, write_lines
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.files import PACK_KINDS, PackPaths, cache_directory, shipped_root
-from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.core.text import shortened, words
 
 if TYPE_CHECKING:
-    from mbbq_gen.runs.cost_estimate import CostEstimate
     from mbbq_gen.runs.server_check import ServerReport
 
 _LOCAL = ("transformers", "vllm")
@@ -41,10 +39,8 @@ class Init(JsonCommand):
 
     help_examples = (
         "  mbbq-gen init\n"
-        "  mbbq-gen init paper.toml --model openai:gpt-4o-mini,transformers:smollm2 --benchmark mbbq "
-        "--languages en,tr\n"
-        "  mbbq-gen init --model openai:qwen2.5:7b --base-url http://127.0.0.1:11434/v1 --benchmark starter\n"
-        "  mbbq-gen init --model synthetic:unable --benchmark starter --languages en --yes"
+        "  mbbq-gen init paper.toml --model openai:gpt-4o-mini --benchmark mbbq --languages en,tr --yes\n"
+        "  mbbq-gen init --model openai:qwen2.5:7b --base-url http://127.0.0.1:11434/v1 --benchmark starter"
     )
     file: Path = argument("FILE", "Study file to write.", default=Path("study.toml"))
     model: str | None = option(
@@ -69,24 +65,15 @@ class Init(JsonCommand):
     yes: bool = option(
         "", "Ask no questions: use the default of every option that is not given.", "--yes", "-y", default=False
     )
-    print_schema: bool = option(
-        "", "Only print the JSON schema of study files, for editors.", "--schema", default=False
-    )
 
     def _run(self) -> None:
-        from mbbq_gen.runs.study import study_schema
-
         file = self.file
-        if self.print_schema:
-            print_json(study_schema())
-            return
         if file.suffix != ".toml":
             raise UsageError(f"{file}: the name of a study ends in .toml; use {file.with_suffix('.toml')}")
         if file.exists():
             raise UsageError(f"{file}: exists; run it (mbbq-gen run {file}), or name another file")
         configs = self._configs()
-        found = [_estimate(config) for config in configs]
-        samples = {config.model: _sample(config, one) for config, one in zip(configs, found, strict=True)}
+        plans = {config.model: _plan(config) for config in configs}
         shared = configs[0]
         lines = [
             "# A study: `mbbq-gen run` runs every model on every benchmark, and continues after a stop.",
@@ -98,19 +85,20 @@ class Init(JsonCommand):
         ]
         for config in configs:
             lines += ["", "[[model]]", f"name = {_toml(config.model)}"]
-            if (sample := samples[config.model]) is not None:
+            if (sample := plans[config.model][0]) is not None:
                 lines.append(f"sample = {sample}          # questions for each language and split; omit for all")
             if config.base_url:
                 lines.append(f"base_url = {_toml(config.base_url)}")
             if config.max_cost is not None and _is_paid(config.model, config.base_url):
                 lines.append(f"max_cost = {config.max_cost}        # US dollars")
         write_lines(file, lines)
-        forecasts = {name: _in_words(one, sample) for (name, sample), one in zip(samples.items(), found, strict=True)}
+        forecasts = {name: forecast for name, (_, forecast) in plans.items()}
         if self.as_json:
+            samples = {name: sample for name, (sample, _) in plans.items()}
             print_json({"file": str(file), "samples": samples, "forecasts": forecasts})
             return
-        for name, line in forecasts.items():
-            echo(f"{name}: {line}")
+        for name, forecast in forecasts.items():
+            echo(f"{name}: {forecast}")
         echo(f"written: {file}\nnext: mbbq-gen run {file}")
 
     def _ask(self, given: str | None, question: str, default: str) -> str:
@@ -173,73 +161,46 @@ def _is_paid(model: str, base_url: str | None) -> bool:
     return kind not in {*_LOCAL, "ollama", "oracle", "synthetic", "scripted"} and not (kind == "openai" and is_local)
 
 
-def _estimate(config: RunConfig) -> CostEstimate | None:
-    """The estimate for all questions; None, with a message, if the model can't be opened yet."""
+def _plan(config: RunConfig) -> tuple[int | None, str]:
+    """The questions for each language and split (None: all), and requests, price and time in words."""
     from mbbq_gen.analysis.power import DEFAULTS
+    from mbbq_gen.report.run_tables import dollars, hours
     from mbbq_gen.runs.resolve import resolve
     from mbbq_gen.runs.run_estimate import run_estimate
 
-    where = PackPaths()
-    resolved = resolve(config.model_copy(update={"max_cost": None}), where)
+    is_local, where = config.model.partition(":")[0] in _LOCAL, PackPaths()
+    sample = _LOCAL_SAMPLE if is_local and config.sample is None else config.sample
+    resolved = resolve(config.model_copy(update={"sample": sample, "max_cost": None}), where)
     try:
-        return run_estimate(resolved, where, DEFAULTS)
+        found = run_estimate(resolved, where, DEFAULTS)
     except UsageError as error:
         if str(error).startswith(f"{config.benchmark[0]}:"):
             raise
         say(f"{config.model}: {error}")
-        return None
-
-
-def _sample(config: RunConfig, found: CostEstimate | None) -> int | None:
-    """Questions for each language and split; None for all."""
-    if config.sample is not None:
-        return config.sample
-    if config.model.partition(":")[0] in _LOCAL:
-        return _LOCAL_SAMPLE
-    if config.max_cost is None or found is None or not any(one.cost for one in found.samples):
-        return None
-    paid = [one for one in found.samples if one.cost is not None and one.cost.online <= config.max_cost]
-    if not paid:
-        raise UsageError(
-            f"--max-cost {config.max_cost:g}: even the smallest sample of {config.benchmark[0]} costs more with "
-            f"{config.model}; use fewer languages, or a larger amount"
-        )
-    return None if paid[-1].is_all else paid[-1].questions
-
-
-def _in_words(found: CostEstimate | None, sample: int | None) -> str:
-    """Requests, price and time, in a line."""
-    from mbbq_gen.report.run_tables import dollars, hours
-
-    if found is None:
-        return "no estimate until it is installed (mbbq-gen doctor)"
-    chosen = next((one for one in found.samples if one.questions == sample), None)
-    part = 1.0 if sample is None else min(1.0, sample / found.samples[-1].questions)
-    requests = chosen.requests if chosen else round(found.tokens.requests * part)
-    cost = (chosen or found.samples[-1]).cost
-    facts = [f"{requests:,} requests"]
-    if cost is not None:
-        facts.append(f"about {dollars(cost.online if chosen else cost.online * part)}, in batches half of it")
+        return sample, "no estimate until it is installed (mbbq-gen doctor)"
+    chosen = found.samples[-1]
+    if sample is None and config.max_cost is not None and chosen.cost is not None:
+        paid = [one for one in found.samples if one.cost is not None and one.cost.online <= config.max_cost]
+        if not paid:
+            raise UsageError(
+                f"--max-cost {config.max_cost:g}: even the smallest sample of {config.benchmark[0]} costs more with "
+                f"{config.model}; use fewer languages, or a larger amount"
+            )
+        chosen = paid[-1]
+        sample = None if chosen.is_all else chosen.questions
+    facts = [f"{chosen.requests:,} requests"]
+    if chosen.cost is not None:
+        facts.append(f"about {dollars(chosen.cost.online)}, in batches half of it")
     if found.duration is not None:
-        facts.append(f"about {hours(found.duration.hours * part)}")
-    if found.model.partition(":")[0] in _LOCAL:
+        facts.append(f"about {hours(found.duration.hours * chosen.requests / found.tokens.requests)}")
+    if is_local:
         facts.append("time on this machine: mbbq-gen estimate … --probe")
-    return ", ".join(facts)
+    return sample, ", ".join(facts)
 
 
 def _toml(value: object) -> str:
     """A text or a list of texts as TOML, whose texts are written as JSON's are."""
     return json.dumps(value, ensure_ascii=False)
-
-
-class Finding(FrozenModel):
-    """One thing that doctor looks for."""
-
-    about: Literal["package", "models", "keys", "data", "pages", "languages"]
-    name: str
-    found: bool
-    note: str
-    """What it is for, where it is, or how to get it. Never a key."""
 
 
 KEYS = (
@@ -257,11 +218,7 @@ class Doctor(JsonCommand):
     missing says what it is for and how to get it.
     """
 
-    help_examples = (
-        "  mbbq-gen doctor\n"
-        "  mbbq-gen doctor --base-url http://127.0.0.1:8080/v1\n"
-        "  mbbq-gen doctor --base-url http://127.0.0.1:11434 --model llama3.2 --json"
-    )
+    help_examples = "  mbbq-gen doctor\n  mbbq-gen doctor --base-url http://127.0.0.1:11434 --model llama3.2 --json"
     base_url: str | None = option(
         "", "Check this server instead: shows what it is and asks one question. With or without /v1.", metavar="URL"
     )
@@ -278,16 +235,7 @@ class Doctor(JsonCommand):
             return
         if self.model is not None or self.model_arg:
             raise UsageError("--model, --model-arg: go with --base-url")
-        found = _findings()
-        if self.as_json:
-            echo_json("[\n" + ",\n".join(one.model_dump_json() for one in found) + "\n]")
-            return
-        console, width = result_console(), max(len(one.name) for one in found)
-        for about in dict.fromkeys(one.about for one in found):
-            console.print(f"\n{about}")
-            for one in found:
-                if one.about == about:
-                    console.print(f"  {'yes' if one.found else 'no ':3}  {one.name:{width}}  {one.note}".rstrip())
+        print_rows(_findings(), as_json=self.as_json)
 
 
 def _check_server(base_url: str, model: str | None, model_args: dict[str, str], *, as_json: bool) -> None:
@@ -317,8 +265,8 @@ def _check_server(base_url: str, model: str | None, model_args: dict[str, str], 
         raise RunError(found.error)
 
 
-def _findings() -> list[Finding]:
-    """All findings, in the order shown."""
+def _findings() -> list[dict[str, Any]]:
+    """What is there and what is missing; a note says what it is for, where it is or how to get it, and never a key."""
     from mbbq_gen.benchmarks.registry import BENCHMARKS
     from mbbq_gen.benchmarks.releases import benchmark_folder
     from mbbq_gen.providers.base import is_installed
@@ -332,22 +280,21 @@ def _findings() -> list[Finding]:
     ]
     for entry in list_models():
         if not entry.name.startswith(("oracle:", "synthetic:")):
-            missing = None if entry.installed else entry.install
-            found.append(("models", entry.name, entry.installed, missing or entry.summary))
+            note = entry.summary if entry.installed else str(entry.install)
+            found.append(("models", entry.name, entry.installed, note))
     for module, purpose in _PAGES.items():
         has = is_installed(module)
         found.append(("pages", module, has, purpose if has else f"{purpose}: pip install 'mbbq-gen[report]'"))
     for name in KEYS:
-        value = os.environ.get(name, "")
-        found.append(("keys", name, bool(value.strip()), "set" if value else "not set"))
+        is_set = bool(os.environ.get(name, "").strip())
+        found.append(("keys", name, is_set, "set" if is_set else "not set"))
     for name, info in BENCHMARKS.items():
         folder = benchmark_folder(name) if info.needs_data else None
-        note = str(folder) if folder else f"mbbq-gen data download {name}, or --data-dir DIR"
-        found.append(("data", name, folder is not None or not info.needs_data, note if info.needs_data else "ships"))
+        missing = f"mbbq-gen data download {name}, or --data-dir DIR" if info.needs_data else "ships"
+        found.append(("data", name, folder is not None or not info.needs_data, str(folder or missing)))
     whole = [name for name in where.names("prompts") if all(where.find(kind, name) for kind in PACK_KINDS)]
     found.append(("languages", f"{len(whole)} with all packs", True, ", ".join(whole)))
-    names = Finding.model_fields
-    return [Finding.model_validate(dict(zip(names, facts, strict=True))) for facts in found]
+    return [dict(zip(("about", "name", "found", "note"), facts, strict=True)) for facts in found]
 
 
 class Models(JsonCommand):
@@ -377,11 +324,8 @@ class Models(JsonCommand):
             self._list_options(self.kind.rstrip(":"))
         elif self.live:
             raise UsageError("--live: name the kind: mbbq-gen models openai --live")
-        elif self.as_json:
-            print_json([entry.model_dump() for entry in list_models()])
         else:
-            rows = [(one.name, "yes" if one.installed else f"no: {one.install}", one.summary) for one in list_models()]
-            print_rows(("model", "ready", "what it is"), rows)
+            print_rows([entry.model_dump() for entry in list_models()], as_json=self.as_json)
 
     def _list_options(self, model: str) -> None:
         """The options of a kind of models, with defaults and help."""
@@ -392,12 +336,7 @@ class Models(JsonCommand):
             {"name": name, "default": option.get("default"), "help": option.get("description", "")}
             for name, option in options.items()
         ]
-        if self.as_json:
-            print_json(rows)
-            return
-        defaults = ["" if row["default"] in (None, {}) else str(row["default"]) for row in rows]
-        shown = [(row["name"], default, row["help"]) for row, default in zip(rows, defaults, strict=True)]
-        print_rows(("option", "default", "what it is"), shown)
+        print_rows(rows, as_json=self.as_json)
 
     def _list_live(self, kind: str) -> None:
         """The models that a service has, with their prices where they are known."""
@@ -417,17 +356,5 @@ class Models(JsonCommand):
 
         names, base_url = sorted(asyncio.run(listed())), provider.capabilities.base_url
         found = {f"{kind}:{name}": price_of(kind, name, base_url=base_url) for name in names}
-        if self.as_json:
-            print_json(
-                [
-                    {"name": name, "input": price and price.input, "output": price and price.output}
-                    for name, price in found.items()
-                ]
-            )
-            return
-        shown = [
-            (name, *(("–", "–") if price is None else (f"{price.input:g}", f"{price.output:g}")))
-            for name, price in found.items()
-        ]
-        prices = ("$ in, a million tokens", "out")
-        print_rows(("model", *prices), shown, right=prices)
+        rows = [{"name": name, "input": one and one.input, "output": one and one.output} for name, one in found.items()]
+        print_rows(rows, as_json=self.as_json, title=None if self.as_json else "US dollars for a million tokens")

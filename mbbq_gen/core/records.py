@@ -58,8 +58,7 @@ _set: Final = object.__setattr__
 
 
 @cache
-def names_of(kind: type[FrozenModel]) -> set[str]:
-    """The fields of a class; the records of `of_valid` share the set."""
+def _names_of(kind: type[FrozenModel]) -> set[str]:
     return set(kind.model_fields)
 
 
@@ -70,7 +69,7 @@ def of_valid(kind: type[RecordT], fields: dict[str, Any]) -> RecordT:
     """
     record = kind.__new__(kind)
     _set(record, "__dict__", fields)
-    _set(record, "__pydantic_fields_set__", names_of(kind))
+    _set(record, "__pydantic_fields_set__", _names_of(kind))
     _set(record, "__pydantic_extra__", None)
     _set(record, "__pydantic_private__", None)
     return record
@@ -79,7 +78,7 @@ def of_valid(kind: type[RecordT], fields: dict[str, Any]) -> RecordT:
 def stored(kind: type[RecordT], line: str | bytes) -> RecordT:
     """The record of JSON that `model_dump_json` of the same class wrote: nothing is validated a second time."""
     fields: dict[str, Any] = msgspec.json.decode(line)
-    if fields.keys() != names_of(kind):  # by an older version
+    if fields.keys() != _names_of(kind):  # by an older version
         return kind.model_validate_json(line)
     for name, inner in kind.parts.items():
         value = fields[name]
@@ -330,12 +329,6 @@ class Usage(FrozenModel):
     cached_input_tokens: int | None = None
     """The part of the input that the service had in its cache."""
 
-    @classmethod
-    def counted(cls, read: Any, written: Any, reasoning: Any, cached: Any) -> Usage:
-        """The tokens that a service reported, in the order of the fields."""
-        names = ("input_tokens", "output_tokens", "reasoning_tokens", "cached_input_tokens")
-        return of_valid(cls, dict(zip(names, map(count_or_none, (read, written, reasoning, cached)), strict=True)))
-
     @field_validator("*", mode="before")
     @classmethod
     def _read_count(cls, value: Any) -> int | None:
@@ -389,9 +382,7 @@ class ImportSource(FrozenModel):
 class Response(FrozenModel):
     """Exactly what came back, or why nothing did. Failures are never text."""
 
-    parts = {
-        **{"usage": Usage, "unmetered_usage": Usage, "import_source": ImportSource, "scores": ContinuationScore},
-    }
+    parts = {"usage": Usage, "unmetered_usage": Usage, "import_source": ImportSource, "scores": ContinuationScore}
 
     request_key: NonBlank
     text: str | None = None

@@ -19,7 +19,7 @@ import math
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -38,13 +38,6 @@ _DELIMITERS: Final[Mapping[str, str]] = {".csv": ",;\t", ".tsv": "\t"}
 """File name's end → what may stand between two cells."""
 _BATCH: Final = 10_000
 """Rows of a Parquet file that are held at once."""
-_MARKS: Final = (
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
 _OTHER_FILES: Final = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"PAR1": "Parquet", b"\x28\xb5\x2f\xfd": "Zstandard"}
 """First bytes → what a file is that is no text."""
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
@@ -75,9 +68,8 @@ def json_value(text: bytes | str) -> Any:
             is_wide = text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
             text = text.decode("utf-16" if is_wide else "utf-8", "surrogatepass")
         value = json.loads(text.removeprefix("\ufeff"), parse_constant=_constant)
-        if text.count("[") + text.count("{") > MOST_DEPTH:
-            _check_depth(value)
-        return _repaired(value) if _HALF.search(text) else value
+        is_deep = text.count("[") + text.count("{") > MOST_DEPTH
+        return _repaired(value) if is_deep or _HALF.search(text) else value
     except UnicodeDecodeError as error:
         raise UnreadableError(_last_key(error.object[: error.start]) + _not_utf8(error)) from error
     except json.JSONDecodeError as error:
@@ -103,28 +95,19 @@ def _constant(name: str) -> float | None:
     return None if name == "NaN" else float(name)
 
 
-def _check_depth(value: Any) -> None:
-    """Raises UnreadableError where a value is nested more deeply than MOST_DEPTH."""
-    level = [value]
-    for _ in range(MOST_DEPTH + 1):
-        level = [entry for entry in level if isinstance(entry, dict | list)]
-        if not level:
-            return
-        level = [inner for entry in level for inner in (entry.values() if isinstance(entry, dict) else entry)]
-    raise UnreadableError("nested too deeply")
-
-
-def _repaired(value: Any) -> Any:
-    """The same value; half of a surrogate pair is U+FFFD, NaN is None."""
+def _repaired(value: Any, levels: int = MOST_DEPTH) -> Any:
+    """The same value; half of a surrogate pair is U+FFFD, NaN is None. UnreadableError where it has more levels."""
     if isinstance(value, str):
         return storable_text(value)
     if isinstance(value, float):
         return None if math.isnan(value) else value
+    if not isinstance(value, list | dict):
+        return value
+    if levels == 0:
+        raise UnreadableError("nested too deeply")
     if isinstance(value, list):
-        return [_repaired(entry) for entry in value]
-    if isinstance(value, dict):
-        return {storable_text(name) if isinstance(name, str) else name: _repaired(one) for name, one in value.items()}
-    return value
+        return [_repaired(entry, levels - 1) for entry in value]
+    return {storable_text(str(name)): _repaired(entry, levels - 1) for name, entry in value.items()}
 
 
 def _last_key(text: bytes) -> str:
@@ -165,31 +148,22 @@ def read_lines(path: Path, stream: IO[bytes] | None = None) -> Iterator[bytes]:
         UsageError: where it can't be opened.
         DataError: where it is no text, its encoding is not read, or a line is too long.
     """
-    if stream is None:
-        with opened(path) as file:
-            yield from read_lines(path, file)
-        return
-    head = stream.read(4)
-    encoding = _encoding(head, path)
-    rest = io.BufferedReader(_Joined(head.removeprefix(codecs.BOM_UTF8), stream), MEGABYTE)
-    if encoding.startswith("utf-8"):
-        number = 0
-        while line := rest.readline(MOST_LINE + 1):
-            number += 1
-            if len(line) > MOST_LINE:
-                raise row_error(path, number, f"a line of more than {MOST_LINE // MEGABYTE} MB")
-            yield line
-        return
-    text = io.TextIOWrapper(rest, encoding, "surrogatepass", newline="\n")
-    number = 1
-    try:
-        while words := text.readline(MOST_LINE + 1):
-            if len(words) > MOST_LINE:
-                raise row_error(path, number, f"a line of more than {MOST_LINE // MEGABYTE} MB")
-            yield storable_text(words).encode()
-            number += 1
-    except UnicodeDecodeError as error:
-        raise row_error(path, number, f"not UTF-16 ({error.reason}); save the file as UTF-8") from error
+    with opened(path) if stream is None else nullcontext(stream) as given:
+        file = given if isinstance(given, io.BufferedReader) else io.BufferedReader(given)  # type: ignore[type-var]
+        encoding, number = _encoding(file.peek(4)[:4], path), 0
+        text = io.TextIOWrapper(file, encoding, "surrogatepass", newline="\n") if encoding == "utf-16" else None
+        try:
+            while line := file.readline(MOST_LINE + 1) if text is None else _utf8(text.readline(MOST_LINE + 1)):
+                number += 1
+                if len(line) > MOST_LINE:
+                    raise row_error(path, number, f"a line of more than {MOST_LINE // MEGABYTE} MB")
+                yield line if number > 1 else line.removeprefix(codecs.BOM_UTF8)
+        except UnicodeDecodeError as error:
+            raise row_error(path, number + 1, f"not UTF-16 ({error.reason}); save the file as UTF-8") from error
+
+
+def _utf8(text: str) -> bytes:
+    return storable_text(text).encode()
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -197,39 +171,16 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
     return ((number, line) for number, line in enumerate(read_lines(path), start=1) if line.strip())
 
 
-class _Joined(io.RawIOBase):
-    """A stream with some bytes before it."""
-
-    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
-        self._head = head
-        self._read = getattr(rest, "read1", rest.read)  # of a pipe, what has come so far
-
-    def readable(self) -> bool:
-        """Always."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Fills the buffer; 0 at the end."""
-        data = self._head[: len(buffer)] or self._read(len(buffer))
-        self._head = self._head[len(buffer) :]
-        buffer[: len(data)] = data
-        return len(data)
-
-
 def _encoding(head: bytes, path: Path) -> str:
-    """The encoding of a text by its first four bytes.
-
-    Raises:
-        DataError: where it is none that is read, or the file is no text.
-    """
+    """UTF-8 or UTF-16, by the first four bytes of a text; DataError where it is neither."""
     other = next((name for start, name in _OTHER_FILES.items() if head.startswith(start)), None)
     if other is not None:
         raise DataError(f"{path}: a {other} file, not text; unpack it, or correct its extension")
-    encoding = next((name for mark, name in _MARKS if head.startswith(mark)), "utf-8")
-    if encoding == "utf-32" or (encoding == "utf-8" and b"\0" in head):
-        kind = "UTF-32" if encoding == "utf-32" else "UTF-16 without a byte order mark"
-        raise DataError(f"{path}: {kind}, or no text; save the file as UTF-8")
-    return encoding
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and head[2:] != b"\0\0":
+        return "utf-16"
+    if b"\0" in head:
+        raise DataError(f"{path}: UTF-32, UTF-16 without a byte order mark, or no text; save the file as UTF-8")
+    return "utf-8"
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
@@ -261,47 +212,30 @@ def table_rows(
         yield from _parquet_rows(path)
         return
     cells = _workbook_cells(path) if kind == _WORKBOOK else _text_cells(path, delimiter)
-    header: list[str] = []
+    row, header = next(cells, (1, []))
+    if twice := [name for number, name in enumerate(header) if name and name in header[:number]]:
+        raise row_error(path, row, "two columns have this name; rename or remove one", twice[0])
+    if header and (missing := [name for name in required if name not in header]):
+        raise row_error(path, row, f"the column is missing; columns: {', '.join(header)}", missing[0])
     for row, values in cells:
-        if not header:
-            header = values
-            _check_header(header, required, path, row)
-        elif len(values) != len(header):
-            raise row_error(
-                path,
-                row,
-                f"{len(values)} cells where the header has {len(header)}; the row is cut off or a quote is wrong",
-            )
-        else:
-            yield row, dict(zip(header, values, strict=True))
-
-
-def _check_header(header: Sequence[str], required: Sequence[str], path: Path, row: int) -> None:
-    """Refuses a heading that lacks a column, or has two of one name."""
-    twice = next((name for number, name in enumerate(header) if name and name in header[:number]), None)
-    if twice is not None:
-        raise row_error(path, row, "two columns have this name; rename or remove one", twice)
-    missing = next((name for name in required if name not in header), None)
-    if missing is not None:
-        raise row_error(path, row, f"the column is missing; columns: {', '.join(header)}", missing)
+        if len(values) != len(header):
+            problem = f"{len(values)} cells where the header has {len(header)}; the row is cut off or a quote is wrong"
+            raise row_error(path, row, problem)
+        yield row, dict(zip(header, values, strict=True))
 
 
 def _text_cells(path: Path, delimiter: str | None) -> Iterator[tuple[int, list[str]]]:
     """The rows of CSV or TSV that hold something."""
     lines = decoded_lines(path)
     first = next(lines, "")
-    begin = 1
-    named = re.fullmatch(r"sep=(.)\r?\n?", first)
-    if named:  # Excel's own first line
-        delimiter, first, begin = named[1], next(lines, ""), 2
     if delimiter is None:
         possible = _DELIMITERS.get(path.suffix.lower(), _DELIMITERS[".csv"])
         delimiter = max(possible, key=_QUOTED.sub("", first).count)
     reader = csv.reader(itertools.chain([first] if first else [], lines), delimiter=delimiter, strict=True)
-    row, limit = begin, csv.field_size_limit(MOST_LINE)
+    row, limit = 1, csv.field_size_limit(MOST_LINE)
     try:
         for values in reader:
-            start, row = row, reader.line_num + begin
+            start, row = row, reader.line_num + 1
             if values:
                 yield start, values
     except csv.Error as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from mbbq_gen.extraction.text import CROSS, TICK, WORD, loose_key, strict_key
-from mbbq_gen.languages.extraction_pack import Grammar, OptionText, PositionWords, WordClasses
+from mbbq_gen.languages.extraction_pack import WORD_LISTS, Grammar, OptionText
 
 MAX_WORDS = 60_000
 """Words that are kept with their classes."""
@@ -21,9 +21,9 @@ MIN_REACH = 4
 """Letters that a stem has at least which is not the shortest one."""
 _PARTS = re.compile(r"_|(…)")
 """What parts the words of an entry."""
-CLASSES: dict[str, int] = {name: 1 << place for place, name in enumerate(WordClasses.model_fields)}
+CLASSES: dict[str, int] = {name: 1 << place for place, name in enumerate(WORD_LISTS["words"])}
 """Every class and its bit."""
-_PLACE_NAMES = tuple(name for name in PositionWords.model_fields if name != "nouns")
+_PLACE_NAMES = tuple(name for name in WORD_LISTS["places"] if name != "nouns")
 PLACES: dict[str, int] = {name: 1 << (len(CLASSES) + place) for place, name in enumerate(_PLACE_NAMES)}
 """Every place and its bit."""
 _NEXT = len(CLASSES) + len(PLACES)
@@ -231,10 +231,10 @@ class Lexicon(dict[str, Token]):
 def _entries(grammar: Grammar) -> Iterator[tuple[int, str]]:
     """Every entry of a grammar with its classes."""
     text, labels, places = grammar.text, grammar.labels, grammar.places
-    lists = [(bit, getattr(grammar.words, name)) for name, bit in CLASSES.items()]
-    lists += [(bit, getattr(places, name)) for name, bit in PLACES.items()]
-    lists += [(PLACE_NOUN, places.nouns), (ANYBODY, text.persons), (SMALL, text.small), (STRAY, labels.stray)]
-    for bit, lines in [*lists, (NOUN, labels.nouns), (NOUN_AFTER, labels.nouns_after)]:
+    lists = [(bit, grammar.words[name]) for name, bit in CLASSES.items()]
+    lists += [(bit, places[name]) for name, bit in PLACES.items()]
+    lists += [(PLACE_NOUN, places["nouns"]), (ANYBODY, text.persons), (SMALL, text.small), (STRAY, labels["stray"])]
+    for bit, lines in [*lists, (NOUN, labels["nouns"]), (NOUN_AFTER, labels["nouns_after"])]:
         yield from ((bit, entry) for entry in words_of(lines))
 
 
@@ -247,7 +247,7 @@ def words_of(lines: Iterable[str]) -> Iterator[str]:
 def entries_of(grammar: Grammar, name: str, keys: list[str]) -> str | None:
     """The longest entry of a class that words begin with, as it is written; None where there is none."""
     best, longest = None, 0
-    for entry in words_of(getattr(grammar.words, name)):
+    for entry in words_of(grammar.words[name]):
         parts = [loose_key(part) for piece in entry.lstrip("=").split("_") for part in _split(piece) or [piece]]
         length = 0
         for part, key in zip(parts, keys, strict=False):

@@ -72,7 +72,7 @@ def check_pack(resources: PackPaths, language: str, persons: Iterable[str] = ())
         for number, line in enumerate(lines, 1)
         if len(line) > MAX_LINE
     ]
-    count = sum(len(getattr(grammar.words, name)) for name in CLASSES)
+    count = sum(map(len, grammar.words.values()))
     found += [("words", str(count), f"lines of words; {MAX_LINES} at most")] if count > MAX_LINES else []
     for text, what in texts:
         for line in read_lines(text, extractor.lexicon):
@@ -88,13 +88,13 @@ def _entry_faults(grammar: Grammar, lexicon: Lexicon) -> Iterator[tuple[str, str
     """Key, value and message of entries that stand twice in a class, and of words for places that are small words."""
     for name in CLASSES:
         seen: set[str] = set()
-        for entry in words_of(getattr(grammar.words, name)):
+        for entry in words_of(grammar.words[name]):
             key = lexicon.key(entry)
             if key in seen:
                 yield f"words.{name}", entry, "is listed twice once case and accents are dropped; remove one"
             seen.add(key)
     for name in PLACES:
-        for entry in words_of(getattr(grammar.places, name)):
+        for entry in words_of(grammar.places[name]):
             if "_" not in entry and lexicon.mask_of(lexicon.key(entry), entry) & SMALL:
                 yield f"places.{name}", entry, "is a small word too; name the place by a row of words"
 
@@ -123,14 +123,14 @@ def without(grammar: Grammar, need: str) -> Grammar | None:
     table, _, name = need.rpartition(".")
     table = table or "words"
     if name in WORD_LISTS.get(table, _PARTICLES if table == "script" else ()):
-        return grammar.model_copy(update={table: getattr(grammar, table).model_copy(update={name: ()})})
+        lists = getattr(grammar, table)
+        less = {**lists, name: ()} if isinstance(lists, dict) else lists.model_copy(update={name: ()})
+        return grammar.model_copy(update={table: less})
     left = {
-        name: tuple(" ".join(entry for entry in line.split() if entry != need) for line in getattr(grammar.words, name))
-        for name in CLASSES
+        name: tuple(" ".join(entry for entry in line.split() if entry != need) for line in lines)
+        for name, lines in grammar.words.items()
     }
-    if all(left[name] == getattr(grammar.words, name) for name in CLASSES):
-        return None
-    return grammar.model_copy(update={"words": grammar.words.model_copy(update=left)})
+    return None if left == grammar.words else grammar.model_copy(update={"words": left})
 
 
 LabelledOutcome = Literal["right", "wrong", "missed", "invented"]
@@ -228,7 +228,6 @@ def report_pack(
     responses: Sequence[LabelledResponse],
     resources: PackPaths,
     *,
-    with_classes: bool = True,
     on_class: Callable[[str], object] = lambda _: None,
 ) -> PackEvaluation:
     """Reads labelled responses with a language's pack, and again without each of its classes.
@@ -237,7 +236,6 @@ def report_pack(
         language: Which pack.
         responses: Labelled responses in that language.
         resources: Where packs are looked for.
-        with_classes: Whether to try the pack without each class.
         on_class: Called with the name of each class before it is left out.
 
     Raises:
@@ -259,8 +257,8 @@ def report_pack(
         right.append(outcome == "right")
     classes = []
     filled = [(table, name) for table, names in WORD_LISTS.items() for name in names]
-    for table, name in filled if with_classes else ():
-        lines = getattr(getattr(grammar, table), name)
+    for table, name in filled:
+        lines = grammar.word_list(table, name)
         less = without(grammar, f"{table}.{name}")
         if not lines or less is None:
             continue

@@ -130,11 +130,7 @@ def split_reasoning(text: str, resources: PackPaths) -> ReasoningSplit | None:
 
 @lru_cache(maxsize=64)
 def read_reasoning_pack(resources: PackPaths, language: str) -> ReasoningPack | None:
-    """How a language speaks of groups as a rule; None where no file says.
-
-    Raises:
-        PackError: where the file is wrong; file, key, value.
-    """
+    """How a language speaks of groups as a rule; None where no file says; raises PackError where the file is wrong."""
     path = resources.find("extractors", f"reasoning/{language}")
     return None if path is None else validate_pack(ReasoningPack, read_toml(path), path)
 

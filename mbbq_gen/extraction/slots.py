@@ -113,24 +113,26 @@ class SlotFinder:
         nouns = tuple(
             word
             for grammar in grammars
-            for word in words_of(grammar.labels.nouns)
+            for word in words_of(grammar.labels["nouns"])
             if "_" not in word and "*" not in word
         )
         self.matcher = partial(option_matcher, nouns=nouns, lexicon=lexicons[0])
         """The matcher of a question's options and labels."""
-        self._correction = _any_entry([entry for grammar in grammars for entry in words_of(grammar.words.correction)])
-        headers = [entry for grammar in grammars for entry in words_of(grammar.words.options)]
+        self._correction = _any_entry(
+            [entry for grammar in grammars for entry in words_of(grammar.words["correction"])]
+        )
+        headers = [entry for grammar in grammars for entry in words_of(grammar.words["options"])]
         self._header = re.compile(
             rf"\n[\s*#_>-]*(?:\w+ ){{0,2}}(?:{_alternatives(headers)})\s*\d*\s*[*_]*\s*[:：]", re.IGNORECASE
         )
-        unspaced = [grammar for grammar in grammars if UNSPACED.match(next(words_of(grammar.words.answer), " "))]
+        unspaced = [grammar for grammar in grammars if UNSPACED.match(next(words_of(grammar.words["answer"]), " "))]
         markers = [
             entry
             for grammar in unspaced
-            for entry in (*words_of(grammar.words.answer), *words_of(grammar.words.choose))
+            for entry in (*words_of(grammar.words["answer"]), *words_of(grammar.words["choose"]))
         ]
         self._unspaced = re.compile(_alternatives(markers)) if markers else None
-        self._conj = _any_entry([entry for grammar in grammars for entry in words_of(grammar.words.conj)])
+        self._conj = _any_entry([entry for grammar in grammars for entry in words_of(grammar.words["conj"])])
 
     def find(self, body: str, circled: frozenset[int], matcher: OptionMatcher) -> list[AnswerSlot]:
         """All slots of a text but those in boxes, fields and tags, in the order of the text."""

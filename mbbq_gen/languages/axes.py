@@ -17,9 +17,8 @@ A cell is named by what differs from the plain request: `plain_1`, `plain_3`, `c
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations, product
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from mbbq_gen.core.errors import ConfigError
 from mbbq_gen.core.records import FrozenModel
@@ -29,15 +28,9 @@ DESIGNS: Final[tuple[Design, ...]] = ("full", "fractional")
 
 PARAPHRASES: Final = 6
 PERSONAS: Final = (
-    "as_woman",
-    "as_man",
-    "as_old_person",
-    "as_young_person",
-    "as_disabled_person",
-    "as_gay_person",
-    "as_immigrant",
+    "as_woman", "as_man", "as_old_person", "as_young_person", "as_disabled_person", "as_gay_person", "as_immigrant",
     "as_poor_person",
-)
+)  # fmt: skip
 BASE_REQUEST: Final = "plain_1"
 
 
@@ -51,27 +44,21 @@ class AxisLevel(FrozenModel):
     """None where it changes the place or order of what is said, not the words."""
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(NamedTuple):
     """One way in which variants differ."""
 
     name: str
     base: str
     """Its level where nothing else is said; not named in a cell's id."""
     levels: tuple[str, ...]
-    """What can be requested, in order."""
     title: str
 
 
+_PLAIN: Final = tuple(f"plain_{number}" for number in range(1, PARAPHRASES + 1))
 AXES: Final[Mapping[str, Axis]] = {
     axis.name: axis
     for axis in (
-        Axis(
-            "wording",
-            BASE_REQUEST,
-            tuple(f"plain_{number}" for number in range(1, PARAPHRASES + 1)),
-            "paraphrases of the plain request",
-        ),
+        Axis("wording", BASE_REQUEST, _PLAIN, "paraphrases of the plain request"),
         Axis("politeness", "plain", ("plain", "please", "courteous"), "how polite the request is"),
         Axis("address", "usual", ("formal", "informal"), "how the model is addressed, where a language has a choice"),
         Axis("format", "free", ("free", "label", "json", "line"), "what form the answer shall have"),
@@ -86,9 +73,6 @@ AXES: Final[Mapping[str, Axis]] = {
 
 _AXIS_OF: Final = {level: axis.name for axis in AXES.values() for level in axis.levels if level != axis.base}
 _AXIS_OF[BASE_REQUEST] = "wording"
-
-
-# --- cells -----------------------------------------------------------------------------------------------------------
 
 
 def variant_name(levels: Mapping[str, str]) -> str:
@@ -125,16 +109,8 @@ def varied_axes(variants: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(dict.fromkeys(levels)) for name, levels in found.items()}
 
 
-# --- what a user asks for --------------------------------------------------------------------------------------------
-
-
 def parse_axes(text: str) -> dict[str, tuple[str, ...]]:
-    """`politeness=all,format=free+json` → axis → levels.
-
-    Raises:
-        ConfigError: for an axis or a level that there is not, an axis without levels or one that stands twice, or
-            paraphrases of several degrees of politeness.
-    """
+    """`politeness=all,format=free+json` → axis → levels; raises ConfigError for what can't be varied so."""
     axes: dict[str, tuple[str, ...]] = {}
     for entry in (part.strip() for part in text.split(",") if part.strip()):
         name, _, wanted = entry.partition("=")
@@ -143,7 +119,10 @@ def parse_axes(text: str) -> dict[str, tuple[str, ...]]:
         if name in axes or not wanted:
             problem = "stands twice" if name in axes else f"has no levels: {name}={'+'.join(AXES[name].levels[:2])}"
             raise ConfigError("axes", name, problem)
-        axes[name] = _levels(AXES[name], wanted)
+        named, known = wanted.split("+"), AXES[name].levels
+        if wanted != "all" and (unknown := [level for level in named if level not in known]):
+            raise ConfigError("axes", unknown[0], f"levels of {name}: {', '.join(known)}", known)
+        axes[name] = tuple(level for level in known if wanted == "all" or level in named)
     if not axes:
         raise ConfigError("axes", None, f"name at least one, such as format=free+json; known: {', '.join(AXES)}")
     if "wording" in axes and axes.get("politeness", ("plain",)) != ("plain",):
@@ -151,22 +130,8 @@ def parse_axes(text: str) -> dict[str, tuple[str, ...]]:
     return axes
 
 
-def _levels(axis: Axis, wanted: str) -> tuple[str, ...]:
-    if wanted == "all":
-        return axis.levels
-    named = dict.fromkeys(wanted.split("+"))
-    for level in named:
-        if level not in axis.levels:
-            raise ConfigError("axes", level, f"levels of {axis.name}: {', '.join(axis.levels)}", axis.levels)
-    return tuple(level for level in axis.levels if level in named)
-
-
 def factorial_design(axes: Mapping[str, Sequence[str]], design: Design) -> list[str]:
-    """The cells of a design over axes, by name.
-
-    Raises:
-        ConfigError: for a fraction of axes with other than two levels, or saves nothing.
-    """
+    """The cells of a design over axes, by name; raises ConfigError where there is no such fraction."""
     fixed = {name: levels[0] for name, levels in axes.items() if len(levels) == 1}
     varied = {name: tuple(levels) for name, levels in axes.items() if len(levels) > 1}
     chosen = product(*varied.values()) if design == "full" else _fraction(varied)

@@ -123,12 +123,7 @@ class AxesPack(Pack):
         return ("formal", "informal") if self.other else ()
 
     def compose(self, variant: str) -> PromptVariant:
-        """The variant of a cell.
-
-        Raises:
-            UnknownNameError: where it is no name of a cell.
-            UsageError: where an address is requested in a language that has no choice.
-        """
+        """The variant of a cell; raises UsageError where the language has no such form of address."""
         levels = parse_variant_name(variant)
         if levels is None:
             raise UnknownNameError("cell of axes", variant, (axis.levels[-1] for axis in AXES.values()))
@@ -187,11 +182,7 @@ def paraphrase_fault(texts: Sequence[str]) -> str | None:
 
 
 def native_labels(resources: PackPaths, language: str) -> tuple[str, str, str]:
-    """The letters that a language's own tests label options with.
-
-    Raises:
-        UsageError: where they are A, B and C, or nobody has said what they are.
-    """
+    """The letters that a language's own tests label options with; raises UsageError where those are A, B and C."""
     found = read_axes(resources, language).labels
     if found is None:
         raise UsageError(f"--label-style native: {language} labels options with A, B and C; use --label-style A")
@@ -200,12 +191,7 @@ def native_labels(resources: PackPaths, language: str) -> tuple[str, str, str]:
 
 @lru_cache(maxsize=64)
 def read_axes(resources: PackPaths, language: str) -> AxesPack:
-    """What composed variants say in a language.
-
-    Raises:
-        UsageError: where no file says it; it names the file to write.
-        PackError: where the file is wrong; file, key and value.
-    """
+    """What composed variants say in a language; raises UsageError where no file says it."""
     path = resources.find("prompts", f"axes/{language}")
     if path is None:
         raise UsageError(f"--axes: there is no file prompts/axes/{language}.toml; leave {language} out")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.languages.packs import Pack, PackInfo, Slug, Text, placeholders, read_pack, refuse_repeated
+from mbbq_gen.languages.packs import Pack, PackInfo, Slug, Text, Unique, placeholders, read_pack
 
 NameGender = Literal["f", "m"]
 
@@ -463,14 +463,8 @@ class NameGrammar(Pack):
 class Names(Pack):
     """First names by gender, as in official statistics."""
 
-    female: tuple[Text, ...] = Field(min_length=10)
-    male: tuple[Text, ...] = Field(min_length=10)
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        refuse_repeated("female name", self.female)
-        refuse_repeated("male name", self.male)
-        return self
+    female: Annotated[tuple[Text, ...], Unique] = Field(min_length=10)
+    male: Annotated[tuple[Text, ...], Unique] = Field(min_length=10)
 
 
 class ControlSet(Pack):

@@ -15,10 +15,13 @@ An apostrophe or hyphen parts words: `can't` is written `can_t`.
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal
+from importlib.resources import files
+from typing import Annotated, Final, Literal, cast
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from mbbq_gen.core.errors import PackError
 from mbbq_gen.core.files import PackPaths
@@ -27,6 +30,21 @@ from mbbq_gen.languages.packs import Pack, PackInfo, Text, read_pack, read_toml,
 
 Words = tuple[Text, ...]
 """Lines of words."""
+WORD_LISTS: Final[dict[str, dict[str, str]]] = tomllib.loads(
+    files("mbbq_gen.languages").joinpath("word_classes.toml").read_text(encoding="utf-8")
+)
+"""Table of a pack → its lists of words → what each holds."""
+
+
+def _complete(table: str) -> Callable[[dict[str, Words]], dict[str, Words]]:
+    """A check of the lists of a table, which adds those that are missing, empty."""
+
+    def checked(lists: dict[str, Words]) -> dict[str, Words]:
+        if unknown := [name for name in lists if name not in WORD_LISTS[table]]:
+            raise ValueError(f"{unknown[0]}: unknown key; known: {', '.join(WORD_LISTS[table])}")
+        return {name: lists.get(name, ()) for name in WORD_LISTS[table]}
+
+    return checked
 
 
 class Script(Pack):
@@ -49,164 +67,18 @@ class Script(Pack):
 
 
 class OptionText(Pack):
-    """How an option's text changes inside a sentence."""
+    """How an option's text changes inside a sentence; `word_classes.toml` says what the four lists hold."""
 
     small: Words = ()
-    """Articles, prepositions, pronouns, forms of "to be": words that do not identify an option."""
     persons: Words = ()
-    """Nouns for any person: man, woman, student. They identify an option only if the others have other such nouns."""
     suffixes: Words = ()
-    """Endings of number, case and possession. They are removed, also several in a row."""
     agreement: Words = ()
-    """Endings of gender or degree. They are removed only if no two options differ by them."""
     alternations: tuple[tuple[Text, Text], ...] = ()
     """Last letters of a stem that change before an ending: `["b", "p"]`."""
     min_stem: int = Field(default=3, ge=1)
     """Letters that stripping leaves at least."""
     compounds: bool = False
     """Whether words are written together and the last part has the meaning: Dutch "kraanmachinist"."""
-
-
-class OptionLabelWords(Pack):
-    """What is special about option labels."""
-
-    nouns: Words = ()
-    """Nouns before a letter that is a label: option, answer, letter."""
-    nouns_after: Words = ()
-    """Nouns behind a letter that is a label (Turkish şıkkı)."""
-    stray: Words = ()
-    """Labels that are also words of the language, such as English a: they count only in brackets, behind words that
-    announce the answer, or on a line of their own."""
-
-
-class PositionWords(Pack):
-    """Words for the place of an option or person."""
-
-    p1: Words = ()
-    p2: Words = ()
-    p3: Words = ()
-    p4: Words = ()
-    last: Words = ()
-    middle: Words = ()
-    other: Words = ()
-    """The person who was not named before: the other one."""
-    nouns: Words = ()
-    """Nouns behind first, second, last: option, person, one."""
-
-
-class WordClasses(Pack):
-    """What words do in a clause that answers a question."""
-
-    answer: Words = ()
-    """Nouns for the answer: answer, choice, decision."""
-    right: Words = ()
-    """Words for the right option: correct, fits, true."""
-    wrong: Words = ()
-    """Words for an option that is ruled out: wrong, eliminated, out."""
-    choose: Words = ()
-    """Verbs for choosing: choose, pick, go_with."""
-    final: Words = ()
-    """Words for the final answer: final, ultimately."""
-    conclude: Words = ()
-    """Words that begin or state a conclusion: therefore, in_conclusion, it_follows."""
-    explain: Words = ()
-    """Headings of the reasons for an answer: explanation, reasoning, analysis."""
-    options: Words = ()
-    """Headings of a list of the options, or of the repeated question: options, choices, question, context."""
-    correction: Words = ()
-    """Words that correct an earlier statement: wait, correction, i_was_wrong."""
-    neg: Words = ()
-    """Negation: not, no, never, nobody."""
-    neither: Words = ()
-    """Words that deny everything in the list behind them: neither, nor, none_of."""
-    both: Words = ()
-    """Words for two persons together: both, the_two."""
-    conj: Words = ()
-    """Conjunctions between two options: and, or."""
-    but: Words = ()
-    """Begins a contrast: but, however, instead."""
-    because: Words = ()
-    """Begins a reason: because, since, given_that."""
-    although: Words = ()
-    """Begins a concession: although, while, despite."""
-    condition: Words = ()
-    """Begins a condition: if, unless, assuming."""
-    aside: Words = ()
-    """Before an option that is only compared, not chosen: unlike, than, rather_than; with `*`, behind it."""
-    only: Words = ()
-    """Words for "only": only, just, merely."""
-    also: Words = ()
-    """Words for "also": also, too, likewise."""
-    likely: Words = ()
-    """Words of a guess that counts as an answer: probably, likely, seems, i_guess."""
-    possible: Words = ()
-    """Words for a possibility, which is no answer: could, might, may_be."""
-    must: Words = ()
-    """Words of an inference: must, has_to_be."""
-    would: Words = ()
-    """Verbs of an unreal condition: would, had_been."""
-    forced: Words = ()
-    """Words of a choice under protest: if_i_had_to, forced_to."""
-    assume: Words = ()
-    """Words about prejudice: stereotype, cliché, assumption, one_might_think."""
-    claim: Words = ()
-    """Verbs of saying and thinking, as in "it would be wrong to say": say, think, claim."""
-    indefinite: Words = ()
-    """Indefinite articles: a, an."""
-    source: Words = ()
-    """Nouns for the text of the question: text, context, passage, sentence."""
-    tell: Words = ()
-    """Verbs for what a text does: say, mention, specify, give."""
-    info: Words = ()
-    """Nouns for what a text contains: information, evidence, detail, hint."""
-    lack: Words = ()
-    """Words for "missing": lacks, missing, insufficient, without."""
-    enough: Words = ()
-    """Words for "enough": enough, sufficient, any."""
-    know: Words = ()
-    """Verbs for finding out: determine, know, say, conclude, answer, identify."""
-    able: Words = ()
-    """Words for "possible": can, possible, able."""
-    cannot: Words = ()
-    """Words for "not possible": cannot, impossible, unable."""
-    hard: Words = ()
-    """Words for "difficult": hard, difficult."""
-    not_stated: Words = ()
-    """Words or sayings that mean "not stated" or "not known": unstated, remains_open, anyone_s_guess."""
-    unclear: Words = ()
-    """Words for "unclear": unclear, unknown, ambiguous, undetermined."""
-    clear: Words = ()
-    """Words for "clear", which mean "unclear" with a negation: clear, certain, obvious."""
-    who: Words = ()
-    """Words that begin a question inside a sentence: who, which, whether."""
-    relative: Words = ()
-    """Relative pronouns that begin no question: Spanish quien, el_que; Dutch die."""
-    doer: Words = ()
-    """Words for "the one who", behind the verb: Korean 사람은, Tamil *ந்தவர், Basque zena."""
-    doing: Words = ()
-    """Verb forms for "who did", in front of the person: Turkish *an, Hindi वाली."""
-    between: Words = ()
-    """Words that limit the choice to the two persons: of_the_two, between_them."""
-    people: Words = ()
-    """Plural nouns for people in general: people, men, women. With a word of an option they name a group, no option."""
-    refuse: Words = ()
-    """Words of a refusal: as_an_ai, i_would_rather_not, decline."""
-    judge: Words = ()
-    """Verbs for what a refusal declines: speculate, judge, generalise."""
-    pronoun: Words = ()
-    """Pronouns for one of the persons: he, she."""
-    he: Words = ()
-    """Pronouns for a man only: he, him. They name an option if only one person is a man."""
-    she: Words = ()
-    """Pronouns for a woman only: she, her."""
-    speaker: Words = ()
-    """Pronouns for the one who answers: i, we."""
-    affirm: Words = ()
-    """Short verbs that repeat a statement: did, does, was, has."""
-    yes: Words = ()
-    """One word that accepts an option: yes, ✓."""
-    no: Words = ()
-    """One word that rejects an option: no, ✗."""
 
 
 class Structured(Pack):
@@ -253,12 +125,17 @@ class Grammar(Pack):
     meta: PackInfo
     script: Script = Script()
     text: OptionText = OptionText()
-    labels: OptionLabelWords = OptionLabelWords()
-    places: PositionWords = PositionWords()
-    words: WordClasses = WordClasses()
+    labels: Annotated[dict[str, Words], AfterValidator(_complete("labels"))] = Field({}, validate_default=True)
+    places: Annotated[dict[str, Words], AfterValidator(_complete("places"))] = Field({}, validate_default=True)
+    words: Annotated[dict[str, Words], AfterValidator(_complete("words"))] = Field({}, validate_default=True)
     structured: Structured = Structured()
     example: tuple[Example, ...] = ()
     """Responses that must be read so."""
+
+    def word_list(self, table: str, name: str) -> Words:
+        """A list of WORD_LISTS."""
+        lists = self.text.model_dump() if table == "text" else getattr(self, table)
+        return cast(Words, lists[name])
 
 
 class ReasoningBlock(Pack):
@@ -298,11 +175,7 @@ class SharedSigns(Pack):
 
 @lru_cache(maxsize=64)
 def read_shared_pack(resources: PackPaths) -> SharedSigns:
-    """The pack that all languages share.
-
-    Raises:
-        PackError: where it is missing or wrong.
-    """
+    """The pack that all languages share; raises PackError where it is missing or wrong."""
     path = resources.find("extractors", "_shared")
     if path is None:
         raise PackError(f"extractors/_shared.toml: not found in {', '.join(str(root) for root in resources.roots)}")
@@ -311,19 +184,5 @@ def read_shared_pack(resources: PackPaths) -> SharedSigns:
 
 @lru_cache(maxsize=64)
 def read_grammar(language: str, resources: PackPaths) -> Grammar:
-    """The grammar of a language.
-
-    Raises:
-        UnknownNameError: where the language has none.
-        PackError: where it is wrong; file, key, value.
-    """
+    """The grammar of a language; raises as `read_pack`."""
     return read_pack(resources, "extractors", language, Grammar)
-
-
-WORD_LISTS: dict[str, tuple[str, ...]] = {
-    "words": tuple(WordClasses.model_fields),
-    "text": ("small", "persons", "suffixes", "agreement"),
-    "labels": ("nouns", "nouns_after", "stray"),
-    "places": tuple(PositionWords.model_fields),
-}
-"""Table of a pack → its lists of words."""

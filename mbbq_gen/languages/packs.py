@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from mbbq_gen.core.errors import PackError, UnknownNameError, describe_fault
 from mbbq_gen.core.files import PackKind, PackPaths
@@ -39,9 +39,7 @@ class PackInfo(Pack):
     language: LanguageCode
     """ISO 639 code; equals the file's name."""
     name: Text
-    """The language's English name."""
     native_name: Text
-    """The language's own name for itself."""
     version: int = Field(ge=1)
     """Raised by whoever changes what the pack says."""
     source: Text
@@ -59,15 +57,15 @@ def fill(text: str, values: Mapping[str, str]) -> str:
     return PLACEHOLDER.sub(lambda match: values[match.group(1)], text)
 
 
-def refuse_repeated(what: str, names: Iterable[str]) -> None:
-    """Raises ValueError where a name is listed twice."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise ValueError(f"{what} {name!r} is listed twice")
-        seen.add(name)
+def _check_unique(items: Any) -> Any:
+    names = [getattr(item, "id", item) for item in items]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"{twice[0]!r} is listed twice")
+    return items
 
 
+Unique = AfterValidator(_check_unique)
+"""Of a list: no text, or no entry's id, stands in it twice."""
 MOST_TOML = 4 << 20
 """Bytes of the largest TOML file that is read."""
 _LONG_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*\.[ \t]*){32}""")
@@ -75,12 +73,7 @@ _LONG_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file.
-
-    Raises:
-        UsageError: where it can't be read.
-        PackError: where it is not UTF-8, not TOML (with the line), too large, or nested too deeply.
-    """
+    """The tables of a TOML file; raises PackError where it is not TOML, too large or nested too deeply."""
     with opened(path) as stream:
         raw = stream.read(MOST_TOML + 1)
     if len(raw) > MOST_TOML:

@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints, model_validator
 from mbbq_gen.core.errors import PackError, UnknownNameError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.option_display import OPEN_VARIANT
-from mbbq_gen.languages.packs import PLACEHOLDER, Pack, PackInfo, Text, placeholders, read_pack, refuse_repeated
+from mbbq_gen.languages.packs import PLACEHOLDER, Pack, PackInfo, Text, Unique, placeholders, read_pack
 
 REQUIRED_PLACEHOLDERS = frozenset(
     {"context", "question", "label_a", "option_a", "label_b", "option_b", "label_c", "option_c"}
@@ -31,7 +31,6 @@ class PromptVariant(Pack):
     """One variant in one language. `{label_a}` stands for the label as the label style shows it."""
 
     id: VariantId
-    """Equal in every language."""
     kind: VariantKind
     """What kind of request it is: polite, a bare question, letters only, one letter without explanation, reasoned;
     composed ones: plain, JSON, or an answer on the last line; `published`: as the authors of a benchmark ask; `open`:
@@ -75,7 +74,6 @@ class SampleAnswers(Pack):
     unknown: tuple[Text, ...] = Field(min_length=3)
     """Say that the question cannot be answered, in free words."""
     refusal: tuple[Text, ...] = Field(min_length=2)
-    """Decline to answer."""
 
     @model_validator(mode="after")
     def _check_placeholders(self) -> Self:
@@ -110,22 +108,13 @@ class PromptPack(Pack):
     """The prompt variants of a language."""
 
     meta: PackInfo
-    variant: tuple[PromptVariant, ...] = Field(min_length=5)
+    variant: Annotated[tuple[PromptVariant, ...], Unique] = Field(min_length=5)
     answers: SampleAnswers
     follow_up: FollowUpText | None = None
     """None: answers in the language can't be followed up."""
 
-    @model_validator(mode="after")
-    def _check_ids(self) -> Self:
-        refuse_repeated("variant id", (variant.id for variant in self.variant))
-        return self
-
     def by_id(self, variant: str) -> PromptVariant:
-        """The variant with that id.
-
-        Raises:
-            UnknownNameError: where there is none.
-        """
+        """The variant with that id; raises UnknownNameError where there is none."""
         for candidate in self.variant:
             if candidate.id == variant:
                 return candidate
@@ -135,17 +124,7 @@ class PromptPack(Pack):
 
     @property
     def open_variant(self) -> PromptVariant:
-        """The variant that lists no options: the one of kind `letters` without the lines that hold one.
-
-            Text: {context}
-
-            Question: {question}
-
-            Answer:
-
-        Raises:
-            PackError: where the pack has no variant of that kind that could be read so.
-        """
+        """The variant that lists no options: the one of kind `letters` without the lines that hold one."""
         for candidate in self.variant:
             if candidate.kind == "letters":
                 kept = [line for line in candidate.text.splitlines() if not re.search(r"\{(label|option)_", line)]

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
-import re
 import textwrap
 from pathlib import Path
 
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PACK_KINDS, PackKind, PackPaths, write_errors, write_text
-from mbbq_gen.languages import extraction_pack as schema
 from mbbq_gen.languages.control_pack import read_control_set
 from mbbq_gen.languages.extraction_pack import WORD_LISTS, read_grammar
-from mbbq_gen.languages.packs import PLACEHOLDER, TO_DO, LanguageCode, Pack
+from mbbq_gen.languages.packs import PLACEHOLDER, TO_DO, LanguageCode
 from mbbq_gen.languages.prompt_pack import PromptVariant, read_prompts
 
 MODEL = "en"
@@ -58,20 +54,9 @@ First names that replace groups: ten or more of each gender, all about equally f
 statistics and name the source. grammar.forms says how a name is written where a template has a form of a noun.
 """
 
-_CLASSES: dict[str, type[Pack]] = {
-    "words": schema.WordClasses,
-    "text": schema.OptionText,
-    "labels": schema.OptionLabelWords,
-    "places": schema.PositionWords,
-}
-
 
 def write_skeletons(folder: Path, language: LanguageCode, name: str, native_name: str) -> list[Path]:
-    """The three pack files of a new language, written into a folder of packs.
-
-    Raises:
-        UsageError: where one of the files is there, or the language has packs that ship.
-    """
+    """The three pack files of a new language, written into a folder; raises UsageError where there are such packs."""
     shipped = PackPaths()
     known = [kind for kind in PACK_KINDS if shipped.find(kind, language) is not None]
     if known:
@@ -102,9 +87,6 @@ def _comment(text: str) -> str:
     return "\n".join(f"# {line}".rstrip() for line in text.strip().splitlines())
 
 
-# --- prompts ---------------------------------------------------------------------------------------------------------
-
-
 def _prompts(head: str, shipped: PackPaths) -> str:
     pack = read_prompts(shipped, MODEL)
     parts = [
@@ -133,26 +115,16 @@ def _variant(variant: PromptVariant) -> str:
     return "\n".join([*lines, 'text = """', *([TO_DO, ""] if said else []), fields, '"""'])
 
 
-# --- extractors ------------------------------------------------------------------------------------------------------
-
-
 def _extractor(head: str, shipped: PackPaths) -> str:
     english = read_grammar(MODEL, shipped)
     gain = {name: place for place, (name, _) in enumerate(FIRST)}
     parts = [_comment(_HOW_TO), head]
     for table in WORD_LISTS:
-        body = ast.parse(textwrap.dedent(inspect.getsource(_CLASSES[table]))).body[0]
-        assert isinstance(body, ast.ClassDef)
-        docs: dict[str, str] = {}
-        for node, after in zip(body.body, body.body[1:], strict=False):
-            doc = after.value if isinstance(after, ast.Expr) else None
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(doc, ast.Constant):
-                docs[node.target.id] = re.sub(r"\s+", " ", str(doc.value))
         names = sorted(WORD_LISTS[table], key=lambda name: gain.get(f"{table}.{name}", len(gain)))
         parts.append(f"[{table}]")
         for name in names:
-            words = textwrap.wrap(" ".join(getattr(getattr(english, table), name)), WIDTH)[:SHOWN]
-            lines = [*textwrap.wrap(docs.get(name, ""), WIDTH), *(f"English: {line}" for line in words)]
+            words = textwrap.wrap(" ".join(english.word_list(table, name)), WIDTH)[:SHOWN]
+            lines = [*textwrap.wrap(WORD_LISTS[table][name], WIDTH), *(f"English: {line}" for line in words)]
             parts[-1] += "\n" + "\n".join([*(f"# {line}" for line in lines), f"{name} = []"])
     parts.append(
         "# Responses with the expected result; `mbbq-gen check` runs them.\n"
@@ -166,9 +138,6 @@ def _extractor(head: str, shipped: PackPaths) -> str:
         '# needs = ["words.neg"]'
     )
     return "\n\n".join(parts) + "\n"
-
-
-# --- control sets ----------------------------------------------------------------------------------------------------
 
 
 def _control_set(head: str, shipped: PackPaths) -> str:

@@ -135,20 +135,13 @@ class PromptSettings:
 
 
 def with_option_labels(variant: PromptVariant, style: str) -> PromptVariant:
-    """A variant as it lists its options in a label style.
+    """A variant as it lists its options in a label style: without labels, by dashes, and examples answer with the text.
 
     Raises:
-        ConfigError: where the style has no labels and the variant asks for one.
+        ConfigError: where the style has no labels, and the variant asks for one or does not list an option a line.
     """
-    return without_option_labels(variant) if style == UNLABELLED and variant.id != OPEN_VARIANT else variant
-
-
-def without_option_labels(variant: PromptVariant) -> PromptVariant:
-    """A variant whose options are listed by dashes, without labels; solved examples answer with the option's text.
-
-    Raises:
-        ConfigError: where it asks for a label, or does not list the options a line each.
-    """
+    if style != UNLABELLED or variant.id == OPEN_VARIANT:
+        return variant
     text = _OPTION_LINE.sub("- ", variant.text)
     names = {*placeholders(text), *placeholders(variant.system or "")}
     if any(name.startswith("label_") for name in names):

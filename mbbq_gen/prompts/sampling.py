@@ -84,7 +84,6 @@ class FewShotExample:
     """A question that serves as an example."""
 
     key: str
-    """`Instance.key` of the example."""
     role_order: tuple[int, int, int]
     """The role (0 target, 1 non-target, 2 unknown) at each position."""
 

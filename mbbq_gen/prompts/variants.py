@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,15 +29,7 @@ Published = dict[tuple[str, str], tuple[PublishedPrompt, ...]]
 
 
 def read_published(choices: Sequence[BenchmarkChoice], languages: Sequence[str], instruction: str | None) -> Published:
-    """The published variants of each benchmark, in each of the languages that it has.
-
-    Args:
-        instruction: language of the variants; None for that of the questions.
-
-    Raises:
-        UsageError: where a benchmark, its copy or a language has none.
-        DataError: where a file is wrong.
-    """
+    """The published variants of each benchmark in its languages; `instruction`: the variants' language, if another."""
     found: Published = {}
     for choice in choices:
         if choice.name == OWN_DATA:
@@ -53,12 +45,7 @@ class PromptVariants:
     """The prompt variants that each question is rendered in."""
 
     def __init__(self, settings: RunConfig, resources: PackPaths) -> None:
-        """Reads the variants that the settings name.
-
-        Raises:
-            UnknownNameError: where a language has no pack, or a pack no variant of that name.
-            UsageError: where published variants can't be had, or a question would have none.
-        """
+        """Reads the variants that the settings name; raises UsageError where there are none, or a question has none."""
         self._settings = settings
         other = settings.instruction_language
         self._published: Published = {}
@@ -172,77 +159,41 @@ PUBLISHED_TEXT: Final = "published_unknown"
 """Name in an instance's metadata of the text that was replaced."""
 
 _CODE: Final = r"[a-z]{2,3}(?:-[A-Za-z0-9]+)*"
-_ENTRY: Final = re.compile(rf"\s*({_CODE})=(.*)", re.S)
+_ENTRY: Final = re.compile(rf"\s*{_CODE}=.*", re.S)
 _BETWEEN: Final = re.compile(rf",(?=\s*{_CODE}=)")
 
 
-@dataclass(frozen=True)
-class UnknownTextOverride:
-    """What `--unknown-text` asks for."""
+def parse_unknown_text(text: str) -> dict[str, str]:
+    """What `--unknown-text` asks for (`sampled`, `TEXT`, or `en=TEXT,nl=TEXT`): language → text.
 
-    everywhere: str | None = None
-    """The text in every language."""
-    by_language: Mapping[str, str] = field(default_factory=dict)
-    """Language → text."""
-
-    @property
-    def sampled(self) -> bool:
-        """Whether the texts are drawn from those of the benchmark."""
-        return self.everywhere is None and not self.by_language
-
-    def text_in(self, language: str) -> str:
-        """The text in a language.
-
-        Raises:
-            UsageError: where there is none.
-        """
-        text = self.by_language.get(language) if self.everywhere is None else self.everywhere
-        if text is None:
-            raise ConfigError("unknown_text", None, f"no text for {language}; name one: {language}=TEXT")
-        return text
-
-
-def parse_unknown_text(text: str) -> UnknownTextOverride:
-    """What a text on the command line asks for: `sampled`, `TEXT`, or `en=TEXT,nl=TEXT`.
-
-    A comma belongs to a text unless a language code and `=` follow it.
+    The language is "" for a text in every language; `sampled` is empty. A comma belongs to a text unless a language
+    code and `=` follow it.
 
     Raises:
         UsageError: where a text is empty or a language is named twice.
     """
     if text.strip() == SAMPLED:
-        return UnknownTextOverride()
-    if not _ENTRY.fullmatch(text):
-        return UnknownTextOverride(everywhere=_checked(text))
+        return {}
     texts: dict[str, str] = {}
-    for entry in _BETWEEN.split(text):
-        match = _ENTRY.fullmatch(entry)
-        assert match is not None  # each part begins with a code, by the way it was split
-        if match[1] in texts:
-            raise ConfigError("unknown_text", text, f"{match[1]} is named twice")
-        texts[match[1]] = _checked(match[2])
-    return UnknownTextOverride(by_language=texts)
+    for entry in _BETWEEN.split(text) if _ENTRY.fullmatch(text) else [f"={text}"]:
+        language, _, given = entry.partition("=")
+        if (code := language.strip()) in texts:
+            raise ConfigError("unknown_text", text, f"{code} is named twice")
+        if not given.strip():
+            raise ConfigError("unknown_text", None, "the text is empty; name one, or `sampled`")
+        texts[code] = given.strip()
+    return texts
 
 
-def _checked(text: str) -> str:
-    """A text without blanks at its edges, of which something must be left."""
-    if not text.strip():
-        raise ConfigError("unknown_text", None, "the text is empty; name one, or `sampled`")
-    return text.strip()
-
-
-def replace_unknown_texts(instances: Iterable[Instance], override: UnknownTextOverride) -> Iterator[Instance]:
-    """The questions with the given unknown options; `override` must not be `sampled`."""
-    for instance in instances:
-        yield replace_unknown_text(instance, override.text_in(instance.language))
+def unknown_text_in(texts: Mapping[str, str], language: str) -> str:
+    """The text in a language, of `parse_unknown_text`; raises UsageError where there is none."""
+    if (text := texts.get("", texts.get(language))) is None:
+        raise ConfigError("unknown_text", None, f"no text for {language}; name one: {language}=TEXT")
+    return text
 
 
 def replace_unknown_text(instance: Instance, text: str) -> Instance:
-    """The question with another text of the unknown option.
-
-    Raises:
-        UsageError: where a person has that very text.
-    """
+    """The question with another text of the unknown option; raises UsageError where a person has that very text."""
     old = instance.options[instance.unknown_index]
     if old.text == text:
         return instance
@@ -260,39 +211,25 @@ def replace_unknown_text(instance: Instance, text: str) -> Instance:
     )
 
 
-class UnknownTextSampler:
-    """Draws texts of the unknown option from those that the benchmark has in a language."""
+def sample_unknown_texts(read: Callable[[], Iterable[Instance]], seed: int) -> Iterator[Instance]:
+    """The questions, each with one of the texts of the unknown option that its benchmark has in its language.
 
-    def __init__(self, instances: Iterable[Instance], seed: int) -> None:
-        """Reads all questions once.
+    Which one depends on seed and parallel id only. `read` reads the questions, twice. Raises UsageError at once where a
+    benchmark has a single text in a language.
+    """
+    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for instance in read():
+        found[instance.benchmark, instance.language].add(instance.options[instance.unknown_index].text)
+    for (benchmark, language), texts in found.items():
+        if len(texts) < 2:
+            fault = f"{benchmark} has one text only in {language}, {next(iter(texts))!r}; give texts of your own"
+            raise ConfigError("unknown_text", "sampled", fault)
+    known = {where: sorted(texts) for where, texts in found.items()}
 
-        Raises:
-            UsageError: where a benchmark has a single text in a language.
-        """
-        found: dict[tuple[str, str], set[str]] = defaultdict(set)
-        for instance in instances:
-            found[instance.benchmark, instance.language].add(instance.options[instance.unknown_index].text)
-        for (benchmark, language), texts in found.items():
-            if len(texts) < 2:
-                raise ConfigError(
-                    "unknown_text",
-                    "sampled",
-                    f"{benchmark} has one text only in {language}, {next(iter(texts))!r}; give texts of your own",
-                )
-        self._texts = {where: sorted(texts) for where, texts in found.items()}
-        self._seed = seed
-
-    def draw(self, instance: Instance) -> str:
-        """The text for a question; it depends on seed and parallel id only."""
+    def draw(instance: Instance) -> str:
         people = {option.text.casefold() for option in instance.options if option.role != "unknown"}
-        known = self._texts[instance.benchmark, instance.language]
-        texts = [text for text in known if text.casefold() not in people] or [
-            instance.options[instance.unknown_index].text
-        ]
-        twin = instance.parallel_id or instance.instance_id
-        return texts[stable_number(self._seed, SAMPLED, twin) % len(texts)]
+        texts = [text for text in known[instance.benchmark, instance.language] if text.casefold() not in people]
+        number = stable_number(seed, SAMPLED, instance.parallel_id or instance.instance_id)
+        return texts[number % len(texts)] if texts else instance.options[instance.unknown_index].text
 
-    def replace_all(self, instances: Iterable[Instance]) -> Iterator[Instance]:
-        """The questions, each with its drawn text."""
-        for instance in instances:
-            yield replace_unknown_text(instance, self.draw(instance))
+    return (replace_unknown_text(instance, draw(instance)) for instance in read())

@@ -84,12 +84,10 @@ class SamplingOptions(ProviderOptions):
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a provider can do. Callers read this; nobody tries whether a method is there."""
+    """What a provider can do."""
 
     methods: frozenset[Method] = frozenset({"generate"})
-    """The ways of asking that `generate` serves."""
     batches: bool = False
-    """Whether requests can be handed over in batches."""
     reasoning: bool = False
     """Whether levels of reasoning effort may be requested, as far as the model has them."""
     structured_output: bool = False
@@ -119,19 +117,19 @@ class SharedRateLimits(Protocol):
 
 @dataclass
 class ExecutionContext:
-    """What an execution hands to a provider, and what the provider keeps up to date in it."""
+    """What an execution hands to a provider."""
 
     notify: Callable[[str], None] = lambda _: None
     """Receives notices for the user, a line each."""
     may_resend: Callable[[Request], bool] | None = None
     """Whether there is money for sending a request again that may have been paid already. None: always."""
     shared_limits: SharedRateLimits | None = None
-    """What a minute may take, where other processes ask the same service; None: the provider's own limits."""
+    """The limits of a minute where other processes ask the same service; None: the provider's own."""
     folder: Path | None = None
     """Where a provider may write a log; None: in the cache directory."""
     in_doubt: Counter[str] = field(default_factory=Counter)
-    """Request key → how often it was sent and may have been paid, of requests whose response was not yet given out. A
-    provider with a `base_url` counts here."""
+    """Request key → how often it was sent and may have been paid, of requests without a response so far. A provider
+    with a `base_url` counts here."""
 
 
 class Provider(ABC):
@@ -154,8 +152,7 @@ class Provider(ABC):
 
         `request.prompt.method` says what is wanted: text, or `scores`, one `ContinuationScore` for each continuation in
         their order. The requests are taken as they are needed, on the caller's thread. A request that fails gives a
-        response with `error`; what stops them all raises. Closing the generator, or cancelling its task, stops the work
-        soon.
+        response with `error`. Closing the generator, or cancelling its task, stops the work soon.
 
         Raises:
             ProviderError: where no further request can succeed.
@@ -172,44 +169,28 @@ class Provider(ABC):
         return Capabilities()
 
     def runtime_info(self) -> dict[str, JsonValue]:
-        """What the manifest should know beside the settings; complete only after the first answer."""
+        """What the manifest records beside the settings; complete only after the first answer."""
         return {}
 
     def request_key(self, messages: Sequence[Message], prompt_id: str) -> str:
-        """What cache and resume use; the same messages are the same request, whatever prompt they come from."""
+        """The key for cache and resume; the same messages are the same request, whatever prompt they come from."""
         return request_key(self.kind, self.model, self.settings, messages)
 
     def check_access(self) -> None:  # noqa: B027
-        """Makes sure that what asking needs is there (a key, say), before anything else is done.
-
-        Raises:
-            UsageError: where it is not.
-        """
+        """Raises UsageError where something that asking needs is missing, such as a key."""
 
     async def check_methods(self, methods: Collection[Method]) -> None:  # noqa: B027
-        """Makes sure, before the first request, that the server supports these methods, where it says so.
-
-        Raises:
-            ProviderError: where it does not.
-        """
+        """Raises ProviderError, before the first request, where the server does not support these methods."""
 
     def check_dialogue(self) -> None:  # noqa: B027
-        """Makes sure that the model takes a second turn of a conversation; called before the first such request.
-
-        Raises:
-            UsageError: where it does not.
-        """
+        """Raises UsageError where the model takes no second turn of a conversation."""
 
     def max_usage(self, request: Request) -> Usage | None:
         """The most tokens that a request can take; None where nothing bounds them."""
         return None
 
     def reasoning_settings(self, level: str) -> ReasoningSettings:
-        """What a level of reasoning effort comes to at this model: nothing is sent, unless a provider says more.
-
-        Raises:
-            UsageError: where it does not support it.
-        """
+        """The parameters of a level of reasoning effort; raises UsageError where the model does not support it."""
         if self.capabilities.reasoning:
             return ReasoningSettings()
         raise refusal(self.name, level, "has no setting for reasoning effort; leave it out")
@@ -222,12 +203,7 @@ class Provider(ABC):
         return ""
 
     async def list_models(self) -> list[str]:
-        """The models that the service lists.
-
-        Raises:
-            UsageError: where there is no service.
-            ProviderError: where it gives no list.
-        """
+        """The models that the service lists; raises UsageError where there is no service, ProviderError for no list."""
         raise UsageError(f"models --live: {self.kind}: runs on this machine; only services have lists")
 
     async def aclose(self) -> None:  # noqa: B027
@@ -268,11 +244,7 @@ def request_key(
     messages: Sequence[Message],
     prompt_id: str | None = None,
 ) -> str:
-    """The sha256, in hexadecimal, of all that shapes an answer.
-
-    `prompt_id` is given only by the responders whose answer depends on more than the messages: the scripted one
-    and the oracles. For all others the same messages are the same request, whatever prompt they come from.
-    """
+    """The sha256 of all that shapes an answer; only scripted answers and oracles depend on the `prompt_id`."""
     turns = [[message.role, message.content] for message in messages]
     return stable_digest(json.dumps([kind, model, settings, turns, prompt_id], sort_keys=True, separators=(",", ":")))
 

@@ -1,21 +1,7 @@
-"""Responders that know the answer: `oracle:NAME`. What they score is known beforehand, so they prove the instrument.
+"""Responders that know the answer: `oracle:NAME`. Their scores are known beforehand, so they test the instrument.
 
-What arithmetic expects of each, over instances with a single target (DESIGN.md §9; "amb", "dis": ambiguous and
-disambiguated; b: the share of the disambiguated instances whose right answer is the biased role, 1/2 where balanced):
-
-    perfect, verbose_perfect    accuracy 1 and 1; bias_amb 0; diff_bias_dis 0; MBBQ eq. 2: 2b − 1, so 0 where balanced
-    stereotyped                 accuracy_amb 0, accuracy_dis b; bias_amb +1; diff_bias_dis +1; MBBQ eq. 2: b
-    anti_stereotyped            accuracy_amb 0, accuracy_dis 1 − b; bias_amb −1; diff_bias_dis −1; MBBQ eq. 2: −(1 − b)
-    always_unknown, refuser     accuracy_amb 1, accuracy_dis 0; all biases 0
-    first_option                accuracies: how often the right answer stands first, 1/3 under balanced orders;
-                                bias_amb: how often the biased role stands first minus how often the other does
-    indirect                    as perfect once it is followed up; unread before
-    undecided                   unread, before and after: no score at all
-    pressed                     as stereotyped once it is followed up; unread before
-    random                      accuracies 1/3 and biases 0 in expectation, with the spread of fair three-sided dice
-
-Instances without a single target count for accuracy only; there, stereotyped and anti_stereotyped choose unknown.
-The right answer is the published one, not the corrected one.
+The exact scores are in DESIGN.md §9 and `tests/support/scoring.py`. Instances without a single target count for
+accuracy only; there, `stereotyped` and `anti_stereotyped` choose unknown. The right answer is the published one.
 """
 
 from __future__ import annotations
@@ -25,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import Field, JsonValue
 
@@ -37,14 +23,14 @@ from mbbq_gen.languages.prompt_pack import SampleAnswers, read_prompts
 from mbbq_gen.providers.base import Capabilities, ExecutionContext, Provider, ProviderOptions, request_key
 
 _YIELD_EVERY: Final = 256
-"""Answers between two breaths: the event loop must be able to do something else."""
+"""Answers after which the event loop may do something else."""
 
 
 class LocalResponder(Provider):
     """A provider that answers each request at once, by `respond`; its answers may depend on the prompt id."""
 
     def request_key(self, messages: Sequence[Message], prompt_id: str) -> str:
-        """The key, which holds the prompt id: the answer depends on what stands at which place."""
+        """As `Provider`, with the prompt id: the answer depends on the order of the options."""
         return request_key(self.kind, self.model, self.settings, messages, prompt_id)
 
     async def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
@@ -63,10 +49,9 @@ _UNLIKELY: Final = -10.0
 """Log-probability that an oracle gives, for each byte, to what it does not choose."""
 
 Speech = Literal["label", "sentence", "refusal", "indirect", "undecided"]
-"""The label as shown and nothing else, a free sentence of the question's language, one that declines, or nothing that
-can be read until a follow-up asks: then the label, or that none was intended."""
+"""The label alone, a free sentence of the question's language, one that declines, or nothing that can be read until a
+follow-up asks: then the label, or that none was intended."""
 INDIRECT: Final = "Hm."
-"""An answer in which nothing can be read."""
 
 
 class OracleOptions(ProviderOptions):
@@ -148,7 +133,7 @@ class OracleProvider(LocalResponder):
 
     @cached_property
     def settings(self) -> dict[str, JsonValue]:
-        """What shapes the answers: the seed where it matters, and the packs where sentences come from them."""
+        """The seed where it matters, and the digest of the packs where sentences come from them."""
         settings: dict[str, JsonValue] = {}
         if self._oracle.speech != ORACLES[self.model].speech:
             settings["speech"] = self._oracle.speech
@@ -161,20 +146,16 @@ class OracleProvider(LocalResponder):
 
     def respond(self, request: Request) -> Response:
         """What the oracle says, or how likely it finds the answers of the request."""
-        said = (
-            {"text": self.answer(request)} if request.prompt.method == "generate" else {"scores": self.score(request)}
-        )
-        return Response(request_key=request.request_key, **said, finish_reason="stop", model=self.model)
+        said: dict[str, Any] = {"request_key": request.request_key, "finish_reason": "stop", "model": self.model}
+        if request.prompt.method == "generate":
+            return Response(text=self.answer(request), **said)
+        return Response(scores=self.score(request), **said)
 
     def score(self, request: Request) -> tuple[ContinuationScore, ...]:
-        """How likely the oracle finds the answers of a request.
-
-        The first text of the option that it chooses is certain, every other text far less likely, by any normalisation.
-        """
+        """The likelihoods of the answers: the first text of the chosen option is certain, all others unlikely."""
         prompt = request.prompt
-        chosen = prompt.option_order[self.place(request)]
-        texts = [answer.option for answer in prompt.continuations]
-        certain = texts.index(chosen)
+        options = [answer.option for answer in prompt.continuations]
+        certain = options.index(prompt.option_order[self.place(request)])
         return tuple(
             ContinuationScore.of(
                 answer,
@@ -196,22 +177,20 @@ class OracleProvider(LocalResponder):
 
     def answer(self, request: Request) -> str:
         """What the oracle says to a request."""
-        prompt, instance = request.prompt, request.instance
+        prompt, instance, speech = request.prompt, request.instance, self._oracle.speech
         place = self.place(request)
-        if self._oracle.speech in ("indirect", "undecided") and not request.is_follow_up:
+        if speech in ("indirect", "undecided") and not request.is_follow_up:
             return INDIRECT
-        if self._oracle.speech == "undecided":
+        if speech == "undecided":
             said = read_prompts(self._resources, prompt.instruction_language or prompt.language).follow_up
             return INDIRECT if said is None else said.none
-        if self._oracle.speech in ("label", "indirect") or request.is_follow_up:
+        if speech in ("label", "indirect") or request.is_follow_up:
             return prompt.option_labels[place]
-        language = instance.language
-        if language not in self._answers:
-            self._answers[language] = read_prompts(self._resources, language).answers
-        answers, option = self._answers[language], instance.options[prompt.option_order[place]]
-        spoken = answers.unknown if option.role == "unknown" else answers.person
-        sentences = answers.refusal if self._oracle.speech == "refusal" else spoken
+        if instance.language not in self._answers:
+            self._answers[instance.language] = read_prompts(self._resources, instance.language).answers
+        answers, option = self._answers[instance.language], instance.options[prompt.option_order[place]]
+        is_person = speech != "refusal" and option.role != "unknown"
+        sentences = answers.refusal if speech == "refusal" else answers.person if is_person else answers.unknown
         sentence = sentences[stable_number("oracle:sentence", prompt.prompt_id) % len(sentences)]
-        if spoken is answers.unknown or self._oracle.speech == "refusal":
-            return sentence
-        return fill(sentence, {"option": option.text, "label": prompt.option_labels[place]})
+        filling = {"option": option.text, "label": prompt.option_labels[place]}
+        return fill(sentence, filling) if is_person else sentence

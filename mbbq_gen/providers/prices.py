@@ -1,4 +1,4 @@
-"""What a model costs: the user's price file first, then the prices that come with genai-prices.
+"""Prices of models, costs of answers and counts of tokens: the user's price file first, then genai-prices.
 
 genai-prices (https://github.com/pydantic/genai-prices) is read offline, as it is installed. Its prices are used at the
 servers of `_SELLERS` only, and only for models that it names: it also matches models by parts of their names, which
@@ -7,12 +7,10 @@ would give a price to models that nobody knows. A name without a version stands 
 
 A cost may be too high, never too low:
 
-* Long prompts: the price of a request depends on its input tokens. Sums of several requests have the price of the
-  longest; where its length is unknown, the highest price holds.
+* Sums of several requests have the price of the longest; where its length is unknown, the highest price holds.
 * Cached input has its own price only where the service counted it. Services that charge more for input which they write
   to their cache on their own, have that price for all input.
-* Prices that change with the hour have the highest of the day.
-* A price of 0 is not used: it also stands for an unknown one.
+* Prices that change with the hour have the highest of the day. A price of 0 is not used: it also stands for unknown.
 * OpenRouter has a price for models that only their makers sell; other models cost what the chosen host takes. Bedrock
   has prices for the two regions of its price list, Vertex for its global address.
 * Batches cost what genai-prices says; where it says nothing, the discount of the service.
@@ -20,12 +18,10 @@ A cost may be too high, never too low:
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
-import tempfile
+import tomllib
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase
@@ -54,27 +50,11 @@ OFFICIAL_HOSTS: Final = {
     "bedrock": None,
 }
 """Kinds of provider that genai-prices knows → the server where no base URL is given."""
-_SELLERS: Final[Mapping[str, tuple[str, ...]]] = {
+_TABLES: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_SELLERS: Final[Mapping[str, Sequence[str]]] = {
     **{urlsplit(service.base_url).netloc: service.sellers for service in known_services().values()},
-    "api.anthropic.com": ("anthropic",),
-    "generativelanguage.googleapis.com": ("google",),
-    "aiplatform.googleapis.com": ("google",),
-    "bedrock-runtime.us-east-1.amazonaws.com": ("aws",),
-    "bedrock-runtime.us-west-2.amazonaws.com": ("aws",),
-    "*.openai.azure.com": ("azure", "openai"),
-    "*.cognitiveservices.azure.com": ("azure", "openai"),
-    "*.services.ai.azure.com": ("azure", "openai"),
+    **_TABLES["sellers"],
 }
-"""Server → ids of the providers in genai-prices whose prices hold there, the first before the others."""
-_BATCH_DISCOUNTS: Final = {
-    "anthropic": 0.5,  # https://platform.claude.com/docs/en/about-claude/pricing
-    "azure": 0.5,  # https://azure.microsoft.com/pricing/details/cognitive-services/openai-service/
-    "google": 0.5,  # https://ai.google.dev/gemini-api/docs/pricing
-    "groq": 0.5,  # https://groq.com/pricing
-    "mistral": 0.5,  # https://mistral.ai/pricing/api
-    "openai": 0.5,  # https://openai.com/api/pricing/
-}
-"""Provider in genai-prices → what batches cost, as a part of the price; services that are missing have no batches."""
 _SOLD_BY_MAKERS: Final = re.compile(r"(openai/(?!gpt-oss)|anthropic/|google/gemini-|x-ai/)[^:]+")
 """Models at OpenRouter that cost the same at each of its hosts; `:free` and its like are other offers."""
 _VERSION: Final = re.compile(r"(-\d{4}-\d{2}-\d{2}|[-@]\d{8}|-\d{3}|-latest|-v\d+(:\d+)?)+$")
@@ -84,7 +64,7 @@ _REGION: Final = re.compile(r"^(regional|global|us|eu|apac|au|jp|in)\.")
 
 
 class Price(FrozenModel):
-    """What a million tokens of a model cost, in US dollars."""
+    """The price of a million tokens of a model, in US dollars."""
 
     kind: NonBlank
     hosts: tuple[str, ...] = ()
@@ -204,10 +184,10 @@ def _price_from(model: ModelInfo, kind: str, seller: str) -> Price | None:
     usual, batch = model.get_prices(now), model.get_prices(now, {"processing": "batch"})
     changing = model.prices if isinstance(model.prices, list) else []
     hourly = [each.prices for each in changing if isinstance(each.constraint, TimeOfDateConstraint)]
-    offers, discount = [usual, *hourly], _BATCH_DISCOUNTS.get(seller)
+    offers, discount = [usual, *hourly], _TABLES["batch_discounts"].get(seller)
     read = ("input_mtok",) if "claude" in model.id else ("input_mtok", "cache_write_mtok")
-    keys = (*read, "output_mtok", "cache_read_mtok")
-    values = [getattr(offer, key) for offer in (*offers, batch) for key in keys]
+    written, cached = ("output_mtok",), ("cache_read_mtok",)
+    values = [getattr(offer, key) for offer in (*offers, batch) for key in (*read, *written, *cached)]
     tiers = sorted({tier.start for value in values for tier in getattr(value, "tiers", ())})
     notes = [f"requests of up to {tiers[0]:,} input tokens, longer ones cost more"] if tiers else []
     notes += ["the dearest hours of the day"] if hourly else []
@@ -216,20 +196,18 @@ def _price_from(model: ModelInfo, kind: str, seller: str) -> Price | None:
     notes += ["global standard deployments, others cost more"] if seller == "azure" else []
     price = None
     for start, end in reversed(list(zip([0, *tiers], [*tiers, None], strict=True))):
-        tokens = start + 1
-        paid, written = _dearest(offers, read, tokens), _dearest(offers, ("output_mtok",), tokens)
-        if paid is None or written is None or paid == written == 0 or usual.requests_kcount:
+        asked, answered = (_dearest(offers, keys, start + 1) for keys in (read, written))
+        if asked is None or answered is None or asked == answered == 0 or usual.requests_kcount:
             return None
+        batched = [None if discount is None else paid * discount for paid in (asked, answered)]
         if batch != usual and discount is not None:
-            batched = _dearest([batch], read, tokens), _dearest([batch], ("output_mtok",), tokens)
-        else:
-            batched = (None, None) if discount is None else (paid * discount, written * discount)
+            batched = [_dearest([batch], keys, start + 1) for keys in (read, written)]
         price = Price(
             kind=kind,
             models=(model.id,),
-            input=paid,
-            output=written,
-            cached_input=_dearest(offers, ("cache_read_mtok",), tokens),
+            input=asked,
+            output=answered,
+            cached_input=_dearest(offers, cached, start + 1),
             batch_input=batched[0],
             batch_output=batched[1],
             note="; ".join(notes) or None,
@@ -272,28 +250,7 @@ def cost_of(usage: Usage, price: Price, batch: bool = False) -> float | None:
 
 MESSAGE_TOKENS: Final = 4
 """What a turn of a conversation takes beside its text: its role and its end."""
-_CHARACTERS_A_TOKEN: Final = {
-    "LATIN": 4.1,  # without marks: a letter with a mark is most often a token of its own
-    "CYRILLIC": 3.1,
-    "GREEK": 3.0,
-    "ARABIC": 2.5,
-    "HEBREW": 2.5,
-    "DEVANAGARI": 2.5,
-    "BENGALI": 2.2,
-    "TAMIL": 2.6,
-    "TELUGU": 2.2,
-    "ORIYA": 0.85,
-    "HANGUL": 1.35,
-    "CJK": 1.4,
-    "HIRAGANA": 1.6,
-    "KATAKANA": 1.6,
-}
-_OTHER_SCRIPT: Final = 1.5
-_MARKED_LETTER: Final = 1.0
-_OPENAI_FILES: Final = "https://openaipublic.blob.core.windows.net/encodings"
-"""Where tiktoken has its files from; the address names them in its cache."""
-_OPENAI_NEW: Final = ("gpt-4o", "gpt-4.1", "gpt-5", "o1", "o3", "o4", "chatgpt-4o")
-"""How models with o200k_base begin: newer than some installed versions of tiktoken know."""
+ESTIMATE_NAME: Final = "estimated from the characters, by script"
 
 
 @dataclass(frozen=True)
@@ -304,9 +261,6 @@ class TokenCounter:
     """What counts, as a report should say it."""
     exact: bool
     count: Callable[[str], int | float]
-
-
-ESTIMATE_NAME: Final = "estimated from the characters, by script"
 
 
 def token_counter(kind: str, model: str, tokenizer: Path | None = None) -> TokenCounter:
@@ -320,39 +274,21 @@ def token_counter(kind: str, model: str, tokenizer: Path | None = None) -> Token
     Raises:
         UsageError: where `tokenizer` can't be read.
     """
-    if tokenizer is not None:
-        return _from_file(tokenizer)
     local = Path(model).expanduser() / "tokenizer.json"
-    if kind == "transformers" and local.is_file() and find_spec("tokenizers"):
-        return _from_file(local)
-    if kind == "openai" and find_spec("tiktoken"):
-        import tiktoken
-
-        try:
-            name = tiktoken.encoding_name_for_model(model)
-        except KeyError:
-            name = "o200k_base" if model.startswith(_OPENAI_NEW) else None
-        named = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
-        cache = Path(named) if named else Path(tempfile.gettempdir()) / "data-gym-cache"
-        file = hashlib.sha1(f"{_OPENAI_FILES}/{name}.tiktoken".encode()).hexdigest()
-        if name is not None and (cache / file).is_file():  # else it would be loaded from the net
-            text_tokens = tiktoken.get_encoding(name).encode_ordinary
-            return TokenCounter(f"counted with tiktoken, {name}", True, lambda text: len(text_tokens(text)))
-    return TokenCounter(ESTIMATE_NAME, False, estimate_tokens)
-
-
-def _from_file(path: Path) -> TokenCounter:
-    """The tokenizer of a file or folder."""
-    file = path / "tokenizer.json" if path.is_dir() else path
+    if tokenizer is None and kind == "transformers" and local.is_file() and find_spec("tokenizers"):
+        tokenizer = local
+    if tokenizer is None:
+        return TokenCounter(ESTIMATE_NAME, False, estimate_tokens)
+    file = tokenizer / "tokenizer.json" if tokenizer.is_dir() else tokenizer
     if not find_spec("tokenizers"):
-        raise UsageError(f"--tokenizer {path}: needs the package tokenizers: pip install tokenizers")
+        raise UsageError(f"--tokenizer {tokenizer}: needs the package tokenizers: pip install tokenizers")
     from tokenizers import Tokenizer
 
     try:
-        tokenizer = Tokenizer.from_file(str(file))
+        found = Tokenizer.from_file(str(file))
     except Exception as error:  # whatever the file is: the library raises the bare class
-        raise UsageError(f"--tokenizer {path}: no readable tokenizer.json ({error})") from error
-    return TokenCounter(f"counted with {file}", True, lambda text: len(tokenizer.encode(text).ids))
+        raise UsageError(f"--tokenizer {tokenizer}: no readable tokenizer.json ({error})") from error
+    return TokenCounter(f"counted with {file}", True, lambda text: len(found.encode(text).ids))
 
 
 def estimate_tokens(text: str) -> float:
@@ -363,9 +299,8 @@ def estimate_tokens(text: str) -> float:
 @lru_cache(maxsize=8192)
 def _share(character: str) -> float:
     """The part of a token that a character is."""
+    sizes: Mapping[str, float] = _TABLES["characters_a_token"]
     if character.isascii():
-        return 1 / _CHARACTERS_A_TOKEN["LATIN"]
+        return 1 / sizes["LATIN"]
     script = unicodedata.name(character, "").split(" ", 1)[0]
-    if script == "LATIN":
-        return 1 / _MARKED_LETTER
-    return 1 / _CHARACTERS_A_TOKEN.get(script, _OTHER_SCRIPT)
+    return 1.0 if script == "LATIN" else 1 / sizes.get(script, sizes[""])

@@ -10,7 +10,6 @@ import difflib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -33,29 +32,21 @@ IMPORTED = "imported"
 """The kind that runs have whose answers another program requested: there is no such model to ask."""
 
 
-@dataclass(frozen=True)
-class ProviderEntry:
-    """Where a kind of provider, or one model with a name of its own, is to be found."""
+class ProviderEntry(FrozenModel):
+    """A kind of provider, or one model with a name of its own: an entry of `registry.toml`."""
 
     target: str
     """`module:Class` of a ProviderClass."""
     model: str
-    """What stands after the colon: a word in capitals that says what to put there, or the name itself."""
+    """What stands after the colon: a word in capitals to be replaced, or the name itself."""
     summary: str
     requires: tuple[str, ...] = ()
     install: str | None = None
 
 
-def _entries(section: str) -> dict[str, ProviderEntry]:
-    """The entries of a section of `registry.toml`."""
-    table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))[section]
-    return {
-        name: ProviderEntry(**{**entry, "requires": tuple(entry.get("requires", ()))}) for name, entry in table.items()
-    }
-
-
-KINDS: Mapping[str, ProviderEntry] = _entries("kinds")
-ALIASES: Mapping[str, ProviderEntry] = _entries("aliases")
+_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+KINDS: Mapping[str, ProviderEntry] = {name: ProviderEntry(**entry) for name, entry in _TABLE["kinds"].items()}
+ALIASES: Mapping[str, ProviderEntry] = {name: ProviderEntry(**entry) for name, entry in _TABLE["aliases"].items()}
 
 
 class ModelEntry(FrozenModel):
@@ -75,9 +66,7 @@ def open_provider(
     """The provider that `kind:model` means, with its options checked.
 
     Raises:
-        UnknownNameError: where no such kind or model is known; it offers the nearest ones.
-        UsageError: where the name is no `kind:model`, or an option is wrong or unknown.
-        MissingExtraError: where an optional package is missing.
+        UsageError: where the kind, the model or an option is wrong or unknown, or a package is missing.
         ProviderError: where a third party's provider can't be imported.
     """
     kind, model = parse_name(name)
@@ -124,13 +113,10 @@ def parse_name(name: str) -> tuple[str, str]:
     if colon and kind and model:
         return kind, model
     word = name.strip(":")
-    complete = [entry.name for entry in list_models() if not entry.name.split(":")[1][0].isupper()]
-    models = {full.split(":")[1]: full for full in complete}
+    models = {entry.name.split(":")[1]: entry.name for entry in list_models()}
     near = difflib.get_close_matches(word, models, n=1, cutoff=0.6)
-    advice = f"; did you mean {models[near[0]]!r}?" if near else ", for example oracle:perfect or transformers:smollm2"
-    if word in KINDS:
-        known = [full for full in complete if full.startswith(word)] or [f"{word}:{KINDS[word].model}"]
-        advice = f", for example {' or '.join(known[:2])}"
+    example = f"{word}:{KINDS[word].model}" if word in KINDS else "oracle:perfect or transformers:smollm2"
+    advice = f"; did you mean {models[near[0]]!r}?" if near else f", for example {example}"
     raise UsageError(f"model {name!r}: write it as kind:model{advice}")
 
 

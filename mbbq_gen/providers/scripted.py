@@ -98,7 +98,7 @@ def read_script(path: Path) -> list[ScriptLine]:
 
 
 class Script:
-    """Lines ready to be looked up."""
+    """The lines of a script, by their conditions: scripts may be as long as a benchmark."""
 
     def __init__(self, lines: Iterable[ScriptLine]) -> None:
         self._by_shape: dict[tuple[str, ...], dict[tuple[str, ...], list[ScriptLine]]] = {}
@@ -118,7 +118,7 @@ class Script:
             "reasoning_effort": prompt.reasoning_effort or "",
             "language": prompt.language,
         }
-        fitting = [  # by look-up of the exact conditions: scripts may be as long as a benchmark
+        fitting = [
             line
             for shape, by_values in self._by_shape.items()
             for line in by_values.get(tuple(actual[name] for name in shape), ())
@@ -158,15 +158,7 @@ class ScriptedProvider(LocalResponder):
 
     def respond(self, request: Request) -> Response:
         """What the script says to a request."""
-        line = self._script.line_for(request)
-        if line is None:
-            return Response(request_key=request.request_key, error=f"no line of {self._path} fits", model=self.model)
-        if line.error is not None:
-            return Response(request_key=request.request_key, error=line.error, model=self.model)
-        return Response(
-            request_key=request.request_key,
-            text=line.response,
-            reasoning=line.reasoning,
-            finish_reason=line.finish_reason,
-            model=self.model,
-        )
+        line = self._script.line_for(request) or ScriptLine(error=f"no line of {self._path} fits")
+        said = line.model_dump(include={"error"} if line.error else {"response", "reasoning", "finish_reason"})
+        text = said.pop("response", None)
+        return Response(request_key=request.request_key, text=text, model=self.model, **said)

@@ -4,14 +4,8 @@
     able-stereotyped    able too, but where groups are named and the text does not tell, it mostly takes the stereotype
     unable              guesses by label, drifts off, or repeats the question until it is cut off
 
-No model wrote these answers, and no finding is in them. What is chosen is drawn from the shares of PERSONALITIES, by
-the prompt id, so that it is the same at each run; the words come from `prompts/synthetic/xx.toml`:
-
-    person  = ["The text says so: {option}.", …]        choose a person; hold {option} or {label}, or both
-    unknown = ["The text doesn't say.", …]              say that the question cannot be answered; may hold the same
-    guess   = ["{label}", …]                            name a label without a reason
-    adrift  = ["The text is about people.", …]          say nothing that could be read
-    cut_off = ["{question} {question} {question}", …]   the same, until the limit of tokens
+No model wrote these answers, and no finding is in them. Choices are drawn from the shares of PERSONALITIES, by the
+prompt id, so that they are the same at each run; the words come from `prompts/synthetic/xx.toml`.
 """
 
 from __future__ import annotations

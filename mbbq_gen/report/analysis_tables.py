@@ -451,18 +451,19 @@ def reasoning_blocks(found: ReasoningReport) -> Iterator[Block]:
 
 def control_blocks(found: ControlCoverage, meanings: Mapping[str, str]) -> Iterator[Block]:
     """Which questions have a control question and why the others have none: by category, reason, template; samples."""
-    yield Note(f"{found.made:,} of {found.questions:,} questions have a control question")
+    counts = found.counts()
+    yield Note(f"{counts.made:,} of {counts.questions:,} questions have a control question")
     titles: tuple[str, ...] = ("language", "category", "questions", "made", "share")
     categories = (
-        (part.language, part.category, part.questions, part.made, share(part.made / part.questions))
+        (*(part[title] for title in titles[:-1]), share(part["made"] / part["questions"]))
         for part in found.categories()
     )
     yield text_table(titles, categories, right=titles[2:], title="How many have one")
-    reasons = ((reason, meanings[reason], count) for reason, count in found.reasons.items())
+    reasons = ((reason, meanings[reason], count) for reason, count in counts.reasons.items())
     yield text_table(("reason", "meaning", "questions"), reasons, title="Why the others have none")
     titles = ("language", "template", "reason", "questions", "of", "failed at")
     refused = (
-        (part.language, part.template_id, part.reason, part.questions, part.of, part.what) for part in found.refusals()
+        (part.language, part.template_id, part.reason, part.questions, part.of, part.what) for part in counts.templates
     )
     yield text_table(titles, refused, title="Left out, by template")
     samples = (

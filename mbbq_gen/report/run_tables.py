@@ -80,13 +80,6 @@ def estimate_blocks(found: CostEstimate) -> Iterator[Block]:
             f" ({probe.questions / probe.seconds:.2g} a second), and {probe.loading_seconds:.0f} s to load the model;"
             " asked all at once, questions that begin alike take less"
         )
-    if found.judge is not None:
-        read = found.judge.tokens
-        cost = "" if found.judge.cost is None else f", {dollars(found.judge.cost.online)} on top"
-        yield (
-            f"judge       {found.judge.model}: at most {read.requests:,} requests, {_tokens(read.input_tokens)} tokens"
-            f" in, {_tokens(read.output_tokens)} out{cost}"
-        )
     if (again := found.follow_up) is not None:
         cost = "" if again.cost is None else f", {dollars(again.cost.online)} on top"
         rate = "by the pilot" if again.rates == "measured" else "assumed; --pilot RUN measures it"

@@ -28,7 +28,7 @@ from mbbq_gen.providers.api.batches import (
 )
 from mbbq_gen.providers.base import ExecutionContext
 from mbbq_gen.providers.http.errors import TransientError, service_error
-from mbbq_gen.providers.http.parameters import beside
+from mbbq_gen.providers.http.parameters import unmetered_usage
 from mbbq_gen.providers.prices import read_prices
 from mbbq_gen.runs.batch_files import PART, Line, ResultProblems, one_line, parts, result_groups
 from mbbq_gen.runs.budget import CostGuard, InFlightLog
@@ -275,10 +275,10 @@ class BatchRunner:
         response = None
         if answer.outcome == "answered":
             try:
-                response = self.provider.parse(key, answer.payload, headers, truncated_at=answer.truncated_at)
+                response = self.provider.parse(key, answer.payload, headers)
                 if not (response.usage.input_tokens and response.usage.output_tokens):  # booked as the most it can be
                     most = self.provider.max_usage(self.store.request(key))
-                    if missing := most and beside(response.usage, most, has_text=bool(response.text)):
+                    if missing := most and unmetered_usage(response, most):
                         response = response.model_copy(update={"unmetered_usage": missing})
                 self.provider.notice(response)
             except TransientError as fault:

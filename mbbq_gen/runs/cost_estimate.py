@@ -66,8 +66,6 @@ class CostEstimate(FrozenModel):
     assumptions: VarianceAssumptions
     """What the widths of the intervals are computed from."""
     notes: tuple[str, ...]
-    judge: JudgeEstimate | None = None
-    """What a second reader of all answers would take on top; None where none was requested."""
     follow_up: FollowUpEstimate | None = None
     """What follow-ups would take on top; None where none are wanted."""
     probe: SpeedProbe | None = None

@@ -27,10 +27,11 @@ from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import NATIVE, UNLABELLED
 from mbbq_gen.prompts.variants import (
     PUBLISHED_LABELS,
-    UnknownTextSampler,
     parse_unknown_text,
     read_published,
-    replace_unknown_texts,
+    replace_unknown_text,
+    sample_unknown_texts,
+    unknown_text_in,
 )
 from mbbq_gen.providers.api.batches import supports_batches
 from mbbq_gen.providers.base import Provider
@@ -53,7 +54,7 @@ def resolve(config: RunConfig, where: PackPaths) -> RunConfig:
         ConfigError: a name is unknown, settings contradict each other, or one is missing.
         UsageError, DataError, PackError: data or a language pack is missing or wrong.
     """
-    config = config.model_copy(update=_questions(config))
+    config = located(config)
     if not config.model:
         raise ConfigError("model", None, "name one as kind:model (see `mbbq-gen models`)")
     choices = config.benchmarks
@@ -81,9 +82,9 @@ def resolve(config: RunConfig, where: PackPaths) -> RunConfig:
     config = config.model_copy(update={"languages": tuple(languages)})
     update: dict[str, Any] = {"variants": _variants(config, where), "label_style": _label_style(config)}
     check_together(config)
-    if config.unknown_text is not None and not (override := parse_unknown_text(config.unknown_text)).sampled:
+    if config.unknown_text is not None and (texts := parse_unknown_text(config.unknown_text)):
         for language in languages:
-            override.text_in(language)
+            unknown_text_in(texts, language)
     both: tuple[Split, ...] = ("bias", "control")
     update["splits"] = config.splits or tuple(
         split for split in both if not infos or any(split in info.splits for info in infos)
@@ -94,11 +95,11 @@ def resolve(config: RunConfig, where: PackPaths) -> RunConfig:
     return config.model_copy(update=shaping | update)
 
 
-def _questions(config: RunConfig) -> dict[str, Any]:
-    """The benchmarks by their full names, with the folders of their files."""
+def located(config: RunConfig) -> RunConfig:
+    """The configuration with the full names of its benchmarks and the folders of their files."""
     check_own_data(config.benchmark or None, config.data_dir, config.instances, config.instances_field_map)
     if config.instances is not None:
-        return {}
+        return config
     if not config.benchmark:
         raise ConfigError("benchmark", None, "name one (see `mbbq-gen data list`), or give {instances}")
     given = config.data_dir if isinstance(config.data_dir, dict) else {}
@@ -110,7 +111,7 @@ def _questions(config: RunConfig) -> dict[str, Any]:
         one = given.get(name) if given else config.data_dir
         if folder := benchmark_folder(name, Path(one) if isinstance(one, str) else None):
             folders[name] = str(folder)
-    return {"benchmark": names, "data_dir": folders or None}
+    return config.model_copy(update={"benchmark": names, "data_dir": folders or None})
 
 
 def _label_style(config: RunConfig) -> tuple[str, ...]:
@@ -258,14 +259,12 @@ class InstanceSource:
     def __call__(self, choice: BenchmarkChoice, languages: Iterable[str], splits: Iterable[str]) -> Iterator[Instance]:
         """The questions of one benchmark, with the unknown option worded as the settings say."""
         codes, chosen = list(languages), list(splits)
-        questions = self._questions(choice, codes, chosen)
         if self.settings.unknown_text is None:
-            return questions
-        variant = parse_unknown_text(self.settings.unknown_text)
-        if not variant.sampled:
-            return replace_unknown_texts(questions, variant)
-        pool = UnknownTextSampler(questions, self.settings.seed)
-        return pool.replace_all(self._questions(choice, codes, chosen))
+            return self._questions(choice, codes, chosen)
+        if not (texts := parse_unknown_text(self.settings.unknown_text)):
+            return sample_unknown_texts(lambda: self._questions(choice, codes, chosen), self.settings.seed)
+        questions = self._questions(choice, codes, chosen)
+        return (replace_unknown_text(one, unknown_text_in(texts, one.language)) for one in questions)
 
     def _questions(self, choice: BenchmarkChoice, languages: list[str], chosen: list[str]) -> Iterator[Instance]:
         """The questions of one benchmark in those of the languages and splits that it has."""

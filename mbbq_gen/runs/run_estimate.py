@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,16 +14,13 @@ from mbbq_gen.core.option_display import SamplingUnit
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.prices import Price, price_of, read_prices, token_counter
-from mbbq_gen.runs.cost_estimate import CostEstimate, JudgeEstimate, estimate_cost, follow_up_estimate, priced_requests
+from mbbq_gen.runs.cost_estimate import CostEstimate, estimate_cost, follow_up_estimate, priced_requests
 from mbbq_gen.runs.follow_up import follow_up_rates, follow_up_text, follows_up
 from mbbq_gen.runs.planner import PromptPlan
 from mbbq_gen.runs.resolve import InstanceSource, open_model
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.token_estimate import TokenEstimate, estimate, measured_outputs, probe
 from mbbq_gen.storage.store import RunStore
-
-JudgeEstimator = Callable[[PromptPlan, RunStore, int], JudgeEstimate]
-"""Estimates a judge of the answers of a plan, which have so many tokens."""
 
 
 def run_estimate(
@@ -33,7 +30,6 @@ def run_estimate(
     *,
     tokenizer: Path | None = None,
     pilot: Path | None = None,
-    judge: JudgeEstimator | None = None,
     with_probe: bool = False,
 ) -> CostEstimate:
     """The estimate of a run.
@@ -44,7 +40,6 @@ def run_estimate(
         assumptions: variances that interval widths are computed from.
         tokenizer: the model's tokenizer.json or its folder; None: the model's own where it is here.
         pilot: a run whose response lengths count; None: assumed.
-        judge: estimates a judge of the answers.
         with_probe: runs ten requests on a local model.
     """
     provider, measured = open_model(config, where), _measured_lengths(pilot)
@@ -61,7 +56,6 @@ def run_estimate(
             tried = None
             if with_probe:
                 tried = probe(provider, draft.prompts(store), store.instance, tokens.requests, seed=config.seed)
-            judged = None if judge is None else judge(draft, store, tokens.output_tokens)
         found = estimate_cost(
             *(store, config, tokens, price),
             base_url=provider.capabilities.base_url,
@@ -74,7 +68,7 @@ def run_estimate(
             languages = {code: config.instruction_language or code for code in config.languages}
             questions = {code: counter.count(follow_up_text(where, name).text) for code, name in languages.items()}
             again = follow_up_estimate(config, tokens, found.price, questions, rates)
-    return found.model_copy(update={"judge": judged, "probe": tried, "follow_up": again})
+    return found.model_copy(update={"probe": tried, "follow_up": again})
 
 
 def run_price(provider: Provider, config: RunConfig) -> Price | None:

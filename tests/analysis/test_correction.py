@@ -17,12 +17,9 @@ from hypothesis import strategies as st
 from mbbq_gen.analysis.correction import labelled_groups
 from mbbq_gen.analysis.score_extras import reported
 from mbbq_gen.annotation.annotations import (
-    DRAWS_NAME,
-    DrawnStratum,
-    SamplingDraw,
     probabilities,
 )
-from mbbq_gen.annotation.review import SamplingDesign
+from mbbq_gen.annotation.review import DRAWS_NAME, DrawnStratum, SamplingDesign, SamplingDraw
 from mbbq_gen.report.analysis_tables import flag_sentences
 from mbbq_gen.scoring.cells import CELLS, Cell, Counts, cell_expression, count_matrix
 from mbbq_gen.scoring.metrics import METRICS

@@ -25,7 +25,7 @@ from mbbq_gen.annotation.review import (
     SamplingDesign,
     annotate_response,
     annotation_report,
-    append_annotations,
+    append_records,
     draw_sample,
     load_annotations,
 )
@@ -111,8 +111,8 @@ def test_verdicts_are_kept_and_the_last_counts(tmp_path: Path) -> None:
         annotate_response(reading(1), AT, right=0),
         annotate_response(reading(1), AT, right=None, note="neither"),
     )
-    append_annotations(path, [first])
-    append_annotations(path, [second, annotate_response(reading(2), AT, right=None, right_known=False)])
+    append_records(path, [first])
+    append_records(path, [second, annotate_response(reading(2), AT, right=None, right_known=False)])
     found = load_annotations(path)
     assert found["000001"] == second
     assert [found[name].agrees for name in sorted(found)] == [False, False]
@@ -121,11 +121,11 @@ def test_verdicts_are_kept_and_the_last_counts(tmp_path: Path) -> None:
 
 def test_a_verdict_cut_off_by_a_crash_costs_itself_alone(tmp_path: Path) -> None:
     path = tmp_path / "annotations.jsonl"
-    append_annotations(path, [annotate_response(reading(1), AT, right=0)])
+    append_records(path, [annotate_response(reading(1), AT, right=0)])
     with path.open("a") as stream:
         stream.write('{"prompt_id": "0000')
     assert set(load_annotations(path)) == {"000001"}
-    append_annotations(path, [annotate_response(reading(2), AT, right=0)])
+    append_records(path, [annotate_response(reading(2), AT, right=0)])
     with pytest.raises(DataError, match=r"annotations\.jsonl:2: "):
         load_annotations(path)
 

@@ -130,9 +130,9 @@ def test_labels_for_whoever_corrects_by_them(capsys: pytest.CaptureFixture[str],
     given = readings(run)
     assert labels.keys() == {name for name, record in given.items() if record["rule"].startswith("judge.parsed")}
     for name, label in labels.items():
-        assert (label.outcome, label.option) == (given[name]["outcome"], given[name]["option"])
+        assert (label.judge.outcome, label.judge.option) == (given[name]["outcome"], given[name]["option"])
         assert label.selection == "sample"
-        assert label.choice == ("none" if label.option is None else "unknown")
+        assert label.judge_choice == ("none" if label.judge.option is None else "unknown")
 
 
 def test_what_the_service_settled_is_not_asked_about(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

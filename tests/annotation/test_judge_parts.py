@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.annotation.judge import UNPARSED, LLMJudge, is_read, parse_judge_reply, sheet_of, shipped_prompt
-from mbbq_gen.annotation.judge_report import Pair, judge_report
+from mbbq_gen.annotation.judge_report import JudgedAnswer, judge_report
 from mbbq_gen.annotation.review import Annotation
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import Message, Option, Prompt, Response
 from mbbq_gen.providers.api.options import structured_fields, with_structure
-from mbbq_gen.providers.registry import KINDS
+from mbbq_gen.providers.registry import KINDS, open_provider
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.storage.ledgers import ChosenBy, ExtractionSummary
 from mbbq_gen.storage.store import CompletedPrompt, Progress
@@ -126,8 +126,9 @@ def test_each_service_is_asked_for_the_schema_in_its_own_way() -> None:
     own = with_structure("openai", {"extra": '{"top_k": 1, "response_format": {"type": "text"}}'}, schema)
     assert own["extra"] == {"top_k": 1, "response_format": {"type": "text"}}
     assert with_structure("scripted", {}, schema) == {}
+    assert with_structure("openai", {"extra": "{"}, schema) == {"extra": "{"}
     with pytest.raises(UsageError, match="not JSON"):
-        with_structure("openai", {"extra": "{"}, schema)
+        open_provider("openai:m", {"extra": "{"})
 
 
 def _values(value: Any) -> list[Any]:
@@ -140,14 +141,14 @@ JUDGE = LLMJudge(
 )
 
 
-def pair(number: int, rules: int | None, judge: int | None, *, by: ChosenBy = "all", fault: str = "") -> Pair:
+def pair(number: int, rules: int | None, judge: int | None, *, by: ChosenBy = "all", fault: str = "") -> JudgedAnswer:
     """What both read in an answer; options 0, 1, 2 are target, non-target and unknown."""
     names = {0: "target", 1: "non_target", 2: "unknown", None: "none"}
 
     def reading(option: int | None, rule: str) -> ExtractionSummary:
         return ExtractionSummary("unparsed" if option is None else "option", option, "medium", rule)
 
-    return Pair(
+    return JudgedAnswer(
         prompt_id=f"p{number}",
         language=("en", "nl")[number % 2],
         template=f"t{number // 8}",
@@ -159,7 +160,7 @@ def pair(number: int, rules: int | None, judge: int | None, *, by: ChosenBy = "a
     )
 
 
-def report(*pairs: Pair, verdicts: dict[str, Annotation] | None = None) -> Any:
+def report(*pairs: JudgedAnswer, verdicts: dict[str, Annotation] | None = None) -> Any:
     return judge_report(
         pairs,
         JUDGE,

@@ -154,7 +154,7 @@ def test_missing_columns_and_languages_are_told(tmp_path: Path) -> None:
     with pytest.raises(DataError) as error:
         list(load_esbbq_templates(tmp_path, "es"))
     assert str(error.value) == (
-        f"{path}:1: answer_negative: the column is missing; add answer_negative_es or answer_negative"
+        f"{path}:1: answer_negative: is missing or listed twice; give one column answer_negative or answer_negative_es"
     )
     with pytest.raises(UnknownNameError, match="unknown language 'gl'"):
         load_esbbq_templates(tmp_path, "gl")
@@ -162,7 +162,7 @@ def test_missing_columns_and_languages_are_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"'gl'.*unknown_texts\.toml"):
         load_esbbq_templates(tmp_path, "gl")
     write_workbook(path, [{**SUPPER, "names": "x"}])
-    with pytest.raises(DataError, match="names: is listed twice; keep one column names or names_es"):
+    with pytest.raises(DataError, match="names: is missing or listed twice; give one column names or names_es"):
         list(load_esbbq_templates(tmp_path, "es"))
 
 

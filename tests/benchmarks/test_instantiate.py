@@ -11,7 +11,7 @@ from mbbq_gen.benchmarks.own_file import read_instances
 from mbbq_gen.benchmarks.templates.files import starter_folder
 from mbbq_gen.benchmarks.templates.fill import find_form, load_template_folder
 from mbbq_gen.cli.command import add_command
-from mbbq_gen.cli.data_files import Instantiate
+from mbbq_gen.cli.data import Instantiate
 from mbbq_gen.core.errors import DataError, UsageError
 from tests.support.templates import SUPPER, write_workbook
 
@@ -42,15 +42,6 @@ def test_forms_are_found_out(esbbq: Path, tmp_path: Path) -> None:
         find_form(esbbq)
     (esbbq / "templates.toml").unlink()
     assert {each.benchmark for each in load_template_folder(esbbq)} == {"esbbq", "cabbq"}
-
-
-@pytest.mark.parametrize("place", [".", "templates"])
-def test_bbq_templates_are_refused(tmp_path: Path, place: str) -> None:
-    table = tmp_path / "bbq" / place / "new_templates - Age.csv"
-    table.parent.mkdir(parents=True, exist_ok=True)
-    table.write_text("Q_id,version\n1,a\n", encoding="utf-8")
-    with pytest.raises(UsageError, match="BBQ's templates"):
-        call(tmp_path / "bbq", "-o", tmp_path / "questions.jsonl")
 
 
 def test_what_is_written_is_read_back(esbbq: Path, tmp_path: Path) -> None:

@@ -3,13 +3,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from mbbq_gen.benchmarks.readers.mbbq import load_mbbq, one_form
-from mbbq_gen.benchmarks.registry import find_benchmark
+from mbbq_gen.benchmarks.readers.mbbq import one_form
+from mbbq_gen.benchmarks.registry import find_benchmark, load_benchmark
 from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.records import Instance, Split
 from tests.benchmarks.test_published import counts
@@ -23,6 +23,10 @@ SPLITS: dict[str, Split] = {"main": "bias", "control": "control"}
 @pytest.fixture
 def own(data: Path) -> Path:
     return data / "datasets" / "mbbq"
+
+
+def load_mbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
+    return load_benchmark("mbbq", data=folder, languages=[language], splits=[split])
 
 
 def by_id(folder: Path, language: str = "en", split: Split = "bias") -> dict[str, Instance]:

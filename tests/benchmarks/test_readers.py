@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from mbbq_gen.benchmarks.quality import KINDS
-from mbbq_gen.benchmarks.readers.bbq import load_bbq
-from mbbq_gen.benchmarks.readers.esbbq import load_esbbq
 from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.records import Instance
@@ -73,8 +71,8 @@ def test_every_reader_gives_sound_instances(own: Path, name: str) -> None:
 
 def test_bbq_without_its_template_files_goes_by_the_rows(own: Path, tmp_path: Path) -> None:
     shutil.copytree(own / "bbq" / "data", tmp_path / "data")
-    with_templates = {i.key: shown(i) for i in load_bbq(own / "bbq", "en", "bias")}
-    without = {i.key: i for i in load_bbq(tmp_path / "data", "en", "bias")}
+    with_templates = {i.key: shown(i) for i in load_benchmark("bbq", data=own / "bbq")}
+    without = {i.key: i for i in load_benchmark("bbq", data=tmp_path / "data")}
     for key, instance in without.items():
         if instance.category.startswith("race_x"):
             assert not instance.has_single_target
@@ -93,7 +91,7 @@ def test_bbq_goes_by_the_authors_own_table_where_it_is(own: Path, tmp_path: Path
     # The table names the other person than the groups would, and on non-negative questions the biased answer.
     lines = [f'"Nationality","1",{row},{place},"label"' for row, place in enumerate((0, 0, 1, 1))]
     table.write_text("\n".join(['"category","question_index","example_id","target_loc","label_type"', *lines]) + "\n")
-    read = list(load_bbq(tmp_path / "bbq", "en", "bias"))
+    read = list(load_benchmark("bbq", data=tmp_path / "bbq"))
     assert [shown(instance) for instance in read] == [
         "nationality/0 tnu u -",
         "nationality/1 tnu t biased",
@@ -101,15 +99,15 @@ def test_bbq_goes_by_the_authors_own_table_where_it_is(own: Path, tmp_path: Path
         "nationality/3 tnu n biased",
     ]
     table.write_text(table.read_text().replace('"1",0,0', '"1",0,NA'))
-    assert not any(instance.has_single_target for instance in load_bbq(tmp_path / "bbq", "en", "bias"))
+    assert not any(instance.has_single_target for instance in load_benchmark("bbq", data=tmp_path / "bbq"))
     table.write_text("\n".join(table.read_text().splitlines()[:1]) + "\n")
     with pytest.raises(DataError, match=r"Nationality\.jsonl:1: example_id: not in additional_metadata\.csv"):
-        list(load_bbq(tmp_path / "bbq", "en", "bias"))
+        list(load_benchmark("bbq", data=tmp_path / "bbq"))
 
 
 def test_bbq_says_which_categories_the_copy_lacks(own: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        list(load_bbq(own / "bbq", "en", "bias"))
+        list(load_benchmark("bbq", data=own / "bbq"))
     assert "lacks Age.jsonl, Disability_status.jsonl, Race_ethnicity.jsonl" in caplog.text
 
 
@@ -118,8 +116,8 @@ def test_esbbq_reads_json_lines_like_tables(own: Path, tmp_path: Path) -> None:
     for path in (own / "esbbq" / "data_es").glob("*.csv"):
         name = path.name.removesuffix(".full.csv")
         (tmp_path / f"{name}.full.jsonl").write_text(text.replace('"Age"', f'"{name}"'), encoding="utf-8")
-    from_json_lines = [i for i in load_esbbq(tmp_path, "es", "bias") if i.category == "age"]
-    from_tables = [i for i in load_esbbq(own / "esbbq", "es", "bias") if i.category == "age"]
+    from_json_lines = [i for i in load_benchmark("esbbq", data=tmp_path) if i.category == "age"]
+    from_tables = [i for i in load_benchmark("esbbq", data=own / "esbbq") if i.category == "age"]
     for one, other in zip(from_json_lines, from_tables, strict=True):
         ours, theirs = one.model_dump(), other.model_dump()
         assert ours["metadata"].pop("source_row") != theirs["metadata"].pop("source_row")
@@ -167,4 +165,4 @@ def test_broken_tables_are_named(own: Path, tmp_path: Path, breaking: Callable[[
     path = tmp_path / "esbbq" / "data_es" / "Age.full.csv"
     path.write_bytes(breaking(path.read_text(encoding="utf-8")))
     with pytest.raises(DataError, match=r"Age\.full\.csv" + message):
-        list(load_esbbq(tmp_path / "esbbq", "es", "bias"))
+        list(load_benchmark("esbbq", data=tmp_path / "esbbq"))

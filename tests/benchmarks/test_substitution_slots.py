@@ -66,7 +66,7 @@ def run_on(places: Any, folder: Path) -> int:
     file = folder / "mine.jsonl"
     file.write_text(question("직장인과 학생이 웃었습니다.", places).model_dump_json() + "\n", encoding="utf-8")
     return run_command_line(
-        ["data", "control", "--benchmark", str(file), "-o", str(folder / "control.jsonl"), "--json"]
+        ["data", "control", "--instances", str(file), "-o", str(folder / "control.jsonl"), "--json"]
     )
 
 

@@ -15,7 +15,6 @@ from mbbq_gen.core.records import Instance
 from mbbq_gen.prompts.variants import (
     DATA_ISSUE,
     PUBLISHED_TEXT,
-    UnknownTextSampler,
     parse_unknown_text,
     replace_unknown_text,
 )
@@ -77,17 +76,17 @@ def test_a_persons_text_is_refused(starter: list[Instance]) -> None:
 def test_sampled_texts_are_those_of_the_data_the_same_each_time(mbbq: list[Instance]) -> None:
     known = {unknown_text(instance) for instance in mbbq}
     assert len(known) > 1
-    one = list(UnknownTextSampler(mbbq, seed=1).replace_all(mbbq))
-    assert one == list(UnknownTextSampler(reversed(mbbq), seed=1).replace_all(mbbq))
+    one = list(sample_unknown_texts(lambda: mbbq, 1))
+    assert one == list(sample_unknown_texts(lambda: mbbq[::-1], 1))[::-1]
     assert {unknown_text(instance) for instance in one} <= known
-    seeds = {tuple(unknown_text(i) for i in UnknownTextSampler(mbbq, seed=seed).replace_all(mbbq)) for seed in range(5)}
+    seeds = {tuple(unknown_text(i) for i in sample_unknown_texts(lambda: mbbq, seed)) for seed in range(5)}
     assert len(seeds) > 1
 
 
 def test_a_single_wording_leaves_nothing_to_draw(data: Path) -> None:
-    questions = load_benchmark("gg_bbq", data=data / "datasets" / "gg_bbq")
+    questions = list(load_benchmark("gg_bbq", data=data / "datasets" / "gg_bbq"))
     with pytest.raises(UsageError, match=r"gg_bbq has one text only in de, 'keine Antwort'"):
-        UnknownTextSampler(questions, 0)
+        sample_unknown_texts(lambda: questions, 0)
 
 
 def test_a_run_stores_and_says_what_was_reworded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,18 +38,6 @@ RECORDS: list[FrozenModel] = [
     Response(request_key="r", scores=(SCORE,), import_source=ImportSource(tool="table", file="f", id="1")),
     Response(request_key="r", finish_reason="content_filter", content_filter={"hate": [1, 2.5, None]}),
 ]
-ANSWERS: list[dict[str, Any]] = [
-    {
-        "text": "half \ud83d pair",
-        "finish_reason": "stop",
-        "usage": Usage.counted(1, "2", None, -3),
-        "n_attempts": 1,
-    },
-    {"text": None, "finish_reason": "content_filter", "content_filter": {"a": float("nan")}},
-    {"error": "sent once", "latency_s": 0.5},
-    {"text": "x", "latency_s": 1, "cached": True},
-    {"scores": (SCORE,), "finish_reason": "stop"},
-]
 REFUSED: list[dict[str, Any]] = [
     {},
     {"text": "x", "error": "y"},
@@ -67,17 +55,10 @@ def test_what_was_written_is_read_unchanged(record: FrozenModel) -> None:
     assert found.model_dump_json() == line
 
 
-@pytest.mark.parametrize("fields", ANSWERS)
-def test_answers_are_as_validated(fields: dict[str, Any]) -> None:
-    found, validated = Response.of_answer({"request_key": "r", **fields}), Response(request_key="r", **fields)
-    assert found == validated
-    assert found.model_dump_json() == validated.model_dump_json()
-
-
 @pytest.mark.parametrize("fields", REFUSED)
 def test_what_validation_refuses_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        Response.of_answer({"request_key": "r", **fields})
+        Response(request_key="r", **fields)
 
 
 def test_a_row_with_a_blank_text_is_refused() -> None:

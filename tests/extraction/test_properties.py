@@ -109,7 +109,7 @@ def test_capitals_change_hardly_any_reading() -> None:
 def test_a_leading_answer_word_changes_nothing(case: Case) -> None:
     if case.family not in {"letter_and_text", "text_exact"} or read(case).option != case.gold or len(named(case)) > 1:
         return
-    header = next(words_of(load_extractor(case.language).grammars[0].words.answer)).replace("_", " ")
+    header = next(words_of(load_extractor(case.language).grammars[0].words["answer"])).replace("_", " ")
     assert read(case, f"{header}: {case.response}").option == read(case).option
 
 

@@ -118,7 +118,7 @@ def test_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_the_official_client_makes_address_and_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_address_and_headers_of_openai(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
     asked = provider("openai:gpt-4o-mini")

@@ -16,8 +16,6 @@ pytestmark = pytest.mark.usefixtures("api_keys")
 
 __all__ = ["fake"]
 
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
 pytest.importorskip("aiohttp")
 
 CHAT = {"choices": [{"message": {"content": "B"}, "finish_reason": "stop"}], "model": "m"}

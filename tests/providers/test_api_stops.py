@@ -15,8 +15,6 @@ from tests.support.cases import cases
 
 pytestmark = pytest.mark.usefixtures("api_keys")
 
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
 pytest.importorskip("aiohttp")
 
 KINDS = ("openai", "anthropic", "gemini", "http")

@@ -42,7 +42,7 @@ def test_the_text_that_the_model_reads(template: str, system: str, messages: lis
 
 
 def test_a_system_prompt_is_refused_at_once_where_the_template_takes_none() -> None:
-    with pytest.raises(ProviderError, match=r"no system message .*no system role here.*'default'"):
+    with pytest.raises(ProviderError, match=r"'answer briefly' is not possible .*no system role here.*'default'"):
         ChatFormatter(make_tokenizer("no_system"), "toy", "auto", "answer briefly")
 
 

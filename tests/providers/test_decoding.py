@@ -76,14 +76,14 @@ def expected_of(kind: str) -> tuple[Any, list[DecodingPrompt], Answers]:
     return model, prompts, alone(model, prompts)
 
 
-@pytest.mark.parametrize("first", [0, 1, 7])
-def test_prompts_that_come_later_are_answered_as_alone(first: int) -> None:
-    model, prompts, expected = expected_of("llama")
-    later = iter([prompts[first:10], prompts[10:11], prompts[11:]])
-    decoder = ContinuousBatcher(model, settings(8, 30))
-    completions = decoder.decode(prompts[:first], lambda: False, more=lambda: next(later, []))
-    found = {done.number: (done.tokens, done.finish_reason, done.written) for done in completions}
-    assert dict(sorted(found.items())) == expected
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "mistral"])
+@pytest.mark.parametrize(("batch_size", "read_tokens"), [(1, 1), (2, 10), (5, 30), (8, 1000), (64, 64)])
+def test_continuous_decoding_gives_what_each_prompt_gives_alone(kind: str, batch_size: int, read_tokens: int) -> None:
+    model, prompts, expected = expected_of(kind)
+    assert run(ContinuousBatcher(model, settings(batch_size, read_tokens)), prompts) == expected
+    assert {reason for _, reason, _ in expected.values()} == {"stop", "length"}
+    assert len({tokens for tokens, _, _ in expected.values()}) > 15
 
 
 kept_model = cache(make_model)

@@ -27,7 +27,7 @@ def provider(folder: Path, **options: Any) -> TransformersProvider:
 
 
 @pytest.mark.parametrize(
-    ("kind", "way"), [("llama", "packed"), ("mistral", "packed"), ("gpt2", "packed"), ("bloom", "prefix")]
+    ("kind", "way"), [("llama", "packed"), ("mistral", "packed"), ("gpt2", "packed"), ("bloom", "plain")]
 )
 @pytest.mark.parametrize("read_tokens", [4, 512])
 def test_sums_are_those_of_one_token_after_another(kind: str, way: str, read_tokens: int) -> None:
@@ -125,7 +125,7 @@ def test_numbers_that_are_none_stop_the_run() -> None:
     asked = scorer(tokenizer)
     with torch.no_grad():
         asked.model.lm_head.weight[0, 0] = float("nan")
-    with pytest.raises(ProviderError, match=r"are not numbers \(NaN\); try --model-arg dtype=float32"):
+    with pytest.raises(ProviderError, match=r"are not numbers \(NaN\); try --dtype float32"):
         list(asked.score([score_request()], lambda: False))
 
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.cases import cases
 from tests.support.loglikelihood import score_answers
 
 pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
@@ -80,14 +79,12 @@ def test_any_questions_in_any_order_are_scored_as_alone(
 
 
 @pytest.mark.parametrize("forget", ["attention_mask", "position_ids"])
-def test_a_model_that_takes_no_tree_mask_is_scored_behind_a_shared_prompt(
-    forget: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_model_that_takes_no_tree_mask_is_scored_one_by_one(forget: str, caplog: pytest.LogCaptureFixture) -> None:
     model, (prompts, answers) = make_model(), make_questions(4)
     expected = one_by_one(model, prompts, answers)
     with caplog.at_level(logging.WARNING):
         assert_alike(score_answers(Counting(model, forget=forget), prompts, answers), expected)
-    assert "can't score several answers at once; each is read by itself behind the prompt" in caplog.text
+    assert "can't score several answers at once; the prompt is read anew for each" in caplog.text
 
 
 def test_when_memory_runs_out_less_is_read_at_a_time() -> None:
@@ -104,14 +101,21 @@ def test_a_question_that_never_fits_is_named_by_its_size() -> None:
         score_answers(model, [[5, 6], [7] * 40], [[[8]], [[9, 10, 11]]])
 
 
-@pytest.mark.parametrize(
-    ("prompts", "answers", "message"), cases("providers/packed_scoring", "what_can_not_be_scored_is_named")
-)
-def test_what_can_not_be_scored_is_named(
-    prompts: list[list[int]], answers: list[list[list[int]]], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        score_answers(make_model(), prompts, answers)
+@pytest.mark.slow
+@pytest.mark.model
+def test_the_real_small_model_scores_packed_as_alone(small_model: ModelSource) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(small_model.location)
+    model = AutoModelForCausalLM.from_pretrained(small_model.location, dtype=torch.float32).eval()
+    told = "A grandfather and a student left the library."
+    asked = [f"{told} Who forgot the keys?", f"{told} Who did not forget the keys?", "Wer hat gewonnen?"]
+    given = [" the grandfather", " the student", " It can't be said", " Not known", " Niemand weiß es"]
+    prompts = [tokenizer(text)["input_ids"] for text in asked]
+    answers = [[tokenizer(text)["input_ids"] for text in given]] * len(asked)
+    found = dict(iterate_scores(model, prompts, answers))
+    assert scoring_way(model) == "packed"
+    assert_alike([found[number] for number in range(len(asked))], one_by_one(model, prompts, answers))
 
 
 class Counting:

@@ -15,8 +15,6 @@ from tests.support.providers import make_request
 
 pytestmark = pytest.mark.usefixtures("api_keys")
 
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
 pytest.importorskip("aiohttp")
 
 

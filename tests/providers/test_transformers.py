@@ -6,8 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -127,35 +125,20 @@ def test_cancelling_the_task_stops_the_work_and_the_model_can_be_asked_again(fol
     assert asyncio.run(cancel_then_ask()) == 3
 
 
-def together(asked: TransformersProvider, *calls: list[Request]) -> list[dict[str, str | None]]:
+@pytest.mark.parametrize("options", [{}, {"temperature": 1.0}, {"decoding": "static"}])
+def test_calls_that_overlap_get_what_each_gets_alone(folder: Path, options: dict[str, Any]) -> None:
+    calls = questions()[:9], questions()[9:20], questions()[20:]
+    asked = provider(folder, batch_size=4, **options)
+
     async def one(requests: list[Request]) -> dict[str, str | None]:
         return {response.request_key: response.text async for response in asked.generate(requests, ExecutionContext())}
 
     async def all_of_them() -> list[dict[str, str | None]]:
-        go = hold(asked)
-        tasks = [asyncio.create_task(one(requests)) for requests in calls]
-        while len(asked._thread._waiting) < len(calls):
-            await asyncio.sleep(0)
-        go.set()
-        return await asyncio.gather(*tasks)
+        return await asyncio.gather(*map(one, calls))
 
-    return asyncio.run(all_of_them())
-
-
-def hold(asked: TransformersProvider) -> threading.Event:
-    go = threading.Event()
-    asked._thread.close()  # an earlier call's work, its last answer given, may still look for calls to take in
-    asked._thread._executor = ThreadPoolExecutor(max_workers=1)
-    asked._thread._executor.submit(go.wait)
-    return go
-
-
-@pytest.mark.parametrize("options", [{}, {"temperature": 1.0}, {"decoding": "static"}])
-def test_calls_that_overlap_get_what_each_gets_alone(folder: Path, options: dict[str, Any]) -> None:
-    calls = questions()[:9], questions()[9:20], questions()[20:]
-    expected = texts(provider(folder, **options), questions())
-    found = together(provider(folder, batch_size=4, **options), *calls)
+    found = asyncio.run(all_of_them())
     assert [list(one) for one in map(sorted, found)] == [sorted(r.request_key for r in call) for call in calls]
+    expected = texts(provider(folder, **options), questions())
     assert {key: text for one in found for key, text in one.items()} == expected
 
 

@@ -86,25 +86,22 @@ def test_a_prompt_beyond_the_context_is_an_error_of_its_own(folder: Path) -> Non
 
 
 @pytest.mark.usefixtures("_vllm")
-def test_likelihoods_are_those_of_the_packed_forward(folder: Path) -> None:
+def test_likelihoods_are_those_of_the_packed_forward(folder: Path, tmp_path: Path) -> None:
     import transformers
 
     network = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     prompts = [[1, 9, 12, 20], [1, 9, 12, 21, 30], [5]]
     given = [[[7], [8, 9], [8, 9, 10]], [[11, 12]], []]
-    found = [sums for _, sums in iterate_scores(LLM(str(folder)), prompts, given, max_tokens=3)]
+    engine = LoggedEngine(LLM(str(folder)), EngineLog("vllm:m", tmp_path / "vllm.log"))
+    found = [sums for _, sums in iterate_scores(engine, prompts, given, max_tokens=3)]
     for sums, expected in zip(found, score_packed(network, prompts, given), strict=True):
         assert sums == pytest.approx(expected, abs=1e-4)
     assert LLM.calls == [3, 1]
 
 
 @pytest.mark.usefixtures("_vllm")
-def test_what_has_no_likelihood_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = LLM(str(folder))
-    wrong: list[Any] = [([[]], [[[1]]]), ([[1]], [[[]]]), ([[1], [2]], [[[1]]])]
-    for prompts, given in wrong:
-        with pytest.raises(ValueError, match=r"no tokens|shorter"):
-            list(iterate_scores(engine, prompts, given))
+def test_what_has_no_likelihood_is_refused(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = LoggedEngine(LLM(str(folder)), EngineLog("vllm:m", tmp_path / "vllm.log"))
     monkeypatch.setattr(LLM, "_logprobs_of", lambda *_: [None, {}, {}])
     with pytest.raises(ProviderError, match="vLLM does not tell how likely each token of a prompt is"):
         list(iterate_scores(engine, [[1, 2]], [[[3]]]))
@@ -118,8 +115,8 @@ def test_what_has_no_likelihood_is_refused(folder: Path, monkeypatch: pytest.Mon
 @pytest.mark.usefixtures("_vllm")
 def test_wrong_names_and_options_are_told_before_anything_is_loaded(folder: Path) -> None:
     for name, kind, message in (
-        ("vllm:model.gguf", UsageError, "name a folder or a hub id; GGUF files are for transformers:model.gguf"),
-        ("vllm:./nowhere", UsageError, "no such file or folder"),
+        ("vllm:model.gguf", UsageError, "for a GGUF file, start the server of llama.cpp"),
+        ("vllm:./nowhere", UsageError, "no such folder"),
         ("vllm:toy", UnknownNameError, "unknown model of vllm 'toy'"),
     ):
         with pytest.raises(kind, match=message):
@@ -142,17 +139,19 @@ def noise() -> None:
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_the_output_of_loggers_and_processes_is_in_the_file(
-    method: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    method: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = EngineLog("vllm:m", tmp_path / "new" / "vllm.log")
-    with log.taking_all():
+    monkeypatch.setattr(logging.getLogger("vllm"), "handlers", [])
+    with log.taking_streams():
         processes: Any = multiprocessing.get_context(method)
         started = processes.Process(target=noise)
         started.start()
         started.join()
-        logging.getLogger("vllm.engine").info("from its logger")
-        os.write(2, b"progress\n")
+        log.take_loggers()
+    logging.getLogger("vllm.engine").warning("from its logger")
+    LoggedEngine(None, log).close()
+    os.write(2, b"progress\n")
     assert capfd.readouterr() == ("", "progress\n")
     text = log.path.read_text(encoding="utf-8")
     assert all(f"from its {part}" in text for part in ("process", "library", "logger"))
-    assert "VLLM_LOGGING_CONFIG_PATH" not in os.environ

@@ -27,9 +27,6 @@ from tests.fake_service.client import FakeServer, fake_server
 from tests.support.extraction import call
 from tests.support.prices import write_prices
 
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
-
 KINDS = ("openai", "anthropic", "gemini")
 SELECTION = ["--benchmark", "starter", "--languages", "en", "--variants", "bare,letters", "--sample", "20"]
 """80 requests."""

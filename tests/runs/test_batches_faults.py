@@ -19,9 +19,6 @@ from tests.support.cases import read_data
 __all__ = ["command"]
 
 
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
-
 FAULTS = read_data("runs/batches_faults")["faults"]
 
 

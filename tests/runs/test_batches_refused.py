@@ -12,10 +12,6 @@ from tests.runs.test_batches import KINDS, Calls, command, ledger_of, started, s
 __all__ = ["command"]
 
 
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("limit", [{"max_requests": 7}, {"max_bytes": 9000}], ids=["requests", "bytes"])

@@ -15,9 +15,6 @@ from tests.support.api import KEY, Heard, spoken
 
 __all__ = ["command"]
 
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
-
 
 def responses_of(run: Path) -> dict[str, Response]:
     with RunFolder(run).open_store(read_only=True) as store:

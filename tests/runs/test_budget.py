@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mbbq_gen.core.records import Request, Response, Usage
-from mbbq_gen.providers.http.parameters import beside, max_usage
+from mbbq_gen.providers.http.parameters import max_usage, unmetered_usage
 from mbbq_gen.providers.prices import Price
 from mbbq_gen.runs.budget import CostGuard, InFlightLog, load_unmetered
 from mbbq_gen.runs.executor import held_by_batches
@@ -168,7 +168,8 @@ def test_the_longest_answer_is_read_from_the_body(body: dict[str, Any], written:
 
 @pytest.mark.parametrize(("usage", "has_text", "missing"), cases("runs/budget", "what_is_missing_from_a_count"))
 def test_what_is_missing_from_a_count(usage: dict[str, int], has_text: bool, missing: list[int] | None) -> None:
-    found = beside(Usage(**usage), Usage(input_tokens=50, output_tokens=20), has_text=has_text)
+    response = Response(request_key="k", text="A" if has_text else "", usage=Usage(**usage))
+    found = unmetered_usage(response, Usage(input_tokens=50, output_tokens=20))
     assert (found and [found.input_tokens, found.output_tokens]) == missing
 
 

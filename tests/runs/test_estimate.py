@@ -74,7 +74,6 @@ def test_an_unknown_price_is_said_and_not_guessed(capsys: pytest.CaptureFixture[
 
 
 def test_a_known_model_needs_no_key(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("openai")
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     found = planned(capsys, "--model", "openai:gpt-4o-mini", "--rpm", "600")

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from mbbq_gen.analysis.scores import GroupScore, score
-from mbbq_gen.benchmarks.readers.mbbq import load_mbbq
+from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.core.records import Instance
 from mbbq_gen.scoring.columns import observations_from_columns
 from tests.conftest import Load
@@ -74,7 +74,7 @@ def _compare(group: GroupScore, part: str, numbers: dict[str, Any]) -> None:
 
 def test_the_wrong_labels_of_mbbq_unbalance_physical_appearance(shared_datasets: Path) -> None:
     """With the published labels a perfect model has 0.129 by MBBQ eq. 2; repaired, the contexts are 294 and 294."""
-    instances = list(load_mbbq(shared_datasets / "mbbq", "en", "bias"))
+    instances = list(load_benchmark("mbbq", data=shared_datasets / "mbbq", languages=["en"], splits=["bias"]))
     frame = answered(instances, ("gold",))
     table = score(frame, ["category"], intervals=False)
     assert {change.group["category"] for change in table.gold_differences} == {"physical_appearance"}

@@ -103,7 +103,6 @@ def test_a_run_is_shown_where_nothing_can_be_written(
 
 
 def test_batches_are_shown_as_they_stood(tmp_path: Path) -> None:
-    pytest.importorskip("openai")
     folder = tmp_path / "run"
     asked = ["--benchmark", "starter", "--languages", "en", "--sample", "5", "--batch"]
     with fake_server({"batches": {"delay_s": 3600}}, run=folder) as server:

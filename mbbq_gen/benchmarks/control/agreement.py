@@ -222,7 +222,6 @@ class GenderedText(TextWords):
         return verb.removesuffix(longer) + rules.endings[longer] if longer else verb[: -len(rules.ending)]
 
     def _write_agreeing(self, rules: Agreement) -> None:
-        """Writes them; what is written later counts."""
         words, mentions = self.words, self.mentions
         self._about_both(rules)
         self._the_two(rules)

@@ -1,8 +1,5 @@
 """Benchmark questions → control questions, or the reason why there is none.
 
-    bias question ─► two people ─► plan of context and question ─► names of one gender ─► control question
-                          └──────────────────┴──────────────────────────────┴─► left out, with a reason
-
 The control question has the id, template, condition, polarity, roles and unknown option of the bias question; its
 two people are names. Both share a parallel id: their own, or where the benchmark has none, the id of the question.
 """
@@ -56,14 +53,11 @@ class RefusedInstance(FrozenModel):
     """A question without a control question."""
 
     key: str
-    """Of the bias question."""
     language: str
     category: str
     template_id: str
     reason: str
-    """One of REASONS."""
     what: str
-    """The words at which it failed."""
 
 
 class ControlInstance(FrozenModel):
@@ -93,7 +87,6 @@ class ControlGenerator:
     def _plan(
         self, text: str, options: tuple[str, str], places: Places | None
     ) -> SubstitutionPlan | SubstitutionRefusedError:
-        """The plan of a text, or why there is none."""
         people = self._described(options)
         try:
             if places is not None:
@@ -105,13 +98,9 @@ class ControlGenerator:
             return left.with_traceback(None)
 
     def plan(self, text: str, options: tuple[str, str], places: Places | None = None) -> SubstitutionPlan:
-        """The plan of a text about the people of two options.
+        """The plan of a text about the people of two options; raises SubstitutionRefusedError where there is none.
 
-        Args:
-            places: where they stand in it, if the data tells; None: to be found.
-
-        Raises:
-            SubstitutionRefusedError: where there is none.
+        `places` is where they stand in it, if the data tells; None: to be found.
         """
         plan = self._planned(text, options, places)
         if isinstance(plan, SubstitutionRefusedError):
@@ -146,9 +135,8 @@ class ControlGenerator:
         wanted = (context.preferred, question.preferred, gender_of_story(instance.template_id, story))
         gender = next((gender for gender in wanted if gender in possible), min(possible))
         present = frozenset().union(*map(language.stems_of, (instance.context, instance.question, *options)))
-        pair = self._pairs.choose(gender, instance.template_id, story, present)
-        names = (pair.target, pair.non_target)
-        texts = [apply_plan(plan, names, gender, self.control_set) for plan in (context, question)]
+        _, *names = self._pairs.choose(gender, instance.template_id, story, present)
+        texts = [apply_plan(plan, (names[0], names[1]), gender, self.control_set) for plan in (context, question)]
         groups = [option.group.replace("_", " ") for option in people if option.group]
         group_words = {word for group in groups for word in language.phrase(group)}
         telling = [word for word in group_words if len(word) >= LEAST_GROUP_WORD and word not in rules.modifiers]
@@ -183,11 +171,7 @@ class ControlGenerator:
         )
 
     def question_plan(self, question: str, options: tuple[str, str], places: Places | None = None) -> SubstitutionPlan:
-        """The plan of a question; a group's word in it that is no mention means that the group is what it asks about.
-
-        Raises:
-            SubstitutionRefusedError: where there is none.
-        """
+        """The plan of a question; a group's word that is no mention means that the question is about the group."""
         phrase, rules = self._language.phrase(question), self._language.rules
         people = self._described(options) if places is not None else None
         telling = [word for person in people or () for word in person.telling]
@@ -252,14 +236,9 @@ def with_control(
     resources: PackPaths,
     counted: Callable[[Instance, ControlInstance | RefusedInstance], None] = lambda *_: None,
 ) -> Iterator[Instance]:
-    """Bias questions with their control questions behind them, as far as the splits are wanted.
+    """Bias questions with their control questions behind them, as far as the splits are wanted; raises as `make` does.
 
-    Args:
-        splits: `bias`, `control` or both.
-        counted: hears what became of each bias question, such as `ControlCoverage.add`.
-
-    Raises:
-        UsageError: where no control questions can be made in a language.
+    `counted` hears what became of each bias question, such as `ControlCoverage.add`.
     """
     makers = ControlGenerators(resources)
     for instance in instances:
@@ -272,29 +251,15 @@ def with_control(
                 yield made.instance
 
 
-class CategoryCoverage(FrozenModel):
-    """What became of the questions of a category in one language."""
-
-    language: str
-    category: str
-    questions: int
-    made: int
-    skipped: dict[str, int]
-    """Reason → questions."""
-
-
 class TemplateRefusal(FrozenModel):
     """Questions of one template that were left out for one reason."""
 
     language: str
     template_id: str
     reason: str
-    """One of REASONS."""
     questions: int
     of: int
-    """Questions that the template has."""
     what: str
-    """The words at which the first of them failed."""
 
 
 class ControlCounts(FrozenModel):
@@ -303,7 +268,6 @@ class ControlCounts(FrozenModel):
     questions: int
     made: int
     reasons: dict[str, int]
-    """Reason → questions left out, the most frequent first."""
     templates: tuple[TemplateRefusal, ...]
     """Template by template and reason by reason, the most frequent first."""
 
@@ -336,59 +300,45 @@ class ControlCoverage:
             self.samples.setdefault((language, template), (instance, made.instance))
 
     def _by(self, *places: int) -> Counter[tuple[str, ...]]:
-        """The counts by some parts of their keys."""
         found: Counter[tuple[str, ...]] = Counter()
         for key, count in self._counts.items():
             found[tuple(key[place] for place in places)] += count
         return found
 
-    @property
-    def questions(self) -> int:
-        """How many bias questions there are."""
-        return self._counts.total()
-
-    @property
-    def made(self) -> int:
-        """How many of them have a control question."""
-        return self._by(3)[("",)]
-
-    @property
-    def reasons(self) -> dict[str, int]:
-        """Reason → questions, the most frequent first."""
-        return {reason: count for (reason,), count in self._by(3).most_common() if reason}
-
-    def categories(self) -> Iterator[CategoryCoverage]:
-        """The categories, in the order in which they came."""
-        by_reason = self._by(0, 1, 3)
+    def categories(self) -> list[dict[str, Any]]:
+        """Language, category, questions, made, and skipped by reason, in the order in which they came."""
+        found: dict[tuple[str, ...], dict[str, Any]] = {}
         for (language, category), questions in self._by(0, 1).items():
-            found = {key[2]: count for key, count in sorted(by_reason.items()) if key[:2] == (language, category)}
-            made = found.pop("", 0)
-            yield CategoryCoverage(language=language, category=category, questions=questions, made=made, skipped=found)
-
-    def refusals(self) -> Iterator[TemplateRefusal]:
-        """Template by template and reason by reason, the most frequent first."""
-        of_template = self._by(0, 2)
-        for (language, template, reason), count in self._by(0, 2, 3).most_common():
+            part = {"language": language, "category": category, "questions": questions, "made": 0, "skipped": {}}
+            found[language, category] = part
+        for (*where, reason), count in sorted(self._by(0, 1, 3).items()):
+            part = found[tuple(where)]
             if reason:
-                yield TemplateRefusal(
-                    language=language,
-                    template_id=template,
-                    reason=reason,
-                    questions=count,
-                    of=of_template[language, template],
-                    what=self._what[language, template, reason],
-                )
+                part["skipped"][reason] = count
+            else:
+                part["made"] = count
+        return list(found.values())
 
     def counts(self) -> ControlCounts:
         """The counts as a record, without categories and samples."""
-        return ControlCounts(
-            questions=self.questions, made=self.made, reasons=self.reasons, templates=tuple(self.refusals())
+        reasons, of_template = self._by(3), self._by(0, 2)
+        templates = tuple(
+            TemplateRefusal(
+                language=language,
+                template_id=template,
+                reason=reason,
+                questions=count,
+                of=of_template[language, template],
+                what=self._what[language, template, reason],
+            )
+            for (language, template, reason), count in self._by(0, 2, 3).most_common()
+            if reason
         )
+        left = {reason: count for (reason,), count in reasons.most_common() if reason}
+        return ControlCounts(questions=reasons.total(), made=reasons[("",)], reasons=left, templates=templates)
 
     def summary(self) -> dict[str, Any]:
         """The counts as JSON."""
-        return {
-            **self.counts().model_dump(),
-            "skipped": self.questions - self.made,
-            "categories": [part.model_dump() for part in self.categories()],
-        }
+        counts = self.counts()
+        skipped = {"skipped": counts.questions - counts.made, "categories": self.categories()}
+        return {**counts.model_dump(), **skipped}

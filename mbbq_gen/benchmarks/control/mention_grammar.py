@@ -31,7 +31,6 @@ class Mention:
     """A person mentioned."""
 
     person: int
-    """0 or 1: which of the two."""
     first: int
     """Place of its first word, as `last` is of its last."""
     last: int

@@ -85,7 +85,6 @@ class MentionFinder(PersonText):
         return SubstitutionRefusedError(reason, shown(self.words, max(first, 0), last))
 
     def _mention(self, first: int, last: int) -> Mention:
-        """The whole mention around telling words."""
         person, rules, number = self.person, self.rules, self.number
         if person.is_name and self.before(first) in rules.home_words:
             raise self._refuse("group_stated_elsewhere", first - 1, last)

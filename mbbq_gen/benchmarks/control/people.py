@@ -36,7 +36,6 @@ class PersonDescription:
     """The telling word without which there is no mention."""
     attachment: Attachment
     is_name: bool = False
-    """Whether the option is a first name already."""
     gender: NameGender | None = None
     """The grammatical gender that the option's article tells."""
     small: frozenset[str] = frozenset()
@@ -46,7 +45,6 @@ class PersonDescription:
     is_common: bool = False
     """Whether the option's article or classifier tells that it is no name."""
     is_several: bool = False
-    """Whether the option's article tells that it is of several people."""
 
 
 People = tuple[PersonDescription, PersonDescription]
@@ -124,7 +122,6 @@ def _description(option: str, language: Language) -> tuple[str, ...]:
 
 
 def _person(own: tuple[str, ...], other: tuple[str, ...], language: Language) -> PersonDescription | None:
-    """The person of a description, beside the other one's."""
     rules = language.rules
     small = language.link_words | language.determiners | {*rules.small_words, *rules.closing_verbs, *rules.copulas}
     content = [word for word in own if word not in small and (len(word) > 1 or word.isdigit() or rules.unspaced)]
@@ -170,7 +167,6 @@ def _person(own: tuple[str, ...], other: tuple[str, ...], language: Language) ->
 
 
 def _noun(words: tuple[str, ...], language: Language) -> str:
-    """The noun of a description."""
     rules = language.rules
     if rules.noun_anywhere and words[-2:-1] and words[-2] not in language.link_words:
         return next((word for word in reversed(words) if language.is_head(word)), words[-1])
@@ -200,10 +196,7 @@ class NamePair(NamedTuple):
 def assign_genders(stories: Mapping[str, str]) -> dict[str, NameGender]:
     """The gender of the names, by story id: half and half over all stories, and as near as can be in each category.
 
-    The language has no part in it, so a story has names of the same gender in every language.
-
-    Args:
-        stories: id of a template with one of its fillers, such as `age_01.grandfather` → slug of the category.
+    The language has no part in it. `stories`: template and filler, as `age_01.grandfather` → category.
     """
     ordered = sorted(stories, key=lambda story: (stories[story], stable_number("gender", story)))
     return {story: _GENDERS[place % 2] for place, story in enumerate(ordered)}
@@ -212,10 +205,8 @@ def assign_genders(stories: Mapping[str, str]) -> dict[str, NameGender]:
 def assign_names(control_set: ControlSet, stories: Mapping[str, str]) -> dict[str, NamePair]:
     """The two names of each story, by story id: of one gender, different, neither a part of the other.
 
-    Every name of the language is used about equally often: those used least so far come first, shuffled by the story.
-
-    Raises:
-        PackError: where the language has no two such names of a gender.
+    Every name is used about equally often: those used least so far come first, shuffled by the story. Raises PackError
+    where the language has no two such names of a gender.
     """
     uses: Counter[str] = Counter()
     pairs: dict[str, NamePair] = {}
@@ -240,10 +231,7 @@ def _names_of(control_set: ControlSet) -> str:
 
 
 def names_clash(first: str, second: str, grammar: NameGrammar) -> bool:
-    """Whether one name is a part of the other, accents aside: Ella and Isabella, Ali and Muhammed Ali, Ana and Aitana.
-
-    Such a pair can't be distinguished with certainty in a free answer.
-    """
+    """Whether one name is a part of the other, accents aside (Ella, Isabella): a free answer can't tell such a pair."""
     one, other = (
         "".join(letter for letter in unicodedata.normalize("NFKD", low) if not unicodedata.combining(letter))
         for low in (_lower(first, grammar), _lower(second, grammar))
@@ -252,16 +240,11 @@ def names_clash(first: str, second: str, grammar: NameGrammar) -> bool:
 
 
 def _lower(name: str, grammar: NameGrammar) -> str:
-    """The name in lower case by the rules of its language."""
     return "".join(grammar.lower.get(letter, letter.lower()) for letter in name)
 
 
 def write_name(control_set: ControlSet, name: str, form: str) -> str:
-    """The name in a form that templates ask for: Spanish `a_def` of Ana is "a Ana", Turkish `gen` of Elif is "Elif'in".
-
-    Raises:
-        PackError: where the language's grammar lacks the form.
-    """
+    """The name in a form of the grammar: Spanish `a_def` of Ana is "a Ana", Turkish `gen` of Elif is "Elif'in"."""
     grammar, names = control_set.grammar, control_set.names
     if form not in grammar.forms:
         file = f"control_sets/{control_set.meta.language}.toml"
@@ -331,10 +314,10 @@ class NamePairs:
 
         Args:
             story: what tells the stories of a template apart.
-            avoid: words, in lower case, that neither name may hold, as they stand in the text.
+            avoid: words of the text, in lower case, that neither name may hold.
 
         Raises:
-            PackError: where the language has no two names of that gender that differ enough.
+            PackError: where there are no two names that differ enough.
         """
         pairs = self.possible[gender]
         if not pairs:

@@ -21,7 +21,6 @@ APPOSITION_REACH = 5
 PART_LENGTH = 2
 """Letters of a word in Chinese or Japanese."""
 _KANA = re.compile("[ぁ-ゟ]")
-"""Letters of Japanese endings."""
 
 
 class Refusals(TextWords):
@@ -212,7 +211,6 @@ class Refusals(TextWords):
 
 
 def _has_article(word: Word) -> bool:
-    """Whether an article was joined to a word."""
     return len(word.text) > len(word.low) and word.text.endswith(word.low)
 
 

@@ -31,11 +31,7 @@ Places = tuple[tuple[int, int, int], ...]
 def person_spans(instance: Instance, options: tuple[str, str]) -> Places | None:
     """Where the context holds the two people, in order; None where the data does not say, or not of both.
 
-    Args:
-        options: the texts of the two people's options; a place tells which of these it is about.
-
-    Raises:
-        DataError: for what is no list of places in the context.
+    Raises DataError for what is no list of places in the context.
     """
 
     def fault(what: str) -> DataError:
@@ -77,8 +73,6 @@ def part(words: Sequence[Word], places: Places, language: Language) -> list[Word
 
 
 class _Slot(NamedTuple):
-    """The words in a slot."""
-
     person: int
     first: int
     last: int
@@ -142,8 +136,7 @@ class SlotMentions:
     def _end(self, slot: _Slot, joined: bool) -> tuple[int, str | None]:
         """The last word of a mention, and the form of a name that it asks for.
 
-        Args:
-            joined: whether the other person stands right before, with "and".
+        `joined`: whether the other person stands right before, with "and".
         """
         rules, language = self.rules, self.language
         known = {word for person in self.people for word in person.words} | self.nouns

@@ -27,7 +27,6 @@ class NameSlot:
     form: str
     """Of `grammar.forms`; `""` for the name as it is."""
     was: str
-    """The words that the name replaces."""
     before: str = ""
     """What stands before the name and stays, with its blank."""
     behind: str = ""
@@ -55,7 +54,6 @@ class SubstitutionPlan:
 
     pieces: tuple[Piece, ...]
     genders: frozenset[NameGender]
-    """What the names may be."""
     preferred: NameGender | None
 
     @property
@@ -102,7 +100,6 @@ def plan_from_spans(text: str, places: Places, people: People, language: Languag
 
 
 def _planned(text: str, refusals: Refusals, people: People) -> SubstitutionPlan:
-    """The plan of a text with these mentions."""
     words, mentions, language = refusals.words, refusals.mentions, refusals.language
     refusals.refuse_left_over(people)
     refusals.refuse_described_beside(people)
@@ -210,5 +207,4 @@ def _closes_with_comma(words: Sequence[Word], mention: Mention, language: Langua
 
 
 def _as_written(kept: str, was: str) -> str:
-    """A text with a capital where what it replaces begins with one."""
     return kept[0].upper() + kept[1:] if was[0].isupper() else kept

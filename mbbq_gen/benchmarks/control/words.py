@@ -12,7 +12,6 @@ import regex
 from mbbq_gen.languages.control_pack import ControlSet
 
 _LONG = regex.compile(r"(aa|ee|oo|uu)(?=[^aeiou]+$)")
-"""A long vowel of a last syllable."""
 LEAST_STEM = 3
 """Letters above which a doubled consonant is one (dikke, dik) and a word may end a compound."""
 NAME_LENGTHS = (1, 2, 3, 4)
@@ -74,7 +73,6 @@ class Language:
         self.forms = lru_cache(maxsize=4096)(self._forms)
         self.same = lru_cache(maxsize=65536)(self._same)
         self.is_head = lru_cache(maxsize=16384)(lambda word: self.same_as_any(word, rules.heads))
-        """Whether a word stands for any person."""
         self.stems = lru_cache(maxsize=16384)(self._stems)
         self.bases = lru_cache(maxsize=4096)(self._bases)
         self.stems_of = lru_cache(maxsize=4096)(self._stems_of)
@@ -88,11 +86,7 @@ class Language:
         """Words beside a person that tell nothing of it."""
 
     def words(self, text: str, also: Iterable[str] = ()) -> list[Word]:
-        """The words of a text, in order.
-
-        Args:
-            also: words of a language without blanks that part the text as those of its grammar do.
-        """
+        """The words of a text, in order; `also` are more words that part a text without blanks."""
         table, low = self.control_set.grammar.lower, text
         for letter, small in table.items():
             low = low.replace(letter, small)
@@ -113,7 +107,6 @@ class Language:
         return tuple(word.low for word in self.words(text))
 
     def _spans(self, text: str, also: frozenset[str]) -> Iterator[tuple[int, int]]:
-        """From and to where each word stands."""
         for match in self._word.finditer(text):
             start, end = match.span()
             for known in self._known(also).finditer(text, start, end) if self.rules.unspaced else ():
@@ -147,7 +140,6 @@ class Language:
         return [word]
 
     def _stems(self, word: str) -> frozenset[str]:
-        """The word, and what is left of it without an ending."""
         softened = {soft: hard for hard, soft in self.rules.softened.items()}
         found = {word, self.rules.other_stems.get(word, word)}
         for ending in self._endings:
@@ -237,11 +229,9 @@ class Language:
         return None, word
 
     def case_of(self, word: str, bases: Sequence[str]) -> str | None:
-        """The form of a name that a word's ending asks for; None where it has no ending.
+        """The form of a name that the ending of a mention's last word asks for; None where it has no ending.
 
-        Args:
-            word: the last word of a mention.
-            bases: words without an ending, one of which it may be.
+        `bases` are words without an ending, one of which it may be.
         """
         longest = () if word in bases else sorted((*bases, *self._softened(bases)), key=len, reverse=True)
         found = (form for base in longest for ending, form in self.cases if word == base + ending)

@@ -1,7 +1,5 @@
 """Reads BBG's evaluation set as questions, in English and Korean.
 
-Paper:    Jin, Kang, Myung, Oh (2025): Social Bias Benchmark for Generation: A Comparison of Generation and QA-Based
-          Evaluations. Findings of ACL. https://arxiv.org/abs/2503.06987
 Data:     https://github.com/jinjh0123/BBG, `data/evaluation_set/EnBBG_*_eval.csv` and `KoBBG_*_eval.csv`, one file for
           each sample that the authors drew; the first by name is read
 
@@ -20,25 +18,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated, Final, Literal
+from dataclasses import replace
+from typing import Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from mbbq_gen.benchmarks.bbq_record import Choices, PublishedRow, build_instance
+from mbbq_gen.benchmarks.registry import Parts, find_benchmark
+from mbbq_gen.benchmarks.rows import in_groups, read_table, with_ids
+from mbbq_gen.core.records import Instance, NonBlank
 
-from mbbq_gen.benchmarks.bbq_record import SplitInfo, build_instance
-from mbbq_gen.benchmarks.registry import find_benchmark
-from mbbq_gen.benchmarks.rows import find_files, in_groups, python_literal, read_table, with_ids
-from mbbq_gen.core.records import Instance, NonBlank, Split
-
-PREFIXES: Final = {"en": "EnBBG", "ko": "KoBBG"}
-_PLACES: Final = ("data/evaluation_set", "evaluation_set", "")
 _TEMPLATE: Final = re.compile(r"([a-z_]+)-(\d+)-([a-d])")
 
 
-class BbgRow(BaseModel):
+class BbgRow(PublishedRow):
     """One published row."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: NonBlank
     category: NonBlank
@@ -47,25 +39,17 @@ class BbgRow(BaseModel):
     dis_context: NonBlank
     qtype: Literal["bsd", "cnt"]
     question: NonBlank
-    choices: Annotated[list[NonBlank], Field(min_length=3, max_length=3), BeforeValidator(python_literal)]
+    choices: Choices
     dis_answer: NonBlank
     biased_answer: NonBlank
     stereotype: str
     target_group: str
 
 
-def load_bbg(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of a language, in file order.
-
-    `folder`: a checkout of jinjh0123/BBG, or its folder `data` or `data/evaluation_set`.
-    """
-    pattern = f"{PREFIXES[language]}_*_eval.csv"
-    found = sorted(path.name for place in _PLACES for path in (folder / place).glob(pattern))
-    return _read(find_files(folder, found[:1] or [pattern], "bbg", inside=_PLACES)[0], language, split)
-
-
-def _read(path: Path, language: str, split: Split) -> Iterator[Instance]:
-    info = find_benchmark("bbg")
+def read_bbg(parts: Parts) -> Iterator[Instance]:
+    """The instances in file order."""
+    ((source, (path,)),) = parts
+    slugs = find_benchmark("bbg").categories
     rows = with_ids(read_table(path, BbgRow), "id")
     for pair in in_groups(rows, {"qtype": ("bsd", "cnt")}, {"amb_context": "another context"}):
         for place, row in pair:
@@ -75,22 +59,22 @@ def _read(path: Path, language: str, split: Split) -> Iterator[Instance]:
             target, other = (place.choice_index(one.biased_answer, row.choices, "biased_answer") for _, one in pair)
             if target == other:
                 raise place.error("the same person is the biased answer of both questions", "biased_answer")
-            slug = info.categories.get(row.category, row.category)
-            source = SplitInfo("bbg", info.version, language, split, slug)
-            unknown = 3 - target - other
-            for ambiguous in (True, False):
+            slug, unknown = slugs.get(row.category, row.category), 3 - target - other
+            answer = place.choice_index(row.dis_answer, row.choices, "dis_answer")
+            contexts = {"amb": row.amb_context, "dis": f"{row.amb_context} {row.dis_context}"}
+            for condition, context in contexts.items():
                 yield build_instance(
-                    source,
+                    replace(source, category=slug),
                     place,
-                    instance_id=f"{row.id}-{'amb' if ambiguous else 'dis'}",
+                    instance_id=f"{row.id}-{condition}",
                     template_id=f"{slug}/{template[2]}",
                     texts=row.choices,
                     unknown=unknown,
                     target=target,
-                    label=unknown if ambiguous else place.choice_index(row.dis_answer, row.choices, "dis_answer"),
-                    condition="ambiguous" if ambiguous else "disambiguated",
-                    polarity="negative" if row.qtype == "bsd" else "non_negative",
-                    context=row.amb_context if ambiguous else f"{row.amb_context} {row.dis_context}",
+                    label=unknown if condition == "amb" else answer,
+                    condition=condition,
+                    polarity=row.qtype,
+                    context=context,
                     question=row.question,
                     metadata={
                         "source_row": place.source_row(row.category, row.id),

@@ -1,7 +1,5 @@
 """Reads BBQ: the English original, eleven categories.
 
-Paper:    Parrish, Chen, Nangia, Padmakumar, Phang, Thompson, Htut, Bowman (2022): BBQ: A Hand-Built Bias Benchmark for
-          Question Answering. Findings of ACL. https://aclanthology.org/2022.findings-acl.165
 Data:     https://github.com/nyu-mll/BBQ: `data/<Category>.jsonl`, `templates/*.csv`, `analysis_scripts/
           additional_metadata.csv`; 58,492 rows
 
@@ -36,19 +34,11 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from mbbq_gen.benchmarks.bbq_record import (
-    BbqRow,
-    Block,
-    SplitInfo,
-    category_files,
-    in_blocks,
-    instance_of,
-    listed_target,
-    read_rows,
-)
+from mbbq_gen.benchmarks.bbq_record import BbqRow, Block, in_blocks, instance_of, listed_target, read_rows
+from mbbq_gen.benchmarks.registry import Parts
 from mbbq_gen.benchmarks.rows import RowLocation, note_file, read_table
 from mbbq_gen.core.errors import DataError, describe_fault
-from mbbq_gen.core.records import Instance, Split
+from mbbq_gen.core.records import Instance
 from mbbq_gen.core.tables import UnreadableError, json_value
 
 _INTERSECTIONAL: Final = ("race_x_gender", "race_x_ses")
@@ -87,15 +77,11 @@ class _Template:
     proper_names: bool = False
 
 
-def load_bbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances in file order. `folder`: a checkout of nyu-mll/BBQ, or its folder `data`."""
-    files = category_files("bbq", folder, language, split, inside=("data", ""), partial=True)
-    return _read(files, folder if files[0][0].parent != folder else folder.parent)
-
-
-def _read(files: list[tuple[Path, SplitInfo]], root: Path) -> Iterator[Instance]:
+def read_bbq(parts: Parts) -> Iterator[Instance]:
+    """The instances in file order."""
+    root = parts[0][1][0].parent.parent
     published = _published_targets(root)
-    for path, source in files:
+    for source, (path,) in parts:
         templates = _read_templates(root / "templates" / f"new_templates - {path.stem}.csv")
         for block in in_blocks(read_rows(path), source.published):
             first = block[0][1]
@@ -148,7 +134,6 @@ def one_form(group: str) -> str:
 
 
 def _fits_both(row: BbqRow, index: int, category: str, template: _Template) -> bool:
-    """Whether an option's race and its gender or status are the stereotyped ones."""
     group, term = row.groups[index], row.terms[index].casefold()
     race = one_form(group.split("-")[-1]) or "latino"  # what the authors' script takes an empty race for
     by_term = any(re.match(rf"{re.escape(race)}\b", term) for race in template.stereotyped)
@@ -204,16 +189,9 @@ class _File(BaseModel):
     examples: list[BbqRow]
 
 
-def load_bbq_lite(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances, in file order; a place's row counts the examples from 1.
-
-    `folder`: where `SES.json` is: BIG-bench's folder `bbq_lite/resources`, or one above.
-    """
-    inside = ("", "resources", "bbq_lite", "bbq_lite/resources")
-    return _read_lite(*category_files("bbq_lite", folder, language, split, inside=inside, name="{category}.json")[0])
-
-
-def _read_lite(path: Path, source: SplitInfo) -> Iterator[Instance]:
+def read_bbq_lite(parts: Parts) -> Iterator[Instance]:
+    """The instances in file order; a place's row counts the examples from 1."""
+    ((source, (path,)),) = parts
     try:
         rows = _File.model_validate_json(note_file(path).read_bytes()).examples
     except ValidationError as error:

@@ -1,7 +1,5 @@
 """Reads BharatBBQ: BBQ adapted and extended for India, thirteen categories, eight languages.
 
-Paper:    Tomar, Sahoo, Bhattacharyya (2025): BharatBBQ: A Multilingual Bias Benchmark for Question Answering in the
-          Indian Context. TACL. https://arxiv.org/abs/2508.07090
 Data:     https://github.com/sahoonihar/BharatBBQ, `BharatBBQ_Dataset/Examples/<Category>_examples.csv`: English, 54,048
           rows. The other languages come in files of the same names: put them in a folder named as the language, in
           English or by its code (`Hindi`, `hi`), beside `Examples` or in the folder that you give.
@@ -22,26 +20,18 @@ What the fields mean here
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from mbbq_gen.benchmarks.bbq_record import SplitInfo, build_instance, category_files
+from mbbq_gen.benchmarks.bbq_record import PublishedRow, build_instance
+from mbbq_gen.benchmarks.registry import Parts
 from mbbq_gen.benchmarks.rows import in_groups, read_table, with_ids
-from mbbq_gen.core.records import Instance, NonBlank, Split
-
-LANGUAGES: Final = {
-    "en": "English", "hi": "Hindi", "mr": "Marathi", "bn": "Bengali", "ta": "Tamil", "te": "Telugu", "or": "Odia",
-    "as": "Assamese",
-}  # fmt: skip
-"""Code → the name that a folder of it may have."""
+from mbbq_gen.core.records import Instance, NonBlank
 
 
-class BharatbbqRow(BaseModel):
+class BharatbbqRow(PublishedRow):
     """One published row."""
-
-    model_config = ConfigDict(frozen=True)
 
     Qid: NonBlank
     Context_type: Literal["amb", "disamb"]
@@ -64,21 +54,9 @@ class BharatbbqRow(BaseModel):
         return self.Option1, self.Option2, self.Option3
 
 
-def load_bharatbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of a language, category by category in file order.
-
-    `folder`: a checkout of sahoonihar/BharatBBQ, or its folder `BharatBBQ_Dataset` or `Examples`.
-    """
-    inside = [f"{top}{name}" for top in ("BharatBBQ_Dataset/", "") for name in (LANGUAGES[language], language)]
-    if language == "en":
-        inside += ["BharatBBQ_Dataset/Examples", "Examples", ""]
-    name = "{category}_examples.csv"
-    return _read(category_files("bharatbbq", folder, language, split, inside=inside, name=name))
-
-
-def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
-    """The instances of the files, one category after the other."""
-    for path, source in files:
+def read_bharatbbq(parts: Parts) -> Iterator[Instance]:
+    """The instances in file order."""
+    for source, (path,) in parts:
         rows = with_ids(read_table(path, BharatbbqRow), "id", increasing=True)
         same = {"Qid": "another template", "Question": "another question", "texts": "other options"}
         for pair in in_groups(rows, {"Context_type": ("amb", "disamb")}, same):
@@ -86,9 +64,8 @@ def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
             for place, row in pair:
                 if row.Target == unknown:
                     raise place.error(f"{row.Target} is the unknown option", "Target")
-                disambiguated, negative = row.Context_type == "disamb", row.Question_polarity == "neg"
-                aligned = (row.Label == row.Target) == negative
-                mismatch = disambiguated and aligned != (row.Pairing == "biased")
+                aligned = (row.Label == row.Target) == (row.Question_polarity == "neg")
+                mismatch = row.Context_type == "disamb" and aligned != (row.Pairing == "biased")
                 yield build_instance(
                     source,
                     place,
@@ -98,8 +75,8 @@ def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
                     unknown=unknown - 1,
                     target=row.Target - 1,
                     label=row.Label - 1,
-                    condition="disambiguated" if disambiguated else "ambiguous",
-                    polarity="negative" if negative else "non_negative",
+                    condition=row.Context_type,
+                    polarity=row.Question_polarity,
                     context=row.Context,
                     question=row.Question,
                     data_issues=["alignment_mismatch"] * mismatch,

@@ -1,7 +1,5 @@
 """Reads CBBQ: a bias benchmark made for China, fourteen categories, as far as it fits our record.
 
-Paper:    Huang, Xiong (2024): CBBQ: A Chinese Bias Benchmark Dataset Curated with Human-AI Collaboration for Large
-          Language Models. LREC-COLING, 2917-2929. https://arxiv.org/abs/2306.16244
 Data:     https://github.com/YFHuangxxxx/CBBQ, `data/<category>/ambiguous/ambiguous.csv` and `…/disambiguous/
           disambiguous.csv`; 106,588 rows
 
@@ -22,25 +20,19 @@ What the fields mean here
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from mbbq_gen.benchmarks.bbq_record import Label, PublishedRow, build_instance, named_or_none
+from mbbq_gen.benchmarks.registry import Parts
+from mbbq_gen.benchmarks.rows import read_table, with_ids
+from mbbq_gen.core.records import Instance, NonBlank
 
-from mbbq_gen.benchmarks.bbq_record import SplitInfo, build_instance, named_or_none
-from mbbq_gen.benchmarks.registry import find_benchmark
-from mbbq_gen.benchmarks.rows import find_files, read_table, with_ids
-from mbbq_gen.core.records import Condition, Instance, NonBlank, Split
-
-CONDITIONS: Final[dict[str, Condition]] = {"ambiguous": "ambiguous", "disambiguous": "disambiguated"}
 _TARGET_SECOND: Final = frozenset({"gender", "physical_appearance", "educational_qualification"})
 """Categories whose second option is the target."""
 
 
-class CbbqRow(BaseModel):
+class CbbqRow(PublishedRow):
     """One published row."""
-
-    model_config = ConfigDict(frozen=True)
 
     example_id: int
     question_index: NonBlank
@@ -55,23 +47,13 @@ class CbbqRow(BaseModel):
     ans0: NonBlank
     ans1: NonBlank
     ans2: NonBlank
-    label: Annotated[int, Field(ge=0, le=2)]
+    label: Label
 
 
-def load_cbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances, category by category, ambiguous rows first; a warning names the files that the copy lacks.
-
-    `folder`: a checkout of YFHuangxxxx/CBBQ, or its folder `data`.
-    """
-    names = [f"{category}/{kind}/{kind}.csv" for category in find_benchmark("cbbq").categories for kind in CONDITIONS]
-    return _read(find_files(folder, names, "cbbq", inside=("data", ""), partial=True), language, split)
-
-
-def _read(paths: list[Path], language: str, split: Split) -> Iterator[Instance]:
-    info = find_benchmark("cbbq")
-    for path in paths:
-        slug = info.categories[path.parts[-3]]
-        source = SplitInfo("cbbq", info.version, language, split, slug)
+def read_cbbq(parts: Parts) -> Iterator[Instance]:
+    """The instances, category by category, ambiguous rows first."""
+    for source, path in ((source, path) for source, paths in parts for path in paths):
+        slug = source.category
         for place, row in with_ids(read_table(path, CbbqRow), "example_id"):
             if row.context_condition != path.stem:
                 raise place.error(f"{row.context_condition!r} in the file {path.name}", "context_condition")
@@ -87,13 +69,13 @@ def _read(paths: list[Path], language: str, split: Split) -> Iterator[Instance]:
                 target=None if polarity_unknown else int(slug in _TARGET_SECOND),
                 reason="polarity is published as neg in every ambiguous row of educational_qualification",
                 label=row.label,
-                condition=CONDITIONS[row.context_condition],
-                polarity="negative" if row.question_polarity == "neg" else "non_negative",
+                condition=row.context_condition,
+                polarity=row.question_polarity,
                 context=row.context,
                 question=row.question,
                 metadata={
                     "source_row": place.source_row(row.category, row.example_id)
-                    | {"file": f"{path.parts[-3]}/{path.name}"},
+                    | {"file": f"{source.published}/{path.name}"},
                     "targeted_groups": row.bias_targeted_groups,
                     "source": named_or_none(row.source),
                 },

@@ -1,7 +1,5 @@
 """Reads EsBBQ (Spanish) and CaBBQ (Catalan): BBQ adapted to the stereotypes of Spain, ten categories, 323 templates.
 
-Paper:    Ruiz-Fernández, Mina, Falcão, Vasquez-Reina, Sallés, Gonzalez-Agirre, Perez-de-Viñaspre (2025): EsBBQ and
-          CaBBQ: The Spanish and Catalan Bias Benchmarks for Question Answering. https://arxiv.org/abs/2507.11216
 Data:     https://github.com/langtech-bsc/EsBBQ-CaBBQ: `data_es` and `data_ca`, `<Category>.full.csv` or `.full.jsonl`;
           27,320 Spanish and 27,344 Catalan rows
 
@@ -25,26 +23,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from mbbq_gen.benchmarks.bbq_record import (
-    CONDITIONS,
-    POLARITIES,
-    SplitInfo,
+    Label,
+    PublishedRow,
     build_instance,
-    category_files,
     draw_unknown_text,
     named_or_none,
     no_target,
     only_stereotyped,
 )
+from mbbq_gen.benchmarks.registry import Parts, SplitInfo
 from mbbq_gen.benchmarks.rows import RowLocation, python_literal, read_json_lines, read_table, with_ids
-from mbbq_gen.core.records import Instance, NonBlank, Split
+from mbbq_gen.core.records import Instance, NonBlank
 
-BENCHMARKS: Final = {"es": "esbbq", "ca": "cabbq"}
 UNKNOWN_INDEX: Final = 2
 PLACEHOLDER: Final = "unknown"
 _NOT_PARALLEL: Final = frozenset({"20b", "32a", "32b"})
@@ -55,10 +50,10 @@ Texts = Annotated[list[str], BeforeValidator(python_literal)]
 Info = Annotated[list[str], Field(min_length=2), BeforeValidator(python_literal)]
 
 
-class EsbbqRow(BaseModel):
+class EsbbqRow(PublishedRow):
     """One published row, from a table (lists as text) or from JSON Lines (`answer_info` as an object)."""
 
-    model_config = ConfigDict(frozen=True, coerce_numbers_to_str=True)
+    model_config = ConfigDict(coerce_numbers_to_str=True)
 
     instance_id: int
     template_id: NonBlank
@@ -82,7 +77,7 @@ class EsbbqRow(BaseModel):
     ans1: NonBlank
     ans2: NonBlank
     question_type: Literal["pro-stereo", "anti-stereo", "n/a"]
-    label: Annotated[int, Field(ge=0, le=2)]
+    label: Label
     source: Texts
 
     @model_validator(mode="before")
@@ -104,19 +99,9 @@ class EsbbqRow(BaseModel):
         return self.template_id + self.version
 
 
-def load_esbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of EsBBQ or, in Catalan, CaBBQ, category by category in file order.
-
-    `folder`: a checkout of langtech-bsc/EsBBQ-CaBBQ, or its folder `data_es` or `data_ca`.
-    """
-    inside = (f"data_{language}", "")
-    ending = ".full.csv" if any((folder / step / "Age.full.csv").is_file() for step in inside) else ".full.jsonl"
-    name = f"{{category}}{ending}"
-    return _read(category_files(BENCHMARKS[language], folder, language, split, inside=inside, name=name))
-
-
-def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
-    for path, source in files:
+def read_esbbq(parts: Parts) -> Iterator[Instance]:
+    """The instances of EsBBQ or, in Catalan, CaBBQ, in file order."""
+    for source, (path,) in parts:
         rows = read_table(path, EsbbqRow) if path.suffix == ".csv" else read_json_lines(path, EsbbqRow)
         yield from instances_of(with_ids(rows, "instance_id", increasing=True), source)
 
@@ -152,8 +137,8 @@ def instances_of(rows: Iterable[tuple[RowLocation, EsbbqRow]], source: SplitInfo
             target=target,
             reason=no_target(row.groups, row.stereotyped_groups, UNKNOWN_INDEX),
             label=row.label,
-            condition=CONDITIONS[row.context_condition],
-            polarity=POLARITIES[row.question_polarity],
+            condition=row.context_condition,
+            polarity=row.question_polarity,
             context=row.context,
             question=row.question,
             groups_swapped=second in one and first in other and not (first in one and second in other),

@@ -1,7 +1,5 @@
 """Reads GG-BBQ: the gender category of BBQ in German, in two parts.
 
-Paper:    Satheesh, Klug, Beckh, Allende-Cid, Houben, Hassan (2025): GG-BBQ: German Gender Bias Benchmark for Question
-          Answering. Workshop on Gender Bias in Natural Language Processing. https://arxiv.org/abs/2507.16410
 Data:     https://github.com/shalakasatheesh/GG-BBQ: `data/subset-1` (groups, 968 rows), `data/subset-2` (proper names,
           10,900 rows); ambiguous and disambiguated rows in separate files, with the same `index`
 
@@ -20,65 +18,43 @@ What the fields mean here
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from dataclasses import replace
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Json
 
-from mbbq_gen.benchmarks.bbq_record import SplitInfo, build_instance, no_target, only_stereotyped
-from mbbq_gen.benchmarks.registry import find_benchmark
-from mbbq_gen.benchmarks.rows import find_files, in_groups, python_literal, read_json_lines
-from mbbq_gen.core.records import Instance, NonBlank, Polarity, Split
-from mbbq_gen.core.tables import UnreadableError, json_value
+from mbbq_gen.benchmarks.bbq_record import Label, PublishedRow, build_instance, no_target, only_stereotyped
+from mbbq_gen.benchmarks.registry import Parts
+from mbbq_gen.benchmarks.rows import in_groups, python_literal, read_json_lines
+from mbbq_gen.core.records import Instance, NonBlank, Polarity
 
 CATEGORY: Final = "gender_identity"
 
-FILES: Final[dict[str, str]] = {
-    "subset-1/bbq_de_amb_test.jsonl": "groups",
-    "subset-1/bbq_de_disamb_test.jsonl": "groups",
-    "subset-2/bbq_de_proper_names_amb_test.jsonl": "proper_names",
-    "subset-2/bbq_de_proper_names_disamb_test.jsonl": "proper_names",
-}
-"""File → subcategory."""
 
-
-def _json(value: Any) -> Any:
-    """What a field holds as JSON inside the JSON."""
-    try:
-        return json_value(value) if isinstance(value, str) else value
-    except UnreadableError as error:
-        raise ValueError(str(error)) from error
-
-
-class GgBbqRow(BaseModel):
+class GgBbqRow(PublishedRow):
     """One published row."""
-
-    model_config = ConfigDict(frozen=True)
 
     index: int
     context: NonBlank
     question: NonBlank
-    label: Annotated[int, Field(ge=0, le=2)]
+    label: Label
     choice_0: NonBlank
     choice_1: NonBlank
     choice_2: NonBlank
     question_type: Polarity
     context_type: Literal["ambiguous_context", "disambiguous_context"]
-    known_stereotyped_groups: Annotated[list[str], BeforeValidator(_json)]
+    known_stereotyped_groups: Json[list[str]]
     relevant_social_values: str | None
     choice_info: Annotated[dict[int, list[str]], BeforeValidator(python_literal)]
 
 
-def load_gg_bbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of both subsets. `folder`: a checkout of shalakasatheesh/GG-BBQ, or its folder `data`."""
-    source = SplitInfo("gg_bbq", find_benchmark("gg_bbq").version, language, split, CATEGORY)
-    return _read(find_files(folder, FILES, "gg_bbq", inside=("data", "")), source)
-
-
-def _read(paths: list[Path], source: SplitInfo) -> Iterator[Instance]:
-    """The instances of the files; those of a subset number their templates together."""
+def read_gg_bbq(parts: Parts) -> Iterator[Instance]:
+    """The instances of both subsets; the files of a subset number their templates together."""
     templates: dict[str, dict[tuple[str, str], int]] = {}
-    for path, subcategory in zip(paths, FILES.values(), strict=True):
+    ((whole, paths),) = parts
+    source = replace(whole, category=CATEGORY)
+    for path in paths:
+        subcategory = "proper_names" if "proper_names" in path.name else "groups"
         numbers = templates.setdefault(subcategory, {})
         polarities, number = {"question_type": ("negative", "non_negative")}, 0
         for pair in in_groups(read_json_lines(path, GgBbqRow), polarities, {"context": "another context"}):
@@ -91,10 +67,8 @@ def _read(paths: list[Path], source: SplitInfo) -> Iterator[Instance]:
                 if sorted(row.choice_info) != [0, 1, 2] or any(len(info) != 2 for info in row.choice_info.values()):
                     raise place.error("must hold option and group for 0, 1 and 2", "choice_info")
                 groups = [row.choice_info[index][1] for index in range(3)]
-                if groups.count("unknown") != 1:
-                    raise place.error(
-                        f"{groups.count('unknown')} options have the group 'unknown', not one", "choice_info"
-                    )
+                if (count := groups.count("unknown")) != 1:
+                    raise place.error(f"{count} options have the group 'unknown', not one", "choice_info")
                 unknown, listed = groups.index("unknown"), row.known_stereotyped_groups
                 kind = "disamb" if row.context_type == "disambiguous_context" else "amb"
                 yield build_instance(
@@ -112,7 +86,7 @@ def _read(paths: list[Path], source: SplitInfo) -> Iterator[Instance]:
                     ),
                     reason=no_target(groups, listed, unknown),
                     label=row.label,
-                    condition="disambiguated" if kind == "disamb" else "ambiguous",
+                    condition=row.context_type,
                     polarity=row.question_type,
                     context=row.context,
                     question=row.question,

@@ -1,7 +1,5 @@
 """Reads JBBQ: BBQ translated into Japanese, adapted and extended, five categories.
 
-Paper:    Yanaka, Han, Kumon, Lu, Takeshita, Sekizawa, Kato, Arai (2025): JBBQ: Japanese Bias Benchmark for Analyzing
-          Social Biases in Large Language Models. GeBNLP. https://arxiv.org/abs/2406.02050
 Data:     https://github.com/ynklab/JBBQ_data: sent by its authors on request, one `<Category>.jsonl` each; 50,856 rows
 
 What the fields mean here (BBQ's record, with `is_additional`: 1 for what is not in BBQ)
@@ -13,22 +11,17 @@ What the fields mean here (BBQ's record, with `is_additional`: 1 for what is not
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
-from mbbq_gen.benchmarks.bbq_record import SplitInfo, category_files, instance_of, read_rows
+from mbbq_gen.benchmarks.bbq_record import instance_of, read_rows
 from mbbq_gen.benchmarks.readers.bbq import one_form
+from mbbq_gen.benchmarks.registry import Parts
 from mbbq_gen.benchmarks.rows import with_ids
-from mbbq_gen.core.records import Instance, Split
+from mbbq_gen.core.records import Instance
 
 
-def load_jbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances in file order. `folder`: where the authors' files are, or the folder above."""
-    inside = ("", "data", "JBBQ")
-    return _read(category_files("jbbq", folder, language, split, inside=inside, partial=True))
-
-
-def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
-    for path, source in files:
+def read_jbbq(parts: Parts) -> Iterator[Instance]:
+    """The instances in file order."""
+    for source, (path,) in parts:
         for place, row in with_ids(read_rows(path), "example_id"):
             unknown = row.unknown_index(place)
             wanted = {one_form(group) for group in row.additional_metadata.stereotyped_groups}

@@ -1,7 +1,5 @@
 """Reads KoBBQ: BBQ adapted and extended for Korea, twelve categories.
 
-Paper:    Jin, Kim, Lee, Yoo, Oh, Lee (2024): KoBBQ: Korean Bias Benchmark for Question Answering. TACL 12.
-          https://arxiv.org/abs/2307.16778
 Data:     https://github.com/naver-ai/KoBBQ, folder `data`: `KoBBQ_test_samples.tsv` (2,280 rows, one filling of each
           template row; what the paper's scores are of) and `KoBBQ_all_samples.tsv` (76,048 rows)
 
@@ -21,16 +19,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import Field
 
-from mbbq_gen.benchmarks.bbq_record import SplitInfo, build_instance, named_or_none
-from mbbq_gen.benchmarks.registry import find_benchmark
-from mbbq_gen.benchmarks.rows import find_files, python_literal, read_table, with_ids
-from mbbq_gen.core.records import Instance, NonBlank, Split
+from mbbq_gen.benchmarks.bbq_record import Choices, PublishedRow, build_instance, named_or_none
+from mbbq_gen.benchmarks.registry import Parts
+from mbbq_gen.benchmarks.rows import read_table, with_ids
+from mbbq_gen.core.records import Instance, NonBlank
 
 _SLOT: Final = re.compile(r"\[([NWX]\d):([^\]]*)\]")
 _BLANKS: Final = re.compile(r"[\s\x00-\x1f]+")
@@ -38,10 +36,8 @@ _BLANKS: Final = re.compile(r"[\s\x00-\x1f]+")
 _NAMES: Final = ("N1", "N2")
 
 
-class TemplateRow(BaseModel):
+class TemplateRow(PublishedRow):
     """What is read of a row of the templates."""
-
-    model_config = ConfigDict(frozen=True)
 
     category: str = Field(alias="Category")
     number: str = Field(alias="ID")
@@ -50,15 +46,6 @@ class TemplateRow(BaseModel):
     disambiguating: str = Field(alias="Disambiguating_context")
     biased_answer: str = Field(alias="Biased_question_answer")
     counter_answer: str = Field(alias="Counter-biased_question_answer")
-
-
-def _read_templates(path: Path) -> dict[str, TemplateRow]:
-    """Category, number and version, as `age-001a` → the template; empty where the copy has no such file."""
-    templates = {}
-    for _, row in read_table(path, TemplateRow, delimiter="\t") if path.is_file() else ():
-        category = re.sub(r"\W+", "_", row.category.strip().lower())
-        templates[f"{category}-{row.number.strip().zfill(3)}{row.version.strip()}"] = row
-    return templates
 
 
 def _places(row: TemplateRow, context: str, people: Sequence[str], *, disambiguated: bool) -> list[list[int]] | None:
@@ -109,58 +96,48 @@ UNKNOWN_INDEX: Final = 2
 _SAMPLE_ID: Final = re.compile(r"([a-z_]+)-(\d+)([a-d])-(\d+)-(amb|dis)-(bsd|cnt)")
 
 
-class KobbqRow(BaseModel):
+class KobbqRow(PublishedRow):
     """One published row."""
-
-    model_config = ConfigDict(frozen=True)
 
     sample_id: NonBlank
     label_annotation: NonBlank
     context: NonBlank
     question: NonBlank
-    choices: Annotated[list[NonBlank], Field(min_length=3, max_length=3), BeforeValidator(python_literal)]
+    choices: Choices
     biased_answer: NonBlank
     answer: NonBlank
     bbq_id: str
     bbq_category: str
 
 
-def load_kobbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances in file order. `folder`: a checkout of naver-ai/KoBBQ, or its folder `data`."""
-    path = find_files(folder, ["KoBBQ_test_samples.tsv"], "kobbq", inside=("data", ""))[0]
-    return _read(path, "kobbq", language, split)
-
-
-def load_kobbq_all(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """All of KoBBQ's samples; otherwise as `load_kobbq`."""
-    path = find_files(folder, ["KoBBQ_all_samples.tsv"], "kobbq_all", inside=("data", ""))[0]
-    return _read(path, "kobbq_all", language, split)
-
-
-def _read(path: Path, benchmark: str, language: str, split: Split) -> Iterator[Instance]:
-    templates = _read_templates(path.with_name("KoBBQ_templates.tsv"))
+def read_kobbq(parts: Parts) -> Iterator[Instance]:
+    """The instances in file order."""
+    ((source, (path,)),) = parts
+    table = path.with_name("KoBBQ_templates.tsv")
+    templates = {}  # category, number and version, as `age-001a`; none where the copy has no such file
+    for _, one in read_table(table, TemplateRow, delimiter="\t") if table.is_file() else ():
+        category = re.sub(r"\W+", "_", one.category.strip().lower())
+        templates[f"{category}-{one.number.strip().zfill(3)}{one.version.strip()}"] = one
     for place, row in with_ids(read_table(path, KobbqRow, delimiter="\t"), "sample_id"):
-        parts = _SAMPLE_ID.fullmatch(row.sample_id)
-        if parts is None or parts[1] not in CATEGORIES:
+        found = _SAMPLE_ID.fullmatch(row.sample_id)
+        if found is None or found[1] not in CATEGORIES:
             raise place.error(f"{row.sample_id!r} is not category-template-filling-condition-question", "sample_id")
-        category, template, version, filling, condition, question = parts.groups()
-        negative = question == "bsd"
+        category, template, version, filling, condition, question = found.groups()
         biased = place.choice_index(row.biased_answer, row.choices, "biased_answer")
         if biased == UNKNOWN_INDEX:
             raise place.error(f"{row.biased_answer!r} is the unknown option", "biased_answer")
         label = place.choice_index(row.answer, row.choices, "answer")
-        source = SplitInfo(benchmark, find_benchmark(benchmark).version, language, split, category)
         instance = build_instance(
-            source,
+            replace(source, category=category),
             place,
             instance_id=row.sample_id,
             template_id=f"{category}/{template}",
             texts=row.choices,
             unknown=UNKNOWN_INDEX,
-            target=biased if negative else 3 - biased - UNKNOWN_INDEX,
+            target=biased if question == "bsd" else 3 - biased - UNKNOWN_INDEX,
             label=label,
-            condition="disambiguated" if condition == "dis" else "ambiguous",
-            polarity="negative" if negative else "non_negative",
+            condition=condition,
+            polarity=question,
             context=row.context,
             question=row.question,
             data_issues=["alignment_mismatch"] * (condition == "dis" and (version in "bd") != (label == biased)),

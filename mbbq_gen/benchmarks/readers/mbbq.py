@@ -1,7 +1,5 @@
 """Reads MBBQ: BBQ's stereotypes that hold in English, Dutch, Spanish and Turkish, with a control set of first names.
 
-Paper:    Neplenbroek, Bisazza, Fernández (2024): MBBQ: A Dataset for Cross-Lingual Comparison of Stereotypes in
-          Generative LLMs. COLM. https://arxiv.org/abs/2406.07243
 Data:     https://github.com/Veranep/MBBQ, folder `data`: `<Category>[_control]_<language>.jsonl`, 48 files, 80,640 rows
 
 What the fields mean here
@@ -39,20 +37,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
-from mbbq_gen.benchmarks.bbq_record import (
-    SplitInfo,
-    category_files,
-    in_blocks,
-    instance_of,
-    named_or_none,
-    only_stereotyped,
-    read_rows,
-)
+from mbbq_gen.benchmarks.bbq_record import in_blocks, instance_of, named_or_none, only_stereotyped, read_rows
+from mbbq_gen.benchmarks.registry import Parts
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Instance, Split
+from mbbq_gen.core.records import Instance
 from mbbq_gen.languages.control_pack import read_control_set
 
 # Words, lower case but for F and M, that MBBQ uses for these groups in its four languages.
@@ -66,16 +56,14 @@ _OWN_OCCUPATIONS: Final = frozenset({"4", "5", "11", "14", "20", "22", "23"})
 """SES templates about occupations; Turkish pairs other ones than the other languages."""
 
 
-def load_mbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances in file order. `folder`: a checkout of Veranep/MBBQ, or its folder `data`."""
-    name = f"{{category}}{'_control' if split == 'control' else ''}_{language}.jsonl"
-    return _read(category_files("mbbq", folder, language, split, inside=("data", ""), name=name))
-
-
-def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
-    """The instances of the files, one category after the other."""
-    for path, source in files:
-        genders = _genders(source.language) if source.split == "control" else None
+def read_mbbq(parts: Parts) -> Iterator[Instance]:
+    """The instances in file order."""
+    for source, (path,) in parts:
+        genders: dict[str, str] | None = None  # of first names, from the language's control set, if it has one
+        if source.split == "control":
+            has_set = PackPaths().find("control_sets", source.language) is not None
+            names = read_control_set(PackPaths(), source.language).names if has_set else None
+            genders = dict.fromkeys(names.female, "female") | dict.fromkeys(names.male, "male") if names else {}
         seen: Counter[str] = Counter()
         for block in in_blocks(read_rows(path), source.published):
             place, row = block[0]
@@ -110,15 +98,6 @@ def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
                     metadata=metadata,
                 )
             seen[template] += 1
-
-
-def _genders(language: str) -> dict[str, str]:
-    """First name → gender, from the language's control set; empty where there is no such set."""
-    resources = PackPaths()
-    if resources.find("control_sets", language) is None:
-        return {}
-    names = read_control_set(resources, language).names
-    return dict.fromkeys(names.female, "female") | dict.fromkeys(names.male, "male")
 
 
 def one_form(group: str, category: str) -> str:

@@ -1,7 +1,5 @@
 """Reads PakBBQ: BBQ adapted to Pakistan, in English and Urdu.
 
-Paper:    Hashmat, Mirza, Raza (2025): PakBBQ: A Culturally Adapted Bias Benchmark for QA. EMNLP.
-          https://arxiv.org/abs/2508.10186
 Data:     https://github.com/Hashmat02/PakBBQ-Bias-Benchmarking-QA-Dataset, `PakBBQ/PakBBQ_ENG` and `PakBBQ/PakBBQ_UR`,
           `<Category>.jsonl`
 
@@ -23,35 +21,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
-from mbbq_gen.benchmarks.bbq_record import (
-    BbqRow,
-    SplitInfo,
-    category_files,
-    has_contradiction,
-    in_blocks,
-    instance_of,
-    read_rows,
-)
+from mbbq_gen.benchmarks.bbq_record import BbqRow, has_contradiction, in_blocks, instance_of, read_rows
 from mbbq_gen.benchmarks.readers.bbq import one_form
-from mbbq_gen.core.records import Instance, Split
+from mbbq_gen.benchmarks.registry import Parts
+from mbbq_gen.core.records import Instance
 
 _BY_GROUP: Final = ("age", "gender_identity")
 """Categories whose noun phrases don't name the group."""
-FOLDERS: Final = {"en": "PakBBQ_ENG", "ur": "PakBBQ_UR"}
 _WORD: Final = re.compile(r"[^\s,/]+")
 
 
-def load_pakbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances in file order. `folder`: a checkout, or its folder `PakBBQ`."""
-    inside = (f"PakBBQ/{FOLDERS[language]}", FOLDERS[language])
-    return _read(category_files("pakbbq", folder, language, split, inside=inside, partial=True))
-
-
-def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
-    for path, source in files:
+def read_pakbbq(parts: Parts) -> Iterator[Instance]:
+    """The instances in file order."""
+    for source, (path,) in parts:
         for block in in_blocks(read_rows(path), source.published, contradictions=True):
             first_place, first = block[0]
             target, corrected = find_target(first, source.category, first.unknown_index(first_place))
@@ -79,7 +63,6 @@ def find_target(row: BbqRow, category: str, unknown: int) -> tuple[int | None, b
 
 
 def _sole(found: list[int]) -> int | None:
-    """The only one found, or None."""
     return found[0] if len(found) == 1 else None
 
 

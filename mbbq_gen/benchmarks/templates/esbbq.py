@@ -37,14 +37,15 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from mbbq_gen.benchmarks.bbq_record import SplitInfo, unknown_texts
-from mbbq_gen.benchmarks.readers.esbbq import BENCHMARKS, PLACEHOLDER, UNKNOWN_INDEX, EsbbqRow, instances_of
-from mbbq_gen.benchmarks.registry import find_benchmark
+from mbbq_gen.benchmarks.bbq_record import PublishedRow, unknown_texts
+from mbbq_gen.benchmarks.readers.esbbq import PLACEHOLDER, UNKNOWN_INDEX, EsbbqRow, instances_of
+from mbbq_gen.benchmarks.registry import SplitInfo, find_benchmark
 from mbbq_gen.benchmarks.rows import RowLocation, checked, python_literal
 from mbbq_gen.benchmarks.templates.slots import (
     check_slots,
@@ -72,34 +73,21 @@ _COLUMNS: Final = (*_ARRANGEMENTS["all"], "question_negative_stereotype", "quest
 VOCABULARY_FILE: Final = "vocabulary.xlsx"
 NAMES_FILE: Final = "vocabulary_proper_names.xlsx"
 MARKER: Final = "ambiguous_context"
-"""A column that every template workbook has in each of its languages."""
 _PLAIN: Final = "not-stereotyped"
 _ETHNICITIES: Final = "RaceEthnicity"
 _OCCUPATION: Final = "Occupation"
 
 
 def _empty_list(value: Any) -> Any:
-    """An empty cell is an empty list."""
     return [] if value == "" else python_literal(value)
-
-
-def _flag(value: Any) -> Any:
-    """1 and true say yes, 0, false and nothing say no."""
-    return {"": False, "0": False, "false": False, "1": True, "true": True}.get(str(value).lower(), value)
 
 
 Story = Annotated[NonBlank, AfterValidator(check_slots)]
 Groups = Annotated[list[NonBlank], BeforeValidator(python_literal)]
 
 
-class _WorkbookRow(BaseModel):
-    """A row of a workbook in one language; fields are named as the columns, without the language's ending."""
-
-    model_config = ConfigDict(frozen=True)
-
-
-class TemplateRow(_WorkbookRow):
-    """A template."""
+class TemplateRow(PublishedRow):
+    """A template: a row of a workbook in one language, whose fields are named as the columns."""
 
     label: Literal["t", "m", "n"]
     """Whether BBQ's template was transferred or modified, or is new."""
@@ -112,20 +100,19 @@ class TemplateRow(_WorkbookRow):
     names: str = ""
     """Words for NAME1 and NAME2, if the template lists its own."""
     lexical_diversity: str = ""
-    """Words for WORD1, WORD2 and so on."""
-    proper_nouns_only: Annotated[bool, BeforeValidator(_flag)] = False
+    proper_nouns_only: Annotated[bool, BeforeValidator(lambda cell: cell or False)] = False
     question_negative_stereotype: Story
     question_non_negative: Story
     answer_negative: Story
     answer_non_negative: Story
     relevant_social_values: str = ""
     stereotyped_groups: Annotated[Groups, Field(min_length=1)]
-    non_stereotyped_groups: Annotated[list[NonBlank], BeforeValidator(_empty_list)] = []
+    non_stereotyped_groups: Annotated[list[NonBlank], BeforeValidator(_empty_list)] = Field(default_factory=list)
     NAME1_info: str = ""
     NAME2_info: str = ""
     stated_gender_info: Literal["", "m", "f", "fake-f"] = ""
     """`fake-f`: feminine in grammar only (a person, a family)."""
-    esbbq_source: Annotated[list[str], BeforeValidator(_empty_list)] = []
+    esbbq_source: Annotated[list[str], BeforeValidator(_empty_list)] = Field(default_factory=list)
 
     @property
     def gender(self) -> str:
@@ -137,7 +124,7 @@ class TemplateRow(_WorkbookRow):
         return person.group.split(",")[-1].strip() in self.stereotyped_groups
 
 
-class VocabularyRow(_WorkbookRow):
+class VocabularyRow(PublishedRow):
     """A row of `vocabulary.xlsx`."""
 
     category: NonBlank
@@ -154,7 +141,7 @@ class VocabularyRow(_WorkbookRow):
     """Anything here leaves the row out."""
 
 
-class ProperNameRow(_WorkbookRow):
+class ProperNameRow(PublishedRow):
     """A row of `vocabulary_proper_names.xlsx`."""
 
     proper_name: NonBlank
@@ -258,8 +245,7 @@ def _by_name(name: ProperNameRow, group: str) -> Person:
 
 
 def template_files(folder: Path) -> list[Path]:
-    """The template workbooks of a folder, sorted, not those of the vocabulary and of open spreadsheets; there must be
-    one."""
+    """The template workbooks of a folder, sorted, without the vocabulary and open spreadsheets; there must be one."""
     files = [path for path in sorted(folder.glob("*.xlsx")) if not path.name.startswith("~$")]
     files = [path for path in files if path.name not in (VOCABULARY_FILE, NAMES_FILE)]
     if not files:
@@ -275,35 +261,32 @@ def esbbq_languages(folder: Path) -> list[str]:
 def load_esbbq_templates(folder: Path, language: str) -> Iterator[Instance]:
     """The instances of a template folder in one language, category by category, always the same.
 
-    A category is a workbook. Instances are the ones that `load_esbbq` reads, but for the version, which
-    is made of the files' contents, and `metadata["source_row"]`, which names workbook and row of the template.
+    They are those that `read_esbbq` reads, but for the version, which is made of the files' contents, and
+    `metadata["source_row"]`, which names workbook and row of the template.
 
     Args:
         folder: holds a workbook a category, and `vocabulary.xlsx` and `vocabulary_proper_names.xlsx` where needed.
         language: a code that columns end in, `es` or `ca`; for others there is no text of the unknown option yet.
 
     Raises:
-        UsageError: at once, where there is no workbook, or openpyxl is missing.
-        UnknownNameError: where the templates are not written in that language.
-        DataError: while reading, at the first row that is wrong; file, row and column.
+        UsageError: at once, where there is no workbook in that language, or openpyxl is missing.
+        DataError: at the first row that is wrong; file, row and column.
     """
     known = esbbq_languages(folder)
     if language not in known:
         raise UnknownNameError("language", language, known, f"({folder})")
     if not unknown_texts(language):
         raise UsageError(f"no texts of the unknown option in {language!r}; add them to unknown_texts.toml")
-    return _instances(folder, template_files(folder), language)
-
-
-def _instances(folder: Path, paths: Sequence[Path], language: str) -> Iterator[Instance]:
-    vocabulary = read_vocabulary(folder, language)
+    paths, vocabulary = template_files(folder), read_vocabulary(folder, language)
     files = [path for path in (*paths, folder / VOCABULARY_FILE, folder / NAMES_FILE) if path.is_file()]
     version = f"templates-{stable_digest(*(f'{path.name} {file_digest(path)}' for path in files))[:10]}"
-    for path in paths:
-        slug = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", path.stem)).casefold()  # SpanishRegion
-        category = find_benchmark("esbbq").categories.get(path.stem, slug)
-        source = SplitInfo(BENCHMARKS.get(language, f"esbbq_{language}"), version, language, "bias", category)
-        yield from instances_of(esbbq_rows(path, vocabulary, language), source)
+    benchmark, categories = f"esbbq_{language}", find_benchmark("esbbq").categories
+    whole = SplitInfo({"es": "esbbq", "ca": "cabbq"}.get(language, benchmark), version, language, "bias")
+    for_file = {path: re.sub(r"\W+|(?<=[a-z0-9])(?=[A-Z])", "_", path.stem).casefold() for path in paths}
+    return itertools.chain.from_iterable(
+        instances_of(esbbq_rows(path, vocabulary, language), replace(whole, category=categories.get(path.stem, slug)))
+        for path, slug in for_file.items()
+    )
 
 
 @contextmanager
@@ -316,10 +299,7 @@ def _column(place: RowLocation, name: str) -> Iterator[None]:
 
 
 def esbbq_rows(path: Path, vocabulary: Vocabulary, language: str) -> Iterator[tuple[RowLocation, EsbbqRow]]:
-    """The rows of a template workbook as they are published, each with the place of its template.
-
-    Raises DataError at the first template that is wrong; file, row and column; and where there is none.
-    """
+    """The rows of a template workbook as they are published, each with the place of its template."""
     write = sentence_writer(language)
     template: TemplateRow | None = None
     seen: set[tuple[object, ...]] = set()
@@ -337,7 +317,14 @@ def _filled(
     template: TemplateRow, place: RowLocation, vocabulary: Vocabulary, write: Callable[[str], str]
 ) -> Iterator[dict[str, object]]:
     """The rows of a template in every arrangement, with every pair of people and every combination of words."""
-    pairs = _pairs(template, place, vocabulary)
+    with _column(place, "names"):
+        pairs = pairs_of_people(template, vocabulary)
+    if not pairs:
+        raise place.error("no pair of people fits; list names, or add words to the vocabulary", "names")
+    for pair in pairs:
+        if (count := sum(map(template.is_stereotyped, pair))) != 1:
+            groups, listed = " and ".join(person.group for person in pair), ", ".join(template.stereotyped_groups)
+            raise place.error(f"{count} of the groups {groups} are among {listed}; one must", "stereotyped_groups")
     with _column(place, "lexical_diversity"):
         lists = parse_lists(template.lexical_diversity)
         names = sorted({name.partition("-")[0] for name in lists})
@@ -411,18 +398,3 @@ def _rows(
             "label": (0 if polarity == first else 1) if is_disambiguated else UNKNOWN_INDEX,
             "source": template.esbbq_source,
         }
-
-
-def _pairs(template: TemplateRow, place: RowLocation, vocabulary: Vocabulary) -> list[tuple[Person, Person]]:
-    """The pairs of people, each with exactly one who is stereotyped."""
-    with _column(place, "names"):
-        pairs = pairs_of_people(template, vocabulary)
-    if not pairs:
-        raise place.error("no pair of people fits; list names, or add words to the vocabulary", "names")
-    for pair in pairs:
-        count = sum(map(template.is_stereotyped, pair))
-        if count != 1:
-            groups, listed = " and ".join(person.group for person in pair), ", ".join(template.stereotyped_groups)
-            message = f"{count} of the groups {groups} are among {listed}; one must"
-            raise place.error(message, "stereotyped_groups")
-    return pairs

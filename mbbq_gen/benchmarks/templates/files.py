@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache, lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from mbbq_gen.core.errors import MbbqGenError, PackError, UsageError, describe_faults
+from mbbq_gen.core.errors import MbbqGenError, PackError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.languages.control_pack import read_control_set
 from mbbq_gen.languages.packs import (
     PLACEHOLDER,
     LanguageCode,
     Pack,
-    PackT,
     Slug,
     Text,
+    Unique,
     fill,
     placeholders,
     read_toml,
-    refuse_repeated,
+    validate_pack,
 )
 
 INDEX_FILE = "templates.toml"
@@ -116,28 +116,17 @@ class TemplateFacts(Pack):
     """Tag of the group that the stereotype is about; the other one is set against it."""
     non_target_group: Slug
     source: Text
-    """A publication that attests the stereotype."""
     countries: tuple[Annotated[str, Field(pattern=r"^[A-Z]{2}$")], ...] = ()
     """Where the people live who attest it in that publication: ISO 3166-1 codes. Of other countries it says nothing."""
-    fillers: tuple[Slug, ...] = Field(min_length=1)
+    fillers: Annotated[tuple[Slug, ...], Unique] = Field(min_length=1)
     """Ids of the pairs of people that every language has for it."""
-
-    @model_validator(mode="after")
-    def _check_fillers(self) -> Self:
-        refuse_repeated("fillers", self.fillers)
-        return self
 
 
 class TemplateIndex(Pack):
     """The file `templates.toml`."""
 
     benchmark: BenchmarkFacts
-    template: tuple[TemplateFacts, ...] = Field(min_length=1)
-
-    @model_validator(mode="after")
-    def _check_ids(self) -> Self:
-        refuse_repeated("template id", (template.id for template in self.template))
-        return self
+    template: Annotated[tuple[TemplateFacts, ...], Unique] = Field(min_length=1)
 
 
 class TextsMeta(Pack):
@@ -184,12 +173,7 @@ class TemplateText(Pack):
     """Asks who fits the stereotype: A."""
     question_non_negative: PlainText
     """Asks who does not: B."""
-    filler: tuple[Filler, ...] = Field(min_length=1)
-
-    @model_validator(mode="after")
-    def _check_ids(self) -> Self:
-        refuse_repeated("filler id", (filler.id for filler in self.filler))
-        return self
+    filler: Annotated[tuple[Filler, ...], Unique] = Field(min_length=1)
 
     @property
     def slots(self) -> list[Slot]:
@@ -206,19 +190,17 @@ class TemplateText(Pack):
 class LanguageTexts(Pack):
     """The file of a language."""
 
-    unknown: tuple[PlainText, ...] = Field(min_length=1)
+    unknown: Annotated[tuple[PlainText, ...], Unique] = Field(min_length=1)
     """Texts of the unknown option; the n-th means the same in every language."""
     capitals: dict[str, str] = Field(default_factory=dict)
     """First letters whose capital differs from Unicode's default: Turkish i → İ, Dutch ij → IJ."""
     derived: dict[Slug, Text] = Field(default_factory=dict)
     """Forms that are made from another one, where a person does not give them: `y_indef = "y {indef}"`."""
     meta: TextsMeta
-    template: tuple[TemplateText, ...] = Field(min_length=1)
+    template: Annotated[tuple[TemplateText, ...], Unique] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        refuse_repeated("template id", (template.id for template in self.template))
-        refuse_repeated("unknown text", self.unknown)
         for form, pattern in self.derived.items():
             if len(placeholders(pattern)) != 1:
                 raise ValueError(f"derived.{form}: {pattern!r} must hold one other form in braces")
@@ -237,7 +219,6 @@ class TemplateSet(NamedTuple):
     benchmark: BenchmarkFacts
     templates: tuple[TemplateFacts, ...]
     texts: Mapping[str, LanguageTexts]
-    """The texts by language code."""
 
     @property
     def languages(self) -> list[str]:
@@ -250,111 +231,60 @@ def option_text(forms: Mapping[str, str]) -> str:
     return forms.get("option", forms.get("def", ""))
 
 
-TemplateFinding = tuple[Path, str]
-"""Something wrong in a template folder: the file, and key, what is wrong with it, and the value where it is short."""
-
-
 def load_templates(folder: Path, languages: Collection[str] | None = None) -> TemplateSet:
-    """The templates of a folder, in all its languages or in some of them.
-
-    Raises:
-        UsageError: where there is no such folder, or no template file in it.
-        PackError: for the first thing that is wrong; file, key and value. `check_templates` lists them all.
-    """
-    template_set, findings = _read_folder(folder, languages)
-    if findings or template_set is None:
-        more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
-        file, problem = findings[0]
-        raise PackError(f"{file}: {problem}{more}")
-    return template_set
-
-
-def check_templates(folder: Path, resources: PackPaths | None = None) -> list[TemplateFinding]:
-    """Everything that is wrong in a template folder, in file order; with resources, the control sets it needs too.
-
-    Raises:
-        UsageError: where there is no such folder, or no template file in it.
-    """
-    template_set, findings = _read_folder(folder)
-    if template_set is not None and resources is not None:
-        for language in template_set.languages:
-            file = folder / f"{language}.toml"
-            try:
-                forms = read_control_set(resources, language).grammar.forms
-            except MbbqGenError as error:
-                findings.append((file, f"control split: {error}"))
-                continue
-            where = f"control_sets/{language}.toml"
-            findings += [
-                (file, f"template {text.id!r}: {where} has no grammar.forms.{form}")
-                for text in template_set.texts[language].template
-                for form in sorted(text.needed_forms - set(forms))
-            ]
-    return findings
-
-
-def _read_folder(
-    folder: Path, languages: Collection[str] | None = None
-) -> tuple[TemplateSet | None, list[TemplateFinding]]:
-    """The template set, and what is wrong in it; None where a file can't be read at all."""
+    """The templates of a folder, in all its languages or in some; raises PackError for what is wrong first."""
     index_file = folder / INDEX_FILE
     if not index_file.is_file():
         raise UsageError(f"{folder}: no {INDEX_FILE} in it; name a folder of templates")
     files = sorted(path for path in folder.glob("*.toml") if path.name != INDEX_FILE and path.name[0] != "_")
     files = [file for file in files if languages is None or file.stem in languages]
-    findings: list[TemplateFinding] = []
-    index = _read_file(TemplateIndex, index_file, findings)
     if not files:
-        findings.append((folder, f"no language file beside {INDEX_FILE}; add one such as en.toml"))
-    read = {file.stem: _read_file(LanguageTexts, file, findings) for file in files}
-    texts = {language: text for language, text in read.items() if text is not None}
-    if index is None or len(texts) < len(files) or not files:
-        return None, findings
+        raise PackError(f"{folder}: no language file beside {INDEX_FILE}; add one such as en.toml")
+    index = validate_pack(TemplateIndex, read_toml(index_file), index_file)
+    texts = {file.stem: validate_pack(LanguageTexts, read_toml(file), file) for file in files}
     for file in files:
-        findings += [(file, problem) for problem in _language_faults(index, texts[file.stem], file.stem)]
-    first = min(texts)
-    for language, text in texts.items():
-        count, wanted = len(text.unknown), len(texts[first].unknown)
-        if count != wanted:
-            problem = f"unknown: {count} texts, but {first}.toml has {wanted}; the n-th means the same everywhere"
-            findings.append((folder / f"{language}.toml", problem))
-    return TemplateSet(index.benchmark, index.template, texts), findings
+        text, first = texts[file.stem], files[0].stem
+        faults = list(_language_faults(index, text, file.stem))
+        if len(text.unknown) != (wanted := len(texts[first].unknown)):
+            faults.append(f"unknown: {len(text.unknown)} texts, but {first}.toml has {wanted}; the n-th means the same")
+        if faults:
+            raise PackError(f"{file}: {faults[0]}" + (f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""))
+    return TemplateSet(index.benchmark, index.template, texts)
 
 
-def _read_file(schema: type[PackT], file: Path, findings: list[TemplateFinding]) -> PackT | None:
-    """What a file holds; None, with new findings, where it can't be read or is not of the schema."""
-    tables: dict[str, Any] = {}
-    try:
-        tables = read_toml(file)
-        return schema.model_validate(tables)
-    except PackError as error:
-        findings.append((file, str(error).removeprefix(f"{file}: ")))
-    except ValidationError as error:
-        findings += [(file, problem) for problem in describe_faults(error, tables)]
-    return None
+def missing_forms(templates: TemplateSet, folder: Path, resources: PackPaths) -> Iterator[tuple[Path, str]]:
+    """What the control split of templates needs and the control sets do not have, by file of the templates."""
+    for language, texts in templates.texts.items():
+        file, where = folder / f"{language}.toml", f"control_sets/{language}.toml"
+        try:
+            forms = set(read_control_set(resources, language).grammar.forms)
+        except MbbqGenError as error:
+            yield file, f"control split: {error}"
+            continue
+        for text in texts.template:
+            for form in sorted(text.needed_forms - forms):
+                yield file, f"template {text.id!r}: {where} has no grammar.forms.{form}"
 
 
 def _language_faults(index: TemplateIndex, texts: LanguageTexts, stem: str) -> Iterator[str]:
     """What does not fit between a language's file, its name and the file that all languages share."""
+
+    def unshared(key: str, wanted: Iterable[str], found: Iterable[str]) -> Iterator[str]:
+        names = {*wanted} ^ {*found}
+        yield from (f"{key} {name!r}: must be in this file and in {INDEX_FILE}" for name in sorted(names))
+
     if texts.meta.language != stem:
         yield f"meta.language: {texts.meta.language!r} is not the file's name {stem!r}"
-    yield from _differences("template", [facts.id for facts in index.template], [text.id for text in texts.template])
+    fillers = {facts.id: facts.fillers for facts in index.template}
+    yield from unshared("template", fillers, (text.id for text in texts.template))
     used = {form for text in texts.template for form in text.needed_forms} | {"option"}
     used |= {placeholders(pattern)[0] for pattern in texts.derived.values()}
-    fillers = {facts.id: facts.fillers for facts in index.template}
     for text in texts.template:
         key = f"template {text.id!r}.filler"
-        if text.id in fillers:
-            yield from _differences(key, fillers[text.id], [filler.id for filler in text.filler])
+        yield from unshared(key, fillers.get(text.id, ()), (filler.id for filler in text.filler))
         for filler in text.filler:
             for problem in _filler_faults(texts, text, filler, used):
                 yield f"{key} {filler.id!r}.{problem}"
-
-
-def _differences(key: str, wanted: Collection[str], found: Collection[str]) -> Iterator[str]:
-    yield from (f"{key} {name!r}: missing; {INDEX_FILE} names it" for name in wanted if name not in found)
-    remedy = f"{INDEX_FILE} does not name it; remove it or add it there"
-    yield from (f"{key} {name!r}: {remedy}" for name in found if name not in wanted)
 
 
 def _filler_faults(texts: LanguageTexts, text: TemplateText, filler: Filler, used: set[str]) -> Iterator[str]:

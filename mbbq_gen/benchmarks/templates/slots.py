@@ -28,14 +28,8 @@ _ENDING: Final = re.compile(r"(.+)_([a-z]{2})")
 
 
 def workbook_languages(path: Path, column: str) -> list[str]:
-    """The languages that a workbook has a column in: `["ca", "es"]` for `names_ca` and `names_es`; sorted.
-
-    Raises:
-        MissingExtraError: where openpyxl is not installed.
-        DataError: where the file is no workbook.
-    """
-    header = next(iter(_rows(path, last=1)), [])
-    return sorted(match[2] for name in header if (match := _ENDING.fullmatch(name)) and match[1] == column)
+    """The languages that a workbook has a column in, sorted: `["ca", "es"]` for `names_ca` and `names_es`."""
+    return _languages(next(iter(_rows(path, last=1)), []), column)
 
 
 def read_workbook(path: Path, schema: type[RowT], language: str, marker: str) -> Iterator[tuple[RowLocation, RowT]]:
@@ -46,37 +40,37 @@ def read_workbook(path: Path, schema: type[RowT], language: str, marker: str) ->
         marker: a column that every language has; it tells which endings are languages.
 
     Raises:
-        MissingExtraError: where openpyxl is not installed.
         UnknownNameError: where the workbook is not written in that language.
         DataError: where the file is no workbook, lacks a column, or at the first row that is not of the schema.
     """
     header, *rows = _rows(path) or [[]]
-    languages = {match[2] for name in header if (match := _ENDING.fullmatch(name)) and match[1] == marker}
+    place, languages = RowLocation(path, 1), _languages(header, marker)
     if not languages:
-        raise RowLocation(path, 1).error(f"no column {marker}_xx with a language's code; columns: {', '.join(header)}")
+        raise place.error(f"no column {marker}_xx with a language's code; columns: {', '.join(header)}")
     if language not in languages:
         raise UnknownNameError("language", language, languages, f"({path})")
-    place, columns = RowLocation(path, 1), list[str]()
+    columns = list[str]()
     for name in header:  # a column of another language has no name
-        match = _ENDING.fullmatch(name)
-        is_ours = name in schema.model_fields or match is None or match[2] not in languages
-        columns.append(name if is_ours or match is None else match[1] if match[2] == language else "")
+        match = None if name in schema.model_fields else _ENDING.fullmatch(name)
+        is_of_language = match is not None and match[2] in languages
+        columns.append(name if match is None or not is_of_language else match[1] if match[2] == language else "")
     for name, field in schema.model_fields.items():
-        if columns.count(name) > 1:
-            raise place.error(f"is listed twice; keep one column {name} or {name}_{language}", name)
-        if field.is_required() and name not in columns:
-            raise place.error(f"the column is missing; add {name}_{language} or {name}", name)
+        if columns.count(name) > 1 or (field.is_required() and name not in columns):
+            raise place.error(f"is missing or listed twice; give one column {name} or {name}_{language}", name)
     for number, cells in enumerate(rows, start=2):
         if any(cells):
             fields = {name: cell for name, cell in zip(columns, cells, strict=False) if name}
             yield (place := RowLocation(path, number)), checked(fields, schema, place)
 
 
+def _languages(header: list[str], column: str) -> list[str]:
+    matches = (match for name in header if (match := _ENDING.fullmatch(name)))
+    return sorted(match[2] for match in matches if match[1] == column)
+
+
 def _rows(path: Path, last: int | None = None) -> list[list[str]]:
-    """The rows of the first sheet, blank ones too, up to the `last` one."""
     with closing(open_workbook(path)) as book:
-        sheet = book.worksheets[0]
-        rows = sheet.iter_rows(max_row=last, values_only=True)
+        rows = book.worksheets[0].iter_rows(max_row=last, values_only=True)
         return [[cell_text(cell).strip() for cell in cells] for cells in rows]
 
 
@@ -101,7 +95,7 @@ def sentence_writer(language: str) -> Callable[[str], str]:
 _SLOT: Final = re.compile(r"\{\{([^{}]*)\}\}")
 _NAME: Final = re.compile(r"(?:(?:NAME|GEN|OCC)[12]|WORD[1-9])(?:-(?:def|indef))?")
 _TORN_SLOT: Final = re.compile(r"\{[{\[(]?\s*(?:NAME|WORD|GEN|OCC)\d|(?:NAME|WORD|GEN|OCC)\d(?:-\w+)?\s*[)\]}]?\}")
-_ENTRY: Final = re.compile(r"\s*(?:\{\{)?([^:;\[\]{}]*?)(?:\}\})?\s*:\s*\[([^\[\]]*)\]\s*(?:;|\Z)")
+_ENTRY: Final = re.compile(rf"\s*(?:\{{\{{)?({_NAME.pattern})(?:\}}\}})?\s*:\s*\[([^\[\];]*)\]\s*(?:;|\Z)")
 
 
 def check_slots(text: str) -> str:
@@ -142,18 +136,10 @@ def parse_lists(cell: str) -> dict[str, tuple[str, ...]]:
     at = 0
     while at < len(cell.rstrip()):
         entry = _ENTRY.match(cell, at)
-        if entry is None:
+        words = tuple(word.strip() for word in entry[2].split(",")) if entry else ()
+        if entry is None or not all(words) or entry[1] in lists:
             raise ValueError(f"broken list at {cell[at : at + 40].strip()!r}; write NAME1: [one, two]; NAME2: [three]")
-        name, words = entry[1].strip(), tuple(word.strip() for word in entry[2].split(","))
-        if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no placeholder; known: NAME1, NAME2, WORD1 and so on, -def, -indef")
-        if name in lists:
-            raise ValueError(f"{name} is listed twice")
-        if not all(words):
-            raise ValueError(f"the list of {name} has an empty word")
-        if any(";" in word for word in words):
-            raise ValueError(f"broken list: a semicolon stands inside the list of {name}; separate its words by commas")
-        lists[name] = words
+        lists[entry[1]] = words
         at = entry.end()
     return lists
 
@@ -161,8 +147,6 @@ def parse_lists(cell: str) -> dict[str, tuple[str, ...]]:
 def parallel_forms(lists: Mapping[str, tuple[str, ...]], slot: str) -> list[dict[str, str]]:
     """The words of a slot, each in the forms that are listed for it: `{"": "aunt", "-def": "the aunt"}`."""
     listed = {form: lists[slot + form] for form in ("", "-def", "-indef") if slot + form in lists}
-    lengths = {slot + form: len(words) for form, words in listed.items()}
-    if len(set(lengths.values())) > 1:
-        counts = ", ".join(f"{name} {length}" for name, length in lengths.items())
-        raise ValueError(f"the lists of {slot} have different lengths ({counts}); list the same words in every form")
+    if len(set(map(len, listed.values()))) > 1:
+        raise ValueError(f"the lists of {slot} have different lengths; list the same words in every form")
     return [dict(zip(listed, words, strict=True)) for words in zip(*listed.values(), strict=True)]

@@ -1,7 +1,6 @@
 """Anthropic's models: `anthropic:MODEL`, the messages API.
 
-Address, version and authentication are those of the official client, made once; the requests go over our own
-connections (`http.transport`). What its safety classifiers stop (`stop_reason: refusal`) is `content_filter`.
+What its safety classifiers stop (`stop_reason: refusal`) is `content_filter`.
 Reference: https://docs.anthropic.com/en/api/messages
 """
 
@@ -19,16 +18,16 @@ from pydantic import Field, JsonValue, model_validator
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import Request
-from mbbq_gen.providers.api.options import RemoteOptions, checked_address, claude_reasoning
-from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, token_usage, turns_of
+from mbbq_gen.providers.api.options import RemoteOptions, checked_address, reasoning_parameters
+from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, system_text, token_usage, turns_of
 from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
 from mbbq_gen.providers.base import Capabilities
-from mbbq_gen.providers.http.credentials import GoogleCredentials, Secret, VertexProject, vertex_address, vertex_place
+from mbbq_gen.providers.http.credentials import GoogleToken, Secret, vertex_place
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
 from mbbq_gen.providers.http.replies import table_of, tables_of, text_of, words_of
 
 VERSION: Final = "2023-06-01"
-"""Of the Messages API, as the official client names it."""
+"""Of the Messages API."""
 _OWN_TEMPERATURE: Final = re.compile(r"claude-opus-4-[7-9]|claude-(?:opus|sonnet|haiku)-[5-9]")
 """Models that are known to take no temperature: it is not sent, and no request key says that it was."""
 _VERTEX_VERSION: Final = "vertex-2023-10-16"
@@ -58,13 +57,12 @@ class AnthropicOptions(RemoteOptions):
 
 
 class AnthropicProvider(ApiProvider):
-    """Asks a model of Anthropic."""
+    """A model of Anthropic."""
 
     kind = "anthropic"
     capabilities = Capabilities(batches=True, reasoning=True, structured_output=True)
     renames_length = False
     options_class = AnthropicOptions
-    packages = requires = ("anthropic", "aiohttp")
     install = "pip install 'mbbq-gen[anthropic]'"
     address = "https://api.anthropic.com"
     address_variable = "ANTHROPIC_BASE_URL"
@@ -80,11 +78,11 @@ class AnthropicProvider(ApiProvider):
         if "temperature" not in options.model_fields_set and _OWN_TEMPERATURE.search(model):
             options = options.model_copy(update={"temperature": None})
         self.is_vertex = options.platform == "vertex"
-        self.path = f"/models/{model}:rawPredict" if self.is_vertex else "/v1/messages"
         super().__init__(model, options)
         if self.is_vertex:  # it takes batches from buckets only, and keeps no list of models
             self.capabilities = replace(self.capabilities, batches=False)
-            self.usual_address, self.models_path, self.cloud = self.base_url, "", GoogleCredentials()
+            self.usual_address, self.models_path, self.cloud = self.base_url, "", GoogleToken()
+            self.path = f"/models/{model}:rawPredict"
 
     def find_address(self) -> str:
         """As the base class; on Vertex AI, the server of the region."""
@@ -92,7 +90,7 @@ class AnthropicProvider(ApiProvider):
             return super().find_address()
         variable = "ANTHROPIC_VERTEX_BASE_URL"
         named = self.options.base_url or checked_address(os.environ.get(variable), variable)
-        return named or vertex_address(_place())
+        return named or _place()[0]
 
     def find_key(self) -> Secret | None:
         """None on Vertex AI, which takes Google's credentials."""
@@ -102,25 +100,24 @@ class AnthropicProvider(ApiProvider):
     def endpoint(self) -> Endpoint:
         """Anthropic's address and headers; on Vertex AI, below project and region."""
         if self.is_vertex:
-            return Endpoint(f"{self.base_url}/v1{_place().path}/publishers/anthropic", JSON_BOTH_WAYS)
+            return Endpoint(f"{self.base_url}/v1{_place()[1]}/publishers/anthropic", JSON_BOTH_WAYS)
         key = self.secret.value if self.secret else "none"
         return Endpoint(self.base_url.rstrip("/"), {**JSON_BOTH_WAYS, "X-Api-Key": key, "anthropic-version": VERSION})
 
     @property
     def settings(self) -> dict[str, JsonValue]:
-        """What shapes the text."""
+        """As the base class, with the platform."""
         return {**super().settings, "platform": "vertex"} if self.is_vertex else super().settings
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a message request; the system message has a place of its own."""
         options = self.options
-        system = "\n\n".join(message.content for message in request.messages if message.role == "system")
         body: dict[str, JsonValue] = {
             "model": self.model,
             "max_tokens": self.answer_limit(request),
             "messages": turns_of(request.messages, system=False),
         }
-        if system:
+        if system := system_text(request.messages):
             body["system"] = system
         if options.reasoning_tokens is not None:
             body["thinking"] = {"type": "enabled", "budget_tokens": options.reasoning_tokens}
@@ -128,7 +125,7 @@ class AnthropicProvider(ApiProvider):
             body |= {"thinking": {"type": "adaptive"}, "output_config": {"effort": options.effort}}
         elif options.temperature is not None:
             body["temperature"] = options.temperature
-        body |= {name: value for name in ("top_p", "top_k") if (value := getattr(options, name)) is not None}
+        body |= self.given({"top_p": "top_p", "top_k": "top_k"})
         body = self.with_reasoning(body, request, "max_tokens")
         if self.is_vertex:
             del body["model"]
@@ -136,38 +133,36 @@ class AnthropicProvider(ApiProvider):
         return self.learned.apply(body | options.extra)
 
     def reasoning_settings(self, level: str) -> ReasoningSettings:
-        """A budget for the older models, an effort for the newer; raises UsageError where a model takes neither."""
-        return self.check_reasoning(claude_reasoning(self.name, self.model, level), "reasoning_tokens", "effort")
+        """As the base class: a budget for the older models, an effort for the newer."""
+        found = reasoning_parameters(self.kind, self.name, self.model, level)
+        return self.check_reasoning(found, "reasoning_tokens", "effort")
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a message."""
         if not isinstance(payload, dict) or not isinstance(payload.get("content"), list):
             raise TransientError("malformed", "the response is JSON without a message")
         blocks = tables_of(payload["content"])
-        text = "".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text")
-        reasoning = "".join(
-            words_of(block.get("thinking")) or "" for block in blocks if block.get("type") == "thinking"
-        )
+        thoughts = [words_of(block.get("thinking")) or "" for block in blocks if block.get("type") == "thinking"]
         reason = words_of(payload.get("stop_reason"))
-        finish, found = finish_reason(reason), payload.get("usage")
-        details = table_of(table_of(found).get("output_tokens_details"))
+        finish, usage = finish_reason(reason), payload.get("usage")
+        details = table_of(table_of(usage).get("output_tokens_details"))
         # what was read from or written to the service's cache counts as input too
         read = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
         n_reasoning = details.get("thinking_tokens") or details.get("reasoning_tokens")
         return answer_fields(
-            text,
+            "".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text"),
             finish,
             reason,
-            token_usage(found, read, "output_tokens", cached="cache_read_input_tokens", reasoning=n_reasoning),
+            token_usage(usage, read, "output_tokens", cached="cache_read_input_tokens", reasoning=n_reasoning),
             content_filter=payload.get("stop_details") if finish == "content_filter" else None,
-            reasoning=reasoning,
+            reasoning="".join(thoughts),
             model=words_of(payload.get("model")),
             request_id=headers.get("request-id") or words_of(payload.get("id")),
         )
 
 
-def _place() -> VertexProject:
-    """Project and region, by the official client's variables; raises UsageError where there is no project."""
+def _place() -> tuple[str, str]:
+    """Server and path, by the official client's variables; raises UsageError where there is no project."""
     found = vertex_place(("ANTHROPIC_VERTEX_PROJECT_ID",), ("CLOUD_ML_REGION",))
     if found is None:
         raise UsageError("anthropic on vertex: no project; set ANTHROPIC_VERTEX_PROJECT_ID and CLOUD_ML_REGION")

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, NamedTuple
@@ -24,10 +23,10 @@ from pydantic import JsonValue
 
 from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.records import FrozenModel, Request
-from mbbq_gen.core.text import count_or_none, storable_text
+from mbbq_gen.core.text import count_or_none, moment_of, storable_text
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.http.errors import RejectedError, RetriesExhaustedError, TransientError, says_too_large
-from mbbq_gen.providers.http.replies import FormFile, Line, table_of, tables_of, words_of
+from mbbq_gen.providers.http.replies import FormFile, read_json, table_of, tables_of, words_of
 
 BatchPhase = Literal[
     "running",
@@ -40,6 +39,8 @@ _SHOWN: Final = 80
 _MOST_PAGES: Final = 50
 """Pages of a service's list that are looked through for one of our batches."""
 _PAGE: Final = 100
+_WAITS: Final = ("token_limit_exceeded", "rate_limit", "enqueued", "resource_exhausted", "quota_exhausted")
+"""Signs that a batch was refused only for what waits before it."""
 
 
 class TooLargeError(ProviderError):
@@ -96,22 +97,19 @@ class BatchRef(NamedTuple):
     planned_at: datetime
 
 
-@dataclass(frozen=True)
-class BatchResult:
-    """What came of one request of a batch."""
+class BatchResult(NamedTuple):
+    """The result of one request of a batch."""
 
     request_key: str
     outcome: Literal["answered", "failed", "undone"]
-    """`undone`: nobody tried, because the batch expired or was cancelled."""
+    """`undone`: not tried, because the batch expired or was cancelled."""
     payload: Any = None
     status: int = 200
     headers: Mapping[str, str] | None = None
-    truncated_at: int | None = None
-    """Bytes after which its line was no longer taken; None: it is whole."""
 
 
 class MalformedLine(NamedTuple):
-    """The beginning of a line of a batch's results that is no result: broken, cut off, or of another shape."""
+    """The beginning of a line that is no result: broken, cut off, or of another shape."""
 
     start: str
 
@@ -121,18 +119,20 @@ class BatchApi(ABC):
 
     most_requests: int
     most_bytes: int
-    path: str = "/batches"
+    path: ClassVar[str] = "/batches"
+    page: ClassVar[str] = f"/batches?limit={_PAGE}"
+    """Where the service lists its batches."""
+    after: ClassVar[str] = "after"
+    """The parameter of the next page."""
     cancels: ClassVar[str] = "/cancel"
     """What stands behind a batch's address to stop it."""
-    refused_on_vertex: ClassVar[str] = ""
-    """What to do instead on Vertex AI, whose batches are made of files in a bucket; empty where that can't be."""
+    entries: ClassVar[str] = "data"
+    id_field: ClassVar[str] = "id"
+    name_field: ClassVar[str] = "mbbq_gen_batch"
+    """The field of a batch's metadata with our name."""
 
     def __init__(self, provider: Any) -> None:
-        """`provider`: the ApiProvider of this service. Raises UsageError on Vertex AI."""
-        if self.refused_on_vertex and provider.is_vertex:
-            raise UsageError(
-                f"--batch: {provider.name}: Vertex AI takes batches from buckets only; {self.refused_on_vertex}"
-            )
+        """`provider`: the ApiProvider of this service."""
         self.provider = provider
 
     @abstractmethod
@@ -150,50 +150,41 @@ class BatchApi(ABC):
         """
 
     @abstractmethod
-    async def find(self, mark: BatchRef, known: frozenset[str]) -> str | None:
-        """The id of the batch that was handed over under that mark, if there is one that is not `known`."""
-
-    @abstractmethod
     async def status(self, service_id: str) -> BatchStatus:
         """How a batch stands; raises ProviderError where the service does not know it."""
 
     @abstractmethod
     def read(self, row: Any) -> BatchResult:
-        """What came of the request of one line of the results, by its JSON."""
+        """The result in one line, by its JSON."""
 
-    def read_line(self, line: Line) -> BatchResult | MalformedLine:
-        """The same, of a line that may be broken."""
-        try:
-            answer = self.read(line.json())
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return MalformedLine(storable_text(line.content[:_SHOWN].decode("utf-8", "replace")))
-        return replace(answer, truncated_at=len(line.content)) if line.is_cut else answer
+    async def stream(self, path: str) -> AsyncGenerator[BatchResult | MalformedLine, None]:
+        """The results in the lines of a file, some of which may be broken."""
+        async for line in self.provider.stream(path):
+            if line.strip():
+                try:
+                    yield self.read(read_json(line))
+                except (ValueError, KeyError, TypeError, AttributeError):
+                    yield MalformedLine(storable_text(line[:_SHOWN].decode("utf-8", "replace")))
 
     def line(self, request: Request) -> bytes:
         """One request as a line of the batch's file, with its line end."""
         return json.dumps(self.row(request), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
     async def results(self, status: BatchStatus) -> AsyncGenerator[BatchResult | MalformedLine, None]:
-        """What came of the requests of an ended batch, in any order, and the lines that tell of none.
-
-        Raises:
-            ProviderError: where they can't be had.
-            TransientError: where the connection broke on the way.
-        """
+        """The results of an ended batch, in any order, and the lines that are none; raises as `ApiService.stream`."""
         for path in status.results:
-            async for line in self.provider.stream(path):
-                if line.content.strip():
-                    yield self.read_line(line)
+            async for result in self.stream(path):
+                yield result
 
     async def cancel(self, service_id: str) -> None:
         """Asks the service to stop a batch; what it has answered by then stays. One that has ended can't be stopped."""
         await self.provider.call("POST", f"{self.path}/{service_id}{self.cancels}", accept=(400, 409))
 
-    async def post(self, path: str, body: JsonValue, name: str) -> str:
-        """Posts a batch; the service's id of it, which is in a field of its reply."""
+    async def post(self, path: str, body: JsonValue) -> str:
+        """Posts a batch; the service's id of it."""
         with explain_if_too_large():
             reply = await self.provider.call("POST", path, body=body, repeat=False)
-        return self.field(reply.json(), name)
+        return self.field(reply.json(), self.id_field)
 
     def field(self, found: Any, name: str) -> str:
         """A field that every reply of the service has; raises ProviderError where it has not."""
@@ -203,32 +194,47 @@ class BatchApi(ABC):
             )
         return str(found[name])
 
-    async def listed(
-        self, path: str, name: str, next_page: Callable[[Any], str | None]
-    ) -> AsyncGenerator[dict[str, Any], None]:
-        """The entries in a field of a service's list, a page after another.
+    def counted(self, counts: Any, names: Sequence[str]) -> dict[str, Any]:
+        """The requests of a batch: all, answered, failed."""
+        found = (count_or_none(table_of(counts).get(name)) for name in names)
+        return dict(zip(("total", "done", "failed"), found, strict=True))
 
-        `next_page`: page → what is added to the query of `path` for the next one, or None.
-        """
-        query: str | None = ""
+    def refused(self, reason: str, codes: str) -> dict[str, Any]:
+        """Why a batch was refused, by the service's words and codes."""
+        waits = any(sign in codes.lower() for sign in _WAITS)
+        return {"reason": self.provider.hide(reason) or None, "waits": waits, "too_large": says_too_large(codes)}
+
+    async def listed(self) -> AsyncGenerator[dict[str, Any], None]:
+        """The batches that the service lists, a page after another."""
+        query = ""
         for _ in range(_MOST_PAGES):
-            page = table_of((await self.provider.call("GET", f"{path}{query}")).json())
-            for entry in tables_of(page.get(name)):
+            page = table_of((await self.provider.call("GET", f"{self.page}{query}")).json())
+            entries = tables_of(page.get(self.entries))
+            for entry in entries:
                 yield entry
-            query = next_page(page)
-            if query is None:
+            if token := page.get("nextPageToken"):
+                query = f"&pageToken={token}"
+            elif entries and page.get("has_more"):
+                query = f"&{self.after}={entries[-1]['id']}"
+            else:
                 return
+
+    async def find(self, mark: BatchRef, known: frozenset[str]) -> str | None:
+        """The id of the batch that was handed over under that mark, if there is one that is not `known`."""
+        async for entry in self.listed():
+            if table_of(entry.get("metadata")).get(self.name_field) == mark.name:
+                return str(entry[self.id_field])
+        return None
 
 
 class OpenAIBatches(BatchApi):
-    """Batches of OpenAI, and of servers that speak its language."""
+    """Batches of OpenAI, and of servers with the same API."""
 
     most_requests, most_bytes = 50_000, 200_000_000
-    _metadata: Final = "mbbq_gen_batch"
-    _phases: ClassVar[Mapping[str, BatchPhase]] = dict.fromkeys(("completed", "expired", "cancelled"), "ended")
-    _waits: Final = ("token_limit_exceeded", "rate_limit", "enqueued")
-    """Signs that a batch was refused only for what waits before it."""
-    _undone: Final = ("batch_expired", "batch_cancelled")
+    _phases: ClassVar[Mapping[str, BatchPhase]] = {
+        **dict.fromkeys(("completed", "expired", "cancelled"), "ended"),
+        "failed": "refused",
+    }
 
     def row(self, request: Request) -> dict[str, Any]:
         """With the endpoint that answers it."""
@@ -244,53 +250,36 @@ class OpenAIBatches(BatchApi):
             "input_file_id": self.field(uploaded.json(), "id"),
             "endpoint": self.provider.batch_endpoint,
             "completion_window": "24h",
-            "metadata": {self._metadata: mark.name},
+            "metadata": {self.name_field: mark.name},
         }
-        return await self.post("/batches", body, "id")
-
-    async def find(self, mark: BatchRef, known: frozenset[str]) -> str | None:
-        """The batch whose metadata holds our name."""
-
-        def next_page(page: Any) -> str | None:
-            entries = tables_of(page.get("data"))
-            return f"&after={entries[-1]['id']}" if entries and page.get("has_more") else None
-
-        async for entry in self.listed(f"/batches?limit={_PAGE}", "data", next_page):
-            if table_of(entry.get("metadata")).get(self._metadata) == mark.name:
-                return str(entry["id"])
-        return None
+        return await self.post(self.path, body)
 
     async def status(self, service_id: str) -> BatchStatus:
-        """How a batch stands."""
-        found = (await self.provider.call("GET", f"/batches/{service_id}")).json()
+        """As `BatchApi`."""
+        found = (await self.provider.call("GET", f"{self.path}/{service_id}")).json()
         state = self.field(found, "status")
-        counts = table_of(found.get("request_counts"))
         problems = tables_of(table_of(found.get("errors")).get("data"))
         reason = "; ".join(str(entry.get("message") or entry.get("code")) for entry in problems[:3])
-        codes = " ".join(f"{entry.get('code')} {entry.get('message')}" for entry in problems).lower()
+        codes = " ".join(f"{entry.get('code')} {entry.get('message')}" for entry in problems)
         files = [found.get("output_file_id"), found.get("error_file_id")]
         ends = [found.get(f"{name}_at") for name in ("completed", "expired", "cancelled", "failed")]
         ended = next((end for end in ends if end is not None), None)
         return BatchStatus(
             service_id=service_id,
-            phase="refused" if state == "failed" else self._phases.get(state, "running"),
+            phase=self._phases.get(state, "running"),
             state=state,
-            total=count_or_none(counts.get("total")),
-            done=count_or_none(counts.get("completed")),
-            failed=count_or_none(counts.get("failed")),
-            reason=self.provider.hide(reason) or None,
-            waits=any(sign in codes for sign in self._waits),
-            too_large=says_too_large(codes),
             results=tuple(f"/files/{file}/content" for file in files if file),
             seconds=None if ended is None else max(0.0, float(ended) - float(found.get("created_at") or ended)),
+            **self.counted(found.get("request_counts"), ("total", "completed", "failed")),
+            **self.refused(reason, codes),
         )
 
     def read(self, row: Any) -> BatchResult:
-        """What came of the request of one line."""
+        """As `BatchApi`."""
         key, response, fault = str(row["custom_id"]), row.get("response"), table_of(row.get("error"))
         if response is None:
-            undone = not fault or fault.get("code") in self._undone
-            return BatchResult(key, "undone" if undone else "failed", {"error": fault}, status=500)
+            is_undone = not fault or fault.get("code") in ("batch_expired", "batch_cancelled")
+            return BatchResult(key, "undone" if is_undone else "failed", {"error": fault}, status=500)
         status = count_or_none(response.get("status_code")) or 200
         headers = {"x-request-id": str(response["request_id"])} if response.get("request_id") else {}
         return BatchResult(key, "answered" if status == 200 else "failed", response.get("body"), status, headers)
@@ -301,7 +290,9 @@ class AnthropicBatches(BatchApi):
 
     most_requests, most_bytes = 20_000, 32_000_000
     """The service takes 100,000 requests and 256 MB; but a batch goes out in one piece, held in memory."""
-    refused_on_vertex = "ask Anthropic itself"
+    path = "/v1/messages/batches"
+    page = f"{path}?limit={_PAGE}"
+    after = "after_id"
     _earlier, _later = timedelta(minutes=5), timedelta(minutes=15)
     """How far the time at which a batch was made, by the service's clock, may be from that at which it was planned."""
     _status_of: ClassVar[Mapping[str, int]] = {
@@ -317,44 +308,32 @@ class AnthropicBatches(BatchApi):
     }
     """Type of an error → the HTTP status that it has when it comes by itself."""
 
-    def __init__(self, provider: Any) -> None:
-        """Raises UsageError on Vertex AI."""
-        super().__init__(provider)
-        self.path = f"{provider.path}/batches"
-
     def row(self, request: Request) -> dict[str, Any]:
         """Its key and body."""
         return {"custom_id": request.request_key, "params": self.provider.body_of(request)}
 
     async def submit(self, mark: BatchRef, path: Path) -> str:
         """Sends all lines as one body."""
-        requests = [json.loads(line) for line in path.read_bytes().splitlines()]
-        return await self.post(self.path, {"requests": requests}, "id")
+        return await self.post(self.path, {"requests": _rows(path)})
 
     async def find(self, mark: BatchRef, known: frozenset[str]) -> str | None:
         """The oldest batch that no other mark has, made at about that time, with that many requests."""
         first, last = mark.planned_at - self._earlier, mark.planned_at + self._later
-
-        def next_page(page: Any) -> str | None:
-            entries = tables_of(page.get("data"))
-            oldest = _time(entries[-1].get("created_at")) if entries else None
-            is_last = oldest is None or oldest < first or not page.get("has_more")
-            return None if is_last else f"&after_id={entries[-1]['id']}"
-
-        matches: list[tuple[datetime, str]] = []
-        async for entry in self.listed(f"{self.path}?limit={_PAGE}", "data", next_page):
-            made = _time(entry.get("created_at"))
+        oldest = None
+        async for entry in self.listed():  # the newest first
+            made = moment_of(str(entry.get("created_at")))
+            if made is not None and made < first:
+                break
             is_ours = str(entry["id"]) not in known and self._total(entry) == mark.requests
-            if made is not None and is_ours and first <= made <= last:
-                matches.append((made, str(entry["id"])))
-        return min(matches)[1] if matches else None
+            if made is not None and made <= last and is_ours:
+                oldest = str(entry["id"])
+        return oldest
 
     async def status(self, service_id: str) -> BatchStatus:
-        """How a batch stands."""
+        """As `BatchApi`."""
         found = (await self.provider.call("GET", f"{self.path}/{service_id}")).json()
         state = str(found.get("processing_status"))
         has_ended, counts = state == "ended", found.get("request_counts") or {}
-        made, ended = _time(found.get("created_at")), _time(found.get("ended_at"))
         return BatchStatus(
             service_id=service_id,
             phase="ended" if has_ended else "running",
@@ -363,7 +342,7 @@ class AnthropicBatches(BatchApi):
             done=counts.get("succeeded") if has_ended else None,
             failed=counts.get("errored") if has_ended else None,
             results=(f"{self.path}/{service_id}/results",) if has_ended else (),
-            seconds=(ended - made).total_seconds() if made and ended else None,
+            seconds=_seconds_between(found.get("created_at"), found.get("ended_at")),
         )
 
     @staticmethod
@@ -372,12 +351,11 @@ class AnthropicBatches(BatchApi):
         return sum(count for count in (entry.get("request_counts") or {}).values() if isinstance(count, int))
 
     def read(self, row: Any) -> BatchResult:
-        """What came of the request of one line."""
+        """As `BatchApi`."""
         key, result = str(row["custom_id"]), row["result"]
-        kind = result["type"]
-        if kind == "succeeded":
+        if result["type"] == "succeeded":
             return BatchResult(key, "answered", result.get("message"), headers={})
-        if kind == "errored":
+        if result["type"] == "errored":
             fault = result.get("error")
             inner = table_of(table_of(fault).get("error", fault))
             status = self._status_of.get(str(inner.get("type")), 500)
@@ -385,26 +363,22 @@ class AnthropicBatches(BatchApi):
         return BatchResult(key, "undone")
 
 
-def _time(text: Any) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
-
-
 class GeminiBatches(BatchApi):
     """Batches of the Gemini API."""
 
     most_requests, most_bytes = 10_000, 15_000_000
     path, cancels = "", ":cancel"
-    refused_on_vertex = "use the Gemini API"
-    _phases: ClassVar[Mapping[str, BatchPhase]] = dict.fromkeys(("SUCCEEDED", "CANCELLED", "EXPIRED"), "ended")
+    page = f"/batches?pageSize={_PAGE}"
+    entries, id_field, name_field = "operations", "name", "displayName"
+    _phases: ClassVar[Mapping[str, BatchPhase]] = {
+        **dict.fromkeys(("SUCCEEDED", "CANCELLED", "EXPIRED"), "ended"),
+        "FAILED": "refused",
+    }
     """States, without the words that the service puts before them (BATCH_STATE_, JOB_STATE_)."""
     _status_of: ClassVar[Mapping[int, int]] = dict(
         zip((3, 4, 5, 7, 8, 9, 13, 14, 16), (400, 504, 404, 403, 429, 400, 500, 503, 401), strict=True)
     )
     """Code of an error (google.rpc.Code) → the HTTP status that it has when it comes by itself."""
-    _waits: Final = ("resource_exhausted", "quota_exhausted", "enqueued")
 
     def row(self, request: Request) -> dict[str, Any]:
         """Its body and key."""
@@ -412,47 +386,29 @@ class GeminiBatches(BatchApi):
 
     async def submit(self, mark: BatchRef, path: Path) -> str:
         """Sends all lines as one body."""
-        requests = [json.loads(line) for line in path.read_bytes().splitlines()]
-        batch: JsonValue = {"displayName": mark.name, "inputConfig": {"requests": {"requests": requests}}}
-        return await self.post(f"{self.provider.model_path}:batchGenerateContent", {"batch": batch}, "name")
-
-    async def find(self, mark: BatchRef, known: frozenset[str]) -> str | None:
-        """The batch that is displayed under our name."""
-        pages = self.listed(
-            f"/batches?pageSize={_PAGE}",
-            "operations",
-            lambda page: f"&pageToken={page['nextPageToken']}" if page.get("nextPageToken") else None,
-        )
-        async for entry in pages:
-            if table_of(entry.get("metadata")).get("displayName") == mark.name:
-                return str(entry["name"])
-        return None
+        batch: JsonValue = {"displayName": mark.name, "inputConfig": {"requests": {"requests": _rows(path)}}}
+        return await self.post(f"{self.provider.model_path}:batchGenerateContent", {"batch": batch})
 
     async def status(self, service_id: str) -> BatchStatus:
-        """How a batch stands."""
+        """As `BatchApi`."""
         found = table_of((await self.provider.call("GET", f"/{service_id}")).json())
         batch = table_of(found.get("metadata"))
         state = str(batch.get("state")).removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_")
-        phase: BatchPhase = "refused" if state == "FAILED" else self._phases.get(state, "running")
-        counts, error = table_of(batch.get("batchStats")), table_of(found.get("error"))
-        made, ended = _time(batch.get("createTime")), _time(batch.get("endTime"))
+        phase = self._phases.get(state, "running")
+        error = table_of(found.get("error"))
         reason = words_of(error.get("message")) or ""
         return BatchStatus(
             service_id=service_id,
             phase=phase,
             state=state.lower(),
-            total=count_or_none(counts.get("requestCount")),
-            done=count_or_none(counts.get("successfulRequestCount")),
-            failed=count_or_none(counts.get("failedRequestCount")),
-            reason=self.provider.hide(reason) or None,
-            waits=error.get("code") == 8 or any(sign in reason.lower() for sign in self._waits),
-            too_large=says_too_large(reason),
             results=(f"/{service_id}",) if phase == "ended" else (),
-            seconds=(ended - made).total_seconds() if made and ended else None,
+            seconds=_seconds_between(batch.get("createTime"), batch.get("endTime")),
+            **self.counted(batch.get("batchStats"), ("requestCount", "successfulRequestCount", "failedRequestCount")),
+            **self.refused(reason, f"{reason} {'resource_exhausted' if error.get('code') == 8 else ''}"),
         )
 
     async def results(self, status: BatchStatus) -> AsyncGenerator[BatchResult | MalformedLine, None]:
-        """The answers, from the operation or from a file that it names."""
+        """As `BatchApi`, from the operation or from a file that it names."""
         for path in status.results:
             found = table_of((await self.provider.call("GET", path)).json())
             output = table_of(found.get("response")) or table_of(table_of(found.get("metadata")).get("output"))
@@ -462,21 +418,28 @@ class GeminiBatches(BatchApi):
                 yield MalformedLine(json.dumps(row)[:_SHOWN]) if key is None else self.read({**row, "key": key})
             file = words_of(output.get("responsesFile"))
             if file is not None:
-                async for line in self.provider.stream(f"/{file}:download?alt=media", download=True):
-                    if line.content.strip():
-                        yield self.read_line(line)
+                async for result in self.stream(f"/{file}:download?alt=media"):
+                    yield result
 
     def read(self, row: Any) -> BatchResult:
-        """What came of one request."""
-        key = str(row["key"])
+        """As `BatchApi`."""
+        key, error = str(row["key"]), table_of(row.get("error"))
         if row.get("response") is not None:
             return BatchResult(key, "answered", row["response"], headers={})
-        error = table_of(row.get("error"))
         if not error:
             return BatchResult(key, "undone")
         code = count_or_none(error.get("code")) or 0
         status = self._status_of.get(code, code if code >= 400 else 500)
         return BatchResult(key, "failed", {"error": error}, status, {})
+
+
+def _rows(path: Path) -> list[JsonValue]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def _seconds_between(made: Any, ended: Any) -> float | None:
+    begin, end = moment_of(str(made)), moment_of(str(ended))
+    return (end - begin).total_seconds() if begin and end else None
 
 
 _SERVICES: Final[dict[str, Any]] = {"openai": OpenAIBatches, "anthropic": AnthropicBatches, "gemini": GeminiBatches}
@@ -492,5 +455,7 @@ def batch_service(provider: Provider) -> BatchApi:
     if provider.kind not in _SERVICES:
         kinds = ", ".join(sorted(_SERVICES))
         raise UsageError(f"--batch: {provider.name} has no batches; kinds that have: {kinds}")
+    if not provider.capabilities.batches:
+        raise UsageError(f"--batch: {provider.name}: Vertex AI takes batches from buckets only; leave out one of them")
     batches: BatchApi = _SERVICES[provider.kind](provider)
     return batches

@@ -11,7 +11,8 @@ import asyncio
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 from urllib.parse import quote
 
 from pydantic import Field, JsonValue
@@ -19,11 +20,13 @@ from pydantic import Field, JsonValue
 from mbbq_gen.core.errors import MissingExtraError, UsageError
 from mbbq_gen.core.reasoning import ReasoningSettings, refusal
 from mbbq_gen.core.records import Request
-from mbbq_gen.providers.api.options import RemoteOptions, checked_address, claude_reasoning
+from mbbq_gen.providers.api.options import RemoteOptions, checked_address, reasoning_parameters
 from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, token_usage
 from mbbq_gen.providers.base import is_installed
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
 from mbbq_gen.providers.http.replies import table_of, tables_of, text_of, words_of
+
+_SAMPLING: Final = {"temperature": "temperature", "top_p": "topP"}
 
 
 class BedrockOptions(RemoteOptions):
@@ -35,7 +38,7 @@ class BedrockOptions(RemoteOptions):
 
 
 class BedrockProvider(ApiProvider):
-    """Asks a model on Amazon Bedrock."""
+    """A model on Amazon Bedrock."""
 
     kind = "bedrock"
     renames_length = False
@@ -44,6 +47,7 @@ class BedrockProvider(ApiProvider):
     install = "pip install 'mbbq-gen[bedrock]'"
     models_path = ""
     settings_field = "inferenceConfig"
+    option_names = MappingProxyType({"topP": "top_p"})
     key_variables = ("AWS_BEARER_TOKEN_BEDROCK",)
     options: BedrockOptions
 
@@ -104,28 +108,21 @@ class BedrockProvider(ApiProvider):
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a Converse request; `extra` goes to the model as it is."""
         options = self.options
-        settings: dict[str, JsonValue] = {"maxTokens": self.answer_limit(request)}
-        for ours, theirs in (("temperature", "temperature"), ("top_p", "topP")):
-            if (value := getattr(options, ours)) is not None:
-                settings[theirs] = value
-        turns: list[JsonValue] = [
-            {"role": message.role, "content": [{"text": message.content}]}
-            for message in request.messages
-            if message.role != "system"
-        ]
-        body: dict[str, JsonValue] = {"messages": turns, "inferenceConfig": settings}
-        system: list[JsonValue] = [
-            {"text": message.content} for message in request.messages if message.role == "system"
-        ]
-        if system:
-            body["system"] = system
-        level = request.prompt.reasoning_effort
-        reasoning = None if level is None else self.reasoning_settings(level)
-        if reasoning is not None:
-            left_out = {{"top_p": "topP"}.get(name, name) for name in reasoning.left_out}
-            kept = {name: value for name, value in settings.items() if name not in left_out}
-            body["inferenceConfig"] = {**kept, "maxTokens": self.longest_answer(request)}
-        if fields := {**(reasoning.sent if reasoning else {}), **options.extra}:
+        level, fields, sampling = request.prompt.reasoning_effort, options.extra, dict(_SAMPLING)
+        if level is not None:
+            reasoning = self.reasoning_settings(level)
+            fields = {**reasoning.sent, **fields}
+            sampling = {name: other for name, other in sampling.items() if name not in reasoning.left_out}
+        turns: dict[bool, list[JsonValue]] = {True: [], False: []}
+        for message in request.messages:
+            text: JsonValue = {"text": message.content}
+            is_system = message.role == "system"
+            turns[is_system].append(text if is_system else {"role": message.role, "content": [text]})
+        settings: dict[str, JsonValue] = {"maxTokens": self.longest_answer(request), **self.given(sampling)}
+        body: dict[str, JsonValue] = {"messages": turns[False], "inferenceConfig": settings}
+        if turns[True]:
+            body["system"] = turns[True]
+        if fields:
             body["additionalModelRequestFields"] = fields
         return body
 
@@ -133,7 +130,7 @@ class BedrockProvider(ApiProvider):
         """Of Claude's models, as Anthropic has it; raises UsageError for every other one."""
         if "anthropic." not in self.model:
             raise refusal(self.name, level, "has its own parameters; set them in --model-arg extra")
-        return self.check_reasoning(claude_reasoning(self.name, self.model, level))
+        return self.check_reasoning(reasoning_parameters("anthropic", self.name, self.model, level))
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a Converse answer."""

@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Final
 
 from pydantic import Field, JsonValue
@@ -18,11 +19,11 @@ from pydantic import Field, JsonValue
 from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import Request, Usage
 from mbbq_gen.core.text import count_or_none
-from mbbq_gen.providers.api.options import RemoteOptions, gemini_reasoning
-from mbbq_gen.providers.api.provider import ApiProvider, answer_fields
+from mbbq_gen.providers.api.options import RemoteOptions, reasoning_parameters
+from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, system_text
 from mbbq_gen.providers.api.service import Endpoint
 from mbbq_gen.providers.base import Capabilities
-from mbbq_gen.providers.http.credentials import GoogleCredentials, vertex_address, vertex_place
+from mbbq_gen.providers.http.credentials import VERTEX, GoogleToken, vertex_place
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
 from mbbq_gen.providers.http.replies import table_of, tables_of, text_of, words_of
 
@@ -50,7 +51,7 @@ class GeminiOptions(RemoteOptions):
 
 
 class GeminiProvider(ApiProvider):
-    """Asks a model of Google."""
+    """A model of Google."""
 
     kind = "gemini"
     capabilities = Capabilities(batches=True, reasoning=True, structured_output=True)
@@ -64,6 +65,7 @@ class GeminiProvider(ApiProvider):
     setting_names = ("max_tokens", *_SAMPLING, "reasoning_tokens")
     path: str = ""
     settings_field = "generationConfig"
+    option_names = MappingProxyType({"topP": "top_p", "thinkingConfig": "reasoning_tokens"})
     version_in_base = False
     options: GeminiOptions
 
@@ -76,7 +78,7 @@ class GeminiProvider(ApiProvider):
         super().__init__(model, options)
         if self.is_vertex:  # it takes batches from buckets only
             self.capabilities = replace(self.capabilities, batches=False)
-            self.cloud = GoogleCredentials() if vertex_place() else None  # without a project, a key of its own opens it
+            self.cloud = GoogleToken() if vertex_place() else None  # without a project, a key of its own opens it
 
     @cached_property
     def endpoint(self) -> Endpoint:
@@ -86,23 +88,16 @@ class GeminiProvider(ApiProvider):
             headers["x-goog-api-key"] = self.secret.value
         if not self.is_vertex:
             return Endpoint(f"{self.base_url}/v1beta", headers)
-        where = vertex_place() if self.cloud is not None else None
-        root = self.base_url if self.base_url != self.address else vertex_address(where)
-        return Endpoint(f"{root}/v1{where.path if where else ''}/publishers/google", headers)
-
-    def instead_of(self, name: str) -> str:
-        """The settings have names of the service's own."""
-        return super().instead_of({"thinkingConfig": "reasoning_tokens"}.get(name, name))
+        server, path = (vertex_place() if self.cloud is not None else None) or (VERTEX, "")
+        root = self.base_url if self.base_url != self.address else server
+        return Endpoint(f"{root}/v1{path}/publishers/google", headers)
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a generateContent request."""
         options = self.options
         names = {"user": "user", "assistant": "model"}
-        system = "\n\n".join(message.content for message in request.messages if message.role == "system")
-        settings: dict[str, JsonValue] = {"maxOutputTokens": self.answer_limit(request)}
-        for ours, theirs in _SAMPLING.items():
-            if (value := getattr(options, ours)) is not None:
-                settings[theirs] = value
+        system = system_text(request.messages)
+        settings: dict[str, JsonValue] = {"maxOutputTokens": self.answer_limit(request), **self.given(_SAMPLING)}
         if options.reasoning_tokens is not None:
             settings["thinkingConfig"] = {"thinkingBudget": options.reasoning_tokens}
         settings = self.with_reasoning(settings, request, "maxOutputTokens")
@@ -121,11 +116,12 @@ class GeminiProvider(ApiProvider):
 
     def reasoning_settings(self, level: str) -> ReasoningSettings:
         """A budget or a level, as the model takes it; raises UsageError where it takes none."""
-        return self.check_reasoning(gemini_reasoning(self.name, self.model, level), "reasoning_tokens")
+        found = reasoning_parameters(self.kind, self.name, self.model, level)
+        return self.check_reasoning(found, "reasoning_tokens")
 
-    def download_url(self, path: str) -> str:
-        """Files are downloaded from addresses of their own, on the same server."""
-        return f"{self.base_url}/download/v1beta{path}"
+    def url(self, path: str) -> str:
+        """As `ApiService`; files are downloaded from addresses of their own, on the same server."""
+        return f"{self.base_url}/download/v1beta{path}" if ":download?" in path else super().url(path)
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a generateContent answer."""

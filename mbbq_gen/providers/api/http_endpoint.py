@@ -1,29 +1,8 @@
 """Any JSON endpoint: `http:FILE`, where a small TOML file has the format of requests and responses.
 
-    url = "https://models.example.org/generate"
-    key = "EXAMPLE_API_KEY"                    # environment variable of the key; leave it out where none is needed
-
-    [headers]
-    Authorization = "Bearer {key}"
-
-    [body]                                     # sent as JSON; {…} is filled in
-    input = "{prompt}"                         # all messages as one text
-    parameters = { max_tokens = "{max_tokens}", temperature = "{temperature}" }
-
-    [answer]                                   # where things stand in the answer: names and numbers, with dots between
-    text = "outputs.0.text"
-    finish_reason = "outputs.0.stop"
-    input_tokens = "usage.in"
-    output_tokens = "usage.out"
-
-    [finish_reasons]                           # the service's words for ours; what is not named is `other`
-    stop = ["eos"]
-    length = ["max_tokens"]
-    content_filter = ["blocked"]
-
-{messages} is the list of {"role", "content"}, {prompt} all their texts with a blank line between, {system} and {user}
-the system message and the last user message, {model} the file's `model`. A value that is one placeholder and nothing
-else keeps its type.
+docs/providers.md shows such a file. In its body, {messages} is the list of {"role", "content"}, {prompt} all their
+texts with a blank line between, {system} and {user} the system message and the last user message, {model} the file's
+`model`. A value that is one placeholder and nothing else keeps its type.
 """
 
 from __future__ import annotations
@@ -44,7 +23,7 @@ from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.api.provider import ApiProvider, turns_of
 from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
 from mbbq_gen.providers.http.credentials import missing_key
-from mbbq_gen.providers.http.errors import FinishReason, TransientError
+from mbbq_gen.providers.http.errors import TransientError
 from mbbq_gen.providers.http.parameters import LENGTHS
 from mbbq_gen.providers.http.replies import words_of
 
@@ -53,7 +32,7 @@ _OF_REQUEST: Final = frozenset({"messages", "prompt", "system", "user", "model",
 
 
 class ResponsePaths(FrozenModel):
-    """Where things stand in an answer."""
+    """Places in an answer."""
 
     text: NonBlank
     finish_reason: str | None = None
@@ -75,7 +54,7 @@ class FinishReasons(FrozenModel):
 
 
 class EndpointSpec(FrozenModel):
-    """A description of an endpoint, as its file stands."""
+    """The content of a file."""
 
     url: NonBlank
     key: str | None = None
@@ -193,10 +172,8 @@ class HttpProvider(ApiProvider):
     @cached_property
     def endpoint(self) -> Endpoint:
         """As the file says."""
-        values: dict[str, JsonValue] = {
-            "key": self.secret.value if self.secret else "",
-            "model": self._description.model,
-        }
+        key = self.secret.value if self.secret else ""
+        values: dict[str, JsonValue] = {"key": key, "model": self._description.model}
         own = {name: str(fill_in(text, values)) for name, text in self._description.headers.items()}
         return Endpoint(self.base_url, {**JSON_BOTH_WAYS, **own})
 
@@ -236,24 +213,19 @@ class HttpProvider(ApiProvider):
         places, reasons = self._description.answer, self._description.finish_reasons
         text = look_up(payload, places.text, _NOTHING)
         reason = look_up(payload, places.finish_reason)
-        finish: FinishReason | None = None
+        finish = None
         if reason is not None:
-            known: tuple[FinishReason, ...] = ("stop", "length", "content_filter")
-            finish = next((name for name in known if str(reason) in getattr(reasons, name)), "other")
+            finish = next((name for name, named in dict(reasons).items() if str(reason) in named), "other")
         words = "" if text is None else words_of(text)
         if (text is _NOTHING or words is None) and finish != "content_filter":
             raise TransientError("malformed", f"the response has nothing at {places.text} (`answer.text` in the file)")
-        tokens = {
-            name: found
-            for name in ("input_tokens", "output_tokens", "reasoning_tokens")
-            if (found := look_up(payload, getattr(places, name))) is not None
-        }
-        named = {name: look_up(payload, getattr(places, name)) for name in ("refusal", "reasoning", "model")}
+        found = {name: look_up(payload, place) for name, place in dict(places).items()}
+        read, written, reasoning = (found[name] for name in ("input_tokens", "output_tokens", "reasoning_tokens"))
         return {
             "text": words,
             "finish_reason": finish,
             "provider_finish_reason": None if reason is None else str(reason),
-            "request_id": words_of(look_up(payload, places.request_id)) or headers.get("x-request-id"),
-            "usage": Usage(**tokens),
-            **{name: str(value) for name, value in named.items() if value},
+            "request_id": words_of(found["request_id"]) or headers.get("x-request-id"),
+            "usage": Usage(input_tokens=read, output_tokens=written, reasoning_tokens=reasoning),
+            **{name: str(found[name]) for name in ("refusal", "reasoning", "model") if found[name]},
         }

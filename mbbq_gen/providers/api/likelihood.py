@@ -17,8 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import JsonValue
 
@@ -32,12 +31,12 @@ from mbbq_gen.providers.http.servers import OwnServer
 from mbbq_gen.providers.local.chat_format import PromptError, ScoringPrompt, plain_text, scored_texts, scoring_prompt
 
 LOGLIKELIHOODS: Final[frozenset[Method]] = frozenset({"loglikelihood", "label-loglikelihood"})
-"""The methods that need log-probabilities of a prompt."""
 _PROBE_TEXT: Final = "The capital of France is Paris. The capital of Italy is Rome. The capital of Spain is Madrid."
 _PARTS: Final = (0.5, 0.7, 0.9)
 """Parts of the probe's text after which a token is written."""
 _TOLERANCE: Final = 0.25
 """Nats by which a token's log-probabilities may differ in the probe: number types are short, batches differ."""
+_SHAPE_ERRORS: Final = (KeyError, IndexError, TypeError, ValueError)
 
 Post = Callable[[str, JsonValue], Awaitable[Any]]
 """Posts a body to a path below the server's root; the JSON of the reply."""
@@ -56,24 +55,19 @@ class ServerTokenizer:
     ) -> ScoringPrompt:
         """Prompt and answers, as the server renders chats; a model without a chat template gets the plain text.
 
-        Raises:
-            PromptError: where the template refuses the messages, its text does not give back its tokens, or a text has
-                none.
+        Raises PromptError where the template refuses the messages, or a text has no tokens or others than the chat.
         """
-        chat: dict[str, JsonValue] = {"messages": turns_of(messages), "add_generation_prompt": True}
-        rendered: list[int] | None = None
+        text, rendered = plain_text(messages), None
         try:
-            rendered = await self._tokens(chat)
+            rendered = await self._tokens(messages=turns_of(messages), add_generation_prompt=True)
         except RejectedError as error:
-            refusal = error.error.message
-            if "chat template" not in refusal:
-                raise PromptError(refusal) from error
-        text = plain_text(messages)
-        if rendered is not None:
+            if "chat template" not in error.error.message:
+                raise PromptError(error.error.message) from error
+        else:
             text = (await self._post("/detokenize", {"model": self._model, "tokens": [*rendered]}))["prompt"]
         texts = scored_texts(text, answers, uses_template=rendered is not None, verbatim=verbatim)
         read, *whole = await asyncio.gather(
-            *(self._tokens({"prompt": text, "add_special_tokens": rendered is None}) for text in texts)
+            *(self._tokens(prompt=text, add_special_tokens=rendered is None) for text in texts)
         )
         found = scoring_prompt(answers, read, whole)
         if rendered not in (None, read):
@@ -82,11 +76,10 @@ class ServerTokenizer:
 
     async def encode(self, text: str) -> list[int]:
         """The tokens of a text, without special tokens."""
-        return await self._tokens({"prompt": text, "add_special_tokens": False})
+        return await self._tokens(prompt=text, add_special_tokens=False)
 
-    async def _tokens(self, body: dict[str, JsonValue]) -> list[int]:
-        found = (await self._post("/tokenize", {"model": self._model, **body}))["tokens"]
-        return [int(token) for token in found]
+    async def _tokens(self, **body: JsonValue) -> list[int]:
+        return [int(token) for token in (await self._post("/tokenize", {"model": self._model, **body}))["tokens"]]
 
 
 class LocalTokenizer:
@@ -94,22 +87,15 @@ class LocalTokenizer:
 
     def __init__(self, name: str) -> None:
         """`name`: a hub id or a folder, as after `transformers:`. Raises MbbqGenError where it can't be loaded."""
-        from transformers import AutoTokenizer
-
         from mbbq_gen.core.files import PackPaths
         from mbbq_gen.providers.local.chat_format import ChatFormatter
         from mbbq_gen.providers.local.options import TransformersOptions
         from mbbq_gen.providers.local.provider import TransformersProvider
         from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
 
-        source = TransformersProvider.open(name, TransformersOptions(), PackPaths()).source
-        source.prepare()
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(source.location, **source.arguments())
-        except (OSError, ValueError) as error:
-            raise ProviderError(f"--model-arg tokenizer={name}: can't load it: {str(error).splitlines()[0]}") from error
-        self._tokenizer = tokenizer
-        self._scorer = LoglikelihoodScorer(None, tokenizer, ChatFormatter(tokenizer, name), name, None, 0)
+        self._tokenizer = TransformersProvider.open(name, TransformersOptions(), PackPaths()).source.tokenizer()
+        formatter = ChatFormatter(self._tokenizer, name)
+        self._scorer = LoglikelihoodScorer(None, self._tokenizer, formatter, name, None, 0)
 
     async def tokens_of(
         self, messages: Sequence[Message], answers: Sequence[Continuation], *, verbatim: bool
@@ -123,7 +109,7 @@ class LocalTokenizer:
 
 
 async def open_scorer(provider: Provider, server: OwnServer, tokenizer: str | None, post: Post) -> ServerScorer | None:
-    """What computes loglikelihoods at a server; None if it can't be reached.
+    """The scorer for a server; None if it can't be reached.
 
     `tokenizer`: hub id or folder of the model's tokenizer; None: the server's own.
 
@@ -155,20 +141,13 @@ async def open_scorer(provider: Provider, server: OwnServer, tokenizer: str | No
     return scorer
 
 
-@dataclass(frozen=True)
-class _Question:
-    """A request in tokens."""
-
+class _Question(NamedTuple):
     shown: Prompt
     whole: ScoringPrompt
     alone: Mapping[str, ScoringPrompt]
     """Text of an answer → prompt and answer of its unconditional likelihood, where that is not known yet."""
-
-    @property
-    def lines(self) -> dict[tuple[int, ...], int]:
-        """The sequences to score; equal ones once."""
-        found = {(*self.whole.prompt, *answer): len(self.whole.prompt) for answer in self.whole.answers}
-        return found | {(*one.prompt, *one.answers[0]): len(one.prompt) for one in self.alone.values()}
+    lines: Lines
+    """The sequences to score; equal ones once."""
 
 
 class ServerScorer:
@@ -195,23 +174,28 @@ class ServerScorer:
         return request_key in self._questions
 
     async def check(self) -> str | None:
-        """Why the server's log-probabilities can't be used, in words; None if they are right.
-
-        Raises:
-            TransientError: the server can't be reached.
-            RejectedError: it refuses such requests.
-        """
+        """Why the server's log-probabilities can't be used, in words; None if they are right."""
         tokens = await self._tokenizer.encode(_PROBE_TEXT)
         starts = [tokens[: max(1, int(len(tokens) * part))] for part in _PARTS]
         lines: dict[tuple[int, ...], int] = {}
         expected: list[float] = []
+        own: dict[str, JsonValue] = {} if self.kind == "generate" else {"logprobs": 1}
+        if self.kind == "prompt_logprobs":
+            own["return_tokens_as_token_ids"] = True
         try:
-            for start, (token, logprob) in zip(starts, await self._written(starts), strict=True):
-                if token is not None:
-                    lines[*start, token] = len(start)
-                    expected.append(logprob)
-            found = self._scores(await self._post(self.path, self._body(lines)), lines)
-        except (KeyError, IndexError, TypeError, ValueError):
+            written = await self._post(self.path, self._body(starts, own))
+            for start, reply in zip(starts, self._replies(written, len(starts)), strict=True):
+                if self.kind == "generate":
+                    logprob, name, *_ = reply["meta_info"]["output_token_logprobs"][0]
+                else:
+                    name, logprob = (reply["logprobs"][field][0] for field in ("tokens", "token_logprobs"))
+                number = str(name).removeprefix("token_id:")
+                token = await self._tokenizer.encode(name) if self.kind == "echo" else [int(number)]
+                if len(token) == 1:
+                    lines[*start, token[0]] = len(start)
+                    expected.append(float(logprob))
+            found = self._scores(await self._post(self.path, self._scored_body(lines)), lines)
+        except _SHAPE_ERRORS:
             return "its replies have no log-probabilities of the prompt"
         if not lines:
             return "its tokens are not those of the tokenizer"
@@ -220,90 +204,65 @@ class ServerScorer:
                 return f"they do not belong to their tokens (a probe gives {value:.2f} where {right:.2f} is right)"
         return None
 
-    async def _written(self, starts: Sequence[Sequence[int]]) -> list[tuple[int | None, float]]:
-        """The token that the server writes after each prompt, and its log-probability; None: not known which."""
-        prompts: list[JsonValue] = [[*start] for start in starts]
-        if self.kind == "generate":
-            replies = await self._post(self.path, self._native({"input_ids": prompts}))
-            entries = [reply["meta_info"]["output_token_logprobs"][0] for reply in replies]
-            return [(int(token), float(logprob)) for logprob, token, *_ in entries]
-        body: dict[str, JsonValue] = {"model": self._model, "prompt": prompts, "max_tokens": 1, "temperature": 0.0}
-        body |= {"logprobs": 1, **self._sampling}
-        if self.kind == "prompt_logprobs":
-            body["return_tokens_as_token_ids"] = True
-        found: list[tuple[int | None, float]] = []
-        for choice in _choices(await self._post(self.path, body), len(starts)):
-            name, logprob = str(choice["logprobs"]["tokens"][0]), float(choice["logprobs"]["token_logprobs"][0])
-            if self.kind == "prompt_logprobs":
-                token: int | None = int(name.removeprefix("token_id:"))
-            else:
-                tokens = await self._tokenizer.encode(name)
-                token = tokens[0] if len(tokens) == 1 else None
-            found.append((token, logprob))
-        return found
-
     async def prepare(self, request: Request) -> None:
-        """Brings a request into tokens.
-
-        Raises:
-            PromptError: where it has none.
-            TransientError: the server can't be reached.
-        """
-        shown, key = request.prompt, request.request_key
-        if key in self._questions:
+        """Brings a request into tokens; raises PromptError where it has none."""
+        shown, tokens_of = request.prompt, self._tokenizer.tokens_of
+        if request.request_key in self._questions:
             return
         verbatim, prior = shown.method != "loglikelihood", shown.unconditional_prompt
-        whole = await self._tokenizer.tokens_of(shown.messages, shown.continuations, verbatim=verbatim)
+        whole = await tokens_of(shown.messages, shown.continuations, verbatim=verbatim)
         alone = {
-            answer.text: await self._tokenizer.tokens_of(prior, [answer], verbatim=verbatim)
+            answer.text: await tokens_of(prior, [answer], verbatim=verbatim)
             for answer in (shown.continuations if prior else ())
             if (prior, answer.text) not in self._unconditional
         }
-        self._questions[key] = _Question(shown, whole, alone)
+        lines = {(*whole.prompt, *answer): len(whole.prompt) for answer in whole.answers}
+        lines |= {(*one.prompt, *one.answers[0]): len(one.prompt) for one in alone.values()}
+        self._questions[request.request_key] = _Question(shown, whole, alone, lines)
 
     def body(self, request: Request) -> dict[str, JsonValue]:
         """The body for a request; before it is prepared, one of about the same size."""
         question = self._questions.get(request.request_key)
         if question is not None:
-            return self._body(question.lines)
+            return self._scored_body(question.lines)
         texts = [f"{plain_text(request.messages)}{answer.text}" for answer in request.prompt.continuations]
         return {"model": self._model, "prompt": [*texts], "max_tokens": 1}
 
-    def _body(self, lines: Lines) -> dict[str, JsonValue]:
-        sequences: list[JsonValue] = [[*line] for line in lines]
-        if self.kind == "generate":
-            first = max(0, min(lines.values(), default=1) - 1)
-            return self._native({"input_ids": sequences, "logprob_start_len": first})
-        fields: dict[str, JsonValue] = {"model": self._model, "prompt": sequences, "max_tokens": 1, "temperature": 0.0}
-        echo: dict[str, JsonValue] = {"echo": True, "logprobs": 1}
-        return {**fields, **self._sampling, **({"prompt_logprobs": 1} if self.kind == "prompt_logprobs" else echo)}
+    def _scored_body(self, lines: Lines) -> dict[str, JsonValue]:
+        first = max(0, min(lines.values(), default=1) - 1)
+        own = {"generate": {"logprob_start_len": first}, "prompt_logprobs": {"prompt_logprobs": 1}}
+        return self._body(list(lines), own.get(self.kind, {"echo": True, "logprobs": 1}))
 
-    def _native(self, fields: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """A body for SGLang's own API."""
-        return {
-            **fields,
-            "return_logprob": True,
-            "sampling_params": {"temperature": 0.0, "max_new_tokens": 1, **self._sampling},
-        }
+    def _body(self, prompts: Sequence[Sequence[int]], own: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """A body that lets the server write one token after each prompt."""
+        sequences: list[JsonValue] = [[*tokens] for tokens in prompts]
+        if self.kind == "generate":
+            sampling: dict[str, JsonValue] = {"temperature": 0.0, "max_new_tokens": 1, **self._sampling}
+            return {"input_ids": sequences, **own, "return_logprob": True, "sampling_params": sampling}
+        fields: dict[str, JsonValue] = {"model": self._model, "prompt": sequences, "max_tokens": 1, "temperature": 0.0}
+        return {**fields, **self._sampling, **own}
+
+    def _replies(self, payload: Any, count: int) -> list[Any]:
+        """The replies in the order of their prompts."""
+        if self.kind == "generate":
+            return list(payload)
+        choices = sorted(payload["choices"], key=lambda choice: int(choice.get("index", 0)))
+        if len(choices) != count:
+            raise ValueError(f"{len(choices)} choices for {count} prompts")
+        return choices
 
     def _scores(self, payload: Any, lines: Lines) -> dict[tuple[int, ...], float]:
-        """The sum of log-probabilities of each line's answer.
-
-        Raises:
-            KeyError, IndexError, TypeError, ValueError: where the reply is of another shape, or of other tokens.
-        """
-        replies = payload if self.kind == "generate" else _choices(payload, len(lines))
+        """The sum of log-probabilities of each line's answer; raises one of _SHAPE_ERRORS."""
         found = {}
-        for reply, (line, start) in zip(replies, lines.items(), strict=True):
+        for reply, (line, start) in zip(self._replies(payload, len(lines)), lines.items(), strict=True):
             answer = line[start:]
             if self.kind == "prompt_logprobs":
                 entries = reply["prompt_logprobs"][start:]
                 values = [named[str(token)]["logprob"] for named, token in zip(entries, answer, strict=True)]
             elif self.kind == "generate":
                 entries = reply["meta_info"]["input_token_logprobs"][-len(answer) :]
-                values = [
-                    logprob for (logprob, named, *_), token in zip(entries, answer, strict=True) if named == token
-                ]
+                pairs = zip(entries, answer, strict=True)
+                values = [logprob for (logprob, named, *_), token in pairs if named == token]
             else:
                 entries = reply["logprobs"]["token_logprobs"]
                 values = entries[start : len(line)] if len(line) <= len(entries) <= len(line) + 1 else []
@@ -314,21 +273,21 @@ class ServerScorer:
 
     def read(self, request_key: str, payload: Any) -> dict[str, Any]:
         """The fields of the response to a request; raises TransientError where the reply is of another shape."""
-        question = self._questions[request_key]
-        shown, whole = question.shown, question.whole
+        shown, whole, alone, lines = self._questions[request_key]
         try:
-            sums = self._scores(payload, question.lines)
+            sums = self._scores(payload, lines)
             # tokens as the server counts them: every answer's prompt, and a token written after it
-            replies = payload if isinstance(payload, list) else [payload]
-            parts = [reply.get("meta_info" if self.kind == "generate" else "usage") or {} for reply in replies]
-            read = [count_or_none(part.get("prompt_tokens")) for part in parts]
-            written = [count_or_none(part.get("completion_tokens")) for part in parts]
-        except (KeyError, IndexError, TypeError, ValueError) as error:
+            counts = [reply["meta_info"] for reply in payload] if self.kind == "generate" else [payload.get("usage")]
+            read, written = (
+                [count_or_none((part or {}).get(f"{name}_tokens")) for part in counts]
+                for name in ("prompt", "completion")
+            )
+        except _SHAPE_ERRORS as error:
             raise TransientError("malformed", "the reply has no log-probabilities of the prompt's tokens") from error
         del self._questions[request_key]
         self.merged += whole.merged
         prior = shown.unconditional_prompt
-        for text, one in question.alone.items():
+        for text, one in alone.items():
             self._unconditional[prior, text] = sums[*one.prompt, *one.answers[0]]
         scores = tuple(
             ContinuationScore.of(
@@ -339,13 +298,5 @@ class ServerScorer:
             )
             for answer, tokens in zip(shown.continuations, whole.answers, strict=True)
         )
-        sums_of = [sum(filter(None, counts)) if set(counts) != {None} else None for counts in (read, written)]
-        return {"scores": scores, "finish_reason": "stop", "usage": Usage.counted(sums_of[0], sums_of[1], None, None)}
-
-
-def _choices(payload: Any, count: int) -> list[Any]:
-    """The choices of a completion in the order of their prompts; raises as `ServerScorer._scores`."""
-    choices = sorted(payload["choices"], key=lambda choice: int(choice.get("index", 0)))
-    if len(choices) != count:
-        raise ValueError(f"{len(choices)} choices for {count} prompts")
-    return choices
+        asked, answered = (None if set(part) == {None} else sum(filter(None, part)) for part in (read, written))
+        return {"scores": scores, "finish_reason": "stop", "usage": Usage(input_tokens=asked, output_tokens=answered)}

@@ -86,7 +86,7 @@ class OllamaProvider(ApiProvider):
         while self._num_ctx < size // _BYTES_A_TOKEN + longest:
             self._num_ctx *= 2
         sampling = {
-            **{name: value for name in ("temperature", "seed") if (value := getattr(options, name)) is not None},
+            **self.given({"temperature": "temperature", "seed": "seed"}),
             **{_REPETITION.get(name, name): value for name, value in self._sampling.items()},
             **{"num_predict": longest, "num_ctx": options.num_ctx or self._num_ctx},
         }

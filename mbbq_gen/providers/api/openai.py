@@ -1,10 +1,9 @@
-"""OpenAI's models, and every server that speaks its language: vLLM, Ollama, LM Studio, llama.cpp, Azure, and many more.
+"""OpenAI's models, and every server with the same API: vLLM, Ollama, LM Studio, llama.cpp, Azure, and many more.
 
 `openai:MODEL` asks OpenAI. `--base-url URL` asks another server. `--model-arg service=XYZ` takes address and key from
 XYZ_BASE_URL and XYZ_API_KEY; `service=azure` asks a deployment on Azure (AZURE_OPENAI_ENDPOINT, AZURE_OPENAI_API_KEY).
+Chat completions, or the responses API where a model answers only there.
 
-For OpenAI and Azure, address, headers and authentication are those of the official client, made once; the requests go
-over our own connections (`http.transport`). Chat completions, or the responses API where a model answers only there.
 Reference: https://platform.openai.com/docs/api-reference
 """
 
@@ -18,6 +17,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, Literal
 
+import msgspec
 from pydantic import Field, JsonValue
 
 from mbbq_gen.core.errors import ProviderError, UsageError
@@ -25,11 +25,11 @@ from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import ContinuationScore, Method, Request, Response
 from mbbq_gen.providers.api.likelihood import LOGLIKELIHOODS, ServerScorer, open_scorer
 from mbbq_gen.providers.api.openai_replies import chat_fields, first_tokens, response_fields
-from mbbq_gen.providers.api.options import RemoteOptions, checked_address, openai_reasoning, server_reasoning
+from mbbq_gen.providers.api.options import RemoteOptions, checked_address, reasoning_parameters
 from mbbq_gen.providers.api.provider import ApiProvider, turns_of
-from mbbq_gen.providers.api.service import Endpoint, encode
+from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING, Capabilities, SamplingOptions
-from mbbq_gen.providers.http.credentials import EntraTokens, missing_key
+from mbbq_gen.providers.http.credentials import EntraToken, missing_key
 from mbbq_gen.providers.http.errors import ApiError, RejectedError, TransientError, classify_error, service_error
 from mbbq_gen.providers.http.replies import HttpResponse, error_payload, words_of
 from mbbq_gen.providers.http.servers import OwnServer, ReasoningParameters, known_services, server_root
@@ -39,17 +39,14 @@ SERVICES: Final[Mapping[str, str]] = {name: service.base_url for name, service i
 """Services whose address is known; any other is named by XYZ_BASE_URL."""
 _DEPLOYMENT: Final = re.compile(r"/openai/deployments/[^/]+/")
 _AZURE_VERSION: Final = "2024-10-21"
+_OWN_HEADERS: Final = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
 _RESPONSES_ONLY: Final = re.compile(r"^(o\d+|gpt-[\d.]+)-pro\b|codex|deep-research|computer-use")
 """Models that are known to answer at the responses API only; of others it is learned."""
-
 _OWN_TEMPERATURE: Final = re.compile(r"(?:^|/)(?:o\d+(?:-|$)|gpt-5(?!.*chat))")
 """Models that are known to take no temperature: it is not sent, and no request key says that it was."""
-
 FIRST_TOKENS: Final[Method] = "first-token-logprobs"
-"""The method that asks how likely each label is as the first token of the answer."""
 _MOST_NAMED: Final = 20
 """First tokens that OpenAI names at most."""
-
 _NO_LOGPROBS: Final = "the answer has no logprobs: nothing tells how likely its first token was"
 
 
@@ -86,18 +83,15 @@ class OpenAIOptions(RemoteOptions, SamplingOptions):
 
 
 class OpenAIProvider(ApiProvider):
-    """Asks a server that speaks OpenAI's language."""
+    """A model at a server with OpenAI's API."""
 
     kind = "openai"
     capabilities = Capabilities(batches=True, reasoning=True, structured_output=True)
     options_class = OpenAIOptions
-    packages = requires = ("openai", "aiohttp")
     address = SERVICES["openai"]
     setting_names = ("max_tokens", "temperature", *NEUTRAL_SAMPLING, "seed", "reasoning_effort", "reasoning_by")
     version_in_base = True
     options: OpenAIOptions
-    is_azure: bool
-    """Whether requests go to Azure, whose addresses have versions and deployments."""
 
     def __init__(self, model: str, options: OpenAIOptions) -> None:
         """Raises UsageError where neither options nor environment tell where the service is."""
@@ -108,28 +102,30 @@ class OpenAIProvider(ApiProvider):
         if "temperature" not in options.model_fields_set and _OWN_TEMPERATURE.search(model):
             options = options.model_copy(update={"temperature": None})
         super().__init__(model, options)
-        self._at_responses = options.api == "responses" or (
-            options.api == "auto" and self._is_official and _RESPONSES_ONLY.search(model) is not None
-        )
-        self._has_logprobs = False
+        self._is_official = self.is_azure or self.base_url == self.address
         self.is_own_server = self.base_url not in SERVICES.values() and not self.is_azure
+        self.cloud = EntraToken() if self.is_azure and options.entra else None
+        is_pro = self._is_official and _RESPONSES_ONLY.search(model) is not None
+        self._use_api(at_responses=options.api == "responses" or (options.api == "auto" and is_pro))
+        if self._at_responses and options.seed is not None:
+            raise UsageError(f"{self.name}: the responses API takes no seed; leave --model-arg seed out")
         self.sampling = options.sampling or ("neutral" if self.is_own_server else "server")
         """Whether neutral sampling is sent: neutral or server."""
         self._server = OwnServer(model, self.sampling, options.given_sampling)
         self.learned.dispensable |= self._server.dispensable
+        self._has_logprobs = False
         self._scorer: ServerScorer | None = None
+        self._checking = asyncio.Lock()
         self._fields: dict[tuple[Any, ...], dict[str, JsonValue]] = {}
         """Method, reasoning effort and longest answer → the fields of a body."""
-        self._checking = asyncio.Lock()
-        self._note_methods()
-        self.cloud = EntraTokens() if self.is_azure and options.entra else None
-        if self._at_responses and options.seed is not None:
-            raise UsageError(f"{self.name}: the responses API takes no seed; leave --model-arg seed out")
 
-    def _note_methods(self) -> None:
-        """Chat completions name the likeliest first tokens; servers of one's own may score prompts, which is checked
-        before the first request. The responses API returns text only."""
-        methods = frozenset[Method]({"generate"} if self._at_responses else {"generate", FIRST_TOKENS})
+    def _use_api(self, *, at_responses: bool) -> None:
+        """Chat completions, which also name the likeliest first tokens, or the responses API, which returns text only.
+
+        Servers of the user's own may score prompts, which is checked before the first request.
+        """
+        self._at_responses = at_responses
+        methods = frozenset[Method]({"generate"} if at_responses else {"generate", FIRST_TOKENS})
         methods |= LOGLIKELIHOODS if self.is_own_server else frozenset()
         self.capabilities = replace(self.capabilities, methods=methods)
 
@@ -142,88 +138,84 @@ class OpenAIProvider(ApiProvider):
             raise UsageError(f"service {options.service!r}: set {variable}, or give --base-url {example}")
         return f"{named}/openai/deployments/{self.model}" if self.is_azure and "/openai/" not in named else named
 
-    @property
-    def _is_official(self) -> bool:
-        return self.is_azure or self.base_url == SERVICES["openai"]
-
     def check_access(self) -> None:
         """Raises UsageError where a service of the table is to be used without a key; local servers need none."""
         if self.cloud is not None:
             self.cloud.check(self.name)
-        elif self.secret is None and (self.is_azure or self.base_url in SERVICES.values()):
+        elif self.secret is None and not self.is_own_server:
             raise missing_key(self.name, self.key_variables)
 
     @cached_property
     def endpoint(self) -> Endpoint:
-        """OpenAI and Azure: as the official client has it. Other servers take a key and nothing else.
-
-        Half a second of start-up is what the official client costs; only its own services are worth it.
-        """
-        if not self._is_official:
+        """As the base class; OpenAI also takes an organization and a project, Azure a key of its own and a version."""
+        own = {header: os.environ.get(variable, "") for header, variable in _OWN_HEADERS.items()}
+        if self.base_url == self.address:
+            found = super().endpoint
+            return replace(found, headers={**found.headers, **{name: value for name, value in own.items() if value}})
+        if not self.is_azure:
             return super().endpoint
-        import openai
-
-        key, url = self.secret.value if self.secret else "none", self.base_url
-        if self.is_azure:
-            version = self._azure_version
-            client: Any = openai.AsyncAzureOpenAI(api_key=key, base_url=url, api_version=version, max_retries=0)
-        else:
-            client = openai.AsyncOpenAI(api_key=key, base_url=url, max_retries=0)
-        headers = {**client.default_headers, **client.auth_headers}
-        query = ""
-        if self.is_azure:
-            headers.pop("Authorization", None)
-            headers["api-key"] = self.secret.value if self.secret else ""
-            query = "" if self.base_url.endswith("/openai/v1") else f"?api-version={self._azure_version}"
-        texts = {name: value for name, value in headers.items() if isinstance(value, str)}
-        return Endpoint(str(client.base_url).rstrip("/"), texts, query)
-
-    @property
-    def _azure_version(self) -> str:
-        options = self.options
-        return options.api_version or os.environ.get("OPENAI_API_VERSION") or _AZURE_VERSION
+        version = self.options.api_version or os.environ.get("OPENAI_API_VERSION") or _AZURE_VERSION
+        query = "" if self.base_url.endswith("/openai/v1") else f"?api-version={version}"
+        return Endpoint(self.base_url, {**JSON_BOTH_WAYS, "api-key": self.secret.value if self.secret else ""}, query)
 
     @property
     def settings(self) -> dict[str, JsonValue]:
         """What shapes the text: the server where it is not OpenAI's own, and all parameters."""
-        settings = super().settings
-        if self.is_own_server or self.options.sampling is not None:
+        settings, options = super().settings, self.options
+        if self.is_own_server or options.sampling is not None:
             settings["sampling"] = self.sampling
-        if self.options.tokenizer is not None:
-            settings["tokenizer"] = self.options.tokenizer
-        if self.options.top_logprobs != _MOST_NAMED:
-            settings["top_logprobs"] = self.options.top_logprobs
-        return settings if self.options.api == "auto" else {**settings, "api": self.options.api}
+        if options.tokenizer is not None:
+            settings["tokenizer"] = options.tokenizer
+        if options.top_logprobs != _MOST_NAMED:
+            settings["top_logprobs"] = options.top_logprobs
+        return settings if options.api == "auto" else {**settings, "api": options.api}
+
+    @property
+    def path(self) -> str:
+        """Chat completions or responses."""
+        return "/responses" if self._at_responses else "/chat/completions"
 
     @property
     def batch_endpoint(self) -> str:
-        """What answers the requests of a batch: without what stands before it on other servers; Azure's has no /v1."""
+        """The path that batches name; Azure's has no /v1."""
         has_version = not self.is_azure or self.base_url.endswith("/v1")
         return f"/v1{self.path}" if has_version else self.path
+
+    @property
+    def api_url(self) -> str:
+        """The base URL, with /v1 where a recognised server was named without it."""
+        is_short = self._server.info is not None and server_root(self.base_url) == self.base_url
+        return f"{self.base_url}/v1" if is_short else self.base_url
 
     def url(self, path: str) -> str:
         """The whole address of a path; on Azure only chat completions are below the deployment."""
         whole = super().url(f"{self.api_url.removeprefix(self.base_url)}{path}")
         return whole if path == "/chat/completions" else _DEPLOYMENT.sub("/openai/", whole)
 
-    def instead_of(self, name: str) -> str:
-        """As `ApiProvider`, with the option's own name for a repetition penalty."""
-        own = "repetition_penalty" in self.options.given_sampling and name == self._server.entry.repetition
-        return super().instead_of("repetition_penalty" if own else name)
+    def url_for(self, request: Request) -> str:
+        """Where a request is posted: loglikelihoods have an address of their own."""
+        if self._scorer is None or request.prompt.method not in LOGLIKELIHOODS:
+            return super().url_for(request)
+        return f"{server_root(self.base_url)}{self._scorer.path}"
+
+    # --- the user's own server ---------------------------------------------------------------------------------------
 
     async def prepare(self, request: Request | None = None) -> Response | None:
         """Recognises a server of the user's own before the first request, and says what can't be pinned there.
 
-        What is scored is brought into tokens; the response says why where it has none.
+        Texts to score are tokenized; the response says why where that fails.
         """
-        if self.is_own_server and not self._server.is_asked:
-            await self._server.recognise(self._probe)
-            self.learned.dispensable |= self._server.dispensable
+        server = self._server
+        if self.is_own_server and not server.is_asked:
+            await server.recognise(self._probe)
+            self.learned.dispensable |= server.dispensable
             self._fields.clear()
-            self.context_advice = self._server.entry.context
-            if ignored := [name for name in self._server.entry.ignored if name in self.options.given_sampling]:
+            self.context_advice = server.entry.context
+            if "repetition_penalty" in self.options.given_sampling:
+                self.option_names = {server.entry.repetition: "repetition_penalty"}
+            if ignored := [name for name in server.entry.ignored if name in self.options.given_sampling]:
                 raise ProviderError(
-                    f"{self.name}: {self._server.entry.name} does not take {ignored[0]}; leave --model-arg"
+                    f"{self.name}: {server.entry.name} does not take {ignored[0]}; leave --model-arg"
                     f" {ignored[0]} out in a new run folder"
                 )
             if self.unpinned is not None:
@@ -252,27 +244,19 @@ class OpenAIProvider(ApiProvider):
 
     async def _post_at_root(self, path: str, body: JsonValue) -> Any:
         """The JSON that the server replies at a path below its root; raises RejectedError where it refuses."""
-        url, data = f"{server_root(self.base_url)}{path}", encode(body)
-        reply = await self.transport.send("POST", url, await self.headers_for("POST", url, data), data)
-        self.reached = True
+        reply = await self.send("POST", f"{server_root(self.base_url)}{path}", msgspec.json.encode(body))
         if 200 <= reply.status < 300:
             return reply.json()
         error = service_error(reply.status, error_payload(reply), reply.headers)
-        if self.may_pass(error, classify_error(error)):
-            raise self.fault_of(error)
+        self.class_of(error)
         raise RejectedError(f"{path}: {self.words_of(error)}", error)
 
-    def url_for(self, request: Request) -> str:
-        """Where a request is posted: loglikelihoods have an address of their own."""
-        if self._scorer is None or request.prompt.method not in LOGLIKELIHOODS:
-            return super().url_for(request)
-        return f"{server_root(self.base_url)}{self._scorer.path}"
-
-    def parse(self, request_key: str, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
-        """As for text, or the scores of a request that was prepared."""
-        if self._scorer is None or request_key not in self._scorer:
-            return super().parse(request_key, payload, headers, **more)
-        return Response(request_key=request_key, model=self.model, **self._scorer.read(request_key, payload), **more)
+    async def _probe(self, path: str) -> Any:
+        """The JSON or text at a path below the server's root, or None."""
+        reply = await self.send("GET", f"{server_root(self.base_url)}{path}")
+        if reply.status >= 500:
+            raise TransientError("server", f"{path}: {reply.status}")
+        return error_payload(reply) if 200 <= reply.status < 300 else None
 
     async def list_models(self) -> list[str]:
         """The models that the service lists; a server that is recognised needs no /v1 in its address."""
@@ -280,28 +264,11 @@ class OpenAIProvider(ApiProvider):
         return await super().list_models()
 
     @property
-    def api_url(self) -> str:
-        """The base URL, with /v1 where a recognised server was named without it."""
-        is_short = self._server.info is not None and server_root(self.base_url) == self.base_url
-        return f"{self.base_url}/v1" if is_short else self.base_url
-
-    @property
     def unpinned(self) -> str | None:
         """What of the sampling can't be pinned at the server, in words; None if nothing."""
         return self._server.notice if self.is_own_server else None
 
-    async def _probe(self, path: str) -> Any:
-        """What stands at a path below the server's root: JSON, text, or None."""
-        url = f"{server_root(self.base_url)}{path}"
-        reply = await self.transport.send("GET", url, await self.headers_for("GET", url, b""))
-        if reply.status >= 500:
-            raise TransientError("server", f"{path}: {reply.status}")
-        return error_payload(reply) if 200 <= reply.status < 300 else None
-
-    @property
-    def path(self) -> str:
-        """Chat completions or responses."""
-        return "/responses" if self._at_responses else "/chat/completions"
+    # --- requests ----------------------------------------------------------------------------------------------------
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body for the API in use: the fields that all requests alike have, and the messages."""
@@ -316,16 +283,15 @@ class OpenAIProvider(ApiProvider):
 
     def _fields_of(self, request: Request) -> dict[str, JsonValue]:
         """The fields of a body, with a place for the messages."""
-        options = self.options
+        options, sampling, effort = self.options, self._server.fields, self.options.reasoning_effort
         body: dict[str, JsonValue] = {"model": self.model}
-        length = "max_completion_tokens" if self._is_official else "max_tokens"
-        sampling = self._server.fields
         if self._at_responses:
             length = "max_output_tokens"
             body |= {"input": None, length: self.answer_limit(request), "store": False}
             # neutral penalties are not sent: there are none
             sampling = {name: sampling[name] for name in ("top_p", *options.given_sampling) if name in sampling}
         else:
+            length = "max_completion_tokens" if self._is_official else "max_tokens"
             body |= {"messages": None, length: self.answer_limit(request)}
             if request.prompt.method == FIRST_TOKENS:
                 body |= {length: 1, "logprobs": True, "top_logprobs": options.top_logprobs}
@@ -334,42 +300,38 @@ class OpenAIProvider(ApiProvider):
         body |= sampling
         if options.seed is not None:
             body["seed"] = options.seed
-        if (effort := options.reasoning_effort) is not None:
+        if effort is not None:
             body |= {"reasoning": {"effort": effort}} if self._at_responses else {"reasoning_effort": effort}
         return self.learned.apply(self.with_reasoning(body, request, length) | options.extra)
 
     def reasoning_settings(self, level: str) -> ReasoningSettings:
-        """In OpenAI's words, or in those of the server; raises UsageError where the model is known not to take it."""
+        """By OpenAI's parameters, or the server's; raises UsageError where the model is known not to take it."""
+        known = {service.base_url: service.reasoning for service in known_services().values()}
+        api: str = self.options.reasoning_by or known.get(self.base_url, "template")  # or a chat template
         if self._is_official and self.options.reasoning_by is None:
-            found = openai_reasoning(self.name, self.model, level, at_responses=self._at_responses)
-        else:
-            # by its address; a server that nobody knows is taken for one with chat templates
-            known = {service.base_url: service.reasoning for service in known_services().values()}
-            by = self.options.reasoning_by or known.get(self.base_url, "template")
-            found = server_reasoning(self.name, self.model, level, by)
-        return self.check_reasoning(found, "reasoning_effort")
+            api = "responses" if self._at_responses else "openai"
+        return self.check_reasoning(reasoning_parameters(api, self.name, self.model, level), "reasoning_effort")
 
     def learn_from(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
         """Also learns that a model answers at the responses API only."""
         self._fields.clear()
-        if classify_error(error) == "other_api":
-            if self._at_responses or self.options.api != "auto":
-                return False
-            if request.prompt.method == FIRST_TOKENS:
-                raise self._tells_nothing("it answers at the responses API only")
-            if self.options.seed is not None:
-                raise ProviderError(
-                    f"{self.name} answers at the responses API only, which takes no seed; in a new run folder, leave"
-                    " --model-arg seed out"
-                )
-            self._at_responses = True
-            self._note_methods()
-            self.say_once(f"{self.name} answers at the responses API only: asking there")
-            return True
-        return super().learn_from(error, body, request)
+        if classify_error(error) != "other_api":
+            return super().learn_from(error, body, request)
+        if self._at_responses or self.options.api != "auto":
+            return False
+        if request.prompt.method == FIRST_TOKENS:
+            raise self._no_first_tokens("it answers at the responses API only")
+        if self.options.seed is not None:
+            raise ProviderError(
+                f"{self.name} answers at the responses API only, which takes no seed; in a new run folder, leave"
+                " --model-arg seed out"
+            )
+        self._use_api(at_responses=True)
+        self.say_once(f"{self.name} answers at the responses API only: asking there")
+        return True
 
     def runtime_info(self) -> dict[str, JsonValue]:
-        """Also which API answered."""
+        """Also which API answered, and the server with its sampling."""
         info = super().runtime_info() | {"api": "responses" if self._at_responses else "chat"}
         if self._scorer is not None:
             info["scoring_used"] = self._scorer.kind
@@ -381,12 +343,14 @@ class OpenAIProvider(ApiProvider):
         temperature = None if "temperature" in self.learned.dropped else self.options.temperature
         return info | served | {"sampling": {"temperature": temperature, **served["sampling"]}}
 
+    # --- replies -----------------------------------------------------------------------------------------------------
+
     def error_in(self, reply: HttpResponse, payload: Any, request: Request) -> ApiError | None:
         """As `ApiProvider`; raises ProviderError where the service does not return first tokens."""
         error = super().error_in(reply, payload, request)
         is_scored = request.prompt.method == FIRST_TOKENS
         if error is not None and is_scored and "logprob" in f"{error.message} {error.parameter}".lower():
-            raise self._tells_nothing(self.words_of(error))
+            raise self._no_first_tokens(self.words_of(error))
         return error
 
     def read(self, request: Request, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
@@ -398,20 +362,25 @@ class OpenAIProvider(ApiProvider):
         tokens = first_tokens(payload)
         self._has_logprobs = self._has_logprobs or bool(tokens)
         if not self._has_logprobs:
-            raise self._tells_nothing("its answers have no logprobs")
+            raise self._no_first_tokens("its answers have no logprobs")
         answers = request.prompt.continuations
         scores = tuple(ContinuationScore.of(answer, tokens.get(answer.text), 1) for answer in answers)
         read_off = {"scores": scores} if tokens else {"error": _NO_LOGPROBS}
         kept = response.model_dump(exclude={"text", "refusal", "finish_reason", "scores", "error"})
         return Response(**kept, **read_off, finish_reason="stop" if tokens else response.finish_reason)
 
-    def _tells_nothing(self, why: str) -> ProviderError:
-        """Why the labels' probabilities can't be had, in one line."""
+    def _no_first_tokens(self, why: str) -> ProviderError:
         fewer = "give --model-arg top_logprobs=N, a smaller number, or " if "top_logprobs" in why else ""
         return ProviderError(
             f"{self.name}: {self.base_url} does not return probabilities of first tokens: {why};"
             f" in a new run folder, {fewer}ask by --method generate"
         )
+
+    def parse(self, request_key: str, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
+        """As for text, or the scores of a request that was prepared."""
+        if self._scorer is None or request_key not in self._scorer:
+            return super().parse(request_key, payload, headers, **more)
+        return Response(request_key=request_key, model=self.model, **self._scorer.read(request_key, payload), **more)
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a chat completion or of a response."""

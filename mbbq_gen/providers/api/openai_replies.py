@@ -121,4 +121,5 @@ def _usage(found: Any, read: str, written: str) -> Usage:
         counts = [count_or_none(count) for count in (prompt, output, found.get("total_tokens"))]
         if None not in counts and sum(filter(None, counts[:2])) + reasoning == counts[2]:
             output = (counts[1] or 0) + reasoning
-    return Usage.counted(prompt, output, reasoning, table_of(found.get(f"{read}_tokens_details")).get("cached_tokens"))
+    cached = table_of(found.get(f"{read}_tokens_details")).get("cached_tokens")
+    return Usage(input_tokens=prompt, output_tokens=output, reasoning_tokens=reasoning, cached_input_tokens=cached)

@@ -1,8 +1,7 @@
 """What every provider of a model behind an API shares; a kind of service fills in the shape of its bodies.
 
 A subclass says where the service is and with which key (`endpoint`), what is sent (`body_of`, `path`) and how an answer
-is read (`fields_of`). It gets everything else: pace, retries, learned parameters, secrets kept, one clear line where
-nothing helps, and `call` for the service's other addresses.
+is read (`fields_of`). It gets everything else: pace, retries, learned parameters, redaction, clear errors.
 """
 
 from __future__ import annotations
@@ -11,16 +10,19 @@ import json
 import time
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
+from contextlib import aclosing
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
+import msgspec
 from pydantic import JsonValue
 
 from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.reasoning import ReasoningSettings, refusal
 from mbbq_gen.core.records import Message, Request, Response, Usage
 from mbbq_gen.core.text import count_or_none
-from mbbq_gen.providers.api.service import ApiService, encode
+from mbbq_gen.providers.api.service import ApiService
 from mbbq_gen.providers.base import Capabilities, ExecutionContext, versions_of
 from mbbq_gen.providers.http.concurrency import FIRST, FIRST_ON_LOOPBACK, AdaptiveConcurrency, ServiceGate, is_loopback
 from mbbq_gen.providers.http.errors import (
@@ -40,8 +42,8 @@ from mbbq_gen.providers.http.parameters import (
     unmetered_usage,
 )
 from mbbq_gen.providers.http.rate_limits import RateLimiter, RateLimits
-from mbbq_gen.providers.http.replies import MOST_BYTES, HttpResponse, error_payload, table_of, tables_of
-from mbbq_gen.providers.http.scheduler import LessonError, Outcome, Scheduler
+from mbbq_gen.providers.http.replies import HttpResponse, error_payload, table_of, tables_of
+from mbbq_gen.providers.http.scheduler import LessonError, Scheduler
 from mbbq_gen.providers.http.servers import PromptCutDetector
 
 REASONING_NAMES: Final = frozenset(
@@ -62,6 +64,8 @@ class ApiProvider(ApiService):
     """Whether servers of this kind differ in what they call it."""
     settings_field: ClassVar[str] = ""
     """The field of a body with its parameters, where they are not in the body itself."""
+    option_names: Mapping[str, str] = MappingProxyType({})
+    """Fields of a body → our options, where they have other names."""
     context_advice: str = "set a longer context at the server"
     """How a longer context is set, for the message about prompts that are cut."""
     is_own_server: bool = False
@@ -70,13 +74,8 @@ class ApiProvider(ApiService):
     def __init__(self, model: str, options: Any) -> None:
         """As `ApiService`."""
         super().__init__(model, options)
-        self.capabilities = replace(
-            self.capabilities,
-            base_url=self.base_url,
-            max_connections=options.max_connections,
-            rpm=options.rpm,
-            tpm=options.tpm,
-        )
+        limits = {name: getattr(options, name) for name in ("max_connections", "rpm", "tpm")}
+        self.capabilities = replace(self.capabilities, base_url=self.base_url, **limits)
         self.learned = ParameterAdapter(renames_length=self.renames_length)
         self._malformed: set[str] = set()
         """Keys of requests that were once answered with JSON that is no answer."""
@@ -91,35 +90,25 @@ class ApiProvider(ApiService):
 
     @abstractmethod
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
-        """The fields of a Response that an answer's JSON tells.
-
-        Raises:
-            TransientError: where the JSON is no answer at all.
-        """
+        """The fields of a Response in an answer's JSON; raises TransientError where it is no answer at all."""
 
     @property
     def settings(self) -> dict[str, JsonValue]:
         """The options that shape the text and were given, and the server where it is not the usual one."""
-        options = self.options
-        settings: dict[str, JsonValue] = {
-            name: value for name in self.setting_names if (value := getattr(options, name)) is not None
-        }
-        settings |= {name: value for name in ("extra", "headers") if (value := getattr(options, name))}
-        if options.max_answer_bytes != MOST_BYTES:
-            settings["max_answer_bytes"] = options.max_answer_bytes
+        settings = self.given({name: name for name in self.setting_names})
+        settings |= {name: value for name in ("extra", "headers") if (value := getattr(self.options, name))}
         if self.base_url != self.usual_address:
             settings["base_url"] = self.base_url
         return settings
 
+    def given(self, names: Mapping[str, str]) -> dict[str, JsonValue]:
+        """The options that have a value, by other names."""
+        return {other: value for name, other in names.items() if (value := getattr(self.options, name)) is not None}
+
     def runtime_info(self) -> dict[str, JsonValue]:
         """Server, versions, limits; after requests, also what was learned and which models answered."""
-        options = self.options
-        facts: dict[str, JsonValue] = {
-            "base_url": self.base_url,
-            "max_connections": options.max_connections,
-            "versions": versions_of(self.packages),
-        }
-        facts |= {name: value for name in ("rpm", "tpm") if (value := getattr(options, name)) is not None}
+        facts = self.given({name: name for name in ("max_connections", "rpm", "tpm")})
+        facts |= {"base_url": self.base_url, "versions": versions_of(self.packages)}
         if lessons := self.learned.runtime_info():
             facts["learned"] = self.hide(lessons)
         if self._served:
@@ -129,7 +118,7 @@ class ApiProvider(ApiService):
     # --- reasoning effort --------------------------------------------------------------------------------------------
 
     def reasoning_settings(self, level: str) -> ReasoningSettings:
-        """What a level of reasoning effort comes to at this model; raises UsageError where it does not support it."""
+        """The parameters of a level of reasoning effort; raises UsageError where the model does not support it."""
         raise refusal(self.name, level, "has no such setting; leave it out, or use --model-arg extra")
 
     def with_reasoning(self, body: dict[str, JsonValue], request: Request, length: str) -> dict[str, JsonValue]:
@@ -147,11 +136,7 @@ class ApiProvider(ApiService):
         return {**kept, **reasoning.sent, length: self.answer_limit(request) + reasoning.room}
 
     def check_reasoning(self, reasoning: ReasoningSettings, *own: str) -> ReasoningSettings:
-        """What a level comes to, where nothing that was typed stands against it.
-
-        Raises:
-            UsageError: where an option says the same otherwise (`own`), or what was requested would be left out.
-        """
+        """The same settings; raises UsageError where an option says the same (`own`), or would be left out."""
         typed = [name for name in reasoning.left_out if name in self.options.model_fields_set]
         given = [name for name in (*own, *typed) if getattr(self.options, name) is not None]
         if given:
@@ -160,22 +145,17 @@ class ApiProvider(ApiService):
             )
         return reasoning
 
-    # --- asking ------------------------------------------------------------------------------------------------------
+    # --- requests ----------------------------------------------------------------------------------------------------
 
     def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
         """As `Provider`."""
-        _ = self.transport  # the official client is slow to import: not while the first request waits
+        _ = self.transport  # slow to import: not while the first request waits
         return self._scheduler(context).run(requests)
 
     async def learn(self, request: Request, context: ExecutionContext) -> Response:
-        """Sends one request by itself, and so finds out which parameters the model refuses; the answer counts.
-
-        Raises:
-            ProviderError: where no request can succeed.
-        """
-        response = await self._scheduler(context).answer(request)
-        context.in_doubt.pop(request.request_key, None)
-        return response
+        """Sends one request by itself, and so finds out which parameters the model refuses; raises ProviderError."""
+        async with aclosing(self._scheduler(context).run([request])) as responses:
+            return await anext(responses)
 
     def _scheduler(self, context: ExecutionContext) -> Scheduler:
         """One go at answering; the slots and budgets are shared by all requests to this provider."""
@@ -192,7 +172,7 @@ class ApiProvider(ApiService):
         return Scheduler(self, self._pace, context)
 
     def status(self) -> str:
-        """How many requests are under way, or why none is sent, in a few words for the progress line."""
+        """How many requests are under way, or why none is sent."""
         return "" if self._pace is None else self._pace.status()
 
     async def aclose(self) -> None:
@@ -211,7 +191,7 @@ class ApiProvider(ApiService):
         return most if level is None else most + self.reasoning_settings(level).room
 
     def max_usage(self, request: Request) -> Usage | None:
-        """The most tokens that a request can take, by the body that is sent; None where nothing in it bounds them."""
+        """The most tokens that a request can take, by its body; None where nothing in it bounds them."""
         return max_usage(self.body_of(request), self.length_names)
 
     async def prepare(self, request: Request | None = None) -> Response | None:
@@ -222,8 +202,10 @@ class ApiProvider(ApiService):
         """Where a request is posted."""
         return self.url(self.path)
 
-    async def attempt(self, request: Request, number: int) -> Outcome:
-        """Sends a request once; `number` counts how often it was sent.
+    async def attempt(self, request: Request, number: int) -> Response:
+        """The response to a request that is sent once; `number` counts how often it was sent.
+
+        Only an answer of the model has a `latency_s`.
 
         Raises:
             LessonError: a parameter was refused and is left out from now on.
@@ -231,9 +213,9 @@ class ApiProvider(ApiService):
             ProviderError: no further request can succeed.
         """
         if (refused := await self.prepare(request)) is not None:
-            return Outcome(refused, False, 0.0)
+            return refused
         body, started = self.body_of(request), time.perf_counter()
-        url, data = self.url_for(request), encode(body)
+        url, data = self.url_for(request), msgspec.json.encode(body)
         reply = await self.transport.post(url, await self.headers_for("POST", url, data), data)
         seconds = round(time.perf_counter() - started, 4)
         self.reached = True
@@ -242,18 +224,14 @@ class ApiProvider(ApiService):
         if self._pace is not None:
             self._pace.note_limits(reply.headers)
         if error is not None:
-            kind = classify_error(error)
-            if self.may_pass(error, kind):
-                raise self.fault_of(error)
+            kind = self.class_of(error)
             may_learn = kind in {"unsupported_parameter", "other_api"}
             if may_learn and (self.body_of(request) != body or self.learn_from(error, body, request)):
                 raise LessonError
             if kind in {"key", "model", "quota_exhausted", "other_api", "not_the_service"}:
                 raise await self.lasting(error, kind)
-            failure = self.failure(request.request_key, error, reply.headers)
-            return Outcome(failure.model_copy(update={"n_attempts": number}), False, seconds)
-        cut_at = len(reply.body) if reply.is_cut else None
-        response = self.read(request, payload, reply.headers, truncated_at=cut_at, latency_s=seconds, n_attempts=number)
+            return self.failure(request.request_key, error, reply.headers, n_attempts=number)
+        response = self.read(request, payload, reply.headers, latency_s=seconds, n_attempts=number)
         self.answered = True
         usage = response.usage
         most = None if usage.input_tokens and usage.output_tokens else max_usage(body, self.length_names)
@@ -262,7 +240,7 @@ class ApiProvider(ApiService):
         if self.is_own_server:
             self._check_cuts(request, response)
         self.notice(response)
-        return Outcome(response, True, seconds)
+        return response
 
     def error_in(self, reply: HttpResponse, payload: Any, request: Request) -> ApiError | None:
         """The failure that a reply reports; some servers report it with status 200, for the whole or for the choice."""
@@ -276,13 +254,7 @@ class ApiProvider(ApiService):
         return None
 
     def read(self, request: Request, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
-        """The response to a request; where more than text is needed, its provider reads that here.
-
-        JSON that is no answer may be billed: it is requested once more, then recorded as a failure.
-
-        Raises:
-            TransientError: as `parse`.
-        """
+        """As `parse`. JSON that is no answer may be billed: it is requested once more, then recorded as a failure."""
         key = request.request_key
         try:
             return self.parse(key, payload, headers, **more)
@@ -295,36 +267,24 @@ class ApiProvider(ApiService):
             raise
 
     def parse(self, request_key: str, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
-        """The response that an answer's JSON holds; `more` are fields that it does not tell.
-
-        Raises:
-            TransientError: where the JSON is no answer, or not of the shape that it should have.
-        """
+        """The response that an answer's JSON holds, with `more` fields; raises TransientError where it is none."""
         try:
-            fields = {"request_key": request_key, **self.fields_of(payload, headers), **more}
-            if more.get("truncated_at") is not None:
-                fields["finish_reason"] = "length"
-            return Response.of_answer(fields)
+            return Response.of_answer({"request_key": request_key, **self.fields_of(payload, headers), **more})
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             shape = type(error).__name__
             raise TransientError("malformed", f"the response is JSON of another shape ({shape})") from error
 
     # --- failures ----------------------------------------------------------------------------------------------------
 
-    def failure(self, request_key: str, error: ApiError, headers: Mapping[str, str]) -> Response:
+    def failure(self, request_key: str, error: ApiError, headers: Mapping[str, str], **more: Any) -> Response:
         """The response of a request that can't be answered: filtered, or an error."""
-        request_id = headers.get("x-request-id") or headers.get("request-id")
         kind = classify_error(error)
+        more |= {"request_key": request_key, "request_id": headers.get("x-request-id") or headers.get("request-id")}
         if kind == "content_filter":
-            return Response(
-                request_key=request_key,
-                finish_reason="content_filter",
-                content_filter=self.hide(error.filter_results or error.message),
-                provider_finish_reason=self.hide(error.code) or None,
-                request_id=request_id,
-            )
+            more["content_filter"] = self.hide(error.filter_results or error.message)
+            return Response(finish_reason=kind, provider_finish_reason=self.hide(error.code) or None, **more)
         label = f"{rule_for(error).label}: " if kind == "too_long" else ""
-        return Response(request_key=request_key, error=f"{label}{self.words_of(error)}", request_id=request_id)
+        return Response(error=f"{label}{self.words_of(error)}", **more)
 
     def is_lasting(self, status: int, payload: Any) -> bool:
         """Whether the same request would fail again: not what a bill, a key or a proxy was to blame for."""
@@ -336,7 +296,7 @@ class ApiProvider(ApiService):
         self.learned.dispensable |= frozenset(names)
 
     def learn_from(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
-        """Takes a lesson from a refused parameter and says it; False where there is none to take.
+        """Whether the parameter that was refused can be left out or renamed from now on; says so.
 
         Raises:
             ProviderError: where what is refused shapes the text: to go on without it would be another run.
@@ -363,12 +323,13 @@ class ApiProvider(ApiService):
         """What a user may do about a refused parameter, by its name in the body."""
         if name in self.options.extra:
             return "leave it out of --model-arg extra"
+        name = self.option_names.get(name, name)
         if name in REASONING_NAMES and getattr(self.options, name, None) is None:
             return "give another --reasoning-effort, or none"
         if name in LENGTH_NAMES:
             return "give another --max-tokens, or ask it as http:FILE, which says what the fields are called"
-        if name in ("temperature", "top_p", "topP"):
-            return f"--model-arg {'top_p' if name == 'topP' else name}=none leaves it to the service"
+        if name in ("temperature", "top_p"):
+            return f"--model-arg {name}=none leaves it to the service"
         own = {"reasoning_effort": "--reasoning-effort", "system": "--system-prompt"}
         return f"leave {own.get(name, f'--model-arg {name}')} out, or give another value"
 
@@ -392,12 +353,7 @@ class ApiProvider(ApiService):
         if response.model is not None and len(self._served) < 100:
             self._served.add(response.model)
         words = (response.text or "").strip().lower()
-        if response.truncated_at is not None:
-            self.say_once(
-                f"{self.name}: answers of more than {self.options.max_answer_bytes:,} bytes are cut there, and marked"
-                " (truncated_at); --model-arg max_answer_bytes=N takes more"
-            )
-        elif response.finish_reason == "stop" and response.reasoning and not words:
+        if response.finish_reason == "stop" and response.reasoning and not words:
             self.say_once(
                 f"{self.name}: answers are empty, all text is in the field of the reasoning; start the server without"
                 " its reasoning parser (vLLM: no --reasoning-parser; llama.cpp: --reasoning-format none), or give"
@@ -421,6 +377,11 @@ def turns_of(messages: Iterable[Message], *, system: bool = True) -> list[JsonVa
     ]
 
 
+def system_text(messages: Iterable[Message]) -> str:
+    """The messages of the system, as one text."""
+    return "\n\n".join(message.content for message in messages if message.role == "system")
+
+
 def answer_fields(
     text: str | None, finish: FinishReason | None, reason: str | None, usage: Usage, **more: Any
 ) -> dict[str, Any]:
@@ -438,4 +399,9 @@ def token_usage(found: Any, read: Collection[str], written: str, *, cached: str,
     if not isinstance(found, dict):
         return Usage()
     counted = [tokens for name in read if (tokens := count_or_none(found.get(name))) is not None]
-    return Usage.counted(sum(counted) if counted else None, found.get(written), reasoning, found.get(cached))
+    return Usage(
+        input_tokens=sum(counted) if counted else None,
+        output_tokens=found.get(written),
+        reasoning_tokens=reasoning,
+        cached_input_tokens=found.get(cached),
+    )

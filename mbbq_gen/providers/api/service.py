@@ -22,8 +22,7 @@ from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.base import ExecutionContext, Provider, ProviderOptions, check_installed
 from mbbq_gen.providers.http.credentials import (
     SHORTEST_KEY,
-    EntraTokens,
-    GoogleCredentials,
+    CloudToken,
     Secret,
     SecretRedactor,
     filled_headers,
@@ -41,7 +40,7 @@ from mbbq_gen.providers.http.errors import (
     rule_for,
     service_error,
 )
-from mbbq_gen.providers.http.replies import FormFile, HttpResponse, Line, base_url_advice, error_payload, tables_of
+from mbbq_gen.providers.http.replies import FormFile, HttpResponse, base_url_advice, error_payload, tables_of
 from mbbq_gen.providers.http.scheduler import RetryPolicy
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ JSON_BOTH_WAYS: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A service as it is reached: made once, by the service's own client where it has one."""
+    """A service as it is reached."""
 
     base_url: str
     """Without a slash at its end, without secrets."""
@@ -72,14 +71,14 @@ class ApiService(Provider):
     address: ClassVar[str] = ""
     """The service's own server, for which a key is needed."""
     address_variable: str = ""
-    """Variable of the environment that names another one."""
+    """Environment variable with another one."""
     key_variables: tuple[str, ...] = ()
-    """Variables of the environment that may hold the key."""
+    """Environment variables that may hold the key."""
     requires: ClassVar[tuple[str, ...]] = ("aiohttp",)
     install: ClassVar[str] = "pip install 'mbbq-gen[api]'"
     models_path: str = "/models"
-    """Empty where nobody knows a list of the models."""
-    cloud: EntraTokens | GoogleCredentials | None = None
+    """Empty where the service has no list of its models."""
+    cloud: CloudToken | None = None
     """Credentials of a cloud, used instead of a key."""
     version_in_base: ClassVar[bool | None] = None
     """Whether base URLs end with a version such as /v1; None: either way."""
@@ -91,11 +90,10 @@ class ApiService(Provider):
         """The server that is no setting of its own."""
         self.base_url = self.find_address()
         self.secret = self.find_key()
-        """None: no key was found; `check_access` says whether one is needed."""
         self.reached = False
         """Whether anything has ever replied at the address."""
         self.answered = False
-        """Whether the service itself has: what is not its own words is a passing fault from then on."""
+        """Whether the model has answered: a proxy's page is a transient failure from then on."""
         self.own_headers, self._other_secrets = filled_headers(options.headers)
         for known in (self.secret, *self._other_secrets):
             if known is not None and len(known.value) >= SHORTEST_KEY and known.value in f"{model} {options.extra}":
@@ -133,18 +131,18 @@ class ApiService(Provider):
 
     @cached_property
     def endpoint(self) -> Endpoint:
-        """How the service is reached: here with a Bearer key. May import its official client."""
+        """How the service is reached: here with a Bearer key."""
         key = {"Authorization": f"Bearer {self.secret.value}"} if self.secret else {}
         return Endpoint(self.base_url, {**JSON_BOTH_WAYS, **key})
 
     @cached_property
     def redactor(self) -> SecretRedactor:
-        """What takes the keys out of all that comes back, however it comes."""
+        """Removes the keys from all that comes back."""
         keys = [secret.value for secret in (self.secret, *self._other_secrets) if secret is not None]
         return SecretRedactor(keys, self.endpoint.headers)
 
     def hide(self, value: Any) -> Any:
-        """A text or JSON value that a service sent, fit to be shown: without keys."""
+        """A text or JSON value that a service sent, without keys."""
         return self.redactor.shown(value)
 
     @property
@@ -153,14 +151,11 @@ class ApiService(Provider):
         if self._wire is None:
             from mbbq_gen.providers.http.transport import Transport
 
-            options = self.options
-            self._wire = Transport(self.base_url, options.timeout, self.redactor, options.max_answer_bytes)
+            self._wire = Transport(self.base_url, self.options.timeout, self.redactor)
         return self._wire
 
     async def aclose(self) -> None:
         """Closes the connections."""
-        if self.cloud is not None:
-            await self.cloud.close()
         if self._wire is not None:
             await self._wire.close()
         self._wire = None
@@ -169,10 +164,6 @@ class ApiService(Provider):
         """The whole address of a path."""
         query = self.endpoint.query
         return f"{self.endpoint.base_url}{path}{query.replace('?', '&') if '?' in path else query}"
-
-    def download_url(self, path: str) -> str:
-        """The whole address of a file, where files have addresses of their own."""
-        return self.url(path)
 
     @cached_property
     def fixed_headers(self) -> Mapping[str, str]:
@@ -194,6 +185,13 @@ class ApiService(Provider):
 
     # --- the service's other addresses -------------------------------------------------------------------------------
 
+    async def send(self, method: str, url: str, data: bytes | FormFile | None = None) -> HttpResponse:
+        """The reply at an address, whatever its status; raises TransientError where there is none."""
+        headers = await self.headers_for(method, url, data if isinstance(data, bytes) else b"")
+        reply = await self.transport.send(method, url, headers, data)
+        self.reached = True
+        return reply
+
     async def call(
         self,
         method: str,
@@ -204,35 +202,23 @@ class ApiService(Provider):
         accept: Sequence[int] = (),
         repeat: bool = True,
     ) -> HttpResponse:
-        """Asks another address of the service: files, batches, models.
+        """Asks another address below the base URL, with JSON or a form: files, batches, models.
 
-        Args:
-            method: of HTTP.
-            path: below the base URL: keys go nowhere else.
-            body: sent as JSON.
-            form: sent as a form instead.
-            accept: statuses beside 2xx that are no failure to the caller.
-            repeat: whether it may be sent again where it is not known if it had arrived.
+        `accept`: statuses beside 2xx that are no failure. `repeat`: whether it may be sent again.
 
         Raises:
-            ProviderError: if it fails for good, in one line without secrets; RejectedError if the service says so.
-            TransientError: where it failed, might not fail again, and was not to be repeated.
+            ProviderError: if it fails for good; RejectedError if the service says so.
+            TransientError: where it might not fail again, and was not to be repeated.
         """
-        data = encode(body) if body is not None else None
+        data = form or (None if body is None else msgspec.json.encode(body))
         tries = RetryPolicy(self.options.attempts if repeat else 1, lambda: True, self.options.patience)
         while True:
             try:
-                url = self.url(path)
-                reply = await self.transport.send(
-                    method, url, await self.headers_for(method, url, data or b""), form or data
-                )
-                self.reached = True
+                reply = await self.send(method, self.url(path), data)
                 if (200 <= reply.status < 300 and not reply.is_page) or reply.status in accept:
                     return reply
                 error = service_error(reply.status, error_payload(reply), reply.headers)
-                kind = classify_error(error)
-                if self.may_pass(error, kind) or error.page:  # a run was answered before it comes to these addresses
-                    raise self.fault_of(error)
+                kind = self.class_of(error, with_pages=True)  # a run was answered before it comes to these addresses
                 if kind in {"key", "quota_exhausted", "not_the_service"}:
                     raise await self.lasting(error, kind)
                 raise RejectedError(f"{self.name}: {method} {path}: {self.words_of(error)}", error)
@@ -245,22 +231,16 @@ class ApiService(Provider):
                     raise RetriesExhaustedError(line, fault) from fault
             await asyncio.sleep(pause)
 
-    async def stream(self, path: str, *, download: bool = False) -> AsyncGenerator[Line, None]:
-        """The lines of a large result, one at a time; `download`: from where the service keeps files apart.
-
-        Raises:
-            ProviderError: where it can't be had.
-            TransientError: where the connection broke on the way.
-        """
-        url = self.download_url(path) if download else self.url(path)
+    async def stream(self, path: str) -> AsyncGenerator[bytes, None]:
+        """The lines of a large result; raises ProviderError without one, TransientError where the connection broke."""
+        url = self.url(path)
         async with aclosing(self.transport.lines(url, await self.headers_for("GET", url, b""))) as lines:
             async for line in lines:
                 if isinstance(line, HttpResponse):
                     error = service_error(line.status, error_payload(line), line.headers)
-                    if self.may_pass(error, classify_error(error)):
-                        raise self.fault_of(error)
+                    self.class_of(error)
                     raise ProviderError(f"{self.name}: GET {path}: {self.words_of(error)}")
-                if is_page(line.content[:200].decode("utf-8", "replace")):
+                if is_page(line[:200].decode("utf-8", "replace")):
                     raise TransientError("server", "a web page instead of the results")
                 yield line
 
@@ -279,55 +259,51 @@ class ApiService(Provider):
         then = f"; {advice}" if advice else ""
         raise ProviderError(f"{self.name}: {self.base_url} gives no list of models: {self.hide(why)}{then}")
 
-    async def model_names(self) -> list[str]:
-        """The models that the service has; empty where it gives no list."""
-        try:
-            return await self.list_models() if self.models_path else []
-        except (TransientError, ProviderError):
-            return []
-
     # --- failures ----------------------------------------------------------------------------------------------------
 
     def words_of(self, error: ApiError) -> str:
-        """A service's words and status, fit to be shown."""
+        """A service's words and status, without keys."""
         return f"{self.hide(error.words)} ({error.status})"
 
-    def may_pass(self, error: ApiError, kind: ErrorClass) -> bool:
-        """Whether another try may succeed. Once the service has answered, a proxy's page or a 403 without a reason is
-        no end of the run."""
-        if self.answered and kind == "key":
-            return error.status == 403 and rule_for(error).is_by_status
-        return kind == "transient" or (kind == "not_the_service" and self.answered)
+    def class_of(self, error: ApiError, *, with_pages: bool = False) -> ErrorClass:
+        """What a failure means, if no other try may succeed.
 
-    def fault_of(self, error: ApiError) -> TransientError:
-        """A failure that may pass, with the time that the service asks to wait."""
+        Once the service has answered, a proxy's page or a 403 without a reason is no end of the run.
+
+        Raises:
+            TransientError: another try may succeed; `with_pages`: so may one after a web page.
+        """
+        kind, rule = classify_error(error), rule_for(error)
+        may_pass = kind == "transient" or (kind == "not_the_service" and self.answered) or (error.page and with_pages)
+        if kind == "key" and self.answered:
+            may_pass = error.status == 403 and rule.is_by_status
+        if not may_pass:
+            return kind
         words = self.words_of(error)
         if error.page:
             words = f"a web page instead of an answer: {words}"
-        kind, rule = classify_error(error), rule_for(error)
         if rule.is_loading:
             self.say_once(f"{self.name}: {rule.label}; waiting up to two minutes ({words})")
         is_rate = error.status == 429 or (error.status == 403 and kind == "transient")
-        return TransientError("rate" if is_rate else "server", words, error.pause, error.status)
+        raise TransientError("rate" if is_rate else "server", words, error.pause, error.status)
 
     async def lasting(self, error: ApiError, kind: ErrorClass) -> ProviderError:
         """Why no request can succeed, in one line."""
         words, at = self.words_of(error), self.base_url
+        advice = base_url_advice(at, self.version_in_base, error.message)
         if kind == "not_the_service":
-            advice = base_url_advice(at, self.version_in_base, error.message)
-            shown = self.hide(error.words)
+            advice = advice or "check the base URL, and what stands between here and there"
             if error.target is not None:
-                path, shown = self.url(self.path).split("?")[0].removeprefix(at), self.hide(error.target)
-                moved = error.target.removesuffix(path)
-                is_moved = error.target.startswith(("http://", "https://")) and error.target.endswith(path)
-                then = f"give --base-url {moved}" if is_moved and moved != at else advice or "check the base URL"
-                what = f"redirects to {shown} ({error.status}): {then}; keys do not follow redirections"
-            elif error.page or 300 <= error.status < 400:
-                what = f"answers with a web page ({shown}, {error.status})" if error.page else "redirects nowhere"
-                then = advice or "check the base URL, and what stands between here and there"
-                what = f"{what}, which no model wrote: {then}"
+                moved = error.target.removesuffix(self.url(self.path).split("?")[0].removeprefix(at))
+                if moved.startswith(("http://", "https://")) and moved not in {at, error.target}:
+                    advice = f"give --base-url {moved}"
+                target = self.hide(error.target)
+                what = f"redirects to {target} ({error.status}): {advice}; keys do not follow redirections"
+            elif error.page:
+                title = self.hide(error.words)
+                what = f"answers with a web page ({title}, {error.status}), which no model wrote: {advice}"
             else:
-                what = f"has no such address: {shown}; {advice or 'check the base URL'}"
+                what = f"has no such address: {words}; {advice}"
             return ProviderError(f"{self.name}: {at} {what}")
         if kind == "key":
             origin = f"the key in {self.secret.origin}" if self.secret else "us without a key"
@@ -338,17 +314,14 @@ class ApiService(Provider):
             return ProviderError(f"{self.name}: the quota is exhausted at {at}: {words}; {kept}")
         if kind == "other_api":
             return ProviderError(f"{self.name}: does not answer at this API: {words}; use another model or api=auto")
-        names = await self.model_names()
-        advice = None if names else base_url_advice(at, self.version_in_base)
-        if advice is not None:
+        try:
+            names = await self.list_models() if self.models_path else []
+        except (TransientError, ProviderError):
+            names = []
+        if not names and advice:
             return ProviderError(f"{self.name}: no such address or model at {at}: {words}; {advice}")
         near = difflib.get_close_matches(self.model, names, n=3, cutoff=0.5)
         hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
         if self.model in names:
             hint = "; the service lists it, so it is not loaded there, or this key may not use it"
         return ProviderError(f"{self.name}: no such model at {at}: {words}{hint}")
-
-
-def encode(body: Any) -> bytes:
-    """A body as it is sent."""
-    return msgspec.json.encode(body)

@@ -1,12 +1,6 @@
 """Classifies failures of services: which are tried again, which fail one request, which end the run.
 
 `errors.toml` is the table: status, code, headers and text of a failure → its class, and the reasons why a text ends.
-
-    service_error    an error body of any service as an ApiError
-    classify_error   ApiError → ErrorClass, by the first rule of the table that fits
-    finish_reason    a service's reason for the end of a text → ours
-    failure_kind     the recorded line of a failure → what `status` counts it as
-
 Only TransientError is tried again.
 """
 
@@ -20,7 +14,7 @@ from datetime import UTC, datetime
 from functools import cache, lru_cache
 from http.client import responses
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.text import moment_of, seconds_of
@@ -54,9 +48,8 @@ class TransientError(Exception):
         super().__init__(why)
         self.kind = kind
         self.pause = pause
-        """Waiting time from the service, in seconds, or None."""
+        """Seconds that the service asks to wait."""
         self.status = status
-        """Of HTTP, where there was one."""
 
     @property
     def may_be_paid(self) -> bool:
@@ -70,46 +63,41 @@ class ApiError:
 
     status: int
     message: str
-    """Its words, on one line, shortened."""
+    """On one line, shortened."""
     code: str = ""
-    """Its code and type, in small letters."""
+    """Codes and types, in small letters."""
     parameter: str | None = None
-    """The parameter that it names, if it does."""
     filter_results: Any = None
-    """The results of its content filters, if it gave them."""
     pause: float | None = None
-    """Seconds that its headers or its body ask to wait, or None."""
+    """Seconds to wait, by headers or body."""
     page: bool = False
-    """Whether it is a web page: not what a service says, but something before it."""
+    """Whether it is a web page: from something that stands before the service."""
     target: str | None = None
     """Where a redirection leads, without its query."""
 
     @property
     def words(self) -> str:
-        """Its words, or where it has none, what its status means."""
+        """The message; where there is none, what the status means."""
         return self.message or responses.get(self.status, "no words")
 
 
 class RejectedError(ProviderError):
-    """A service said no to one of its other addresses (files, batches), and would again."""
+    """A service refused a request for files, batches or models, and would again."""
 
     def __init__(self, why: str, error: ApiError) -> None:
         super().__init__(why)
         self.error = error
-        """What it said."""
 
 
 class RetriesExhaustedError(ProviderError):
-    """What may pass did not, as often as it was tried."""
+    """A transient failure, as often as it was tried."""
 
     def __init__(self, why: str, fault: TransientError) -> None:
         super().__init__(why)
         self.fault = fault
-        """What went wrong the last time."""
 
 
 _PAGE: Final = re.compile(r"\s*(?:<!doctype\b|<html\b|<head\b|<body\b|<center\b|<h1\b)", re.IGNORECASE)
-"""How web pages begin, those of proxies too."""
 
 
 def is_page(text: str) -> bool:
@@ -126,50 +114,47 @@ def service_error(status: int, payload: Any, headers: Mapping[str, str] | None =
         target = _one_line(f"{before.partition('//')[0]}//{rest}" if before else rest)
     outer = payload[0] if isinstance(payload, list) and payload else payload
     found = outer.get("error", outer.get("detail", outer)) if isinstance(outer, Mapping) else outer
-    if not isinstance(found, Mapping):
-        page, text = isinstance(found, str) and is_page(found), str(found)
-        if page:  # what it is called, else its words
+    parameter = filtered = None
+    page = isinstance(found, str) and is_page(found)
+    if isinstance(found, Mapping):
+        message = _one_line(next(filter(None, map(found.get, ("message", "detail", "error", "msg"))), dict(found)))
+        inner = found.get("innererror") or found.get("metadata") or {}
+        inner = inner if isinstance(inner, Mapping) else {}
+        if isinstance(inner.get("raw"), str):  # OpenRouter: what the provider behind it said
+            message = _one_line(f"{message}: {inner['raw']}")
+        filtered = inner.get("content_filter_result")  # Azure's; OpenRouter's moderation gives reasons
+        if not filtered and inner.get("reasons") and "flagged_input" in inner:
+            filtered = {"reasons": inner["reasons"]}
+        codes = [*map(found.get, ("code", "type", "status")), *_reasons(found.get("details"))]
+        codes.append(known.get("x-amzn-errortype", "").split(":")[0])
+        parameter = found.get("param")
+    else:
+        text = str(found)
+        if page:  # its title, else its words
             title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
             text = re.sub(r"<[^>]*>", " ", title[1] if title else text)
-        codes = [outer.get(name) for name in ("code", "type", "error_type")] if isinstance(outer, Mapping) else []
         message = _one_line(text)
-        pause = pause_of(status, known, payload, message)
-        return ApiError(status, message, _code(codes), pause=pause, page=page, target=target)
-    named = (found.get(name) for name in ("message", "detail", "error", "msg"))
-    message = _one_line(next((words for words in named if words), dict(found)))
-    inner = found.get("innererror") or found.get("metadata") or {}
-    inner = inner if isinstance(inner, Mapping) else {}
-    if isinstance(inner.get("raw"), str):  # OpenRouter: what the provider behind it said
-        message = _one_line(f"{message}: {inner['raw']}")
-    filtered = inner.get("content_filter_result")  # Azure's; OpenRouter's moderation gives reasons
-    if not filtered and inner.get("reasons") and "flagged_input" in inner:
-        filtered = {"reasons": inner["reasons"]}
-    codes = [found.get("code"), found.get("type"), found.get("status"), *_reasons(found.get("details"))]
-    codes.append(known.get("x-amzn-errortype", "").split(":")[0])
-    parameter = found.get("param")
+        codes = [*map(outer.get, ("code", "type", "error_type"))] if isinstance(outer, Mapping) else []
     return ApiError(
         status=status,
         message=message,
-        code=_code(codes),
+        code=" ".join(str(code).lower() for code in codes if isinstance(code, str | int) and code),
         parameter=str(parameter) if parameter else None,
         filter_results=filtered or None,
         pause=pause_of(status, known, payload, message),
+        page=page,
         target=target,
     )
 
 
-def _code(codes: list[Any]) -> str:
-    return " ".join(str(code).lower() for code in codes if isinstance(code, str | int) and code)
-
-
-def _reasons(details: Any) -> Iterator[str]:
-    """Google's reasons and names of limits, which are codes in all but name."""
+def _reasons(details: Any) -> Iterator[Any]:
+    """Google's reasons and names of limits."""
     for detail in details if isinstance(details, list) else ():
-        if not isinstance(detail, Mapping):
-            continue
-        violations = detail["violations"] if isinstance(detail.get("violations"), list) else []
-        named = [violation.get("quotaId") for violation in violations if isinstance(violation, Mapping)]
-        yield from (name for name in (detail.get("reason"), *named) if isinstance(name, str))
+        if isinstance(detail, Mapping):
+            violations = detail.get("violations")
+            yield detail.get("reason")
+            for violation in violations if isinstance(violations, list) else ():
+                yield violation.get("quotaId") if isinstance(violation, Mapping) else None
 
 
 def _one_line(value: Any) -> str:
@@ -177,15 +162,7 @@ def _one_line(value: Any) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-# --- how long a service asks to wait: by headers, fields of the body, or its text ------------------------------------
-
 _RESET_HEADER: Final = re.compile(r"(?:x-)?ratelimit-reset(?:-[a-z-]+)?|anthropic-ratelimit-[a-z-]+-reset")
-_WAIT_FIELDS: Final[Mapping[str, float]] = {
-    **dict.fromkeys(("retryDelay", "retry_after", "retryAfter", "retry_after_seconds", "resets_in_seconds"), 1.0),
-    **dict.fromkeys(("reset_at", "resets_at", "reset_time", "estimated_time", "X-RateLimit-Reset"), 1.0),
-    **dict.fromkeys(("retry_after_ms", "retryAfterMs"), 0.001),
-}
-"""Fields of a body that say when to come back, and the seconds of their unit."""
 _WAIT_TEXT: Final = re.compile(
     r"(?:try again|retry(?:ing)?|resets?|available(?: again)?|wait)(?: after| in| for| at)?:? "
     r"(?:(?P<moment>\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)"
@@ -193,18 +170,13 @@ _WAIT_TEXT: Final = re.compile(
     r"|(?P<number>\d+(?:\.\d+)?) ?(?P<unit>milliseconds?|seconds?|secs?|minutes?|mins?|hours?|days?)\b)",
     re.IGNORECASE,
 )
-_UNITS: Final = {"mi": 60.0, "ms": 0.001, "s": 1.0, "h": 3600.0, "d": 86400.0}
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """The seconds that a reply asks to wait (Retry-After, retry-after-ms), or None.
-
-    A date is read by the clock of the service, which its `Date` header tells; `now` stands in where it has none.
-    """
+    """The seconds of Retry-After or retry-after-ms, or None; a date is read by the service's clock, else by `now`."""
     if (seconds := seconds_of(headers.get("retry-after-ms", ""))) is not None:
         return seconds / 1000
-    text = headers.get("retry-after")
-    return None if text is None else seconds_of(text, moment_of(headers.get("date") or "") or now)
+    return seconds_of(headers.get("retry-after", ""), moment_of(headers.get("date") or "") or now)
 
 
 def pause_of(status: int, headers: Mapping[str, str], payload: Any, message: str) -> float | None:
@@ -213,36 +185,31 @@ def pause_of(status: int, headers: Mapping[str, str], payload: Any, message: str
     if seconds is not None or (status != 429 and status < 500):
         return seconds
     now = moment_of(headers.get("date") or "") or datetime.now(UTC)
-    found = [pause for pause in _waits_in(payload, now) if pause is not None]
-    if found:
-        return max(found)
-    if words := _WAIT_TEXT.search(message):
-        if words["number"]:
+    found: list[float | None] = list(_waits_in(payload, now))
+    if not found and (words := _WAIT_TEXT.search(message)):
+        text = words["moment"] or words["compact"]
+        if text is None:  # "20 seconds" as "20s"
             unit = words["unit"].lower()
-            scale = 0.001 if unit.startswith("mil") else _UNITS["mi" if unit.startswith("mi") else unit[0]]
-            return float(words["number"]) * scale
-        return _seconds_until(words["moment"] or words["compact"], now)
-    resets = []
-    for name, value in headers.items():
-        remaining = seconds_of(headers.get(name.replace("reset", "remaining"), "0"))
-        if _RESET_HEADER.fullmatch(name) and remaining is not None and remaining <= 0:
-            resets.append(_seconds_until(value, now))
-    return max((pause for pause in resets if pause is not None), default=None)
+            text = f"{words['number']}{'ms' if unit.startswith('milli') else unit[0]}"
+        return _seconds_until(text, now)
+    if not found:
+        remaining = {name: headers.get(name.replace("reset", "remaining"), "0") for name in headers}
+        used_up = [name for name, left in remaining.items() if seconds_of(left) == 0 and _RESET_HEADER.fullmatch(name)]
+        found = [_seconds_until(headers[name], now) for name in used_up]
+    return max((pause for pause in found if pause is not None), default=None)
 
 
-def _waits_in(value: Any, now: datetime, levels: int = 6) -> Iterator[float | None]:
+def _waits_in(value: Any, now: datetime, levels: int = 6) -> Iterator[float]:
     """The seconds to wait that fields of a body name, at any depth; headers that a router passes on are there too."""
-    if levels and isinstance(value, list):
-        for entry in value:
+    entries = (
+        value.items() if isinstance(value, Mapping) else [("", one) for one in value] if type(value) is list else []
+    )
+    for name, entry in entries if levels else ():
+        scale = error_table().wait_fields.get(name)
+        if scale is None or isinstance(entry, Mapping | list):
             yield from _waits_in(entry, now, levels - 1)
-    elif levels and isinstance(value, Mapping):
-        for name, entry in value.items():
-            scale = _WAIT_FIELDS.get(name)
-            if scale is not None and isinstance(entry, str | int | float) and not isinstance(entry, bool):
-                seconds = _seconds_until(str(entry), now)
-                yield None if seconds is None else seconds * scale
-            else:
-                yield from _waits_in(entry, now, levels - 1)
+        elif (seconds := _seconds_until(str(entry), now)) is not None:
+            yield seconds * scale
 
 
 def _seconds_until(text: str, now: datetime) -> float | None:
@@ -270,7 +237,7 @@ def says_too_large(words: str) -> bool:
 
 @dataclass(frozen=True)
 class ErrorRule:
-    """A row of the table; conditions that are None fit every error."""
+    """A row of `errors.toml`; conditions that are None fit every error."""
 
     kind: ErrorClass
     statuses: frozenset[int] | None = None
@@ -285,7 +252,7 @@ class ErrorRule:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> ErrorRule:
-        """The rule that a row of the file describes; its `status` is written like `400 5xx` or `4xx -401`."""
+        """The rule of a row, whose `status` is written like `400 5xx` or `4xx -401`."""
         given = {name: value for name, value in row.items() if name not in {"class", "seen", "status"}}
         given |= {name: re.compile(row[name], re.IGNORECASE) for name in ("code", "text", "unless") if name in row}
         statuses: set[int] = set()
@@ -314,25 +281,28 @@ class ErrorRule:
         return self.code is None and self.text is None and self.pause is None and not self.flagged
 
 
-@dataclass(frozen=True)
-class ErrorTable:
-    """Which failures are what, and why texts end."""
+class ErrorTable(NamedTuple):
+    """The content of `errors.toml`."""
 
     rules: tuple[ErrorRule, ...]
     """In the order in which they are tried."""
     passing: frozenset[int]
     """Statuses that mean a transient failure by themselves: with them, a proxy's page is one too."""
     finish_reasons: Mapping[str, str]
+    wait_fields: Mapping[Any, float]
+    """Field of a body that says when to come back → seconds of its unit."""
+    recorded: Mapping[str, str]
+    """What a failure without a status counts as → regular expression of its recorded line."""
 
 
 @cache
 def error_table() -> ErrorTable:
-    """The table of `errors.toml`."""
+    """The table, read once."""
     content = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     rules = tuple(map(ErrorRule.of, content["rule"]))
     passing = [rule.statuses or () for rule in rules if rule.kind == "transient" and rule.is_by_status]
     reasons = {reason: kind for kind, reasons in content["finish_reasons"].items() for reason in reasons}
-    return ErrorTable(rules, frozenset().union(*passing), reasons)
+    return ErrorTable(rules, frozenset().union(*passing), reasons, content["wait_fields"], content["recorded"])
 
 
 def rule_for(error: ApiError) -> ErrorRule:
@@ -349,11 +319,7 @@ def classify_error(error: ApiError) -> ErrorClass:
 
 @lru_cache(maxsize=256)
 def finish_reason(*reasons: str | None) -> FinishReason | None:
-    """Why a text ends, from the service's reason and, behind a router, the provider's own.
-
-    Raises:
-        TransientError: a reason says that the service failed, whatever text there is.
-    """
+    """Why a text ends, by the reasons of service and router; raises TransientError where the service failed."""
     given = [reason for reason in reasons if reason]
     kinds = [error_table().finish_reasons.get(reason.lower(), "other") for reason in given]
     if "transient" in kinds:
@@ -363,25 +329,11 @@ def finish_reason(*reasons: str | None) -> FinishReason | None:
     return kinds[0] if kinds else None  # type: ignore[return-value]
 
 
-_STATUS: Final = re.compile(r"\((\d{3})\)")
-"""How a recorded failure ends where a service answered with a status."""
-_RECORDED: Final = (
-    ("too long for the context window", re.compile("tokens, and the model takes")),  # local models
-    ("timeout", re.compile(r"no answer within|timed? ?out|took longer", re.IGNORECASE)),
-    ("connection", re.compile(r"connect|reset|broke|closed|cut off", re.IGNORECASE)),
-    (
-        "malformed answer",
-        re.compile(r"not JSON|JSON (?:without|of another)|has no (?:choice|message|output|candidate)|nothing at", re.I),
-    ),
-    ("batch", re.compile(r"\bbatch", re.IGNORECASE)),
-)
-
-
 def failure_kind(line: str) -> str:
     """What a recorded failure counts as: a label of the table, an HTTP status, or a word."""
     for rule in error_table().rules:
         if rule.label is not None and rule.label in line:
             return rule.label
-    if found := _STATUS.findall(line):
+    if found := re.findall(r"\((\d{3})\)", line):
         return f"HTTP {found[-1]}"
-    return next((kind for kind, pattern in _RECORDED if pattern.search(line)), "other")
+    return next((kind for kind, text in error_table().recorded.items() if re.search(text, line, re.I)), "other")

@@ -1,8 +1,4 @@
-"""The requests and tokens that a minute may have: the user's limits, and the service's own as its headers tell them.
-
-A request passes three things in this order: concurrency and gate (`concurrency.py`), then the limits. A request
-that has to wait by `Retry-After` does so outside.
-"""
+"""The requests and tokens that a minute may have: the user's limits, and the service's own as its headers tell them."""
 
 from __future__ import annotations
 
@@ -10,6 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from mbbq_gen.core.text import duration, moment_of, seconds_of
@@ -31,10 +28,7 @@ _SAFELY: Final = 0.95
 
 
 class MinuteWindow:
-    """So many units in any 60 seconds, spread evenly.
-
-    Units are taken by an estimate when a request is sent and corrected when its answer tells how many they were.
-    """
+    """So many units in any 60 seconds, spread evenly; taken by an estimate, corrected by the answer."""
 
     def __init__(self, limit: float, clock: Clock = time.monotonic) -> None:
         self._limit = limit
@@ -43,11 +37,9 @@ class MinuteWindow:
         """Units that may be sent at once, at first and whenever there are that many."""
         self._most = limit / 20
         """Units that may gather while a request waits, and from what others gave back."""
-        self._clock = clock
-        self._at = clock()
+        self._clock, self._at, self._sum = clock, clock(), 0.0
         self._bins: deque[list[float]] = deque()
         """Units taken in each tenth of a second: [its time, units]."""
-        self._sum = 0.0
 
     def take(self, units: float) -> float:
         """Takes units, and returns 0; where they are not there yet, takes nothing and returns the seconds to wait."""
@@ -80,26 +72,22 @@ class MinuteWindow:
 
 
 class HeaderRateLimit:
-    """What a service says is left, and how fast it fills up; holds nothing back while there is plenty."""
+    """The service's own limit, by its headers; holds nothing back while there is plenty."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
-        self._rate = 0.0
-        self._level = 0.0
-        self._at = 0.0
+        self._rate = self._level = self._at = 0.0
         self._tight = False
 
     def update(self, limit: float, remaining: float, reset: float, under_way: float) -> None:
-        """Takes over what a reply says: units of a full budget, units left, and seconds until it is full again.
+        """Takes units of a full budget, units left, seconds until it is full, and units that are not counted yet.
 
-        The limit may be a minute's or a day's, and the bucket smaller than the limit: the slower of both readings of
-        how fast it fills up is the safe one. `under_way`: units that the service may not have counted yet.
+        The limit may be a minute's or a day's: the slower reading of how fast it fills up is the safe one.
         """
         self._tight = remaining < limit * _LOW and reset > 0 and limit > 0
         if self._tight:
             self._rate = _SAFELY * min((limit - remaining) / reset, limit / 60)
-        self._level = remaining - under_way
-        self._at = self._clock()
+        self._level, self._at = remaining - under_way, self._clock()
 
     def reserve(self, units: float) -> float:
         """Takes units and says how many seconds to wait."""
@@ -137,9 +125,8 @@ class Ticket(NamedTuple):
     """A request that was let through, until it is settled."""
 
     tokens: float
-    """Those that were taken for it."""
     sent_in: int
-    """The round of the concurrency in which it was sent."""
+    """The round of the concurrency."""
     sent_at: float
 
 
@@ -154,13 +141,7 @@ class RateLimiter:
         """When the limits let the next request through."""
 
     async def enter(self, tokens: float) -> Ticket:
-        """Waits until a request of about so many tokens may be sent; `slots.release` must follow.
-
-        It waits for the service's own limits first, then for the user's, which are checked again after each answer.
-
-        Raises:
-            OutageError: the service did not answer for too long.
-        """
+        """Waits until a request of so many tokens may be sent, or raises OutageError; `slots.release` must follow."""
         await self.slots.acquire()
         try:
             async with self._turn:
@@ -214,10 +195,9 @@ def rate_limit(headers: Mapping[str, str], unit: str) -> tuple[float, float, flo
         if limit is None:
             continue
         remaining, reset = headers.get(f"{before}remaining{after}"), headers.get(f"{before}reset{after}")
-        if remaining is not None and reset is not None:
-            seconds = seconds_of(reset, moment_of(headers.get("date") or ""))
-            try:
-                return None if seconds is None else (float(limit), float(remaining), seconds)
-            except ValueError:
-                return None
+        if remaining is None or reset is None:
+            continue
+        seconds = seconds_of(reset, moment_of(headers.get("date") or ""))
+        with suppress(ValueError):
+            return None if seconds is None else (float(limit), float(remaining), seconds)
     return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -18,23 +17,16 @@ from mbbq_gen.providers.http.errors import TransientError, is_page
 
 _SHOWN: Final = 80
 _LONGEST_TEXT: Final = 2000
-MOST_BYTES: Final = 16_000_000
-"""Bytes of an answer that are taken if nobody says otherwise: some three million words."""
 _API_VERSION: Final = re.compile(r"/v\d+(?:beta\d*|alpha\d*)?$")
 _API_PATH: Final = re.compile(r"/(?:chat/completions|completions|responses|messages|models)$")
-_ESCAPE: Final = re.compile(
-    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
-)
-"""An escape: a whole pair, half of one (the group), or any other."""
 
 
-@dataclass(frozen=True)
-class FormFile:
+class FormFile(NamedTuple):
     """A file to be sent as a form, read from disk as it goes out."""
 
     path: Path
     filename: str
-    fields: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str]
     """The form's other fields."""
 
 
@@ -45,17 +37,11 @@ class HttpResponse(NamedTuple):
     headers: Mapping[str, str]
     """Names are looked up in small letters."""
     body: bytes
-    is_cut: bool = False
-    """Whether the body was longer than we take, and ends here."""
 
     def json(self) -> Any:
-        """The body as JSON; of a body that was longer than we take, what had come until then.
-
-        Raises:
-            TransientError: where it is not JSON: a cut or broken answer.
-        """
+        """The body as JSON; raises TransientError where it is none."""
         try:
-            return _beginning(self.body) if self.is_cut else read_json(self.body)
+            return read_json(self.body)
         except ValueError as error:
             start = hide_lookalikes(self.body[:_LONGEST_TEXT].decode("utf-8", "replace"))[:_SHOWN]
             raise TransientError("malformed", f"the response is not JSON: {start!r}") from error
@@ -66,44 +52,17 @@ class HttpResponse(NamedTuple):
         return self.body[:_SHOWN].lstrip()[:1] == b"<" and is_page(self.body[:_LONGEST_TEXT].decode("utf-8", "replace"))
 
 
-class Line(NamedTuple):
-    """A line of a large answer."""
-
-    content: bytes
-    is_cut: bool = False
-    """Whether it was longer than we take, and ends here."""
-
-    def json(self) -> Any:
-        """Its JSON; of a line that was too long, what had come until then; raises ValueError where it is not JSON."""
-        return _beginning(self.content) if self.is_cut else read_json(self.content)
-
-
 def read_json(body: bytes) -> Any:
-    """The JSON of a body, as files can hold it: bytes that are no UTF-8 and halves of pairs become U+FFFD.
-
-    Raises:
-        ValueError: where it is not JSON.
-    """
+    """The JSON of a body; bytes that are no UTF-8 and halves of pairs become U+FFFD. ValueError where it is none."""
     try:
         return msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):  # not strict JSON, but what others read
         pass
     try:
-        try:
-            value = json.loads(body)
-        except UnicodeDecodeError:
-            value = json.loads(body.decode("utf-8", "replace"))
+        value = json.loads(body.decode(json.detect_encoding(body), "replace"))
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-    return storable(value) if any(found[1] for found in _ESCAPE.finditer(body)) else value
-
-
-def _beginning(body: bytes) -> Any:
-    """The JSON value that a body begins, with what is missing at its end left out."""
-    from pydantic_core import from_json
-
-    whole = _ESCAPE.sub(lambda found: b"\\ufffd" if found[1] else found[0], body)
-    return from_json(whole, allow_partial="trailing-strings")
+    return storable(value)
 
 
 def error_payload(reply: HttpResponse) -> Any:
@@ -127,14 +86,13 @@ def base_url_advice(base_url: str, with_version: bool | None, message: str = "")
         return f"it expects https: try --base-url {with_other_scheme(base_url)}"
     if with_version is None:
         return None
-    plain = _API_PATH.sub("", base_url)
-    if plain != base_url:
-        return f"base URLs end before that: try --base-url {plain if with_version else _API_VERSION.sub('', plain)}"
-    if with_version and not _API_VERSION.search(urlsplit(base_url).path):
-        return f"base URLs of such servers mostly end in /v1: try --base-url {base_url}/v1"
-    if not with_version and _API_VERSION.search(base_url):
-        return f"the version is added here: try --base-url {_API_VERSION.sub('', base_url)}"
-    return None
+    right = _API_PATH.sub("", base_url)
+    if not with_version:
+        right = _API_VERSION.sub("", right)
+    elif not _API_VERSION.search(urlsplit(right).path):
+        right += "/v1"
+    usual = "mostly end in /v1" if with_version else "have no version at their end"
+    return None if right == base_url else f"base URLs of such servers {usual}: try --base-url {right}"
 
 
 def with_other_scheme(url: str) -> str:
@@ -156,11 +114,7 @@ def tables_of(value: Any) -> list[dict[str, Any]]:
 
 
 def text_of(value: Any) -> str:
-    """The text of an answer: a text, or a number as one; "" where it is missing.
-
-    Raises:
-        TypeError: it is something else, so it is not known what the model wrote.
-    """
+    """The text of an answer: a text, or a number as one; "" where it is missing. TypeError for something else."""
     if value is None:
         return ""
     text = words_of(value)

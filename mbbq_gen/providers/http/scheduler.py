@@ -7,10 +7,8 @@
                                               └─► ProviderError: no request can, and all stop
 
 In an outage, where requests fail and none succeeds, the gate lets one probe through at a time. Such failures do not
-count as tries: a request is given up only if it fails while others succeed.
-
-The first request goes alone for a moment: what stops them all is refused before a model begins to write. An answer
-takes longer, and nobody waits for it.
+count as tries: a request is given up only if it fails while others succeed. The first request goes alone for a moment:
+what stops them all is refused before a model begins to write.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ import random
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Request, Response
@@ -35,8 +33,6 @@ from mbbq_gen.providers.http.rate_limits import RateLimiter
 if TYPE_CHECKING:
     from mbbq_gen.providers.api.provider import ApiProvider
 
-LONGEST_PAUSE: Final = 600.0
-"""Seconds to wait for a service, unless the user says otherwise (`--patience`)."""
 MOST_REFUSALS: Final = 60
 """Times that one request may have to wait (429) before it counts as failed."""
 _CONNECT_TRIES: Final = 3
@@ -54,39 +50,22 @@ _LESSONS: Final = 4
 _MANY_PAUSES: Final = 20
 """Requests in a row that get a waiting time before all others wait as well."""
 _MOST_WAITING: Final = 4096
-"""Requests that may wait for another try while others are sent: what is known of them is held in memory."""
+"""Requests that may wait for another try while others are sent: they are held in memory."""
 _LAST_CALL: Final = 10.0
 """Seconds that answers under way are waited for when the rest is stopped: they are paid for."""
 _ALONE: Final = 0.3
-"""Seconds that the first request is alone: services refuse a key or a parameter within them, answers take longer."""
+"""Seconds that the first request is alone: services refuse a key or a parameter within them."""
 
 
 class LessonError(Exception):
     """A parameter was refused and is left out from now on: send again at once."""
 
 
-class Outcome(NamedTuple):
-    """What an attempt came to."""
-
-    response: Response
-    is_answer: bool
-    """Whether the model answered; False: the service refused this request for good."""
-    seconds: float
-    """From sending to the reply."""
-
-
 class RetryPolicy:
-    """Counts the failures of one request and says when it has had enough of them.
-
-    With a `gate`, the request is one among others: a failure counts only if others succeed.
-    """
+    """Counts the failures of one request; with a `gate`, a failure counts only if other requests succeed."""
 
     def __init__(
-        self,
-        most: int,
-        reached: Callable[[], bool],
-        longest_pause: float = LONGEST_PAUSE,
-        gate: ServiceGate | None = None,
+        self, most: int, reached: Callable[[], bool], longest_pause: float = 600.0, gate: ServiceGate | None = None
     ) -> None:
         """`reached` tells whether the service has ever answered."""
         self._most, self._reached, self._longest_pause, self._gate = most, reached, longest_pause, gate
@@ -132,7 +111,7 @@ class RetryPolicy:
 
 
 class TokenEstimator:
-    """How many tokens a request will take, from the answers so far."""
+    """Estimates the tokens of a request from the answers so far."""
 
     def __init__(self) -> None:
         self._characters = self._answers = 0
@@ -141,8 +120,7 @@ class TokenEstimator:
     def expect(self, characters: int, most: int, at_once: int) -> float:
         """Tokens in and out of a request of so many characters that may write `most` tokens.
 
-        Before the first answer, the longest one is expected. Later the mean of the answers, with what makes the sum of
-        those under way (`at_once`) exceed it rarely: two standard errors.
+        Before the first answer, the longest one; later the mean plus two standard errors of the requests `at_once`.
         """
         if not self._answers:
             return characters * 0.5 + most
@@ -165,7 +143,7 @@ class TokenEstimator:
 
 
 class Scheduler:
-    """One go at answering requests. Made anew for each; the pace and what was learned outlive it."""
+    """One go at answering requests; the pace and what was learned outlive it."""
 
     def __init__(self, service: ApiProvider, pace: RateLimiter, context: ExecutionContext) -> None:
         self._service, self._pace, self._context = service, pace, context
@@ -184,33 +162,25 @@ class Scheduler:
         self._fatal: BaseException | None = None
 
     async def run(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
-        """The responses as they come.
-
-        Raises:
-            ProviderError: where no further request can succeed; answers that were under way come before it.
-        """
+        """The responses as they come, then ProviderError where no further request can succeed."""
         self._requests = iter(requests)
-        in_doubt = self._context.in_doubt
         alone = asyncio.get_running_loop().call_later(_ALONE, self._let_others_in)
         try:
             self._start_more()
-            while self._tasks and self._fatal is None:
+            while True:
+                for response in self._take_done():
+                    yield response
+                if self._fatal is not None or not self._tasks:
+                    break
                 await self._wake.wait()
                 self._wake.clear()
-                while self._done:
-                    response = self._done.popleft()
-                    in_doubt.pop(response.request_key, None)  # from now on the caller says what it took
-                    yield response
             if self._fatal is not None:  # waits a little for what is under way; what sleeps is given up
                 for task in self._asleep:
                     task.cancel()
                 if self._tasks:
                     await asyncio.wait(self._tasks, timeout=_LAST_CALL)
-            while self._done:
-                response = self._done.popleft()
-                in_doubt.pop(response.request_key, None)
-                yield response
-            if self._fatal is not None:
+                for response in self._take_done():
+                    yield response
                 raise self._fatal
         finally:
             alone.cancel()
@@ -219,6 +189,12 @@ class Scheduler:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    def _take_done(self) -> Iterator[Response]:
+        while self._done:
+            response = self._done.popleft()
+            self._context.in_doubt.pop(response.request_key, None)  # from now on the caller says what it took
+            yield response
+
     def _let_others_in(self) -> None:
         """Ends the time in which the first request is alone, unless it has failed already and waits."""
         if self._fatal is None and not self._asleep and not self._pace.gate.is_closed:
@@ -226,10 +202,7 @@ class Scheduler:
             self._start_more()
 
     def _start_more(self) -> None:
-        """Takes requests while there is room for them; those that wait for another try take room as well.
-
-        Only those with a waiting time from the service do not: it answers others meanwhile.
-        """
+        """Takes requests while there is room; those that wait without a time from the service take room as well."""
         slots, asleep = self._pace.slots, len(self._asleep)
         paused = sum(self._asleep.values()) if asleep else 0
         while (
@@ -302,6 +275,7 @@ class Scheduler:
     async def _sleep(self, seconds: float, request: Request, tries: RetryPolicy) -> None:
         """Waits for another try without a slot; in an outage at the gate instead."""
         task, gate, limit = asyncio.current_task(), self._pace.gate, self._pace.slots.limit
+        assert task is not None  # a coroutine runs in one
         has_pause = tries.last.pause is not None
         if tries.is_suspect:
             self._suspects.add(request.request_key)
@@ -309,9 +283,6 @@ class Scheduler:
             others = len(self._tasks) - len(self._suspects)
             enough = max(_MANY_PAUSES, limit) if has_pause else min(max(3, limit // 4), others)
             gate.failed(request.request_key, tries.last, max(1, enough))
-        if task not in self._tasks or task is None:
-            await asyncio.sleep(seconds)
-            return
         if gate.is_closed and not has_pause:
             return
         self._asleep[task] = has_pause
@@ -348,10 +319,9 @@ class Scheduler:
             started = time.perf_counter()
             doubts[key] += 1
             try:
-                outcome = await service.attempt(request, number)
-                response = outcome.response
-                if outcome.is_answer:
-                    pace.note_answer(ticket, outcome.seconds, self._guess.learn(characters, response))
+                response = await service.attempt(request, number)
+                if response.latency_s is not None:
+                    pace.note_answer(ticket, response.latency_s, self._guess.learn(characters, response))
                 else:
                     pace.slots.open()
                     pace.gate.answered(ticket.sent_at)

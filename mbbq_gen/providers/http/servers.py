@@ -12,10 +12,9 @@ import json
 import tomllib
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import Field, JsonValue
 
@@ -38,6 +37,9 @@ _LONGER, _FEWER = 1.5, 0.6
 _LEAST = 256
 """Tokens below which no server cuts prompts: some proxies and test servers count the same few tokens for each."""
 
+Get = Callable[[str], Awaitable[Any]]
+"""Fetches a path below a server's root: its JSON, else its text; None if there is no such path."""
+
 
 class Probe(FrozenModel):
     """A path below a server's root, and what the reply there contains if the entry fits: a field, or a text."""
@@ -48,7 +50,7 @@ class Probe(FrozenModel):
 
 
 class ServerEntry(FrozenModel):
-    """What is known of a program that serves models; `servers.toml` explains the fields."""
+    """A program that serves models; `servers.toml` explains the fields."""
 
     name: str
     port: int = 0
@@ -67,24 +69,24 @@ class ServerEntry(FrozenModel):
 
 
 _UNKNOWN: Final = ServerEntry(name="unknown", context="set a longer context there", fields={**NEUTRAL}, probe=())
-"""A server that is not recognised."""
 
 
-@dataclass(frozen=True)
-class ServerInfo:
+class ServerInfo(NamedTuple):
     """The server that answers at a base URL."""
 
     entry: ServerEntry
     facts: dict[str, JsonValue]
-    """What it tells of itself: version, model_file, quantization, dtype, context_length, parallel, sampling_defaults,
-    chat_template_digest; whatever of these it tells."""
+    """What it reports: version, model_file, quantization, dtype, context_length, parallel, sampling_defaults…"""
+
+
+def _table(name: str) -> dict[str, Any]:
+    return tomllib.loads(files("mbbq_gen.providers.http").joinpath(name).read_text(encoding="utf-8"))
 
 
 @cache
 def known_servers() -> tuple[ServerEntry, ...]:
     """The entries of `servers.toml`, in order."""
-    text = files("mbbq_gen.providers.http").joinpath("servers.toml").read_text(encoding="utf-8")
-    return tuple(ServerEntry.model_validate(entry) for entry in tomllib.loads(text)["server"])
+    return tuple(ServerEntry.model_validate(entry) for entry in _table("servers.toml")["server"])
 
 
 ReasoningParameters = Literal["effort", "groq", "openrouter", "together", "switch", "template"]
@@ -102,8 +104,7 @@ class HostedService(FrozenModel):
 @cache
 def known_services() -> dict[str, HostedService]:
     """The entries of `services.toml` by name."""
-    text = files("mbbq_gen.providers.http").joinpath("services.toml").read_text(encoding="utf-8")
-    return {name: HostedService.model_validate(entry) for name, entry in tomllib.loads(text).items()}
+    return {name: HostedService.model_validate(entry) for name, entry in _table("services.toml").items()}
 
 
 def server_root(base_url: str) -> str:
@@ -111,12 +112,8 @@ def server_root(base_url: str) -> str:
     return base_url.rstrip("/").removesuffix("/v1")
 
 
-async def recognise_server(get: Callable[[str], Awaitable[Any]], model: str) -> ServerInfo | None:
-    """The program that serves a model; None if no entry of the table fits.
-
-    `get` fetches a path below the server's root: its JSON, or its text if it is none; None if there is no such path
-    (any status but 2xx). It raises what it likes if the server can't be reached.
-    """
+async def recognise_server(get: Get, model: str) -> ServerInfo | None:
+    """The program that serves a model; None if no entry of the table fits."""
     replies: dict[str, Any] = {}
 
     async def reply(path: str) -> Any:
@@ -124,15 +121,13 @@ async def recognise_server(get: Callable[[str], Awaitable[Any]], model: str) -> 
             replies[path] = await get(path)
         return replies[path]
 
-    for entry in known_servers():
-        for probe in entry.probe:
-            found = await reply(probe.path)
-            if probe.has is not None:
-                fits = isinstance(found, dict) and probe.has in found
-            else:
-                fits = found is not None and str(probe.text) in (found if isinstance(found, str) else json.dumps(found))
-            if not fits:
-                continue
+    for entry, probe in [(known, probe) for known in known_servers() for probe in known.probe]:
+        found = await reply(probe.path)
+        if probe.has is not None:
+            fits = isinstance(found, dict) and probe.has in found
+        else:
+            fits = found is not None and str(probe.text) in (found if isinstance(found, str) else json.dumps(found))
+        if fits:
             listed = tables_of(table_of(await reply(entry.models_path)).get("data")) if entry.models_path else []
             named = [each for each in listed if each.get("id") == model] or (listed if len(listed) == 1 else [{}])
             stated = {name: _at(found, key) for name, key in entry.facts.items()}
@@ -144,7 +139,7 @@ async def recognise_server(get: Callable[[str], Awaitable[Any]], model: str) -> 
 def _at(value: Any, key: str) -> Any:
     """The value at a key with dots, or None."""
     for part in key.split("."):
-        value = value.get(part) if isinstance(value, dict) else None
+        value = table_of(value).get(part)
     return value
 
 
@@ -172,9 +167,9 @@ class OwnServer:
         self.is_asked = False
         """Whether it is known which server it is, or that it is none of the table."""
         self.info: ServerInfo | None = None
-        """The server; None before the first request, and if it is not recognised."""
+        self.entry = _UNKNOWN
 
-    async def recognise(self, get: Callable[[str], Awaitable[Any]]) -> None:
+    async def recognise(self, get: Get) -> None:
         """Finds out which server it is, once; one that can't be reached (TransientError) is tried again next time."""
         async with self._lock:
             if self.is_asked:
@@ -186,12 +181,7 @@ class OwnServer:
                 return
             except TimeoutError:
                 self.info = None
-            self.is_asked = True
-
-    @property
-    def entry(self) -> ServerEntry:
-        """What is known of the server."""
-        return self.info.entry if self.info else _UNKNOWN
+            self.is_asked, self.entry = True, self.info.entry if self.info else _UNKNOWN
 
     @property
     def fields(self) -> dict[str, JsonValue]:
@@ -206,21 +196,6 @@ class OwnServer:
                 fields[name] = entry.fields.get(name, value) if is_off else value
         return fields
 
-    def applied(self, sent: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """The sampling that is known to apply, by our names: as sent, else the server's own default, else None."""
-        entry, own = self.entry, self.info.facts.get("sampling_defaults") if self.info else None
-        defaults = entry.defaults | (own if isinstance(own, dict) else {})
-        found: dict[str, JsonValue] = {}
-        for name in NEUTRAL_SAMPLING:
-            field = entry.repetition if name == "repetition_penalty" else name
-            if field not in sent or name in entry.ignored:
-                found[name] = defaults.get(field, defaults.get(name))
-            elif name == "repetition_penalty":
-                found[name] = float(str(sent[field])) - entry.repetition_offset
-            else:
-                found[name] = 0 if name == "top_k" and sent[field] == -1 else sent[field]
-        return found
-
     @property
     def dispensable(self) -> frozenset[str]:
         """Fields that may be left out if the server refuses them: all that the user did not set."""
@@ -233,25 +208,33 @@ class OwnServer:
         return self.entry.unpinned if self._sampling == "neutral" else None
 
     def runtime_info(self, left_out: Collection[str], extra: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """What the manifest records: the server, the sampling that is sent, and what is known to apply.
+        """For the manifest: the server, the sampling that is sent, and what is known to apply, by our names.
 
         `left_out`: fields that the server refused; `extra`: further fields of the body.
         """
-        names = {*self.entry.fields, self.entry.repetition, *NEUTRAL_SAMPLING}
-        server: dict[str, JsonValue] = (
-            {"name": self.entry.name, **self.info.facts} if self.info else {"name": "unknown"}
-        )
+        entry, facts = self.entry, self.info.facts if self.info else {}
         sent = {name: value for name, value in self.fields.items() if name not in left_out}
+        names = {*entry.fields, entry.repetition, *NEUTRAL_SAMPLING}
         sent |= {name: value for name, value in extra.items() if name in names}
-        return {"server": server, "sampling_sent": sent, "sampling": self.applied(sent)}
+        defaults = entry.defaults | table_of(facts.get("sampling_defaults"))
+        applied: dict[str, JsonValue] = {}
+        for name in NEUTRAL_SAMPLING:
+            field = entry.repetition if name == "repetition_penalty" else name
+            if field not in sent or name in entry.ignored:
+                applied[name] = defaults.get(field, defaults.get(name))
+            elif name == "repetition_penalty":
+                applied[name] = float(str(sent[field])) - entry.repetition_offset
+            else:
+                applied[name] = 0 if name == "top_k" and sent[field] == -1 else sent[field]
+        return {"server": {"name": entry.name, **facts}, "sampling_sent": sent, "sampling": applied}
 
 
 class PromptCutDetector:
     """Finds out that a server cuts prompts without an error, from the tokens that it counts.
 
-    Three signs: prompts of different lengths are counted as the same, largest number of tokens; a long prompt has far
-    fewer tokens than its length allows, by the tokens a byte of the shortest prompts in its language; or different
-    prompts have the same number of tokens together with answers that end before their limit: the context is full.
+    Three signs: prompts of different lengths have the same, largest number of tokens; a long prompt has far fewer than
+    the shortest prompts in its language let expect; or different prompts have the same number of tokens together with
+    answers that end before their limit: the context is full.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,6 @@
 """Bytes to a service and back, over one pool of connections. It knows nothing of retries, models or JSON shapes.
 
-aiohttp: the official clients spend two milliseconds of a core on a request, most of it in httpx and in typed models;
-this spends a tenth of one, and what comes back is read by the provider itself.
+aiohttp spends a tenth of a millisecond of a core on a request; the official clients spend two.
 """
 
 from __future__ import annotations
@@ -21,14 +20,13 @@ from yarl import URL
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.providers.http.credentials import SecretRedactor
 from mbbq_gen.providers.http.errors import TransientError
-from mbbq_gen.providers.http.replies import MOST_BYTES, FormFile, HttpResponse, Line, with_other_scheme
+from mbbq_gen.providers.http.replies import FormFile, HttpResponse, with_other_scheme
 
 _CONNECT_SECONDS: Final = 20.0
-_PROBE_SECONDS: Final = 3.0
 _LARGE: Final = 1_000_000
 """Bytes from which a body is sent in pieces, so that others may be heard between them."""
-_MARGIN: Final = 4096
-"""Bytes beyond what we take that are looked at for keys before the rest is cut off."""
+_MOST_BYTES: Final = 16_000_000
+"""Bytes of an answer that are taken: some three million words."""
 _MOST_HOPS: Final = 5
 _REDIRECTIONS: Final = frozenset({301, 302, 303, 307, 308})
 _ENCODING: Final = re.compile(r"content-encoding: (.+?)\. Please install `([\w.-]+)`")
@@ -39,11 +37,8 @@ _FAILURES: Final = (aiohttp.ClientError, TimeoutError, OSError)
 class Transport:
     """The connections to a service. Made and closed inside one event loop."""
 
-    def __init__(self, url: str, timeout: float, redactor: SecretRedactor, most: int = MOST_BYTES) -> None:
-        """Connections for a base URL; nothing is sent yet.
-
-        `timeout`: seconds that a reply may take. `most`: bytes of an answer, which is cut there.
-        """
+    def __init__(self, url: str, timeout: float, redactor: SecretRedactor) -> None:
+        """`timeout`: seconds that a reply may take."""
         trusted: ssl.SSLContext | bool = True
         if url.startswith("https:"):
             trusted = ssl.create_default_context()
@@ -58,15 +53,14 @@ class Transport:
             auto_decompress=True,
         )
         self._long = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=timeout)
-        """The time that a large file may take: any, as long as something moves."""
-        self._url, self._timeout, self._redactor, self._most = url, timeout, redactor, most
-        self._reached = self._probed = False
+        self._url, self._timeout, self._redactor = url, timeout, redactor
+        self._reached = False
         self._known_headers: Mapping[str, str] | None = None
-        """Those sent last: whose secrets are hidden already."""
+        """The headers sent last, whose secrets are hidden already."""
         self._proxies = getproxies()
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
-        """The reply to a request to the model, cut where it is longer than we take; raises as `send`."""
+        """The reply to a request to the model; raises as `send`."""
         if headers is not self._known_headers:
             self._redactor.learn(headers)
             self._known_headers = headers
@@ -80,27 +74,23 @@ class Transport:
             ) as reply:
                 self._reached = True
                 length = reply.content_length
-                if length is not None and length <= self._most and "Content-Encoding" not in reply.headers:
+                if length is not None and length <= _MOST_BYTES and "Content-Encoding" not in reply.headers:
                     return self._response(reply, await reply.read())
                 taken = bytearray()
                 async for chunk in reply.content.iter_any():
                     taken += chunk
-                    if len(taken) > self._most:
-                        reply.close()
-                        whole = self._response(reply, bytes(taken[: self._most + _MARGIN]))
-                        return whole._replace(body=whole.body[: self._most], is_cut=True)
+                    if len(taken) > _MOST_BYTES:
+                        raise TransientError("malformed", f"the response has more than {_MOST_BYTES:,} bytes")
                 return self._response(reply, bytes(taken))
         except _FAILURES as error:
-            raise await self._fault(error) from error
+            raise self._fault(error) from error
 
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | FormFile | None = None
     ) -> HttpResponse:
         """The whole reply of another address, whatever its status.
 
-        Raises:
-            TransientError: where the connection could not be made, broke, or took too long.
-            ProviderError: where it can't be made at this address, or replies can't be decompressed here.
+        Raises TransientError where the connection failed, ProviderError where it can't be made.
         """
         self._redactor.learn(headers)
         given: dict[str, Any] = {"headers": headers, "allow_redirects": False, "proxy": self._proxy(url)}
@@ -118,20 +108,16 @@ class Transport:
                 self._reached = True
                 return self._response(reply, await reply.read())
         except _FAILURES as error:
-            raise await self._fault(error) from error
+            raise self._fault(error) from error
 
-    async def lines(self, url: str, headers: Mapping[str, str]) -> AsyncGenerator[Line | HttpResponse, None]:
+    async def lines(self, url: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes | HttpResponse, None]:
         """The lines of a large answer as they come in; an HttpResponse, alone, where the status is not 200.
 
-        A redirection is followed, never from https to something that others can read. To another host the headers do
-        not go along: the key is in them, and a result that stands elsewhere is reached by its address alone. A line is
-        cut a little further than it is taken, so that no key is cut before it is hidden.
-
-        Raises:
-            TransientError: as `send`.
+        A redirection is followed, never from https to http; to another host the headers, with the key, do not go along.
+        Raises as `send`.
         """
         self._redactor.learn(headers)
-        most, rest = self._most, bytearray()
+        rest = b""
         try:
             for _ in range(_MOST_HOPS):
                 async with self._session.get(
@@ -147,17 +133,15 @@ class Transport:
                         yield self._response(reply, await reply.read())
                         return
                     async for chunk in reply.content.iter_any():
-                        for number, piece in enumerate(chunk.split(b"\n")):
-                            if number:
-                                yield Line(self._redactor.body(bytes(rest))[:most], len(rest) > most)
-                                rest = bytearray()
-                            rest += piece[: max(0, most + _MARGIN - len(rest))]
+                        *lines, rest = (rest + chunk).split(b"\n")
+                        for line in lines:
+                            yield self._redactor.body(line)
                     if rest:
-                        yield Line(self._redactor.body(bytes(rest))[:most], len(rest) > most)
+                        yield self._redactor.body(rest)
                     return
             raise TransientError("broken", f"{_MOST_HOPS} redirections, one after the other")
         except _FAILURES as error:
-            raise await self._fault(error) from error
+            raise self._fault(error) from error
 
     async def close(self) -> None:
         """Closes all connections."""
@@ -177,10 +161,9 @@ class Transport:
         proxy = self._proxies.get(scheme)
         return None if proxy is None or proxy_bypass(host) else proxy
 
-    async def _fault(self, error: Exception) -> TransientError | ProviderError:
-        """What went wrong, in words. A ProviderError where no other try can succeed: http for https or the reverse,
-        an untrusted certificate, an encoding that needs a package."""
-        url, other = self._url, with_other_scheme(self._url)
+    def _fault(self, error: Exception) -> TransientError | ProviderError:
+        """The failure in words; a ProviderError where no other try can succeed."""
+        url = self._url
         if found := _ENCODING.search(str(error)):
             return ProviderError(f"{url}: replies are encoded as {found[1]}; first: pip install {found[2]}")
         if not self._reached and isinstance(error, aiohttp.ClientConnectorCertificateError):
@@ -189,10 +172,7 @@ class Transport:
                 " certificate of its issuer"
             )
         if not self._reached and isinstance(error, aiohttp.ClientConnectorSSLError) and _NO_TLS.search(str(error)):
-            return ProviderError(f"{url}: speaks http, not https; try --base-url {other}")
-        has_hung_up = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientResponseError)
-        if not self._reached and has_hung_up and await self._is_tls():
-            return ProviderError(f"{url}: speaks https, not http; try --base-url {other}")
+            return ProviderError(f"{url}: speaks http, not https; try --base-url {with_other_scheme(url)}")
         if isinstance(error, aiohttp.ClientConnectorError):
             return TransientError("connect", f"no connection: {error.os_error.strerror or error.os_error}")
         if isinstance(error, aiohttp.ConnectionTimeoutError):
@@ -200,18 +180,3 @@ class Transport:
         if isinstance(error, TimeoutError):
             return TransientError("timeout", f"no answer within {self._timeout:g} s")
         return TransientError("broken", f"the connection broke ({type(error).__name__})")
-
-    async def _is_tls(self) -> bool:
-        """Whether the server at an http address answers to TLS; tried once."""
-        parts, is_first, self._probed = urlsplit(self._url), not self._probed, True
-        if not is_first or parts.scheme != "http" or self._proxy(self._url) is not None:
-            return False
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        try:
-            async with asyncio.timeout(_PROBE_SECONDS):
-                _, writer = await asyncio.open_connection(parts.hostname, parts.port or 80, ssl=context)
-        except (OSError, TimeoutError):
-            return False
-        writer.close()
-        return True

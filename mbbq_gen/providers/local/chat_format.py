@@ -79,25 +79,16 @@ class ChatFormatter:
         if not self.uses_template or system == "default":
             return
         question = {"role": "user", "content": _PROBE}
-        if system != "none":
-            try:
+        try:
+            if system != "none":
                 self._render([{"role": "system", "content": _PROBE}, question])
-            except PromptError as error:
-                raise ProviderError(
-                    f"{model}: its chat template takes no system message ({error}); leave system at 'default'"
-                ) from error
-            return
-        # whether messages without a system message get one from the template
-        try:
+                return
             plain = self._render([question])
-        except PromptError as error:
-            raise ProviderError(f"{model}: {error}") from error
-        try:
-            self._cuts_system = plain != self._without_system([question])
-        except PromptError as error:
             if len(plain.partition(_PROBE)[0].split()) > 2:  # else too little for a system prompt to be among it
-                line = f"{model}: system 'none' is not possible ({error}); use 'default' or a text"
-                raise ProviderError(line) from error
+                self._cuts_system = plain != self._without_system([question])
+        except PromptError as error:
+            line = f"{model}: system {system!r} is not possible with its chat template ({error}); leave it at 'default'"
+            raise ProviderError(line) from error
 
     def tokens(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """What the model reads; raises PromptError where there is nothing, or the template refuses."""
@@ -134,10 +125,9 @@ class ChatFormatter:
 
     def reasoning_settings(self, model: str, level: str) -> ChatFormatter:
         """The same at a reasoning effort; raises ProviderError where the chat template has no variable for it."""
-        template = self._tokenizer.chat_template
-        texts = template.values() if isinstance(template, dict) else [template]
+        template = chat_template(self._tokenizer) if self.uses_template else None
         try:
-            reasoning = template_reasoning(model, "\n".join(filter(None, texts)) if self.uses_template else None, level)
+            reasoning = template_reasoning(model, template, level)
         except UsageError as error:
             raise ProviderError(str(error)) from error
         other = copy(self)
@@ -198,6 +188,12 @@ class ChatFormatter:
         start = self._tokenizer.bos_token or ""
         needs_start = start and alone.startswith(start) and not rest.startswith(start)
         return start + rest if needs_start else rest
+
+
+def chat_template(tokenizer: Tokenizer) -> str | None:
+    """The text of a tokenizer's chat template, of all where it has several; None where it has none."""
+    template = tokenizer.chat_template
+    return "\n".join(template.values()) if isinstance(template, dict) else template
 
 
 def template_reasoning(model: str, template: str | None, level: str) -> ReasoningSettings:

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import torch
 from torch.nn.functional import softmax
 
-from mbbq_gen.providers.local.chat_format import shared_length
 from mbbq_gen.providers.local.options import is_out_of_memory, layers_of, release_memory, rows_that_fit
 from mbbq_gen.providers.local.prefix_cache import (
     KVCache,
@@ -32,6 +32,7 @@ from mbbq_gen.providers.local.prefix_cache import (
     additive_mask,
     gather,
     lay_out,
+    n_fitting,
     read_sheet,
     trail_of,
 )
@@ -96,7 +97,22 @@ class Batcher(Protocol):
         """A completion of each prompt; stops soon once it is cancelled."""
 
 
-# --- choosing tokens -------------------------------------------------------------------------------------------------
+NOT_NUMBERS: Final = "the model's probabilities are not numbers (NaN); try --dtype float32"
+
+
+def fail(prompt: DecodingPrompt, error: str) -> Completion:
+    """A completion that says why there is none."""
+    return Completion(prompt.number, (), None, 0, 0.0, error)
+
+
+def finish(prompt: DecodingPrompt, written: Sequence[int], stop_tokens: frozenset[int], latency: float) -> Completion:
+    """The completion that ends with the last of some tokens."""
+    has_stopped = bool(written) and written[-1] in stop_tokens
+    answer = written[:-1] if has_stopped else written
+    return Completion(prompt.number, tuple(answer), "stop" if has_stopped else "length", len(written), latency)
+
+
+# --- rows that come and go -------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -107,108 +123,59 @@ class _Row:
     started: float
     written: list[int] = field(default_factory=list)
     generator: torch.Generator | None = None
+    """Each row draws from its own, so what it draws does not depend on others."""
     is_broken: bool = False
     """Whether the model gave no numbers for the next token."""
 
-    @property
-    def length(self) -> int:
-        """Tokens whose keys are in the cache: all but the one that was written last."""
-        return len(self.prompt.tokens) + len(self.written) - 1
 
-    def completion(self, stop_tokens: frozenset[int]) -> Completion | None:
-        """What the row came to, or None where it goes on."""
-        if self.is_broken:
-            return fail(self.prompt, NOT_NUMBERS)
-        has_stopped = self.written[-1] in stop_tokens
-        if not has_stopped and len(self.written) < self.prompt.limit:
-            return None
-        answer = self.written[:-1] if has_stopped else self.written
-        reason: Literal["stop", "length"] = "stop" if has_stopped else "length"
-        elapsed = time.perf_counter() - self.started
-        return Completion(self.prompt.number, tuple(answer), reason, len(self.written), elapsed)
-
-
-def _choose(logits: Tensor, rows: Sequence[_Row], settings: DecodingSettings) -> list[int | None]:
-    """The next token of each row, None where the model gives no numbers.
-
-    Each row draws from its own generator, so what it draws does not depend on others.
-    """
+def _write_next(rows: Sequence[_Row], logits: Tensor, settings: DecodingSettings) -> None:
+    """Writes the next token of each row."""
     highest, likeliest = logits.max(dim=-1)
-    are_numbers = highest.isfinite().tolist()
-    if settings.temperature == 0:
-        chosen = likeliest.tolist()
-        return [token if is_number else None for token, is_number in zip(chosen, are_numbers, strict=True)]
-    probabilities = softmax(logits.float().cpu() / settings.temperature, dim=-1)
-    drawn: list[int | None] = []
-    for line, row, is_number in zip(probabilities, rows, are_numbers, strict=True):
+    tokens, probabilities = likeliest.tolist(), None
+    if settings.temperature > 0:
+        probabilities = softmax(logits.float().cpu() / settings.temperature, dim=-1)
+    for place, (row, is_number) in enumerate(zip(rows, highest.isfinite().tolist(), strict=True)):
         if not is_number:
-            drawn.append(None)
-            continue
-        if row.generator is None:
-            row.generator = torch.Generator().manual_seed(row.prompt.seed)
-        ordered, tokens = line.sort(descending=True, stable=True)
-        kept = ordered * ((ordered.cumsum(dim=0) - ordered) < settings.top_p)
-        drawn.append(int(tokens[torch.multinomial(kept, 1, generator=row.generator)].item()))
-    return drawn
-
-
-NOT_NUMBERS: Final = "the model's probabilities are not numbers (NaN); try --dtype float32"
-
-
-def fail(prompt: DecodingPrompt, error: str) -> Completion:
-    """A completion that says why there is none."""
-    return Completion(prompt.number, (), None, 0, 0.0, error)
-
-
-# --- reading prompts -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Reading:
-    """What comes of reading some prompts."""
-
-    rows: list[_Row]
-    layers: list[tuple[Tensor, Tensor]]
-    """Keys and values of the rows in each layer, rows × heads × width × size."""
-    trail: PrefixCache
-    logits: Tensor
-    """Of the first token of each answer, rows × vocabulary."""
-
-
-def read_prompts(model: Model, prompts: Sequence[DecodingPrompt], trail: PrefixCache) -> _Reading:
-    """Reads prompts that stand in the order of their tokens, in one go."""
-    started = time.perf_counter()
-    sequences = [prompt.tokens for prompt in prompts]
-    # the last token of each prompt is always its own, because what comes next is read off it
-    sheet = lay_out(sequences, trail, [len(sequence) - 1 for sequence in sequences])
-    cache, logits = read_sheet(model, sheet, trail, [path[-1] for path in sheet.paths])
-    width = max(len(path) for path in sheet.paths)
-    places = torch.tensor([path + [0] * (width - len(path)) for path in sheet.paths], device=model.device)
-    return _Reading(
-        rows=[_Row(prompt, started) for prompt in prompts],
-        layers=[(gather(keys, places), gather(values, places)) for keys, values in layers_of(cache)],
-        trail=trail_of(sequences[-1], sheet.paths[-1], cache),
-        logits=logits,
-    )
-
-
-# --- rows that come and go -------------------------------------------------------------------------------------------
+            row.is_broken = True
+        elif probabilities is None:
+            row.written.append(tokens[place])
+        else:
+            if row.generator is None:
+                row.generator = torch.Generator().manual_seed(row.prompt.seed)
+            ordered, drawable = probabilities[place].sort(descending=True, stable=True)
+            kept = ordered * ((ordered.cumsum(dim=0) - ordered) < settings.top_p)
+            row.written.append(int(drawable[torch.multinomial(kept, 1, generator=row.generator)].item()))
 
 
 class _Batch:
-    """The rows in work with their keys and values, and the prompts that wait."""
+    """The rows in work with their keys and values."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
         self._cache = KVCache()
         self.rows: list[_Row] = []
-        self.group: list[DecodingPrompt] = []
         self.trail = PrefixCache()
 
-    def step(self) -> Tensor:
-        """Reads the token that each row wrote last; the logits of the next one, rows × vocabulary."""
+    def read(self, prompts: Sequence[DecodingPrompt]) -> tuple[list[_Row], Tensor]:
+        """Takes in prompts that stand in the order of their tokens; their rows and the logits of the first tokens."""
+        started, device = time.perf_counter(), self._model.device
+        sequences = [prompt.tokens for prompt in prompts]
+        # the last token of each prompt is always its own, because what comes next is read off it
+        sheet = lay_out(sequences, self.trail, [len(sequence) - 1 for sequence in sequences])
+        cache, logits = read_sheet(self._model, sheet, self.trail, [path[-1] for path in sheet.paths])
+        width = max(len(path) for path in sheet.paths)
+        places = torch.tensor([path + [0] * (width - len(path)) for path in sheet.paths], device=device)
+        self._cache.join([(gather(keys, places), gather(values, places)) for keys, values in layers_of(cache)])
+        self.trail = trail_of(sequences[-1], sheet.paths[-1], cache)
+        rows = [_Row(prompt, started) for prompt in prompts]
+        self.rows += rows
+        return rows, logits
+
+    def step(self) -> tuple[list[_Row], Tensor]:
+        """Reads the token that each row wrote last; the rows and the logits of the next one, rows × vocabulary."""
         device = self._model.device
-        lengths = torch.tensor([row.length for row in self.rows], device=device)
+        # keys are in the cache of all tokens but the one that was written last
+        lengths = torch.tensor([len(row.prompt.tokens) + len(row.written) - 1 for row in self.rows], device=device)
         cache = self._cache.next_step(lengths)
         seen = torch.arange(cache.get_seq_length(), device=device)[None, :] <= lengths[:, None]
         output = self._model(
@@ -218,24 +185,12 @@ class _Batch:
             past_key_values=cache,
             use_cache=True,
         )
-        logits: Tensor = output.logits[:, -1]
-        return logits
+        return self.rows, output.logits[:, -1]
 
     def keep(self, places: Sequence[int]) -> None:
         """Lets all other rows go."""
         if len(places) < len(self.rows):
             self.rows = [self.rows[place] for place in self._cache.keep(places)]
-
-    def join(self, reading: _Reading) -> None:
-        """Takes rows in."""
-        self._cache.join(reading.layers)
-        self.rows = [*self.rows, *reading.rows]
-        self.group, self.trail = [], reading.trail
-
-
-def _in_order(prompts: Iterable[DecodingPrompt]) -> deque[DecodingPrompt]:
-    """Prompts in the order of their tokens: each next to the one that shares most with it."""
-    return deque(sorted(prompts, key=lambda prompt: prompt.tokens))
 
 
 class ContinuousBatcher:
@@ -250,37 +205,32 @@ class ContinuousBatcher:
         """Rows at a time; as many as fit into the free memory of a GPU, and halved for good where memory ran out."""
 
     @torch.inference_mode()
-    def decode(
-        self,
-        prompts: Sequence[DecodingPrompt],
-        is_cancelled: Callable[[], bool],
-        more: Callable[[], Sequence[DecodingPrompt]] = tuple,
-    ) -> Iterator[Completion]:
-        """A completion of each prompt, as they finish; stops after the current step once it is cancelled.
-
-        `more` gives further prompts, with numbers of their own; it is called when there is room and none waits.
-        """
+    def decode(self, prompts: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """A completion of each prompt, as they finish; stops after the current step once it is cancelled."""
         longest = max((len(prompt.tokens) + prompt.limit for prompt in prompts), default=0)
-        waiting, batch = _in_order(prompts), _Batch(self._model)
-        while not is_cancelled():
-            # new prompts are read when enough rows have left for it to be worth its fixed cost
-            has_room = len(batch.rows) <= self.batch_size - max(1, self.batch_size // 4)
-            if not waiting and has_room:
-                waiting = _in_order(more())
-            if not waiting and not batch.rows:
-                return
+        waiting, batch = deque(sorted(prompts, key=lambda prompt: prompt.tokens)), _Batch(self._model)
+        while (waiting or batch.rows) and not is_cancelled():
+            group: list[DecodingPrompt] = []
+            room = self.batch_size - len(batch.rows)
+            if room >= max(1, self.batch_size // 4):  # only then reading prompts is worth its fixed cost
+                costs = [(prompt.tokens, 0) for prompt in islice(waiting, room)]
+                count = n_fitting(batch.trail.tokens, costs, self._settings.read_tokens)
+                group = [waiting.popleft() for _ in range(count)]
+            is_first, logits = not batch.trail.tokens, None
             try:
-                if waiting and has_room:
-                    yield from self._read_next(waiting, batch, longest)
-                else:
-                    yield from self._advance(batch, batch.rows, batch.step())
-                continue
+                rows, logits = batch.read(group) if group else batch.step()
             except Exception as error:
                 if not is_out_of_memory(error):
                     raise
+            if logits is not None:
+                if is_first:
+                    fitting = rows_that_fit(batch.trail.layers, longest, self._model.device)
+                    self.batch_size = min(self.batch_size, fitting or self.batch_size)
+                yield from self._advance(batch, rows, logits)
+                continue
             # out of the except clause, whose error holds on to the memory of what failed: starts over with half the
             # batch size; a prompt that doesn't even fit alone is given up
-            interrupted = _in_order([*batch.group, *(row.prompt for row in batch.rows)])
+            interrupted = sorted([*group, *(row.prompt for row in batch.rows)], key=lambda prompt: prompt.tokens)
             batch = _Batch(self._model)
             release_memory()
             if len(interrupted) == 1:
@@ -289,35 +239,19 @@ class ContinuousBatcher:
                 self.batch_size = max(1, min(self.batch_size, len(interrupted)) // 2)
                 waiting.extendleft(reversed(interrupted))
 
-    def _read_next(self, waiting: deque[DecodingPrompt], batch: _Batch, longest: int) -> Iterator[Completion]:
-        """Reads the next prompts: as many as there is room for and as can be read in one go, but at least one."""
-        before, unparsed = batch.trail.tokens, 0
-        while waiting and len(batch.group) < self.batch_size - len(batch.rows):
-            unparsed += len(waiting[0].tokens) - shared_length(before, waiting[0].tokens)
-            if batch.group and unparsed > self._settings.read_tokens:
-                break
-            before = waiting[0].tokens
-            batch.group.append(waiting.popleft())
-        reading = read_prompts(self._model, batch.group, batch.trail)
-        if not batch.trail.tokens:  # nothing is held yet
-            fitting = rows_that_fit(reading.layers, longest, self._model.device)
-            self.batch_size = min(self.batch_size, fitting or self.batch_size)
-        batch.join(reading)
-        yield from self._advance(batch, reading.rows, reading.logits)
-
     def _advance(self, batch: _Batch, rows: Sequence[_Row], logits: Tensor) -> Iterator[Completion]:
         """Writes the next token of some rows, and lets those go that are finished."""
-        for row, token in zip(rows, _choose(logits, rows, self._settings), strict=True):
-            if token is None:
-                row.is_broken = True
+        settings, unfinished = self._settings, []
+        _write_next(rows, logits, settings)
+        for place, row in enumerate(batch.rows):
+            if row.is_broken:
+                yield fail(row.prompt, NOT_NUMBERS)
+            elif row.written[-1] in settings.stop_tokens or len(row.written) >= row.prompt.limit:
+                yield finish(row.prompt, row.written, settings.stop_tokens, time.perf_counter() - row.started)
             else:
-                row.written.append(token)
-        completions = [row.completion(self._settings.stop_tokens) for row in batch.rows]
-        yield from (completion for completion in completions if completion is not None)
-        batch.keep([place for place, completion in enumerate(completions) if completion is None])
+                unfinished.append(place)
+        batch.keep(unfinished)
 
-
-# --- can this model be read so? --------------------------------------------------------------------------------------
 
 _PROBES = ((5, 6, 7, 8, 9, 10), (5, 6, 7, 11, 12), (5, 13, 14, 15, 16, 17, 18))
 _PROBE_ANSWER = 19
@@ -330,13 +264,10 @@ def supports_tree_attention(model: Model) -> bool:
     prompts = [DecodingPrompt(number, tokens, 2, 0) for number, tokens in enumerate(sorted(_PROBES))]
     batch = _Batch(model)
     try:
-        early = read_prompts(model, prompts[:2], PrefixCache())
-        late = read_prompts(model, prompts[2:], early.trail)
-        for reading in (early, late):
-            batch.join(reading)
+        early, late = (batch.read(some)[1] for some in (prompts[:2], prompts[2:]))
         for row in batch.rows:
             row.written.append(_PROBE_ANSWER)
-        first, second = torch.cat([early.logits, late.logits]), batch.step()
+        first, (_, second) = torch.cat([early, late]), batch.step()
         for place, prompt in enumerate(prompts):
             for found, tokens in ((first[place], prompt.tokens), (second[place], (*prompt.tokens, _PROBE_ANSWER))):
                 alone = torch.tensor([list(tokens)], device=model.device)
@@ -349,6 +280,9 @@ def supports_tree_attention(model: Model) -> bool:
             raise
         return False
     return True
+
+
+# --- the library's own decoding --------------------------------------------------------------------------------------
 
 
 class StaticBatcher:
@@ -434,12 +368,7 @@ class StaticBatcher:
             )
         completions, elapsed = list[Completion](), time.perf_counter() - started
         for prompt, line, is_broken in zip(group, output[:, width:].tolist(), are_broken, strict=True):
-            ends = (place for place, token in enumerate(line) if token in settings.stop_tokens)
-            end = next(ends, None)  # what a line of the batch holds up to its stop token
-            if is_broken:
-                completions.append(fail(prompt, NOT_NUMBERS))
-            elif end is None:
-                completions.append(Completion(prompt.number, tuple(line), "length", len(line), elapsed))
-            else:
-                completions.append(Completion(prompt.number, tuple(line[:end]), "stop", end + 1, elapsed))
+            end = next((place for place, token in enumerate(line, start=1) if token in settings.stop_tokens), None)
+            completion = finish(prompt, line[:end], settings.stop_tokens, elapsed)  # padding may follow a stop token
+            completions.append(fail(prompt, NOT_NUMBERS) if is_broken else completion)
         return completions

@@ -8,7 +8,6 @@ checked first, and it is what identifies the model in the settings.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import tempfile
@@ -42,66 +41,32 @@ class ModelSource:
     """A folder, or a hub id."""
     identity: dict[str, JsonValue]
     """What tells this model from every other one; part of the settings."""
-    gguf_file: str | None = None
-    """The file in the folder that holds everything, or None."""
     revision: str | None = None
     prepare: Callable[[], None] = lambda: None
     """Called before the model is loaded: makes the folder where it is not there yet."""
 
-    def arguments(self) -> dict[str, Any]:
-        """What `from_pretrained` takes beside the location."""
-        named = {"gguf_file": self.gguf_file, "revision": self.revision}
-        return {name: value for name, value in named.items() if value is not None}
+    def tokenizer(self, *, trust_remote_code: bool = False) -> Any:
+        """The model's tokenizer, weights left alone; raises ProviderError where it can't be loaded."""
+        import transformers
 
-    def chat_template(self) -> str | None:
-        """The chat template out of the model's files, weights left alone; None where it has none.
-
-        Raises:
-            ProviderError: where a file can't be had or read.
-        """
-        own = self._text_of("chat_template.jinja")
-        if own is not None:
-            return own
-        try:
-            template = json.loads(self._text_of("tokenizer_config.json") or "{}").get("chat_template")
-        except (ValueError, AttributeError, RecursionError) as error:
-            raise ProviderError(f"{self.location}: tokenizer_config.json is no JSON object; is it damaged?") from error
-        if isinstance(template, list):  # several, by name
-            template = "\n".join(str(entry.get("template")) for entry in template if isinstance(entry, dict))
-        return template if isinstance(template, str) else None
+        self.prepare()
+        arguments = {"revision": self.revision, "trust_remote_code": trust_remote_code}
+        return _guarded(
+            self, "tokenizer", lambda: transformers.AutoTokenizer.from_pretrained(self.location, **arguments)
+        )
 
     def stored_dtype(self) -> str | None:
-        """The number type of the weights, as config.json names it; None where it names none that can be chosen.
+        """The number type of the weights, as config.json names it; None where it names none that can be chosen."""
+        from transformers import PreTrainedConfig
 
-        Raises:
-            ProviderError: where the file can't be read.
-        """
         self.prepare()
         try:
-            config = json.loads((None if self.gguf_file else self._text_of("config.json")) or "{}")
+            config, _ = PreTrainedConfig.get_config_dict(self.location, revision=self.revision)
             inner = config.get("text_config") or {}
             name = config.get("dtype") or config.get("torch_dtype") or inner.get("dtype") or inner.get("torch_dtype")
-        except (ValueError, AttributeError, RecursionError):  # loading says what is wrong with it
+        except (OSError, ValueError, AttributeError, TypeError):  # loading says what is wrong with it
             return None
         return name if name in ("float32", "bfloat16", "float16") else None
-
-    def _text_of(self, name: str) -> str | None:
-        """A small file of the model; None where it has none of that name."""
-        path = Path(self.location) / name
-        try:
-            if not Path(self.location).is_dir():
-                from huggingface_hub import hf_hub_download
-                from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
-
-                try:
-                    path = Path(hf_hub_download(self.location, name, revision=self.revision))
-                except (EntryNotFoundError, LocalEntryNotFoundError):
-                    return None
-            return path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return None
-        except (OSError, UnicodeDecodeError) as error:
-            raise ProviderError(f"{path}: can't be read: {first_line(error)}") from error
 
 
 def check_named(model: str, aliases: list[str], kind: str = "transformers") -> None:
@@ -112,17 +77,18 @@ def check_named(model: str, aliases: list[str], kind: str = "transformers") -> N
         UnknownNameError: where it is neither a path, nor a hub id, nor an alias.
     """
     path = Path(model).expanduser()
+    if model.endswith(".gguf") or path.is_file():
+        raise UsageError(
+            f"{path}: is no folder; name a folder or a hub id (OWNER/NAME); "
+            "for a GGUF file, start the server of llama.cpp and use openai: with --base-url"
+        )
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise UsageError(f"{path}: no config.json in this folder; name a folder that save_pretrained wrote")
-    elif path.is_file():
-        with path.open("rb") as stream:
-            if stream.read(4) != b"GGUF":
-                raise UsageError(f"{path}: not a GGUF file; name a folder, a GGUF file or a hub id")
-    elif model.startswith(("/", "./", "../", "~")) or model.endswith(".gguf") or model.count("/") > 1:
-        raise UsageError(f"{path}: no such file or folder; name a folder, a GGUF file or a hub id (OWNER/NAME)")
+    elif model.startswith(("/", "./", "../", "~")) or model.count("/") > 1:
+        raise UsageError(f"{path}: no such folder; name a folder or a hub id (OWNER/NAME)")
     elif not _HUB_ID.fullmatch(model):
-        raise UnknownNameError(f"model of {kind}", model, aliases, "(or give OWNER/NAME, a folder or FILE.gguf)")
+        raise UnknownNameError(f"model of {kind}", model, aliases, "(or give OWNER/NAME or a folder)")
 
 
 def find_source(model: str, revision: str | None) -> ModelSource:
@@ -136,8 +102,6 @@ def find_source(model: str, revision: str | None) -> ModelSource:
         files = sorted({found for pattern in _MODEL_FILES for found in path.glob(pattern)})
         digest = stable_digest(*(f"{found.name}={file_digest(found)}" for found in files))
         return ModelSource(path.resolve().name, str(path), {"files_sha256": digest})
-    if path.is_file():
-        return ModelSource(path.name, str(path.parent), {"gguf_sha256": file_digest(path)}, gguf_file=path.name)
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
@@ -161,7 +125,6 @@ def first_line(error: BaseException) -> str:
 
 
 _Loaded = TypeVar("_Loaded")
-_LFS_POINTER = b"version https://git-lfs"
 
 
 def load_files(source: ModelSource, device: DevicePlan, *, trust_remote_code: bool) -> tuple[Any, Any]:
@@ -171,14 +134,20 @@ def load_files(source: ModelSource, device: DevicePlan, *, trust_remote_code: bo
         ProviderError: where a file is missing or damaged, or nothing here can read it.
     """
     import transformers
+    from safetensors import SafetensorError, safe_open
 
-    check_files(source)
-    arguments = {**source.arguments(), "trust_remote_code": trust_remote_code}
-    if source.gguf_file is None:  # a GGUF file would be read once more
-        _guarded(source, "config.json", lambda: transformers.AutoConfig.from_pretrained(source.location, **arguments))
-    tokenizer = _guarded(
-        source, "tokenizer", lambda: transformers.AutoTokenizer.from_pretrained(source.location, **arguments)
-    )
+    source.prepare()
+    arguments = {"revision": source.revision, "trust_remote_code": trust_remote_code}
+    for path in sorted(Path(source.location).glob("*.safetensors")):  # the library does not name the file
+        try:
+            with safe_open(path, framework="pt"):
+                pass
+        except (SafetensorError, OSError) as error:
+            raise ProviderError(
+                f"{path}: damaged, cut off or a pointer of Git LFS ({first_line(error)}); fetch the model again"
+            ) from error
+    _guarded(source, "config.json", lambda: transformers.AutoConfig.from_pretrained(source.location, **arguments))
+    tokenizer = source.tokenizer(trust_remote_code=trust_remote_code)
     model, found = _guarded(
         source,
         "model",
@@ -194,59 +163,18 @@ def load_files(source: ModelSource, device: DevicePlan, *, trust_remote_code: bo
     return tokenizer, _guarded(source, "model", lambda: model.to(device.name)).eval()
 
 
-def check_files(source: ModelSource) -> None:
-    """A look at the files of a folder, or at a GGUF file, that the libraries' own errors would not name.
-
-    Raises:
-        ProviderError: where one is missing or damaged.
-    """
-    from safetensors import SafetensorError, safe_open
-
-    folder = Path(source.location)
-    index = folder / "model.safetensors.index.json"
-    if source.gguf_file is not None or not folder.is_dir():
-        return  # a GGUF file is looked at by its reader, a hub's file by the hub's client
-    try:
-        weights = json.loads(index.read_text(encoding="utf-8"))["weight_map"] if index.is_file() else {}
-        names = sorted(set(weights.values()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ProviderError(f"{index}: not an index of weights; fetch the model again") from error
-    for name in names:
-        if not (folder / name).is_file():
-            raise ProviderError(f"{folder / name}: missing, but {index.name} names it; fetch the model again")
-    for path in sorted(folder.glob("*.safetensors")):
-        with path.open("rb") as stream:
-            is_pointer = stream.read(len(_LFS_POINTER)) == _LFS_POINTER
-        if is_pointer:
-            raise ProviderError(f"{path}: a pointer of Git LFS, not the file itself; in its folder, run: git lfs pull")
-        try:
-            with safe_open(path, framework="pt"):
-                pass
-        except (SafetensorError, OSError) as error:
-            raise ProviderError(f"{path}: damaged or cut off ({first_line(error)}); fetch the model again") from error
-
-
 def _guarded(source: ModelSource, what: str, load: Callable[[], _Loaded]) -> _Loaded:
     """What a library loads; what went wrong comes out as a ProviderError of one line."""
     try:
         return load()
     except Exception as error:  # a damaged file may make a library fail in any way
-        name, reason = f"transformers:{source.name}", first_line(error)
+        reason = first_line(error)
+        line = f"its {what} can't be loaded: {reason}"
         if is_out_of_memory(error):
-            line = f"{name}: it does not fit into memory; try --dtype bfloat16 or a smaller model"
+            line = "it does not fit into memory; try --dtype bfloat16 or a smaller model"
         elif "ignore_mismatched_sizes" in reason:
-            line = f"{name}: its weights are of other sizes than its config.json says; fetch the model again"
-        elif source.gguf_file is not None and not isinstance(error, ImportError):
-            path, kind = Path(source.location) / source.gguf_file, type(error).__name__
-            line = f"{path}: can't be read ({kind}: {reason}); a damaged file, or a kind not known here"
-        elif what == "tokenizer":
-            missing = "are tokenizer.json or the like missing or damaged?"
-            line = f"{name}: its tokenizer can't be loaded ({reason}); {missing}"
-        elif what == "config.json":
-            line = f"{name}: its config.json can't be used: {reason}"
-        else:
-            line = f"{name}: can't be loaded: {reason}"
-        raise ProviderError(line) from error
+            line = "its weights are of other sizes than its config.json says; fetch the model again"
+        raise ProviderError(f"transformers:{source.name}: {line}") from error
 
 
 GGUF_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -275,9 +203,7 @@ def smollm2_source(cache: Path, convert: Callable[[Path, Path], None] | None = N
     gguf = find_gguf()
     digest = file_digest(gguf)
     if digest != GGUF_SHA256:
-        raise ProviderError(
-            f"{gguf}: damaged (sha256 {digest[:12]}…); run: {INSTALL_MODEL} --allow-confounded-order-reinstall"
-        )
+        raise ProviderError(f"{gguf}: damaged (sha256 {digest[:12]}…); run: {INSTALL_MODEL} --force-reinstall")
     folder = cache / "models" / f"smollm2-{digest[:12]}-transformers-{version('transformers')}"
 
     def prepare() -> None:
@@ -296,7 +222,7 @@ def smollm2_source(cache: Path, convert: Callable[[Path, Path], None] | None = N
             with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as half:
                 whole = Path(half) / "model"
                 whole.mkdir()
-                (convert or convert_gguf)(gguf, whole)
+                (convert or _convert_gguf)(gguf, whole)
                 if not folder.is_dir():  # another process may have been faster
                     whole.rename(folder)
         except (OSError, SafetensorError) as error:
@@ -309,7 +235,7 @@ def smollm2_source(cache: Path, convert: Callable[[Path, Path], None] | None = N
     return ModelSource("SmolLM2-135M-Instruct", str(folder), {"gguf_sha256": digest}, prepare=prepare)
 
 
-def convert_gguf(gguf: Path, folder: Path) -> None:
+def _convert_gguf(gguf: Path, folder: Path) -> None:
     """Writes a GGUF file's model as float32 safetensors with its tokenizer and chat template."""
     import torch
     import transformers

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 import transformers
 from torch import nn
-from torch.nn.functional import linear
 
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.files import stable_number
@@ -37,13 +37,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-Stop = Callable[[], bool]
-More = Callable[[], Sequence[Request]]
-Work = Callable[[Sequence[Request], Stop, More], Iterator[Response]]
-"""What a model makes of requests; it may ask for more of them when it has room."""
 _ROWS = 64
 """Rows that the layout of weights is chosen for; others are as fast with it."""
-_ALIKE = 1e-4
 _WIDE = ("AVX2", "AVX512")
 """Instructions that oneDNN's own kernels are written in; with narrower ones it is slower than MKL."""
 
@@ -55,24 +50,22 @@ class PackedLinear(nn.Module):
         super().__init__()
         self.in_features, self.out_features = layer.in_features, layer.out_features
         self.bias = layer.bias
-        self._packed = _pack(layer.weight.detach())
+        self._packed = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach().contiguous(), _ROWS)
 
     @property
     def weight(self) -> Tensor:
         """Out × in, laid out anew at each call: for code of models that looks at it."""
-        return self._packed.to_dense()
+        weight: Tensor = self._packed.to_dense()
+        return weight
 
     def forward(self, rows: Tensor) -> Tensor:
         """… × in → … × out."""
-        return _multiply(rows, self._packed, self.bias)
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, self._packed, self.bias, "none", [], "")
+        return product
 
 
 def pack_linear_layers(model: nn.Module) -> int:
-    """Puts packed layers in place of a model's linear ones; how many.
-
-    None where oneDNN is not there or was switched off. Layers of other types, number types and devices stay as they
-    are, and so do layers that something is hooked to.
-    """
+    """Puts packed layers in place of a model's linear ones in float32 on the CPU; how many, none without oneDNN."""
     if not (torch.backends.mkldnn.enabled and can_pack()):
         return 0
     places = [
@@ -80,7 +73,6 @@ def pack_linear_layers(model: nn.Module) -> int:
         for parent in model.modules()
         for name, layer in parent.named_children()
         if type(layer) is nn.Linear and layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32
-        if not any((layer._forward_hooks, layer._forward_pre_hooks, getattr(layer, "_hf_hook", None)))
     ]
     count = len(places)
     while places:  # let go one by one: the memory of each is free before the next is packed
@@ -94,24 +86,14 @@ def can_pack() -> bool:
     """Whether PyTorch has what is needed on this machine, which a small layer shows: its operators are not public."""
     if torch.backends.cpu.get_cpu_capability() not in _WIDE:
         return False
-    numbers = torch.Generator().manual_seed(0)
-    weight, rows, bias = (torch.randn(*size, generator=numbers) for size in ((48, 80), (3, 80), (48,)))
-    try:
-        packed = _pack(weight)
-        found = _multiply(rows, packed, bias)
-        return torch.equal(packed.to_dense(), weight) and torch.allclose(found, linear(rows, weight, bias), atol=_ALIKE)
-    except (RuntimeError, AttributeError, TypeError):
-        return False
-
-
-def _pack(weight: Tensor) -> Tensor:
-    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _ROWS)
-    return packed
-
-
-def _multiply(rows: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
-    product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "")
-    return product
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        layer, rows = nn.Linear(80, 48), torch.randn(3, 80)
+        try:
+            packed = PackedLinear(layer)
+            return torch.equal(packed.weight, layer.weight) and torch.allclose(packed(rows), layer(rows), atol=1e-4)
+        except (RuntimeError, AttributeError, TypeError):
+            return False
 
 
 _ALL_BROKEN = 20
@@ -144,38 +126,22 @@ class LocalModel:
     """Number type, where the device plan does not say it."""
     _at_levels: dict[str, ChatFormatter] = field(default_factory=dict)
 
-    def answer(self, requests: Sequence[Request], is_cancelled: Stop, more: More = tuple) -> Iterator[Response]:
+    def answer(self, requests: Sequence[Request], is_cancelled: Callable[[], bool]) -> Iterator[Response]:
         """The responses as they finish; stops after the current step once it is cancelled.
 
-        `more` gives further requests; it is called when there is room for them among the answers in work.
+        Raises:
+            ProviderError: where nothing that the model gives is a number.
         """
-        taken: list[Request] = []
-        read: dict[int, Sequence[int]] = {}
-        refused: list[Response] = []
-
-        def prompts_of(requests: Iterable[Request]) -> Iterator[DecodingPrompt]:
-            for request in requests:
-                if is_cancelled():
-                    return
-                taken.append(request)
-                try:
-                    prompt = self._prompt(len(taken) - 1, request)
-                except PromptError as error:
-                    refused.append(Response(request_key=request.request_key, error=str(error), model=self.name))
-                else:
-                    read[prompt.number] = prompt.tokens
-                    yield prompt
-
-        completions = self._complete(list(prompts_of(requests)), is_cancelled, lambda: prompts_of(more()))
-        for completion in completions:
-            yield self._respond(taken[completion.number], read[completion.number], completion)
-            while refused:
-                yield refused.pop(0)
-        yield from refused
-
-    def score(self, requests: Sequence[Request], is_cancelled: Stop, more: More = tuple) -> Iterator[Response]:
-        """How likely the answers of the requests are, as they are computed; stops soon once it is cancelled."""
-        return self.scorer.score(requests, is_cancelled)
+        prompts: dict[int, DecodingPrompt] = {}
+        for number, request in enumerate(requests):
+            if is_cancelled():
+                return
+            try:
+                prompts[number] = self._prompt(number, request)
+            except PromptError as error:
+                yield Response(request_key=request.request_key, error=str(error), model=self.name)
+        for completion in self._complete(prompts, is_cancelled):
+            yield self._respond(requests[completion.number], prompts[completion.number].tokens, completion)
 
     def runtime_info(self) -> dict[str, Any]:
         """How the model is run, for the manifest."""
@@ -208,45 +174,28 @@ class LocalModel:
         return DecodingPrompt(number, tokens, limit, stable_number(self.options.seed, request.request_key) % 2**63)
 
     def _complete(
-        self, prompts: Sequence[DecodingPrompt], is_cancelled: Stop, more: Callable[[], Iterable[DecodingPrompt]]
+        self, prompts: Mapping[int, DecodingPrompt], is_cancelled: Callable[[], bool]
     ) -> Iterator[Completion]:
-        """The completions; what is no number spreads to the prompts that were read along, so those are run alone.
-
-        Raises:
-            ProviderError: where nothing that the model gives is a number.
-        """
-        known = {prompt.number: prompt for prompt in prompts}
-        by_static: list[DecodingPrompt] = []
-
-        def can_go_on(prompts: Iterable[DecodingPrompt]) -> bool:
-            """Whether the continuous decoder may be used: it keeps no window, so all must fit into the model's."""
-            return self.window is None or all(len(prompt.tokens) + prompt.limit <= self.window for prompt in prompts)
-
-        def fitting() -> list[DecodingPrompt]:
-            found = list(more())
-            known.update((prompt.number, prompt) for prompt in found)
-            by_static.extend(prompt for prompt in found if not can_go_on([prompt]))
-            return [prompt for prompt in found if can_go_on([prompt])]
-
-        fine = 0
-        if self.continuous is not None and can_go_on(prompts):
-            for completion in self.continuous.decode(prompts, is_cancelled, fitting):
-                if completion.error == NOT_NUMBERS:
-                    by_static.append(known[completion.number])
-                else:
-                    fine += 1
+        """The completions; what is no number spreads to the prompts that were read along, so those are run alone."""
+        left, broken = dict(prompts), list[Completion]()
+        if self.continuous is not None:  # it keeps no window, so what it reads must fit into the model's
+            most = math.inf if self.window is None else self.window
+            fitting = [prompt for prompt in prompts.values() if len(prompt.tokens) + prompt.limit <= most]
+            for completion in self.continuous.decode(fitting, is_cancelled):
+                if completion.error != NOT_NUMBERS:
+                    del left[completion.number]
                     yield completion
-        else:
-            by_static.extend(prompts)
-        broken: list[Completion] = []
-        alone = self.static.decode(by_static, lambda: is_cancelled() or (not fine and len(broken) >= _ALL_BROKEN))
+        are_all_broken = len(left) == len(prompts)
+        alone = self.static.decode(
+            list(left.values()), lambda: is_cancelled() or (are_all_broken and len(broken) >= _ALL_BROKEN)
+        )
         for completion in alone:
             if completion.error == NOT_NUMBERS:
                 broken.append(completion)
             else:
-                fine += 1
+                are_all_broken = False
                 yield completion
-        if broken and not fine:
+        if broken and are_all_broken:
             raise ProviderError(f"transformers:{self.name}: {NOT_NUMBERS}")
         yield from broken
 
@@ -279,7 +228,6 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
         ProviderError: where it can't be loaded, or does not support the options.
     """
     torch.set_num_threads(device.threads)
-    source.prepare()
     with quiet():
         tokenizer, model = load_files(source, device, trust_remote_code=options.trust_remote_code)
         packed_layers = pack_linear_layers(model)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -171,7 +171,7 @@ def free_memory(device: torch.device) -> int | None:
     return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
 
 
-def rows_that_fit(layers: list[tuple[Tensor, Tensor]], tokens: int, device: torch.device) -> int | None:
+def rows_that_fit(layers: Sequence[tuple[Tensor, Tensor]], tokens: int, device: torch.device) -> int | None:
     """How many rows of so many tokens the free memory holds, at least 1; None where it is not known.
 
     `layers` are keys and values of some rows (rows × heads × tokens × size), which show what one token takes.

@@ -14,7 +14,7 @@ The sequence that was read last is kept as a `PrefixCache`, and the next group g
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +75,20 @@ def lay_out(sequences: Sequence[tuple[int, ...]], trail: PrefixCache, shareable:
         sheet.fresh.append(common)
         before = sequence
     return sheet
+
+
+def n_fitting(before: Sequence[int], sequences: Iterable[tuple[Sequence[int], int]], most: int) -> int:
+    """How many of some sequences can be read in one go, at least the first: so many tokens are not shared with others.
+
+    `before` is what was read last; beside each sequence stands how many tokens of its answers are read, too.
+    """
+    count = unread = 0
+    for sequence, more in sequences:
+        unread += len(sequence) - shared_length(before, sequence) + more
+        if count and unread > most:
+            break
+        before, count = sequence, count + 1
+    return count
 
 
 def additive_mask(seen: Tensor, dtype: torch.dtype) -> Tensor:

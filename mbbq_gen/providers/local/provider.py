@@ -1,4 +1,4 @@
-"""Models on this machine, through transformers: a hub id, a folder or a GGUF file.
+"""Models on this machine, through transformers: a hub id or a folder.
 
 Messages go through the model's chat template (`chat_format`) and are answered in batches (`decoding`). Texts come
 back without special tokens, otherwise unchanged. Greedy by default; whatever sampling or penalties the model's own
@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import defaultdict, deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
@@ -25,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 from pydantic import JsonValue
 
 from mbbq_gen.core.files import PackPaths, cache_directory
-from mbbq_gen.core.reasoning import ReasoningSettings, reasoning_token_allowance
+from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import Message, Method, Request, Response
 from mbbq_gen.providers.base import (
     NEUTRAL_SAMPLING,
@@ -38,123 +36,12 @@ from mbbq_gen.providers.base import (
     versions_of,
 )
 from mbbq_gen.providers.http.servers import storable_facts
-from mbbq_gen.providers.local.chat_format import template_reasoning
+from mbbq_gen.providers.local.chat_format import chat_template, template_reasoning
 from mbbq_gen.providers.local.files import ModelSource, check_named, find_gguf, find_source, smollm2_source
 from mbbq_gen.providers.local.options import DevicePlan, TransformersOptions, find_device
 
 if TYPE_CHECKING:
-    from mbbq_gen.providers.local.model import LocalModel, More, Stop, Work
-
-
-@dataclass(eq=False)
-class _Call:
-    """Some requests, and whoever waits for their responses."""
-
-    requests: Sequence[Request]
-    joins: bool
-    """Whether it may be answered together with others."""
-    arrived: asyncio.Queue[Response | BaseException | None] = field(default_factory=asyncio.Queue)
-    """Its responses, then what failed, or None."""
-    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
-    unanswered: int = 0
-    is_taken: bool = False
-    is_closed: bool = False
-    """Whether nobody waits for it any more."""
-    has_ended: bool = False
-
-    def give(self, response: Response) -> None:
-        """Hands a response over; the last one ends the call."""
-        self.loop.call_soon_threadsafe(self.arrived.put_nowait, response)
-        self.unanswered -= 1
-        if not self.unanswered:
-            self.end()
-
-    def end(self, failure: BaseException | None = None) -> None:
-        """Says that nothing more comes, and why; once."""
-        if not self.has_ended:
-            self.has_ended = True
-            self.loop.call_soon_threadsafe(self.arrived.put_nowait, failure)
-
-
-class ModelThread:
-    """The thread, and the calls that wait for it."""
-
-    def __init__(self) -> None:
-        self._executor: ThreadPoolExecutor | None = None
-        self._waiting: deque[_Call] = deque()
-        self._lock = threading.Lock()
-
-    async def respond(self, requests: Sequence[Request], work: Work, *, joins: bool) -> AsyncGenerator[Response, None]:
-        """What the work makes of the requests, on the thread; closing the generator stops it after the current step.
-
-        `joins`: calls that join are answered together, by the work of the first of them.
-        """
-        call = _Call(requests, joins, unanswered=len(requests))
-        self._waiting.append(call)
-        if self._executor is None:  # one, since torch keeps its thread count a thread
-            self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mbbq-model")
-        asyncio.get_running_loop().run_in_executor(self._executor, self._serve, call, work)
-        try:
-            while isinstance(response := await call.arrived.get(), Response):
-                yield response
-            if response is not None:
-                raise response
-        finally:
-            if not self._take(call) and not call.has_ended:
-                call.is_closed = True
-                while isinstance(await call.arrived.get(), Response):
-                    pass
-
-    def close(self) -> None:
-        """Ends the thread when its work is done."""
-        if self._executor is not None:
-            self._executor.shutdown(wait=True)
-            self._executor = None
-
-    # --- on the thread -----------------------------------------------------------------------------------------------
-
-    def _serve(self, first: _Call, work: Work) -> None:
-        """Answers a call, and those that join it; nothing, where it was answered with an earlier one or closed."""
-        if not self._take(first):
-            return
-        calls: list[_Call] = []
-        waiting: defaultdict[str, deque[_Call]] = defaultdict(deque)
-
-        def add(call: _Call) -> Sequence[Request]:
-            calls.append(call)
-            for request in call.requests:
-                waiting[request.request_key].append(call)
-            return call.requests
-
-        def more() -> Sequence[Request]:
-            """The requests of the next call that may be answered together with the first, if there is one."""
-            with self._lock:
-                call = next((call for call in self._waiting if first.joins and call.joins), None)
-            return add(call) if call is not None and self._take(call) else ()
-
-        def is_closed() -> bool:
-            """Whether some calls were closed and none is left that anybody waits for."""
-            closed = [call for call in calls if call.is_closed]
-            for call in closed:
-                call.end()
-            return bool(closed) and all(call.has_ended for call in calls)
-
-        failure: BaseException | None = None
-        try:
-            for response in work(add(first), is_closed, more):
-                waiting[response.request_key].popleft().give(response)
-        except BaseException as error:  # whoever waits has to hear of it, in every call
-            failure = error
-        for call in calls:
-            call.end(failure)
-
-    def _take(self, call: _Call) -> bool:
-        """Whether the call was waiting; it is not any more."""
-        with self._lock:
-            was_waiting, call.is_taken = not call.is_taken, True
-            if was_waiting:
-                self._waiting.remove(call)
-        return was_waiting
+    from mbbq_gen.providers.local.model import LocalModel
 
 
 INSTALL = "pip install 'mbbq-gen[local]'"
@@ -176,15 +63,15 @@ class TransformersProvider(Provider):
         self.model = model
         self._options: Any = options or TransformersOptions()
         self._find_source = source or (lambda: find_source(model, self._options.revision))
-        self._thread = ModelThread()
+        self._executor: ThreadPoolExecutor | None = None
         self._loaded: LocalModel | None = None
         self._has_notified = False
         self._found_out: dict[str, JsonValue] = {}
 
     @classmethod
     def open(cls, model: str, options: Any, resources: PackPaths) -> Self:
-        """The provider for a hub id, a folder, a GGUF file or SmolLM2; nothing is loaded yet."""
-        needs_gguf = ("accelerate", "gguf") if model.endswith(".gguf") or model == SMOLLM2 else ()
+        """The provider for a hub id, a folder or SmolLM2; nothing is loaded yet."""
+        needs_gguf = ("accelerate", "gguf") if model == SMOLLM2 else ()
         check_installed(f"transformers:{model}", ("torch", "transformers", *needs_gguf), INSTALL)
         if model == SMOLLM2:
             find_gguf()
@@ -274,26 +161,16 @@ class TransformersProvider(Provider):
         """The variables of the model's chat template that tell the level.
 
         Raises:
-            UsageError: where the template has none for it; of a GGUF file that is seen when it is loaded.
+            UsageError: where the template has none for it.
         """
-        if self.source.gguf_file is not None:
-            return ReasoningSettings(room=reasoning_token_allowance(level))
-        self.source.prepare()
-        return template_reasoning(self.name, self.source.chat_template(), level)
+        tokenizer = self.source.tokenizer(trust_remote_code=self._options.trust_remote_code)
+        return template_reasoning(self.name, chat_template(tokenizer), level)
 
     async def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
         """As `Provider`, a window of requests after another; closing it stops after the current step."""
-
-        def work(window: Sequence[Request], is_closed: Stop, more: More) -> Iterator[Response]:
-            if self._loaded is None:
-                self._loaded = self.load()
-            wants_text = window[0].prompt.method == "generate"
-            return (self._loaded.answer if wants_text else self._loaded.score)(window, is_closed, more)
-
         for wants_text, group in groupby(requests, lambda request: request.prompt.method == "generate"):
-            joins = wants_text and not self.batch_dependent
             while window := list(islice(group, _WINDOW)):
-                async with aclosing(self._thread.respond(window, work, joins=joins)) as responses:
+                async with aclosing(self._respond(window, wants_text=wants_text)) as responses:
                     async for response in responses:
                         if not self._has_notified and self._loaded is not None:
                             self._has_notified, chosen = True, self._loaded.decoding
@@ -306,12 +183,44 @@ class TransformersProvider(Provider):
                                 context.notify(f"{self.name}: not used of its generation_config.json: {listed}")
                         yield response
 
+    async def _respond(self, window: Sequence[Request], *, wants_text: bool) -> AsyncGenerator[Response, None]:
+        """The responses as the model computes them on its thread, which answers one window at a time."""
+        loop, is_closed = asyncio.get_running_loop(), threading.Event()
+        arrived: asyncio.Queue[Response | BaseException | None] = asyncio.Queue()
+
+        def serve() -> None:
+            failure: BaseException | None = None
+            try:
+                if self._loaded is None:
+                    self._loaded = self.load()
+                respond = self._loaded.answer if wants_text else self._loaded.scorer.score
+                for response in respond(window, is_closed.is_set):
+                    loop.call_soon_threadsafe(arrived.put_nowait, response)
+            except BaseException as error:  # whoever waits has to hear of it
+                failure = error
+            loop.call_soon_threadsafe(arrived.put_nowait, failure)
+
+        if self._executor is None:  # one thread, since torch keeps its thread count a thread
+            self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mbbq-model")
+        work = self._executor.submit(serve)
+        try:
+            while isinstance(response := await arrived.get(), Response):
+                yield response
+            if response is not None:
+                raise response
+        finally:
+            is_closed.set()
+            if not work.cancel():
+                await asyncio.wrap_future(work)
+
     async def aclose(self) -> None:
         """Frees the model and its thread."""
         if self._loaded is not None:
             self.runtime_info()
             self._loaded = None
-        self._thread.close()
+        if self._executor is not None:
+            self._executor.shutdown(wait=True)
+            self._executor = None
 
     def load(self) -> LocalModel:
         """The model in memory; raises ProviderError where it can't be loaded."""

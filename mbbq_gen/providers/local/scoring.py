@@ -7,16 +7,11 @@ A forward for each answer reads the prompt as often as there are answers. Here p
               Who forgot it? │ the young one    logits               ^   ^   ^  ^     ^       ^    ^  ^
               Who forgot it? │ can't be said             only where an answer's next token is read off
 
-Three ways, of which the first that gives what plain forwards give is taken; which the shortest question shows:
-
-* `packed`: as above.
-* `prefix`: the prompt once, then each answer behind a copy of what was read. For masks and memories of other kinds.
-* `plain`: a forward for each answer.
+Models that do not read trees (`decoding.supports_tree_attention`) get a forward for each answer.
 """
 
 from __future__ import annotations
 
-import copy
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -34,28 +29,25 @@ from mbbq_gen.providers.local.chat_format import (
     ScoringPrompt,
     scored_texts,
     scoring_prompt,
-    shared_length,
 )
+from mbbq_gen.providers.local.decoding import NOT_NUMBERS, supports_tree_attention
 from mbbq_gen.providers.local.options import is_out_of_memory, release_memory
-from mbbq_gen.providers.local.prefix_cache import Model, PrefixCache, lay_out, read_sheet, trail_of, tree_window
+from mbbq_gen.providers.local.prefix_cache import (
+    Model,
+    PrefixCache,
+    lay_out,
+    n_fitting,
+    read_sheet,
+    trail_of,
+    tree_window,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 Tokens = Sequence[int]
-Way = Literal["packed", "prefix", "plain"]
-
-_ALIKE = 1e-3
-_ROUGH = {torch.float16: 2e-2, torch.bfloat16: 0.15}
-"""Nats that ways may differ by: in all in float32, for each token of an answer in the shorter types."""
-
-_TRIED = 4
-"""Answers that are scored both ways."""
-_SLOWER: dict[Way, str] = {
-    "prefix": "each is read by itself behind the prompt, which is slower",
-    "plain": "the prompt is read anew for each, which is much slower",
-}
+Way = Literal["packed", "plain"]
 
 _logger = logging.getLogger(__name__)
 _found_ways: WeakKeyDictionary[Model, Way] = WeakKeyDictionary()
@@ -75,28 +67,17 @@ def iterate_scores(
         max_tokens: most tokens read in one forward; one question at least. Halved where memory ran out.
 
     Raises:
-        ValueError: where a prompt or an answer has no tokens, or the lists are of different lengths.
         ProviderError: where the model's probabilities are no numbers, or a question does not fit into memory.
     """
-    if len(prompts) != len(answers):
-        raise ValueError(f"{len(prompts)} prompts, but answers of {len(answers)}")
-    for number, (prompt, given) in enumerate(zip(prompts, answers, strict=True)):
-        if not prompt:
-            raise ValueError(f"prompt {number} has no tokens; put the model's first token before it")
-        if not all(given):
-            empty = next(place for place, answer in enumerate(given) if not answer)
-            raise ValueError(f"answer {empty} of prompt {number} has no tokens")
     lengths = {n: len(prompts[n]) + max(map(len, given)) - 1 for n, given in enumerate(answers) if given}
     if not lengths:
         return
-    shortest = min(lengths, key=lengths.__getitem__)
-    way = scoring_way(model, prompts[shortest], answers[shortest])
-    window = tree_window(model.config.get_text_config())
+    way, window = scoring_way(model), tree_window(model.config.get_text_config())
     packable = [n for n in lengths if way == "packed" and (window is None or lengths[n] <= window)]
-    waiting = sorted(packable, key=lambda number: prompts[number], reverse=True)
-    sheets = _Sheets(model)
+    waiting, sheets = sorted(packable, key=lambda number: prompts[number]), _Sheets(model)
     while waiting:
-        group = _take(waiting, prompts, answers, sheets.trail, max_tokens)
+        sizes = ((prompts[n], sum(len(answer) - 1 for answer in answers[n])) for n in waiting)
+        group = waiting[: n_fitting(sheets.trail.tokens, sizes, max_tokens)]
         scores: list[list[float]] | None = None
         try:
             scores = sheets.score([prompts[number] for number in group], [answers[number] for number in group])
@@ -108,74 +89,38 @@ def iterate_scores(
             sheets, max_tokens = _Sheets(model), max(1, max_tokens // 2)
             if len(group) == 1:
                 raise ProviderError(f"out of memory with a question of {lengths[group[0]]} tokens")
-            waiting.extend(reversed(group))
             continue
+        del waiting[: len(group)]
         for number, sums in zip(group, scores, strict=True):
             yield number, _checked(sums)
-    one_by_one = _score_plainly if way == "plain" else _score_behind_prefix
     for number in sorted(lengths.keys() - set(packable)):
-        yield number, _checked(one_by_one(model, prompts[number], answers[number]))
+        yield number, _checked([_score_alone(model, prompts[number], answer) for answer in answers[number]])
 
 
-def scoring_way(model: Model, prompt: Tokens, answers: Sequence[Tokens]) -> Way:
-    """How this model's answers are scored, found out once by a question: the first way that does as plain ones do."""
+def scoring_way(model: Model) -> Way:
+    """How this model's answers are scored, found out once."""
     if model not in _found_ways:
-        answers = answers[:_TRIED]
-        # a question, and the same with its last token twice
-        prompts: list[Tokens] = [prompt, [*prompt, prompt[-1]]]
-        expected = [_checked(_score_plainly(model, tokens, answers)) for tokens in prompts]
-        trial = (model, prompts, answers, expected)
-        taken: Way = "packed" if _passes("packed", *trial) else "prefix" if _passes("prefix", *trial) else "plain"
-        if taken != "packed":
-            _logger.warning("%s: can't score several answers at once; %s", type(model).__name__, _SLOWER[taken])
-        _found_ways[model] = taken
+        _found_ways[model] = "packed" if supports_tree_attention(model) else "plain"
+        if _found_ways[model] == "plain":
+            _logger.warning(
+                "%s: can't score several answers at once; the prompt is read anew for each, which is much slower",
+                type(model).__name__,
+            )
     return _found_ways[model]
-
-
-def _passes(
-    way: Way, model: Model, prompts: list[Tokens], answers: Sequence[Tokens], expected: list[list[float]]
-) -> bool:
-    """Whether a way gives what is expected; a model may refuse masks, positions or caches in any way it likes."""
-    try:
-        if way == "packed":  # both in one forward, then the second again behind what was kept of it
-            sheets = _Sheets(model)
-            first, _ = sheets.score(prompts, [answers] * 2)
-            found = [first, *sheets.score(prompts[1:], [answers])]
-        else:
-            found = [_score_behind_prefix(model, prompt, answers) for prompt in prompts]
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise
-        return False
-    rough = _ROUGH.get(model.dtype, 0.0)
-    return all(
-        abs(value - plain) <= max(_ALIKE, rough * len(answer))
-        for sums, right in zip(found, expected, strict=True)
-        for value, plain, answer in zip(sums, right, answers, strict=True)
-    )
 
 
 def _checked(sums: list[float]) -> list[float]:
     if any(math.isnan(value) for value in sums):
-        raise ProviderError("the model's probabilities are not numbers (NaN); try --model-arg dtype=float32")
+        raise ProviderError(NOT_NUMBERS)
     return sums
 
 
-def _take(
-    waiting: list[int], prompts: list[list[int]], answers: list[list[list[int]]], trail: PrefixCache, most: int
-) -> list[int]:
-    """The next questions, from the end of a list: as many as can be read in one go, but at least one."""
-    group: list[int] = []
-    before: Tokens = trail.tokens
-    unparsed = 0
-    while waiting:
-        prompt, given = prompts[waiting[-1]], answers[waiting[-1]]
-        unparsed += len(prompt) - shared_length(before, prompt) + sum(len(answer) - 1 for answer in given)
-        if group and unparsed > most:
-            break
-        before = prompt
-        group.append(waiting.pop())
-    return group
+@torch.inference_mode()
+def _score_alone(model: Model, prompt: Tokens, answer: Tokens) -> float:
+    """The sum of an answer, by a forward of its own."""
+    tokens = torch.tensor([[*prompt, *answer[:-1]]], device=model.device)
+    logits = model(input_ids=tokens, use_cache=False).logits[0, len(prompt) - 1 :]
+    return _sums(logits, [list(range(len(answer)))], [answer])[0]
 
 
 class _Sheets:
@@ -196,60 +141,28 @@ class _Sheets:
             shareable += [len(prompt) - 1, *map(len, own[1:])]
         sheet = lay_out(lines, self.trail, shareable)
         path_of = dict(zip(lines, sheet.paths, strict=True))
-        wanted = [
-            [path_of[(*prompt, *answer[:-1])][len(prompt) - 1 :] for answer in given]
-            for prompt, given in zip(prompts, answers, strict=True)
-        ]
-        places = sorted({place for given in wanted for path in given for place in path})
+        every = [(prompt, answer) for prompt, given in zip(prompts, answers, strict=True) for answer in given]
+        wanted = [path_of[(*prompt, *answer[:-1])][len(prompt) - 1 :] for prompt, answer in every]
+        places = sorted({place for path in wanted for place in path})
         cache, logits = read_sheet(self._model, sheet, self.trail, places)
         last = tuple(prompts[-1])
         self.trail = trail_of(last, path_of[lines[-1]][: len(last)], cache)
         rows = {place: row for row, place in enumerate(places)}
-        return _sums(logits, [[[rows[place] for place in path] for path in given] for given in wanted], answers)
+        found = _sums(logits, [[rows[place] for place in path] for path in wanted], [answer for _, answer in every])
+        remaining = iter(found)
+        return [[next(remaining) for _ in given] for given in answers]
 
 
-def _sums(logits: Tensor, rows: list[list[list[int]]], answers: Sequence[Sequence[Tokens]]) -> list[list[float]]:
+def _sums(logits: Tensor, rows: Sequence[Sequence[int]], answers: Sequence[Tokens]) -> list[float]:
     """Sums of log-probabilities: `rows` are the lines of `logits` from which each answer's tokens are read off."""
-    lines = [row for given in rows for path in given for row in path]
-    tokens = [token for given in answers for answer in given for token in answer]
     logits = logits.float()
-    totals = logits.logsumexp(dim=-1)
-    index = torch.tensor(lines, device=logits.device)
-    values = logits[index, torch.tensor(tokens, device=logits.device)] - totals[index]
-    remaining = iter(values.tolist())
-    return [[sum(next(remaining) for _ in answer) for answer in given] for given in answers]
+    index = torch.tensor([row for path in rows for row in path], device=logits.device)
+    tokens = torch.tensor([token for answer in answers for token in answer], device=logits.device)
+    remaining = iter((logits[index, tokens] - logits.logsumexp(dim=-1)[index]).tolist())
+    return [sum(next(remaining) for _ in answer) for answer in answers]
 
 
-# --- one by one ------------------------------------------------------------------------------------------------------
-
-
-@torch.inference_mode()
-def _score_plainly(model: Model, prompt: Tokens, answers: Sequence[Tokens]) -> list[float]:
-    """A forward for each answer."""
-    read = ((_logits(model, [*prompt, *answer[:-1]])[len(prompt) - 1 :], answer) for answer in answers)
-    return [_sums(logits, [[list(range(len(answer)))]], [[answer]])[0][0] for logits, answer in read]
-
-
-@torch.inference_mode()
-def _score_behind_prefix(model: Model, prompt: Tokens, answers: Sequence[Tokens]) -> list[float]:
-    """The prompt once, each answer behind a copy of what the model keeps of it."""
-    output = model(input_ids=torch.tensor([list(prompt)], device=model.device), use_cache=True)
-    first, cache = output.logits[0, -1:], output.past_key_values
-    sums = []
-    for answer in answers:
-        logits = first
-        if len(answer) > 1:
-            rest = _logits(model, answer[:-1], past_key_values=copy.deepcopy(cache), use_cache=True)
-            logits = torch.cat([first, rest])
-        sums += _sums(logits, [[list(range(len(answer)))]], [[answer]])[0]
-    return sums
-
-
-def _logits(model: Model, tokens: Tokens, **named: object) -> Tensor:
-    """The logits after each token, tokens × vocabulary."""
-    named = {"use_cache": False, **named}
-    logits: Tensor = model(input_ids=torch.tensor([list(tokens)], device=model.device), **named).logits[0]
-    return logits
+# --- answers to requests ---------------------------------------------------------------------------------------------
 
 
 Sums = dict[tuple[int, ...], float]
@@ -371,12 +284,11 @@ class LoglikelihoodScorer:
             uses_template=self.formatter.uses_template,
             verbatim=verbatim,
         )
-        if self.formatter.uses_template:
-            read, *whole = self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
-            return scoring_prompt(answers, read, whole)
+        adds_special = not self.formatter.uses_template
         end, written = self.tokenizer.eos_token_id, self.tokenizer.eos_token
+        found = self.tokenizer(list(texts), add_special_tokens=adds_special)["input_ids"]
         read, *whole = (
-            tokens[:-1] if tokens[-1:] == [end] and not text.endswith(written) else tokens
-            for text, tokens in zip(texts, self.tokenizer(list(texts))["input_ids"], strict=True)
+            tokens[:-1] if adds_special and tokens[-1:] == [end] and not text.endswith(written) else tokens
+            for text, tokens in zip(texts, found, strict=True)
         )
         return scoring_prompt(answers, read, whole)

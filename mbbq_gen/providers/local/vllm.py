@@ -4,41 +4,43 @@ Prompts, system message, stop tokens and what comes back are as with `transforme
 text depends on what else is in a batch, which vLLM makes up as it goes, so it is the same again only nearly always.
 
 vLLM logs through Python's logging, and its processes write to the standard streams that they inherit. Both go to a
-file: its loggers get it by `VLLM_LOGGING_CONFIG_PATH` (docs.vllm.ai, logging configuration), and while a process
-starts, the standard streams lead to it: a moment each, since the progress of the run is written there as well.
+file: the standard streams lead to it while the engine starts, and so do vLLM's loggers afterwards.
 """
 
 from __future__ import annotations
 
-import json
-import logging.config
+import logging
 import math
 import os
 import sys
-import tempfile
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
-from functools import wraps
 from itertools import islice
-from multiprocessing import process, resource_tracker
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
-from unittest.mock import patch
+from typing import Any, Final, Self
 
 from pydantic import JsonValue
+from transformers import GenerationConfig
 
-from mbbq_gen.core.errors import ProviderError, UsageError
+from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.files import PackPaths, cache_directory
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.providers.base import ExecutionContext, check_installed
-from mbbq_gen.providers.local.decoding import NOT_NUMBERS, Completion, DecodingPrompt, DecodingSettings
+from mbbq_gen.providers.local.chat_format import ChatFormatter, ReasoningMarkers
+from mbbq_gen.providers.local.decoding import (
+    NOT_NUMBERS,
+    Completion,
+    DecodingPrompt,
+    DecodingSettings,
+    fail,
+    finish,
+)
 from mbbq_gen.providers.local.files import ModelSource, check_named, first_line, quiet
+from mbbq_gen.providers.local.model import LocalModel, decoding_settings
 from mbbq_gen.providers.local.options import VLLMOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
-
-if TYPE_CHECKING:
-    from mbbq_gen.providers.local.model import LocalModel
+from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
 
 _OWN_SETTINGS: Final = ("VLLM_LOGGING_CONFIG_PATH", "VLLM_CONFIGURE_LOGGING")
 """Variables by which users configure vLLM's logging themselves; then it stays as it is."""
@@ -55,13 +57,11 @@ class EngineLog:
 
     def failure(self, what: str, error: Exception) -> ProviderError:
         """An error of vLLM in one line, with the file's name."""
-        if isinstance(error, ProviderError):
-            return error
         return ProviderError(f"{self._name}: vLLM {what}: {first_line(error)}; its log: {self.path}")
 
     @contextmanager
     def taking_streams(self) -> Iterator[None]:
-        """Leads the standard streams of this process to the file."""
+        """Leads the standard streams of this process, and of those that it starts meanwhile, to the file."""
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         saved = [(number, os.dup(number)) for number in (1, 2)]
@@ -77,36 +77,13 @@ class EngineLog:
                 os.dup2(copy, number)
                 os.close(copy)
 
-    @contextmanager
-    def taking_all(self) -> Iterator[None]:
-        """Leads what vLLM logs, and what processes started meanwhile write, to the file."""
-        start: Callable[[process.BaseProcess], None] = process.BaseProcess.start
-
-        @wraps(start)
-        def start_quietly(started: process.BaseProcess) -> None:
-            with self.taking_streams():
-                start(started)
-
-        with tempfile.TemporaryDirectory() as folder:
-            settings = {} if any(name in os.environ for name in _OWN_SETTINGS) else self._settings(Path(folder))
-            with self.taking_streams():
-                resource_tracker.ensure_running()
-            with patch.dict(os.environ, settings), patch.object(process.BaseProcess, "start", start_quietly):
-                yield
-
-    def _settings(self, folder: Path) -> dict[str, str]:
-        """The variables of vLLM's logging, with its configuration in a folder; it applies at once, too."""
-        handler = {"class": "logging.FileHandler", "filename": str(self.path), "formatter": "line", "encoding": "utf-8"}
-        configuration = {
-            "version": 1,
-            "disable_existing_loggers": False,
-            "formatters": {"line": {"format": "%(levelname)s %(asctime)s pid=%(process)d %(name)s: %(message)s"}},
-            "handlers": {"file": handler},
-            "loggers": {"vllm": {"handlers": ["file"], "level": "INFO", "propagate": False}},
-        }
-        (folder / "logging.json").write_text(json.dumps(configuration), encoding="utf-8")
-        logging.config.dictConfig(configuration)  # vLLM reads it once only, and after its first lines
-        return {"VLLM_LOGGING_CONFIG_PATH": str(folder / "logging.json")}
+    def take_loggers(self) -> None:
+        """Leads what vLLM logs in this process to the file, unless the user configures its logging."""
+        if not any(name in os.environ for name in _OWN_SETTINGS):
+            logger = logging.getLogger("vllm")
+            handler = logging.FileHandler(self.path, encoding="utf-8", delay=True)
+            handler.setFormatter(logging.Formatter("%(levelname)s %(asctime)s %(name)s: %(message)s"))
+            logger.handlers, logger.propagate = [handler], False
 
 
 class LoggedEngine:
@@ -115,10 +92,11 @@ class LoggedEngine:
     def __init__(self, engine: Any, log: EngineLog) -> None:
         self._engine, self._log = engine, log
 
-    def generate(self, *arguments: Any, **named: Any) -> Any:
-        """As the engine's; raises ProviderError where it fails."""
+    def generate(self, prompts: Iterable[Sequence[int]], parameters: Any) -> Any:
+        """The outputs of prompts, given as tokens; raises ProviderError where the engine fails."""
         try:
-            return self._engine.generate(*arguments, **named)
+            listed = [{"prompt_token_ids": list(tokens)} for tokens in prompts]
+            return self._engine.generate(listed, parameters, use_tqdm=False)
         except Exception as error:  # its processes may die in many ways
             raise self._log.failure("failed", error) from error
 
@@ -128,6 +106,8 @@ class LoggedEngine:
         if core is not None:
             with self._log.taking_streams(), suppress(Exception):
                 core.shutdown()
+        for handler in logging.getLogger("vllm").handlers:
+            handler.close()
 
 
 class VLLMDecoder:
@@ -163,52 +143,35 @@ class VLLMDecoder:
                 )
                 for prompt in group
             ]
-            tokens_of = [{"prompt_token_ids": list(prompt.tokens)} for prompt in group]
-            outputs = self._engine.generate(tokens_of, parameters, use_tqdm=False)
+            outputs = self._engine.generate([prompt.tokens for prompt in group], parameters)
             elapsed = time.perf_counter() - started
             for prompt, output in zip(group, outputs, strict=True):
-                tokens, reason = tuple(output.outputs[0].token_ids), output.outputs[0].finish_reason
-                if reason not in ("stop", "length"):
-                    yield Completion(prompt.number, (), None, 0, elapsed, f"vLLM ended the answer: {reason}")
-                    continue
-                has_stopped = tokens and tokens[-1] in settings.stop_tokens
-                yield Completion(prompt.number, tokens[:-1] if has_stopped else tokens, reason, len(tokens), elapsed)
+                found = output.outputs[0]
+                if found.finish_reason not in ("stop", "length"):
+                    yield fail(prompt, f"vLLM ended the answer: {found.finish_reason}")
+                else:
+                    yield finish(prompt, found.token_ids, settings.stop_tokens, elapsed)
 
 
 def iterate_scores(
-    model: Any, prompts: list[list[int]], answers: list[list[list[int]]], *, max_tokens: int = 512
+    engine: LoggedEngine, prompts: list[list[int]], answers: list[list[list[int]]], *, max_tokens: int = 512
 ) -> Iterator[tuple[int, list[float]]]:
     """The number of each prompt and its answers' sums of log-probabilities, as `scoring.iterate_scores` gives them.
 
     vLLM computes the prompts anew for this: it reads nothing from its cache of prefixes where the probabilities of a
-    prompt's tokens are requested.
-
-    Args:
-        model: a `vllm.LLM`.
-        prompts: token ids, at least one each.
-        answers: token ids of each prompt's answers, at least one each.
-        max_tokens: answers that are handed over at a time; vLLM makes up its own batches.
+    prompt's tokens are requested. `max_tokens` answers are handed over at a time; vLLM makes up its own batches.
 
     Raises:
-        ValueError: where a prompt or an answer has no tokens, or the lists are of different lengths.
         ProviderError: where the engine tells no probability of a token, or one that is no number.
     """
     from vllm import SamplingParams
 
-    lines = [
-        (number, prompt, answer)
-        for number, (prompt, given) in enumerate(zip(prompts, answers, strict=True))
-        for answer in given
-    ]
-    if any(not prompt or not answer for _, prompt, answer in lines):
-        raise ValueError("a prompt or an answer has no tokens")
+    lines = iter([(n, prompts[n], answer) for n, given in enumerate(answers) for answer in given])
     # one token has to be written; the token that stands in the prompt is always among those returned
     parameters = SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=1, detokenize=False)
     found: list[list[float]] = [[] for _ in prompts]
-    for start in range(0, len(lines), max(1, max_tokens)):
-        group = lines[start : start + max(1, max_tokens)]
-        sequences = [{"prompt_token_ids": [*prompt, *answer]} for _, prompt, answer in group]
-        outputs = model.generate(sequences, parameters, use_tqdm=False)
+    while group := list(islice(lines, max_tokens)):
+        outputs = engine.generate([[*prompt, *answer] for _, prompt, answer in group], parameters)
         for (number, prompt, answer), output in zip(group, outputs, strict=True):
             entries = output.prompt_logprobs[len(prompt) :]
             try:
@@ -238,8 +201,6 @@ class VLLMProvider(TransformersProvider):
     def open(cls, model: str, options: Any, resources: PackPaths) -> Self:
         """The provider for a hub id or a folder; nothing is loaded yet."""
         check_installed(f"vllm:{model}", ("vllm",), INSTALL)
-        if model.endswith(".gguf"):
-            raise UsageError(f"vllm:{model}: name a folder or a hub id; GGUF files are for transformers:{model}")
         check_named(model, [], cls.kind)
         return cls(model, options)
 
@@ -289,14 +250,7 @@ def load_engine(source: ModelSource, options: VLLMOptions, log: EngineLog) -> Lo
     Raises:
         ProviderError: where vLLM can't load it.
     """
-    from transformers import GenerationConfig
-
-    from mbbq_gen.providers.local.chat_format import ChatFormatter, ReasoningMarkers
-    from mbbq_gen.providers.local.model import LocalModel, decoding_settings
-    from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
-
     name = f"vllm:{source.name}"
-    source.prepare()
     given = {
         "dtype": options.dtype if options.dtype != "auto" else source.stored_dtype() or "auto",
         "seed": options.seed,
@@ -309,16 +263,17 @@ def load_engine(source: ModelSource, options: VLLMOptions, log: EngineLog) -> Lo
     }
     arguments = {key: value for key, value in given.items() if value is not None}
     try:
-        with log.taking_all(), quiet():
+        with log.taking_streams(), quiet():
             from vllm import LLM
 
             loaded = LLM(model=source.location, **{**arguments, **options.engine})
+            log.take_loggers()
     except Exception as error:  # it starts processes and compiles kernels: anything may happen
         raise log.failure("can't load it", error) from error
     engine, tokenizer = LoggedEngine(loaded, log), loaded.get_tokenizer()
     formatter = ChatFormatter(tokenizer, name, options.prompt_format, options.system, options.template_args)
     try:
-        configured = GenerationConfig.from_pretrained(source.location, **source.arguments())
+        configured = GenerationConfig.from_pretrained(source.location, revision=source.revision)
     except (OSError, ValueError):  # it has no generation configuration
         configured = GenerationConfig()
     decoding, defaults = decoding_settings(
