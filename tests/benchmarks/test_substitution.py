@@ -213,11 +213,11 @@ def test_counts_of_what_was_left_out(tmp_path: Path, capsys: pytest.CaptureFixtu
     for one in mixed:
         made.add(one, MAKERS["en"].make(one))
     assert told["control"] == json.loads(json.dumps(made.summary()))
-    assert made.reasons
+    assert made.counts().reasons
     assert run_command_line(["data", "stats", "--instances", str(file), "--control"]) == 0
     shown = capsys.readouterr().out
     assert made.counts().sentence in shown
-    assert all(part.template_id in shown for part in made.refusals())
+    assert all(part.template_id in shown for part in made.counts().templates)
 
 
 @pytest.mark.parametrize("language", FAST)

@@ -17,7 +17,7 @@ pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-g
 from mbbq_gen.core.errors import MissingExtraError, ProviderError, UnknownNameError, UsageError
 from mbbq_gen.core.records import Request
 from mbbq_gen.providers.base import Provider
-from mbbq_gen.providers.local.vllm import EngineLog, iterate_scores
+from mbbq_gen.providers.local.vllm import EngineLog, LoggedEngine, iterate_scores
 from mbbq_gen.providers.registry import open_provider
 from tests.support.providers import answers, folder, make_request
 from tests.support.vllm_stand_in import LLM, stand_in
