@@ -118,14 +118,6 @@ def test_a_key_that_can_not_be_sent(
     assert (code, "OPENAI_API_KEY" in line, "abc" in line) == (2, True, False)
 
 
-def test_a_line_break_at_the_end_of_a_key_is_dropped(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\n")
-    with replying([ANSWER]) as server:
-        assert run_at(command, tmp_path / "run", f"{server.root}/v1")[0] == 0
-
-
 @pytest.mark.parametrize("typed", cases("cli/local_servers", "a_key_in_the_wrong_place"))
 def test_a_key_in_the_wrong_place_is_neither_written_nor_shown(
     command: Command, tmp_path: Path, typed: list[str]

@@ -48,27 +48,6 @@ def test_it_counts_what_a_run_asks(
     assert sum(group["requests"] for group in tokens["groups"]) == tokens["requests"]
 
 
-@pytest.mark.slow
-def test_each_way_of_asking_is_counted_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    words = planned(capsys, "--model", "oracle:perfect", "--sample", 12)["tokens"]
-    ways = "generate,loglikelihood,label-loglikelihood,first-token-logprobs"
-    found = planned(capsys, "--model", "oracle:perfect", "--sample", 12, "--method", ways)["tokens"]
-    by_way: dict[str, list[int]] = {}
-    for group in found["groups"]:
-        totals = by_way.setdefault(group["method"], [0, 0, 0])
-        by_way[group["method"]] = [
-            totals[0] + group["requests"], totals[1] + group["input_tokens"], totals[2] + group["output_tokens"]
-        ]  # fmt: skip
-    asked = words["requests"]
-    assert by_way["generate"] == [asked, words["input_tokens"], words["output_tokens"]]
-    assert by_way["first-token-logprobs"] == [asked, words["input_tokens"], asked]
-    assert (by_way["label-loglikelihood"][0], by_way["label-loglikelihood"][2]) == (asked, 0)
-    assert by_way["label-loglikelihood"][1] > words["input_tokens"]
-    assert (by_way["loglikelihood"][0], by_way["loglikelihood"][2]) == (asked // 2, 0)
-    code, out, _ = call(capsys, "estimate", *SELECTION, "--model", "oracle:perfect", "--method", "both")
-    assert (code, "open " in out) == (0, True)
-
-
 def test_money_is_tokens_times_prices(capsys: pytest.CaptureFixture[str], price_file: Path) -> None:
     found = planned(capsys, "--model", "oracle:perfect", "--prices", price_file)
     tokens, cost = found["tokens"], found["cost"]

@@ -76,16 +76,6 @@ def measure(templates: int, answers: int, offered: int, seed: int = 0) -> Interi
     return found
 
 
-def test_the_noise_is_what_more_answers_take_away() -> None:
-    """The variance between templates that is left over is that of a census: the mean over many samples agrees."""
-    few = [measure(60, 6, 600, seed) for seed in range(60)]
-    many = [measure(60, 600, 600, seed) for seed in range(60, 120)]
-    predicted = np.mean([max(found.variance - found.noise, 0.0) + found.noise_at_end for found in few])
-    assert predicted == pytest.approx(np.mean([found.variance for found in many]), rel=0.15)
-    assert np.mean([found.variance for found in few]) > 1.5 * predicted
-    assert all(found.noise_at_end == pytest.approx(found.noise) for found in many)
-
-
 def intervals(seen: list[InterimEstimate], aim: float = 0.0) -> list[Interval]:
     """Of successive looks, the error spent late."""
     return [interval_after(seen[:number], 0.05, FOR_WIDTH, aim) for number in range(1, len(seen) + 1)]
