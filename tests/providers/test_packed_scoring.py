@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbbq_gen.providers.local.files import ModelSource
-from mbbq_gen.providers.local.scoring import iterate_scores, scoring_way
 from tests.support.loglikelihood import score_answers
 
 pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")

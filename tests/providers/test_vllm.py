@@ -173,5 +173,3 @@ def test_the_file_is_in_the_folder_of_the_run(
     assert LLM.started
     answers(open_provider(f"vllm:{model}", {"max_tokens": 2}), [make_request()])
     assert (tmp_path / "cache" / "vllm.log").is_file()
-=======
->>>>>>> theirs
