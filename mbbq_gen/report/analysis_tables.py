@@ -115,10 +115,7 @@ def score_blocks(report: ScoreReport) -> Iterator[Block]:
         (one.over, group_name(one.group), one.metric, one.score, one.n_levels, ", ".join(one.undefined) or DASH)
         for one in report.macro_averages
     ]
-    adjusted = [
-        (group_name(one.group), one.metric, one.bias, one.control, one.adjusted, one.twins, one.n_twins)
-        for one in report.adjusted
-    ]
+    adjusted = [(group_name(one.group), one.metric, one.bias, one.control, one.adjusted) for one in report.adjusted]
     tests = [
         (group_name(group.group), group.metric, describe_test(test), p_text(test.p_adjusted))
         for group in report.tests
@@ -133,7 +130,7 @@ def score_blocks(report: ScoreReport) -> Iterator[Block]:
         (["group", "metric", "heterogeneity over", "number", "tau", "I²"], heterogeneity),
         (["group", "metric", "constants", "unseen deviation", "unseen stretch", "interval"], sensitivity),
         (["macro average over", "group", "metric", "mean", "values", "left out"], averages),
-        (["group", "metric", "bias", "on control", "bias − control", "question − twin", "twins"], adjusted),
+        (["group", "metric", "bias", "on control", "bias − control"], adjusted),
         (["group", "metric", "test", "p (false discovery rate)"], tests),
         (["group", "baseline", *metrics], baselines),
     ]
