@@ -26,7 +26,7 @@ from mbbq_gen.benchmarks.registry import BENCHMARKS
 from mbbq_gen.cli.main import all_commands, app
 from mbbq_gen.core import records
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.interchange.data_dictionary import data_dictionary, dictionary_page
+from mbbq_gen.interchange.data_dictionary import data_dictionary
 from mbbq_gen.languages.axes_pack import AxesPack, read_axes
 from mbbq_gen.languages.prompt_pack import PromptPack, read_prompts
 from mbbq_gen.providers.registry import ALIASES, KINDS
@@ -199,7 +199,7 @@ def dictionary() -> str:
         for metric in METRICS.values()
     }
     scores = score_columns(("benchmark", "language", "split"))
-    return dictionary_page(data_dictionary(item_schema(messages=True), scores, definitions), lead=DICTIONARY_LEAD)
+    return data_dictionary(item_schema(messages=True), scores, definitions, DICTIONARY_LEAD)
 
 
 def models_page() -> str:

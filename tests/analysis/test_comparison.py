@@ -10,6 +10,7 @@ from scipy import stats
 from mbbq_gen.analysis.ability import adjusted_scores, select_templates, template_ability
 from mbbq_gen.analysis.comparison import Across, compare
 from mbbq_gen.analysis.comparison_table import ComparisonTable, PairDifference
+from mbbq_gen.core.errors import MbbqGenError, UsageError
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.statistics.estimate import InferenceSettings
@@ -255,3 +256,24 @@ def test_a_difference_without_an_interval_has_no_p_value(metric: Any) -> None:
     assert all(test.p_value is not None for test in (*known.tests, known.adjusted_test))
     assert found.left_out == ("tr",)  # tests over all levels are of those that have enough
     assert all(test.p_value is not None for test in found.overall if test.reason_code != "not_applicable")
+
+
+def test_selection_that_leaves_no_template_says_so() -> None:
+    frame = run(en=SimulatedLanguage(ability=0.0), tr=SimulatedLanguage(ability=0.0))
+    with pytest.raises(
+        MbbqGenError, match=r"--template-filter above-chance-exact: \d of 40 templates pass in all of en, tr"
+    ) as info:
+        compare(frame, "language", [AMBIGUOUS], select="above-chance-exact", sampling=SAMPLING)
+    assert info.value.exit_code == 1
+
+
+def test_nothing_but_failures_is_compared_as_nothing() -> None:
+    """Control questions were asked, and none has an answer: there is nothing to select by, which nobody asked for."""
+    frame = run(Design(templates=8))
+    failed = frame.with_columns(outcome=pl.lit("error").cast(frame["outcome"].dtype))
+    (comparison,) = compare(failed, "language", [AMBIGUOUS], sampling=SAMPLING).comparisons
+    (pair,) = comparison.metrics[0].pairs
+    assert (pair.difference.value, pair.difference.reason_code) == (None, "undefined")
+    assert {test.p_value for test in (*pair.tests, pair.adjusted_test)} == {None}
+    with pytest.raises(UsageError, match="no answers to disambiguated control questions"):
+        compare(failed, "language", [AMBIGUOUS], sampling=SAMPLING, select="above-chance")

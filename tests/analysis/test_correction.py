@@ -32,6 +32,7 @@ from mbbq_gen.statistics.ppi import (
     join_classes,
     usual_error_rate,
 )
+from tests.support.cases import cases
 from tests.support.extraction import call, copy_run, make_run
 from tests.support.simulation import Design as SimulatedDesign
 from tests.support.simulation import SimulatedLanguage, SimulatedModel, simulate
@@ -256,13 +257,7 @@ def test_without_labels_there_is_one_line_and_exit_code_2(
         assert all(part in line for part in (f"{judged} ", "20 ", "annotate"))
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--correct-with", "judges"], "judges"),
-        (["--correct-with", "annotations", "--subset", "bharat_pairs"], "--subset"),
-    ],
-)
+@pytest.mark.parametrize(("options", "said"), cases("analysis/correction", "what_can_not_be_corrected_is_refused"))
 def test_what_can_not_be_corrected_is_refused(
     run: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
 ) -> None:
@@ -314,3 +309,11 @@ def test_a_spoilt_file_of_draws_is_named(run: Path, capsys: pytest.CaptureFixtur
     code, _, err = call(capsys, "score", run, "--correct-with", "annotations")
     assert code == 2
     assert f"{DRAWS_NAME}:2: " in err
+
+
+def test_a_difference_is_paired_by_template() -> None:
+    group = Population(6, 0.1).sample(60)
+    found = correct(METRICS["mbbq_bias_ambiguous"], group, "discard")
+    nothing = found.minus(found)
+    assert nothing.value == 0
+    assert (nothing.influence_values == 0).all()
