@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from email.utils import formatdate
 from typing import Any
 
 import pytest
