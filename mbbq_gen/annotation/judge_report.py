@@ -124,11 +124,7 @@ class JudgeReport(FrozenModel):
 
 
 def judged_answers(store: RunStore, judge: LLMJudge, versions: Mapping[str, str]) -> Iterator[JudgedAnswer]:
-    """The answers that a judge has replied to, with both readings, by language in plan order.
-
-    Args:
-        versions: Language → the version of the rules to compare with; only these languages.
-    """
+    """The answers that a judge has replied to, by language in plan order; `versions`: language → that of the rules."""
     for language, version in sorted(versions.items()):
         for row in judged_rows(store, judge.name, judge.extractor, language, version):
             unnamed = iter(("first person", "second person"))

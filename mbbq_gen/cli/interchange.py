@@ -58,24 +58,16 @@ class Import(PackCommand):
     def _run(self) -> None:
         from mbbq_gen.interchange.importers import open_log
         from mbbq_gen.interchange.importers.base import TOOLS
-        from mbbq_gen.interchange.importers.run_writer import Importer
+        from mbbq_gen.interchange.importers.run_writer import import_answers
         from mbbq_gen.runs.resolve import located
         from mbbq_gen.runs.run_folder import RunFolder
 
         source = open_log(one_of("program", self.tool, TOOLS), self.source, self.columns)
         config = located(self.config.model_copy(update={"benchmark": tuple(words(self.benchmark or ""))}))
-        importer = Importer(
-            folder=RunFolder(self.output),
-            source=source,
-            choices=config.benchmarks,
-            instances=load_questions(config, self.splits or (), self.where),
-            resources=self.where,
-            model=self.model,
+        questions = load_questions(config, self.splits or (), self.where)
+        summary = import_answers(
+            RunFolder(self.output), source, config.benchmarks, questions, resources=self.where, model=self.model
         )
-        with Bar("reading", None, "questions") as bar:
-            importer.read_questions(bar.advance)
-        with Bar("importing", None, "answers") as bar:
-            summary = importer.run(bar.advance)
         if self.as_json:
             print_json(summary)
         else:

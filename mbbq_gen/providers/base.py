@@ -202,7 +202,7 @@ class Provider(ABC):
 
     async def list_models(self) -> list[str]:
         """The models that the service lists; raises UsageError where there is no service, ProviderError for no list."""
-        raise UsageError(f"models --live: {self.kind}: runs on this machine; only services have lists")
+        raise UsageError(f"{self.kind}: runs on this machine; only services list their models")
 
     async def aclose(self) -> None:  # noqa: B027
         """Frees what the provider holds: threads, connections, the model's memory."""
