@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from email.utils import formatdate
 from typing import Any
 
 import pytest
