@@ -51,6 +51,7 @@ from mbbq_gen.scoring.codes import Average, PromptEffects
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.statistics.intervals import STRETCH, UNSEEN_TEMPLATE_DEVIATION
+from mbbq_gen.storage.ledgers import JudgedAnswer, judged_answers
 from mbbq_gen.storage.store import Progress
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
 
     from mbbq_gen.analysis.follow_up import FollowUpReport
     from mbbq_gen.analysis.reasoning import ReasoningFrames
-    from mbbq_gen.annotation.judge_report import JudgedAnswer
 
 __all__ = ["JobResult", "ProgressEvent", "Run", "RunConfig", "extract", "load_benchmark", "score"]
 
@@ -357,7 +357,6 @@ class Run:
             UsageError: a language that the run does not have.
         """
         from mbbq_gen.annotation.judge import is_read, judges_of
-        from mbbq_gen.annotation.judge_report import judged_answers
         from mbbq_gen.core.errors import UnknownNameError
 
         versions = self.extract()
@@ -366,7 +365,8 @@ class Run:
             if name not in judges:
                 raise UnknownNameError("judge", name, judges)
             wanted = self._languages(languages, versions)
-            found = judged_answers(store, judges[name], {code: versions[code] for code in wanted})
+            given = {code: versions[code] for code in wanted}
+            found = judged_answers(store, name, judges[name].extractor, given)
             return {answer.prompt_id: answer for answer in found if is_read(answer.judge.rule)}
 
     def scores(
