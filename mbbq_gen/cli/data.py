@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -20,11 +18,10 @@ from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.records import Instance
 from mbbq_gen.core.text import one_of, whole_percent, words
 
-if TYPE_CHECKING:
-    from mbbq_gen.benchmarks.releases import InstallResult
-
 _SHOWN = 5
 """Files that a line of `data download` lists."""
+_HIDDEN = {"benchmark", "language", "split", "negative", "non_negative", "note"}
+"""Fields of a count that its table has in no column."""
 
 
 def _with_bar(instances: Iterable[Instance], title: str = "reading") -> Iterator[Instance]:
@@ -190,7 +187,7 @@ class DataStats(QuestionCommand):
             return
         for name, part in groupby(counts, key=lambda count: f"{count.benchmark}  {count.language}  {count.split}"):
             rows = list(part)
-            print_rows([row.model_dump(exclude={"benchmark", "language", "split", "note"}) for row in rows], title=name)
+            print_rows([row.model_dump(exclude=_HIDDEN) for row in rows], title=name)
             for row in rows:
                 if row.agrees is False and (row.note or row.category != "all"):
                     note = row.note or "see docs/datasets.md"
@@ -220,7 +217,15 @@ class Download(JsonCommand):
     to: Path | None = option("", "Folder of releases. Default: $MBBQ_GEN_DATA or the cache directory.", metavar="DIR")
 
     def _run(self) -> None:
-        done = self._install()
+        from mbbq_gen.benchmarks.releases import InstallTools, install_release
+
+        with Bar("", None, "kB") as bar:
+
+            def step(stage: str, size: int, total: int | None) -> None:
+                bar.title, bar.total = stage, total and total // 1000
+                bar.advance(size // 1000 - bar.done)
+
+            done = install_release(self.benchmark, self.source, self.to, InstallTools(progress=step))
         if self.as_json:
             print_json({**done.model_dump(mode="json", exclude={"record"}), **done.record.model_dump(mode="json")})
             return
@@ -239,24 +244,6 @@ class Download(JsonCommand):
                 more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
                 say(f"{what}: {', '.join(paths[:_SHOWN])}{more}")
         echo(str(done.folder))
-
-    def _install(self) -> InstallResult:
-        """Installs the release, with a bar in kilobytes for each stage, whose length is known when it begins."""
-        from mbbq_gen.benchmarks.releases import InstallTools, install_release
-
-        with ExitStack() as stack:
-            current, shown, bar = "", 0, Bar("", None, "kB")
-
-            def step(stage: str, done: int, total: int | None) -> None:
-                nonlocal current, shown, bar
-                if stage != current:
-                    stack.close()
-                    bar = stack.enter_context(Bar(stage, total and total // 1000, "kB"))
-                    current, shown = stage, 0
-                bar.advance(done // 1000 - shown)
-                shown = done // 1000
-
-            return install_release(self.benchmark, self.source, self.to, InstallTools(progress=step))
 
 
 class MakeControl(QuestionCommand):

@@ -102,9 +102,10 @@ app = typer.Typer(
     name="mbbq-gen",
     cls=CommandGroups,
     help="Measures the social bias of chat models with the BBQ family of benchmarks.",
-    epilog="  mbbq-gen doctor\n"
+    epilog="  mbbq-gen doctor          (what is installed, which API keys are set, which data is found)\n"
     "  mbbq-gen run demo --model synthetic:able-stereotyped --benchmark starter --languages en --sample 96\n"
-    "  mbbq-gen report demo",
+    "  mbbq-gen report demo\n"
+    "  mbbq-gen init            (writes a study file for what you want to measure)",
     invoke_without_command=True,
     add_completion=True,
     rich_markup_mode=None,
@@ -119,21 +120,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-_WELCOME = """\
-mbbq-gen measures the social bias of chat models with the BBQ family of benchmarks.
-
-A first result, in seconds and without a model (the answers are synthetic):
-  mbbq-gen run first --model synthetic:able-stereotyped --benchmark starter --languages en --variants letters \
---sample 96
-
-Then:
-  mbbq-gen init       writes a study file for what you want to measure, and estimates its cost
-  mbbq-gen doctor     shows what is installed, which API keys are set, which data is found
-  mbbq-gen models     lists the kinds of models     mbbq-gen data list     lists the benchmarks
-  mbbq-gen --help     lists all commands
-"""
-
-
 @app.callback()
 def _main(
     context: typer.Context,
@@ -142,7 +128,7 @@ def _main(
     ] = False,
 ) -> None:
     if context.invoked_subcommand is None:
-        typer.echo(_WELCOME, nl=False)
+        typer.echo(context.get_help())
 
 
 GC_THRESHOLD = (100_000, 20, 100)

@@ -298,10 +298,7 @@ class RunModel(PackCommand):
         "  mbbq-gen run study.toml                               (several models and benchmarks; see `mbbq-gen init`)\n"
         "\n"
         "A server on this machine (no key; the model has the name that the server gives it):\n"
-        "  llama.cpp: mbbq-gen run r --model openai:NAME --base-url http://127.0.0.1:8080/v1 --benchmark starter\n"
-        "  Ollama:    mbbq-gen run r --model openai:NAME --base-url http://127.0.0.1:11434/v1 --benchmark starter\n"
-        "  LM Studio: mbbq-gen run r --model openai:NAME --base-url http://127.0.0.1:1234/v1 --benchmark starter\n"
-        "  vLLM:      mbbq-gen run r --model openai:NAME --base-url http://127.0.0.1:8000/v1 --benchmark starter"
+        "  mbbq-gen run r --model openai:NAME --base-url http://127.0.0.1:11434/v1 --benchmark starter"
     )
     run_path: Path = argument(
         "RUN",

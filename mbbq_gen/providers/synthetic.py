@@ -52,7 +52,7 @@ _UNABLE: Mapping[Situation, Shares] = {"ambiguous": _LOST, "biased": _LOST, "cou
 
 @dataclass(frozen=True)
 class Persona:
-    """How often a personality chooses what, with the groups named and with first names in their place."""
+    """The choices of a personality, with the groups named and with first names in their place."""
 
     summary: str
     bias: Mapping[Situation, Shares]
@@ -93,12 +93,7 @@ _PLACEHOLDERS = {"person": _CHOSEN, "unknown": _CHOSEN, "guess": {"label"}, "adr
 
 
 def read_synthetic_pack(resources: PackPaths, language: str) -> SyntheticPack:
-    """The words of a language.
-
-    Raises:
-        UsageError: where nobody has written them.
-        PackError: where the file is wrong: file, key, value.
-    """
+    """The words of a language; raises UsageError where there are none, PackError where the file is wrong."""
     path = resources.find("prompts", f"{FOLDER}/{language}")
     if path is None:
         raise UsageError(

@@ -1,10 +1,8 @@
 """Pages for a browser: each is one file that holds all it needs and asks nothing of any server but its own.
 
-What every page does about hostile text: model output and data are shown, and never obeyed. Three fences, each enough by
-itself: text is escaped and its control and direction characters are made visible (`tables.escaped`); data travels as
-JSON in a script element that no browser runs and that no text can end (`inert_json`); and the page's policy
-(`page_policy`) allows the page's own styles and scripts only, by their digests, and nothing from anywhere else. The
-policy forbids style attributes too: charts say their colours in attributes of their own.
+Model output and data are shown, and never obeyed: text is escaped and its control and direction characters are made
+visible (`tables.escaped`); data travels as JSON that no browser runs and that no text can end (`inert_json`); the
+policy (`page_policy`) allows the page's own styles and scripts only, by their digests, and no style attributes.
 """
 
 from __future__ import annotations
@@ -102,7 +100,7 @@ def language_names(codes: Iterable[str], where: PackPaths) -> dict[str, str]:
 
 # --- templates -------------------------------------------------------------------------------------------------------
 
-_KINDS = (tables.Table, tables.Heading, tables.Bullets, tables.Facts, tables.Fold, tables.Note, tables.Command, Chart)
+_KINDS = (tables.Table, tables.Heading, tables.Bullets, tables.Command, Chart)
 
 
 def template_environment() -> Environment:
@@ -163,11 +161,11 @@ def page_assets(styles: Sequence[str] = STYLES, scripts: Sequence[str] = SCRIPTS
 
 def render(template: str, title: str, assets: Assets, charts: Iterable[Chart] = (), **values: Any) -> str:
     """A page of ours: its assets, the numbers of its charts as CSV, and a template with its values."""
+    page = template_environment().get_template(template)
     from markupsafe import Markup
 
     own = {"policy": assets.policy, "style": assets.style, "script": assets.script}
     own["tables_json"] = inert_json({chart.name: chart.table.csv() for chart in charts})
-    page = template_environment().get_template(template)
     return page.render(title=title, **{name: Markup(text) for name, text in own.items()}, **values)
 
 

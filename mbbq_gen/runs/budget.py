@@ -22,7 +22,6 @@ from mbbq_gen.providers.prices import Price, cost_of
 from mbbq_gen.storage.store import Progress
 
 _NAME: Final = "unmetered"
-"""Name of the stored value, an `UnmeteredUsage`."""
 _TOGETHER: Final = 16
 """Requests at most that are written down at once before they are sent: each time the disk is waited for."""
 MostUsage = Callable[[Request], Usage | None]
@@ -49,27 +48,19 @@ class PendingSource(Protocol):
 
 
 class TokenUsage(FrozenModel):
-    """So many tokens of so many requests."""
+    """So many tokens of so many requests; all tries of a request that broke off are one."""
 
     requests: int = 0
-    """An answer whose tokens nobody counted is one, and so are all tries of a request that broke off."""
     input_tokens: int = 0
     output_tokens: int = 0
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
-        return TokenUsage(
-            requests=self.requests + other.requests,
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-        )
+        return TokenUsage(**{name: getattr(self, name) + getattr(other, name) for name in TokenUsage.model_fields})
 
     def times(self, factor: float) -> TokenUsage:
         """As many requests that took so many times as many tokens, rounded up."""
-        return TokenUsage(
-            requests=self.requests,
-            input_tokens=math.ceil(self.input_tokens * factor),
-            output_tokens=math.ceil(self.output_tokens * factor),
-        )
+        tokens = (math.ceil(self.input_tokens * factor), math.ceil(self.output_tokens * factor))
+        return TokenUsage(requests=self.requests, input_tokens=tokens[0], output_tokens=tokens[1])
 
     @classmethod
     def of(cls, usage: Usage | None) -> Self:
@@ -185,8 +176,8 @@ class InFlightLog:
         arrived = {response.request_key for response, _ in responses}
         left = {key: mosts for key, mosts in self._under_way.items() if key not in arrived}
         changed = len(left) < len(self._under_way) or lost != self._lost or in_batches != self._in_batches
-        if self._watched is not None:
-            self._watched.arrived(len(responses))
+        if (watched := self._watched) is not None:
+            watched.taken, watched.ahead = max(0, watched.taken - len(responses)), max(16, 2 * len(responses))
             changed = True
         self._lost, self._in_batches, self._under_way = lost, in_batches, left
         self._store.add_responses(responses, {_NAME: self._state()} if changed else {})
@@ -206,10 +197,7 @@ class InFlightLog:
         else:
             under_way = self._watched.most()
         return UnmeteredUsage(
-            lost=self._lost,
-            under_way=under_way.times(self.excess),
-            in_batches=self._in_batches,
-            excess=self.excess,
+            lost=self._lost, under_way=under_way.times(self.excess), in_batches=self._in_batches, excess=self.excess
         ).model_dump_json()
 
 
@@ -236,10 +224,6 @@ class _Watched:
             self._longest[effort] = length
             most = TokenUsage.of(most_usage(request))
             self._most = max(self._most[0], most.input_tokens), max(self._most[1], most.output_tokens)
-
-    def arrived(self, count: int) -> None:
-        """Takes note of answers that are stored now."""
-        self.taken, self.ahead = max(0, self.taken - count), max(16, 2 * count)
 
     def most(self) -> TokenUsage:
         """The most that the requests under way can take, with those that may be taken until the next check."""
@@ -290,9 +274,6 @@ class CostGuard:
         self._held_back: deque[Request] = deque()
         self.spent = spent
         """US dollars that the run can have cost at most."""
-        self.notify: Callable[[str], None] = lambda _: None
-        """Called once when the limit slows the run down."""
-        self._has_notified = False
 
     def admit(self, requests: Iterator[Request]) -> Iterator[Request]:
         """The requests that there is budget for, written down as sent before they are admitted."""
@@ -377,12 +358,5 @@ class CostGuard:
             raise CostLimitError(
                 f"stopped at ${self.spent:.4f} at most{part}, {how}; received responses are kept, continue with the"
                 " same command and a higher --max-cost"
-            )
-        if not self._has_notified:
-            self._has_notified = True
-            count = max(1, int((self._limit - self.spent) / most))
-            self.notify(
-                f"--max-cost {self._limit:g}: what is left pays for {count:,} requests at a time (up to ${most:.2g}"
-                " each), so the run is slower; a lower --max-tokens makes it faster"
             )
         return True

@@ -1,12 +1,4 @@
-"""Batches, judge requests and rounds of a run: what was sent, or is to be sent, beside its plan.
-
-batches         state, and the service's id            written before it is submitted
-rounds          which round takes a request            written before it is sent
-judges          model, prompt and settings             written before it is sent
-judgements      which responses a judge is to read     written before it is sent
-judge_replies   its responses                          only errors are replaced
-extractions     what replies say, as `judge:NAME`      made from the replies
-"""
+"""Batches, judge requests and rounds of a run: what was sent, or is to be sent, beside its plan."""
 
 from __future__ import annotations
 
@@ -17,10 +9,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
+from pydantic import ConfigDict
+
 from mbbq_gen.core.option_display import Kind
 from mbbq_gen.core.records import Confidence, FrozenModel, Outcome, Response, stored
 from mbbq_gen.storage.queries import read_completed
-from mbbq_gen.storage.schema import EXTRACTION, by_language, marks, replace_error, response_row
+from mbbq_gen.storage.schema import EXTRACTION, marks, replace_error, response_row
 from mbbq_gen.storage.store import COMPLETED, CompletedPrompt, Progress, RunStore
 
 ChosenBy = Literal["all", "sample", "only"]
@@ -28,13 +22,13 @@ ChosenBy = Literal["all", "sample", "only"]
 BatchState = Literal["planned", "sent", "collected", "refused", "lost"]
 OPEN: Final[tuple[BatchState, ...]] = ("planned", "sent")
 """States in which a batch's requests may still be answered by it."""
-_OPEN_SQL: Final = "(" + ", ".join(f"'{state}'" for state in OPEN) + ")"
 _RUN_NAME: Final = "batch_name"
 
 
 class BatchRecord(FrozenModel):
     """What is known of a batch beside its state."""
 
+    model_config = ConfigDict(extra="ignore")
     requests: int
     size: int
     planned_at: str
@@ -51,9 +45,6 @@ class BatchRecord(FrozenModel):
     answered: int | None = None
     missing: int | None = None
     """Requests that it left without an answer or a lasting failure."""
-    unparsed: int = 0
-    contradicted: int = 0
-    """Requests that it answers twice, each time otherwise; the first answer was stored."""
     reason: str | None = None
     strangers: tuple[str, ...] = ()
     """Ids of batches that were taken for it and turned out not to be."""
@@ -145,10 +136,7 @@ class BatchTable:
 
     def held(self) -> set[str]:
         """The keys of all requests that an open batch holds."""
-        rows = self._store.query(
-            "SELECT request_key FROM batch_requests JOIN batches ON number = batch WHERE state IN " + _OPEN_SQL
-        )
-        return {key for (key,) in rows}
+        return set[str]().union(*map(self.requests, self.open_batches()))
 
     def tried(self) -> dict[str, int]:
         """Request → how many batches came back without an answer to it, of those requests that have none at all."""
@@ -423,10 +411,5 @@ def last_round(store: RunStore) -> int:
 
 def rounds_of_answers(store: RunStore, versions: Mapping[str, Sequence[str]]) -> list[int]:
     """The round of every row of `RunStore.answer_rows` for these extractor versions, in its order."""
-    condition, wanted = by_language(versions)
-    rows = store.query(
-        "SELECT coalesce(r.round, 0) FROM prompts p JOIN extractions e ON e.prompt_id = p.prompt_id"
-        f" LEFT JOIN rounds r ON r.request_key = p.request_key WHERE {condition} ORDER BY p.number, e.extractor",
-        wanted,
-    )
-    return [int(number) for (number,) in rows]
+    joined = "LEFT JOIN rounds r ON r.request_key = p.request_key"
+    return [int(number) for (number,) in store.readings("coalesce(r.round, 0)", versions, joined)]

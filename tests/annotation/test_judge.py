@@ -120,18 +120,6 @@ def test_a_part_of_a_run(capsys: pytest.CaptureFixture[str], run: Path, by_scrip
     assert more["requests"] == 40  # the greater sample holds the smaller one
 
 
-def test_equal_answers_to_equal_questions_are_asked_once(capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    with closing(sqlite3.connect(run / "run.sqlite")) as store:
-        (different,) = store.execute(
-            "SELECT count(*) FROM (SELECT DISTINCT p.instance_key, json_extract(p.record, '$.option_order'),"
-            " json_extract(r.record, '$.text') FROM prompts p JOIN responses r USING (request_key))"
-        ).fetchone()
-    with fake_server(X1) as server:
-        found = judged(capsys, run, *asked(server))
-        assert found["requests"] == different == server.stats().paid
-    assert len(readings(run)) == 80
-
-
 def test_labels_for_whoever_corrects_by_them(capsys: pytest.CaptureFixture[str], run: Path, by_script: str) -> None:
     judged(capsys, run, "--model", by_script, "--sample-size", 40)
     labels = Run(run).judge_extractions("careful.jsonl")

@@ -190,17 +190,6 @@ def test_agreement_is_kappa_over_choices() -> None:
     assert len(found.differences) == 10
 
 
-def test_picked_answers_do_not_stand_for_the_run() -> None:
-    picked = [pair(number, 0, 1, by="only") for number in range(4)]
-    drawn = [pair(number, 0, 0, by="sample") for number in range(4, 8)]
-    assert report(*picked).basis == "only"
-    both = report(*picked, *drawn)
-    assert (both.basis, both.agreement[-1].n, both.agreement[-1].equal_share.value) == ("sample", 4, 1)
-    assert len(both.differences) == 4  # whatever they were chosen by
-    assert both.selection == {"only": 4, "sample": 4}
-    assert report().basis == "nothing"
-
-
 def test_the_judge_is_measured_by_verdicts() -> None:
     def verdict(number: int, right: int | None, *, known: bool = True) -> Annotation:
         return Annotation(

@@ -4,14 +4,12 @@ import io
 import json
 import re
 import shutil
-import sqlite3
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from polars.testing import assert_frame_equal
 
 from mbbq_gen import Run, extract, load_benchmark
 from mbbq_gen.cli.main import run_command_line
@@ -19,7 +17,7 @@ from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.records import Instance, Role
 from mbbq_gen.runs.samples import item_schema
 from mbbq_gen.scoring.observations import Observation
-from tests.support.extraction import call, copy_run, make_run
+from tests.support.extraction import call, make_run
 from tests.support.questions import question
 
 
@@ -136,14 +134,6 @@ def test_scores_are_those_of_the_command(run: Run, capsys: pytest.CaptureFixture
     assert ours["groups"] == told["groups"]
     one = run.scores([], ["accuracy_ambiguous"], confidence_level=None).groups[0]
     assert one.metrics["accuracy_ambiguous"].ci_low is None
-
-
-def test_what_is_unread_is_read_first(run_path: Path, tmp_path: Path) -> None:
-    copied = copy_run(run_path, tmp_path)
-    with sqlite3.connect(copied / "run.sqlite") as store:
-        store.execute("DELETE FROM extractions")
-    store.close()
-    assert_frame_equal(Run(copied).samples(), Run(run_path).samples())
 
 
 def test_questions_can_be_loaded(tmp_path: Path) -> None:

@@ -93,12 +93,3 @@ def test_what_stops_a_run_raises_and_the_lock_is_free(tmp_path: Path, monkeypatc
         assert run.execute().answered == 48
     with run.folder.locked(), pytest.raises(RunLockedError):
         run.execute()
-
-
-def test_batches_are_handed_over_and_collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with fake_server() as server:
-        run = server_run(tmp_path / "run", server, monkeypatch, sample=3)
-        assert run.execute(batch=True).batches_under_way
-        while run.execute().batches_under_way:  # the server takes its time
-            pass
-        assert run.progress().answered == 12

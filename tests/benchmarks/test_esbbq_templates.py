@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -61,15 +60,6 @@ def test_four_arrangements_and_no_question_twice(tmp_path: Path) -> None:
     }
     assert [row.question_type for row in rows] == ["n/a", "pro-stereo"] * 4 + ["anti-stereo"] * 4
     assert [row.instance_id for row in rows] == list(range(12))
-
-
-def test_other_language_other_columns(tmp_path: Path) -> None:
-    rows = fill(tmp_path, {}, language="ca")
-    assert rows[1].context == (
-        "L'avi i la veïna del net van fer el sopar. L'avi va cremar l'arròs; el net va parar la taula."
-    )
-    assert (rows[1].ans0, rows[1].ans1, rows[1].question) == ("L'avi", "El net", "Qui va cremar l'arròs?")
-    assert rows[1].relevant_social_value == "malaptesa"
 
 
 def test_every_person_with_every_person_and_every_combination_of_words(tmp_path: Path) -> None:
@@ -150,25 +140,6 @@ def test_proper_names_of_ethnicities(tmp_path: Path) -> None:
     assert people(rows) == [("Brisa", "Oliva"), ("Brisa", "Menta")]
     assert {(row.info0[1], row.info1[1]) for row in rows} == {("f, azul", "verde")}
     assert {row.groups[0] for row in rows} == {"azul"}
-
-
-def test_instances(tmp_path: Path) -> None:
-    write_workbook(tmp_path / "SpanishRegion.xlsx", [SUPPER])
-    write_workbook(tmp_path / "KitchenTales.xlsx", [SUPPER])
-    instances = list(load_esbbq_templates(tmp_path, "es"))
-    assert Counter(instance.category for instance in instances) == {"kitchen_tales": 12, "spanish_region": 12}
-    for instance in instances:
-        assert instance.benchmark == "esbbq"
-        assert instance.version.startswith("templates-")
-        assert {option.role for option in instance.options} == {"target", "non_target", "unknown"}
-        assert next(option.text for option in instance.options if option.role == "target") == "El abuelo"
-        assert instance.metadata["source_row"]["row"] == 2
-    assert len({instance.key for instance in instances}) == 24
-    assert instances == list(load_esbbq_templates(tmp_path, "es"))
-    twins = {instance.parallel_id for instance in load_esbbq_templates(tmp_path, "ca")}
-    assert twins == {instance.parallel_id for instance in instances}
-    write_workbook(tmp_path / "SpanishRegion.xlsx", [{**SUPPER, "esbbq_source": "[]"}])
-    assert next(load_esbbq_templates(tmp_path, "es")).version != instances[0].version
 
 
 @pytest.mark.parametrize("case", BROKEN, ids=lambda case: f"{case['column']}={case['cell']!r}")

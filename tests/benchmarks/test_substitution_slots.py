@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,17 +39,6 @@ def test_the_slots_of_kobbqs_templates_are_found(data: Path) -> None:
     made = MAKER.make(disambiguated)
     assert isinstance(made, ControlInstance)
     assert len(made.replaced) == 4
-
-
-def test_without_the_templates_the_questions_are_as_before(data: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(data / "datasets" / "kobbq", tmp_path / "kobbq"))
-    with_templates = kobbq(folder)
-    (folder / "data" / "KoBBQ_templates.tsv").unlink()
-    without = kobbq(folder)
-    assert all("person_spans" not in one.metadata for one in without)
-    assert [one.model_copy(update={"metadata": {}}) for one in with_templates] == [
-        one.model_copy(update={"metadata": {}}) for one in without
-    ]
 
 
 @pytest.mark.slow

@@ -63,7 +63,7 @@ def test_the_decision_explained_is_the_one_extracted(case: Case) -> None:
 def test_nothing_is_lost_or_made_up_in_the_marked_response(words: list[str]) -> None:
     response = " ".join(words)
     told = explain(response)
-    shown = response_text(told, coloured=False).plain
+    shown = response_text(told).plain
     for number in range(1, len(told.candidates) + 1):
         shown = shown.replace(f"⟦{number}✔ ", "").replace(f"⟦{number} ", "")
     for kind in {zone.kind for zone in told.zones}:
@@ -130,3 +130,11 @@ def test_the_story_of_a_stored_answer_is_what_was_stored(capsys: pytest.CaptureF
             assert found["explanation"] is None
         else:
             assert found["explanation"]["extraction"] == stored
+
+
+def test_a_response_of_a_million_characters_is_short(capsys: pytest.CaptureFixture[str]) -> None:
+    response = "A B the tailor " * 70_000 + "The answer is B."
+    told = explain(response)
+    text = printed(told)
+    assert len(text) < 100_000
+    assert "characters …⟩" in text

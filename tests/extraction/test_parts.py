@@ -7,7 +7,7 @@ import pytest
 
 from mbbq_gen.core.errors import DataError, PackError, UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.extraction import Explanation, Question, extract, has_pack, load_extractor
+from mbbq_gen.extraction import Question, extract, has_pack, load_extractor
 from mbbq_gen.extraction.jsonl import extract_lines
 from mbbq_gen.extraction.structured import json_fields
 from mbbq_gen.extraction.text import normalise
@@ -59,13 +59,6 @@ def test_what_a_clause_says_of_whom(response: str, option: int | None) -> None:
 def test_a_word_is_known_however_its_endings_may_be_parted(form: str) -> None:
     options = ["Şoför", "Avukat", "Bilinmiyor"]
     assert extract(f"Ben {form} seçerdim.", options, LABELS, "tr", 2).option == 1
-
-
-@pytest.mark.parametrize(
-    ("language", "options", "response"), cases("extraction/parts", "a_pronoun_in_front_of_a_comma_may_be_who_it_was")
-)
-def test_a_pronoun_in_front_of_a_comma_may_be_who_it_was(language: str, options: list[str], response: str) -> None:
-    assert extract(response, options, LABELS, language, 2).option == 1
 
 
 def test_an_echo_of_the_prompt_does_not_count() -> None:
@@ -131,21 +124,6 @@ def test_explanation_tells_line_span_and_fate() -> None:
     assert [(candidate.kind, candidate.text) for candidate in won] == [("slot", "B) the baker")]
 
 
-def test_explanation_of_prose_tells_the_words_of_the_pack() -> None:
-    story = load_extractor("en").explain(
-        "It wasn't the tailor. Probably the baker was late.", Question(OPTIONS, LABELS, 2)
-    )
-    won = [candidate for candidate in story.candidates if candidate.status == "won"]
-    assert [candidate.text for candidate in won] == ["the baker"]
-    source = won[0].source
-    assert source is not None
-    assert source.key == "words.likely"
-    assert source.line is not None
-    lost = next(candidate for candidate in story.candidates if candidate.text == "the tailor")
-    assert (lost.standing, lost.status) == ("negated", "lost")
-    assert Explanation.model_validate_json(story.model_dump_json()) == story
-
-
 # --- JSON Lines ------------------------------------------------------------------------------------------------------
 
 ROW = {
@@ -200,3 +178,10 @@ def test_wrong_packs_are_named_by_file_and_key(tmp_path: Path, resources: PackPa
         (folder / "nl.toml").write_text(change, encoding="utf-8")
         with pytest.raises(PackError, match=message):
             extract("B", OPTIONS, LABELS, "nl", 2, resources=PackPaths(packs=tmp_path))
+
+
+def test_rows_in_a_language_without_a_pack_stop_nothing() -> None:
+    rows = list(extract_lines([json.dumps(ROW | {"language": "nb"}), json.dumps(ROW)], "in.jsonl"))
+    assert [row["option"] for row in rows] == [1, 1]
+    with pytest.raises(DataError, match=r"in\.jsonl:1: nb"):
+        list(extract_lines([json.dumps(ROW | {"language": "nb"})], "in.jsonl", strict_languages=True))

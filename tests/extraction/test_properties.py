@@ -91,7 +91,7 @@ KNOWN_DRESSES = {"bn-abstention-bn:569"}  # in bold type it is not read
 
 @pytest.mark.parametrize("dress", DRESSES)
 def test_dress_does_not_change_the_reading(dress: str) -> None:
-    tried = PLAIN_CASES if FULL else PLAIN_CASES[DRESSES.index(dress) % 3 :: 3]
+    tried = PLAIN_CASES if FULL else PLAIN_CASES[DRESSES.index(dress) :: 9]
     changed = [names(case) for case in tried if read(case, dressed(case)[dress]).option != read(case).option]
     assert set(changed) <= KNOWN_DRESSES
 

@@ -88,30 +88,6 @@ def test_lm_eval(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path)
     assert {group["group"]["variant"] for group in groups} == {"starter_generate", "starter_open"}
 
 
-def test_lm_eval_keeps_ids_orders_and_words(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    samples = next((logs / "lm-eval" / "fake-model").glob("samples_starter_generate_*"))
-    do_import(capsys, "lm-eval", samples, run)
-    lines = [json.loads(line) for line in samples.read_text(encoding="utf-8").splitlines()]
-    rows = stored(run)
-    assert len(rows) == 13
-    with RunFolder(run).open_store(read_only=True) as store:
-        for (shown, said), line in zip(rows, lines, strict=False):
-            instance = store.instance(shown.instance_key)
-            assert said.import_source is not None
-            assert (said.import_source.tool, said.import_source.id) == ("lm-eval", str(line["doc_id"]))
-            assert said.text == line["resps"][0][0]
-            assert [instance.options[index].text for index in shown.option_order] == [
-                line["doc"][f"ans{n}"] for n in range(3)
-            ]
-            assert shown.messages[-1].content.endswith("Answer:")
-            assert (shown.option_labels, shown.label_style, shown.variant) == (("A", "B", "C"), "A", "starter_generate")
-    manifest = RunFolder(run).manifest()
-    assert manifest.config.model == "imported:fake-model"
-    assert manifest.runtime_info["lm_eval_version"] == "0.4.13"
-    assert any(name.startswith("lm-eval/samples_") for name in manifest.file_digests)
-
-
 def test_likelihoods_are_no_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     log = tmp_path / "samples_bbq_2026-01-01T00-00-00.jsonl"
     row = {"doc_id": 0, "doc": {"context": "c", "question": "q"}, "resps": [[[-1.5, False]], [[-0.5, True]]]}

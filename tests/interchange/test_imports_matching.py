@@ -63,31 +63,12 @@ def test_the_prompt_is_believed_before_the_log(matcher: Matcher, instance: Insta
     assert found(matcher, row).labels == ("A", "B", "C")
 
 
-@pytest.mark.parametrize("order", list(permutations(range(3))))
-def test_a_list_without_a_prompt_is_what_was_shown(
-    matcher: Matcher, instance: Instance, order: tuple[int, ...]
-) -> None:
-    row = answer(context=instance.context, question=instance.question, options=tuple(texts(instance, order)))
-    match = found(matcher, row)
-    assert (match.option_order, match.labels, match.label_style) == (order, ("A", "B", "C"), "A")
-
-
 def test_a_prompt_that_shows_no_options_has_no_labels(matcher: Matcher, instance: Instance) -> None:
     prompt = f"{instance.context}\n\nQ: {instance.question}\nA:"
     row = answer(prompt, context=instance.context, question=instance.question, options=tuple(texts(instance)))
     match = found(matcher, row)
     assert match.label_style == UNLABELLED
     assert match.labels == tuple(texts(instance))
-
-
-def test_examples_before_the_question_are_not_asked(matcher: Matcher, starter: list[Instance]) -> None:
-    shots, asked = starter[0:40:10], starter[100]
-    parts = [
-        f"{shown.context}\n{shown.question}\nA. {one}\nB. {two}\nC. {three}\nAnswer: "
-        for shown in (*shots, asked)
-        for one, two, three in [texts(shown)]
-    ]
-    assert found(matcher, answer("B\n\n".join(parts))).instance.key == asked.key
 
 
 def test_the_unknown_option_in_other_words(matcher: Matcher, instance: Instance) -> None:

@@ -87,17 +87,6 @@ def test_letters_and_marks_are_those_of_the_language(language: str) -> None:
     assert characters - letters - {" ", "\n"} == set(WRITING[language]["marks"])
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_only_answers_that_choose_nobody_voice_doubt(language: str) -> None:
-    def has_doubt(sentence: str) -> bool:
-        words = "".join(letter if is_letter(letter) or letter == "'" else " " for letter in sentence.casefold())
-        return any(piece in f" {words} " for piece in WRITING[language]["doubt"])
-
-    answers = PROMPTS[language].answers
-    assert [sentence for sentence in answers.unknown + answers.refusal if not has_doubt(sentence)] == []
-    assert [sentence for sentence in answers.person if has_doubt(fill(sentence, {"option": "", "label": ""}))] == []
-
-
 @pytest.mark.parametrize("kind", ["prompts", "control_sets"])
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_files_are_in_normal_form_c(language: str, kind: Any) -> None:

@@ -15,7 +15,6 @@ from mbbq_gen.providers.http.errors import (
     TransientError,
     classify_error,
     error_table,
-    finish_reason,
     retry_after,
     rule_for,
     service_error,
@@ -129,16 +128,6 @@ def test_any_error_body_can_be_read(status: int, body: Any) -> None:
     error = service_error(status, body)
     assert len(error.message) <= 400
     assert classify_error(error)
-
-
-@pytest.mark.parametrize(("reasons", "kind"), cases("providers/error_table", "finish_reasons"))
-def test_finish_reasons(reasons: list[str | None], kind: str | None) -> None:
-    if kind == "transient":
-        with pytest.raises(TransientError) as caught:
-            finish_reason(*reasons)
-        assert caught.value.may_be_paid
-    else:
-        assert finish_reason(*reasons) == kind
 
 
 def test_nothing_is_learned_where_nothing_is_named() -> None:

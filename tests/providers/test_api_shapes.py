@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from mbbq_gen.core.errors import ProviderError
-from mbbq_gen.core.records import Response
+from mbbq_gen.core.records import Request, Response
 from tests.fake_service.client import FakeServer
 from tests.support.api import answering, ask, fake, provider, requests, with_system
 from tests.support.cases import cases, read_data
@@ -115,3 +116,14 @@ def test_azure_over_a_socket() -> None:
     assert (answered.text, answered.error) == ("B", None)
     assert answered.content_filter
     assert (stopped.finish_reason, stopped.error) == ("content_filter", None)
+
+
+def test_requests_that_can_not_be_read_end_the_asking(fake: FakeServer) -> None:
+    """Whatever the requests come from may fail too; what was under way is not lost."""
+
+    def broken() -> Iterator[Request]:
+        yield from requests(1)
+        raise OSError("the store is gone")
+
+    with pytest.raises(OSError, match="the store is gone"):
+        ask(provider("openai:fake", base_url=fake.openai), broken())

@@ -49,10 +49,9 @@ def test_a_whole_run_chooses_as_a_naive_one(base: Path, tmp_path: Path, normalis
     questions = {one.key: one for one in load_benchmark("starter", languages=["en"], splits=["bias"])}
     unknowns = {one.options[one.unknown_index].text for one in questions.values()}
     model, tokenizer = make_model(max_position_embeddings=4096), make_tokenizer()
-    prompts = {
-        request.prompt.instance_key: request.prompt
-        for request in map(Run(folder).folder.open_store(read_only=True).planned_request, range(1, 7))
-    }
+    with Run(folder).folder.open_store(read_only=True) as store:
+        keys = store.query("SELECT request_key FROM prompts")
+        prompts = {request.prompt.instance_key: request.prompt for request in (store.request(key) for (key,) in keys)}
     rows = Run(folder).samples().to_dicts()
     assert len(rows) == 6
     for row in rows:

@@ -18,8 +18,7 @@ from mbbq_gen.statistics.estimate import (
     mean_of_strata,
     ratio_of,
 )
-from mbbq_gen.statistics.intervals import mover_interval
-from mbbq_gen.statistics.panel import make_panel, resample_weights
+from mbbq_gen.statistics.panel import make_panel
 from tests.support.scoring import Row, observations_of
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
@@ -118,30 +117,6 @@ def test_the_error_of_uneven_strata_is_right_on_average() -> None:
     ]
     assert np.mean(squares) == pytest.approx(float((shares**2).sum()), rel=0.04)
     assert mean_of_strata([stratum(list(generator.normal(0, 1, 12)), list(sizes))]).df < 7.5
-
-
-def few(templates: int, read: tuple[int, ...], score: float = 1.0) -> tuple[Estimate, Estimate]:
-    """Near +0.9 over equal templates, and the same score everywhere over templates of which so much was read."""
-    weights = resample_weights(tuple(f"t{place}" for place in range(templates)), SAMPLING.n_resamples, SAMPLING.seed)
-    asked, seen = np.full(templates, 24.0), np.resize(np.array(read, dtype=float), templates)
-    own = np.resize([0.8, 1.0, 0.9, 0.95, 0.85], templates)
-    return ratio_of(own * asked, asked, weights, (-1.0, 1.0)), ratio_of(score * seen, seen, weights, (-1.0, 1.0))
-
-
-@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
-def test_a_difference_of_few_templates_is_as_careful_as_its_sides(confidence: float) -> None:
-    """What may lie far off in either score may lie far off in the difference, and in the difference of two of these."""
-    one, other = few(8, (1, 2, 0, 1, 1, 3, 1, 1))
-    difference = one.subtract(other)
-    ends, first, second = (estimate.interval(confidence) for estimate in (difference, one, other))
-    assert None not in (ends, first, second)
-    apart = mover_interval((one.value, other.value), first, second)  # type: ignore[arg-type]
-    assert ends[0] <= apart[0] + 1e-9  # type: ignore[index]
-    assert ends[1] >= apart[1] - 1e-9  # type: ignore[index]
-    twice = difference.subtract(other.subtract(other)).interval(confidence)
-    assert twice is not None
-    assert twice[0] <= ends[0] + 1e-9  # type: ignore[index]
-    assert twice[1] >= ends[1] - 1e-9  # type: ignore[index]
 
 
 def test_too_little_is_said() -> None:

@@ -183,10 +183,9 @@ class Secret:
 
 
 def find_key(variables: Sequence[str], named: str | None, file: str | None) -> Secret | None:
-    """The key: from the file, else from the variable that was named, else from the first of `variables` that is set.
+    """The key: from the file, else from the named variable, else from the first of `variables` that is set.
 
-    Raises:
-        UsageError: where a file or variable was named and holds no key, or others may read the file.
+    UsageError where a file or variable was named and holds no key, or others may read the file.
     """
     if file is not None and named is not None:
         raise UsageError("give the key by --api-key-env or by --api-key-file, one of them")

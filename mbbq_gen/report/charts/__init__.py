@@ -88,18 +88,11 @@ CHARTS: dict[str, tuple[Section, str, str]] = {
     "outcomes_by_language": ("outcomes", "score_charts", "outcomes of the extraction"),
     "mbbq_figure_3": ("papers", "category_charts", "bias by category in ambiguous contexts (MBBQ Fig. 3)"),
     "mbbq_figure_4": ("papers", "category_charts", "bias by category in disambiguated contexts (MBBQ Fig. 4)"),
-    "mbbq_table_3": (
-        "papers",
-        "control_charts",
-        "accuracy and bias on the templates that a model can do (MBBQ Table 3)",
-    ),
+    "mbbq_table_3": ("papers", "control_charts", "scores on the templates that a model can do (MBBQ Table 3)"),
     "mbbq_table_5": ("papers", "control_charts", "accuracy on the control set (MBBQ Table 5)"),
     "bbq_figure_3": ("papers", "category_charts", "BBQ's bias scores by category and model (BBQ Fig. 3)"),
     "esbbq_bars": ("papers", "score_charts", "accuracy and bias as bars (EsBBQ Fig. 3)"),
-    "bharat_heat_maps": (
-        *("papers", "category_charts"),
-        "BharatBBQ's bias scores by category and language (BharatBBQ Fig. 7)",
-    ),
+    "bharat_heat_maps": ("papers", "category_charts", "BharatBBQ's scores by category and language (BharatBBQ Fig. 7)"),
 }
 """Chart → its section, the module of its function, and what it shows; in the order in which they are shown."""
 PAPERS = tuple(name for name, (section, *_) in CHARTS.items() if section == "papers")
