@@ -51,6 +51,7 @@ from mbbq_gen.scoring.codes import Average, PromptEffects
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.statistics.intervals import STRETCH, UNSEEN_TEMPLATE_DEVIATION
+from mbbq_gen.storage.ledgers import JudgedAnswer, judged_answers
 from mbbq_gen.storage.store import Progress
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
 
     from mbbq_gen.analysis.follow_up import FollowUpReport
     from mbbq_gen.analysis.reasoning import ReasoningFrames
-    from mbbq_gen.annotation.judge_report import JudgedAnswer
 
 __all__ = ["JobResult", "ProgressEvent", "Run", "RunConfig", "extract", "load_benchmark", "score"]
 
@@ -324,12 +324,12 @@ class Run:
             UsageError: a language that the run does not have.
         """
         from mbbq_gen.annotation.judge import is_read, judges_of
-        from mbbq_gen.annotation.judge_report import judged_answers
 
         versions = self._versions(languages)
         with self.folder.open_store(read_only=True) as store:
             judges = judges_of(store)
-            found = judged_answers(store, judges[one_of("judge", name, judges)], versions)
+            judge = judges[one_of("judge", name, judges)]
+            found = judged_answers(store, judge.name, judge.extractor, versions)
             return {answer.prompt_id: answer for answer in found if is_read(answer.judge.rule)}
 
     def scores(
