@@ -24,7 +24,7 @@ from mbbq_gen.languages.axes import (
 from mbbq_gen.languages.axes_pack import AxesPack, native_labels, read_axes
 from mbbq_gen.languages.packs import placeholders
 from mbbq_gen.languages.prompt_pack import read_prompts
-from mbbq_gen.prompts.render import UNLABELLED, PromptSettings, render_prompt, without_option_labels
+from mbbq_gen.prompts.render import UNLABELLED, PromptSettings, render_prompt, with_option_labels
 from mbbq_gen.prompts.variants import PromptVariants
 from mbbq_gen.runs.resolve import resolve
 from tests.support.cases import cases
@@ -145,7 +145,7 @@ def test_native_labels_are_shown_and_read(language: str, packs: dict[str, AxesPa
 def test_options_without_labels(language: str, packs: dict[str, AxesPack]) -> None:
     own = read_prompts(PackPaths(), language)
     for variant in (packs[language].compose("plain_1"), own.by_id("bare"), own.by_id("polite")):
-        listed = without_option_labels(variant)
+        listed = with_option_labels(variant, UNLABELLED)
         assert not [name for name in placeholders(listed.text) if name.startswith("label")]
         shown = render_prompt(QUESTION, PromptSettings(listed, UNLABELLED), (2, 0, 1))
         texts = tuple(QUESTION.options[index].text for index in shown.option_order)
