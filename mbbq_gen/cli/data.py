@@ -266,21 +266,14 @@ class MakeControl(QuestionCommand):
     )
 
     def _run(self) -> None:
-        from mbbq_gen.benchmarks.control.maker import REASONS, ControlCoverage, ControlGenerators, RefusedInstance
+        from mbbq_gen.benchmarks.control.maker import REASONS, ControlCoverage, with_control
 
-        output, coverage, makers = self.output, ControlCoverage(), ControlGenerators(self.where)
-
-        def made() -> Iterator[str]:
-            for instance in _with_bar(self.questions(["bias"])):
-                control = makers.make(instance)
-                coverage.add(instance, control)
-                if not isinstance(control, RefusedInstance):
-                    yield control.instance.model_dump_json()
-
+        output, coverage = self.output, ControlCoverage()
+        made = with_control(_with_bar(self.questions(["bias"])), ["control"], self.where, coverage.add)
         if output is not None:
-            write_lines(output, made())
+            write_lines(output, (control.model_dump_json() for control in made))
         else:
-            for _ in made():
+            for _ in made:
                 pass
         counts = coverage.counts()
         if not counts.questions:
