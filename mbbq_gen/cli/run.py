@@ -35,11 +35,7 @@ class BatchCommand(RunCommand):
 
     @contextmanager
     def opened(self) -> Iterator[Session]:
-        """The run, locked.
-
-        Raises:
-            UsageError: there is no run, or it has no batches.
-        """
+        """The run, locked; UsageError where it has no batches."""
         from mbbq_gen.runs.batch_runner import mode_of
         from mbbq_gen.runs.executor import Session
         from mbbq_gen.runs.resolve import open_model
@@ -187,13 +183,9 @@ def load_report() -> None:
 
 
 def _study_jobs(study: Study, config: RunConfig, where: PackPaths, helper: HelperProcess) -> list[Job]:
-    """What is to be done for each run of a study; settings that are wrong are said before any request.
+    """What is to be done for each run of a study; ConfigError for wrong settings before any request.
 
-    Args:
-        study: as its file says it.
-        config: a model to run beside those of the file, with its settings; or the base URL of the openai: models.
-        where: the language packs.
-        helper: extracts the answers of all of them.
+    `config` is a model to run beside those of the file, with its settings, or the base URL of the openai: models.
     """
     from mbbq_gen.runs.job import Job
     from mbbq_gen.runs.resolve import resolve
@@ -222,12 +214,7 @@ def _study_jobs(study: Study, config: RunConfig, where: PackPaths, helper: Helpe
 
 
 def _run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool) -> None:
-    """Runs what is left of a study and shows its results; `config` is as `_study_jobs` takes it.
-
-    Raises:
-        UsageError, PackError: the file or an option is wrong.
-        RunError: some of the runs failed; the others are done and shown.
-    """
+    """Runs what is left of a study and shows its results; RunError where some of the runs failed."""
     from mbbq_gen.runs.helper_process import HelperProcess
     from mbbq_gen.runs.study import read_study, resolve_run_paths
 

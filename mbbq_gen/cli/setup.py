@@ -238,11 +238,7 @@ class Doctor(JsonCommand):
 
 
 def _check_server(base_url: str, model: str | None, model_args: dict[str, str], *, as_json: bool) -> None:
-    """Shows what a server is, and its answer to one question.
-
-    Raises:
-        RunError: the question has no answer.
-    """
+    """Shows what a server is, and its answer to one question; RunError where it gives none."""
     from mbbq_gen.runs.server_check import check_server
 
     found = check_server(base_url, model, model_args, PackPaths())

@@ -103,12 +103,7 @@ _DISK_FAULTS: Final = frozenset({errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EF
 
 @contextmanager
 def write_errors(path: Path) -> Iterator[None]:
-    """Turns what goes wrong while a file or folder is written into one line.
-
-    Raises:
-        UsageError: nothing can be written at this path.
-        RunError: the disk is full or failed.
-    """
+    """Turns what goes wrong while a file is written into a UsageError (the path) or RunError (the disk)."""
     try:
         yield
     except OSError as error:
