@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.helper_process import HelperProcess
     from mbbq_gen.runs.job import Job, JobResult
     from mbbq_gen.runs.study import Study
-    from mbbq_gen.storage.store import RunStore
 
 
 class BatchCommand(RunCommand):
@@ -35,10 +34,13 @@ class BatchCommand(RunCommand):
 
     @contextmanager
     def opened(self) -> Iterator[Session]:
-        """The run, locked; UsageError where it has no batches."""
+        """The run, locked; prints its batches at the end. UsageError where it has none."""
+        from mbbq_gen.report.run_tables import batch_blocks
         from mbbq_gen.runs.batch_runner import mode_of
         from mbbq_gen.runs.executor import Session
         from mbbq_gen.runs.resolve import open_model
+        from mbbq_gen.runs.status import batch_lines
+        from mbbq_gen.storage.ledgers import BatchTable
 
         path, folder = self.run_path, self.folder
         config = folder.manifest().config
@@ -48,18 +50,11 @@ class BatchCommand(RunCommand):
                 raise UsageError(f"{path}: this run has no batches; to use them: mbbq-gen run {path} --batch")
             provider.check_access()
             yield Session(folder, store, provider, config, ProgressBars(say))
-
-    def show(self, store: RunStore) -> None:
-        """Prints the batches of the run."""
-        from mbbq_gen.report.run_tables import batch_blocks
-        from mbbq_gen.runs.status import batch_lines
-        from mbbq_gen.storage.ledgers import BatchTable
-
-        lines = batch_lines(BatchTable(store).batches())
-        if self.as_json:
-            print_json([line.model_dump(mode="json") for line in lines])
-        else:
-            show(batch_blocks(lines))
+            lines = batch_lines(BatchTable(store).batches())
+            if self.as_json:
+                print_json([line.model_dump(mode="json") for line in lines])
+            else:
+                show(batch_blocks(lines))
 
 
 class BatchStatus(BatchCommand):
@@ -76,7 +71,6 @@ class BatchStatus(BatchCommand):
 
         with self.opened() as run:
             asyncio.run(in_session(run, work, spends=False))
-            self.show(run.store)
 
 
 class BatchCollect(BatchCommand):
@@ -96,11 +90,10 @@ class BatchCollect(BatchCommand):
         with self.opened() as run:
             while (under_way := asyncio.run(run_batches(run, mode_of(run.store), again=False))) and self.wait:
                 time.sleep(self.every)
-            progress = run.store.progress()
             if not under_way:
+                progress = run.store.progress()
                 answered = f"{progress.answered:,} of {progress.requests:,} requests answered"
                 say(f"{answered}; next: mbbq-gen run {self.run_path} --collect")
-            self.show(run.store)
 
 
 class BatchCancel(BatchCommand):
@@ -125,7 +118,6 @@ class BatchCancel(BatchCommand):
             asyncio.run(in_session(run, work, spends=False))
             say(f"{sum(counts)} batches cancelled")
             report_batches(run)
-            self.show(run.store)
 
 
 batch_app = command_group(

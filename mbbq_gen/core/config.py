@@ -82,17 +82,13 @@ def setting(
     provider: bool = False,
     **bounds: Any,
 ) -> Any:
-    """A setting of a run.
+    """A setting of a run; `bounds` are as `pydantic.Field` takes them.
 
     Args:
         group: its section in the help.
         shapes: what it has an effect on.
         help_text: what it does; `{name}` stands for another setting as the reader would type it.
-        default: its value if none is given.
-        example: a value.
-        metavar: stands for a value in the help of the command.
         provider: whether it is handed to the provider; these can also be given in `model_args`.
-        bounds: as `pydantic.Field` takes them.
     """
     extra: dict[str, Any] = {"group": group, "shapes": shapes, "metavar": metavar, "provider": provider}
     return Field(default, description=help_text, examples=[example], json_schema_extra=extra, **bounds)
@@ -386,17 +382,13 @@ class RunConfig(FrozenModel):
         return any(method != "generate" for method in self.method)
 
     def resumed(self, given: RunConfig, may_change: Collection[str], run: str) -> RunConfig:
-        """This configuration of a run with the execution settings that a resuming command gives.
+        """This configuration with the execution settings that a resuming command gives; ConfigError for others.
 
         Where the run is distributed (`FOR_ONE_COMMAND`) is given each time. Everything else that is not given stays.
 
         Args:
-            given: the settings that were given; a resolved configuration gives all that shape prompts and answers.
             may_change: options in `model_args` that do not shape answers.
             run: the run's folder, for the message.
-
-        Raises:
-            ConfigError: another setting differs.
         """
 
         def shaping(options: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
