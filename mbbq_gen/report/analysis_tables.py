@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, get_args
 
-from mbbq_gen.analysis.comparison_table import WARNINGS
 from mbbq_gen.analysis.correction import ReadRole
 from mbbq_gen.analysis.reasoning import STANCES
 from mbbq_gen.core.text import counted
@@ -29,7 +28,7 @@ from mbbq_gen.scoring.codes import AVERAGES, TOO_FEW
 from mbbq_gen.statistics.intervals import LOW_PARSING_TEXT, TOO_FEW_PROMPT_VARIANTS
 
 if TYPE_CHECKING:
-    from mbbq_gen.analysis.correction import ConfusionMatrix, CorrectedScore, Correction, ExtractionFlag
+    from mbbq_gen.analysis.correction import ConfusionMatrix, CorrectedScore, Correction
     from mbbq_gen.analysis.position import PositionTable
     from mbbq_gen.analysis.power import PowerTable, VarianceAssumptions
     from mbbq_gen.analysis.reasoning import ReasoningReport
@@ -116,10 +115,7 @@ def score_blocks(report: ScoreReport) -> Iterator[Block]:
         (one.over, group_name(one.group), one.metric, one.score, one.n_levels, ", ".join(one.undefined) or DASH)
         for one in report.macro_averages
     ]
-    adjusted = [
-        (group_name(one.group), one.metric, one.bias, one.control, one.adjusted, one.twins, one.n_twins)
-        for one in report.adjusted
-    ]
+    adjusted = [(group_name(one.group), one.metric, one.bias, one.control, one.adjusted) for one in report.adjusted]
     tests = [
         (group_name(group.group), group.metric, describe_test(test), p_text(test.p_adjusted))
         for group in report.tests
@@ -134,7 +130,7 @@ def score_blocks(report: ScoreReport) -> Iterator[Block]:
         (["group", "metric", "heterogeneity over", "number", "tau", "I²"], heterogeneity),
         (["group", "metric", "constants", "unseen deviation", "unseen stretch", "interval"], sensitivity),
         (["macro average over", "group", "metric", "mean", "values", "left out"], averages),
-        (["group", "metric", "bias", "on control", "bias − control", "question − twin", "twins"], adjusted),
+        (["group", "metric", "bias", "on control", "bias − control"], adjusted),
         (["group", "metric", "test", "p (false discovery rate)"], tests),
         (["group", "baseline", *metrics], baselines),
     ]
@@ -208,27 +204,11 @@ def correction_blocks(correction: Correction) -> Iterator[Block]:
     yield from map(matrix_table, correction.matrices)
 
 
-def flag_sentences(flags: Iterable[ExtractionFlag]) -> list[str]:
-    """The differences that reading could have made, one sentence for each."""
-    found = []
-    for flag in flags:
-        inside = f" ({group_name(flag.group)})" if flag.group else ""
-        gaps = f"parse rates {number(flag.read_gap, signed=True)}"
-        if flag.error_gap is not None:
-            gaps += f", error rates {number(flag.error_gap, signed=True)}"
-        what = " and ".join(WARNINGS[name].partition(";")[0] for name in flag.flags)
-        found.append(
-            f"{flag.first} − {flag.second}{inside}: {flag.metric} differs by "
-            f"{number(flag.difference, signed=True)}, but {what} ({gaps}): reading may have made it"
-        )
-    return found
-
-
 # --- position --------------------------------------------------------------------------------------------------------
 
 
 def position_blocks(found: PositionTable) -> Iterator[Block]:
-    """Places, the score with orders balanced, and texts of the unknown option, of every group."""
+    """Places, and the score with orders balanced, of every group."""
     for report in found.groups:
         yield f"\n{group_name(report.group) or 'all answers'}: {report.n_answers:,} answers that were read\n"
         places = [
@@ -240,8 +220,7 @@ def position_blocks(found: PositionTable) -> Iterator[Block]:
         ]
         yield text_table(["labels", "label", "place", "chosen", "share", "expected", "preference"], places)
         yield describe_test(report.test)
-        imbalance = DASH if report.imbalance is None else f"{report.imbalance:.3f}"
-        yield f"imbalance of the orders shown (0: every role at every place equally often): {imbalance}\n"
+        yield ""
         scores = [
             (
                 *(one.metric, one.plain),
@@ -250,11 +229,6 @@ def position_blocks(found: PositionTable) -> Iterator[Block]:
             for one in report.scores
         ]
         yield text_table(["metric", "score", "with orders balanced", "difference"], scores)
-        variants = [
-            (one.text, one.shown, one.chosen, one.rate, number(one.share), number(one.share_expected))
-            for one in report.unknown_texts
-        ]
-        yield text_table(["unknown option", "shown", "chosen", "rate", "share", "expected"], variants)
     yield from (*caution_lines(found), f"\npreference: {found.preference_sign}", *sign_blocks(found.signs))
 
 

@@ -149,7 +149,7 @@ def _selection_lines(comparison: Comparison) -> Iterator[str]:
     if found is not None:
         each = ", ".join(f"{level} {count}" for level, count in found.above_chance)
         yield (
-            f"{what} {found.n_kept} of {found.n_templates} templates: {found.selection} on disambiguated control "
+            f"{what} {found.n_kept} of {found.n_templates} templates: above-chance on disambiguated control "
             f"questions in all ({each}); by luck alone, were every answer guessed: {found.expected_by_chance:.1f} "
             f"({', '.join(f'{level} {count:.1f}' for level, count in found.expected_by_chance_in_one)})"
         )
@@ -191,7 +191,7 @@ _MOST_FLIPS = 3
 
 
 def agreement_blocks(found: MethodAgreement) -> Iterator[Block]:
-    """How often the methods agree, what each scores, and how often each chose nobody."""
+    """How often the methods agree, and what each scores."""
     yield f"{found.model}: {found.run}"
     pairs = []
     for pair in found.pairs:
@@ -209,8 +209,6 @@ def agreement_blocks(found: MethodAgreement) -> Iterator[Block]:
     ]
     titles = ["score", "split", "language", "method", "answers", "value", f"minus {found.methods[0]}"]
     yield text_table(titles, scores, "Scores by method")
-    ties = [(one.method, one.n_answers, one.unparsed, one.ties) for one in found.tie_rates]
-    yield text_table(["method", "answers", "no choice", "of these multiple or tied"], ties, "Answers without a choice")
     yield from ("", *caution_lines(found))
     yield (
         "pairs: the same question by both methods; parsed: both chose a role, and shares and kappa are of these. "

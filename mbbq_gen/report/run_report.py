@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbbq_gen.analysis.score_extras import ScoreReport
-from mbbq_gen.report.analysis_tables import correction_blocks, flag_sentences, score_blocks
+from mbbq_gen.report.analysis_tables import correction_blocks, score_blocks
 from mbbq_gen.report.annotation_tables import follow_up_blocks
 from mbbq_gen.report.assessments import NEEDED, assess_groups
 from mbbq_gen.report.conclusions import model_sentences
@@ -50,7 +50,7 @@ def report_blocks(
         yield from correction_blocks(scores.correction)
     for follow_ups in scores.follow_ups:
         yield from follow_up_blocks(follow_ups)
-    yield from (*flag_sentences(scores.extraction_flags), *manifest.notices)
+    yield from manifest.notices
     yield from (f"control questions of {name}: {counts.sentence}" for name, counts in manifest.control.items())
     if manifest.cost_report is not None:
         yield cost_line(manifest.cost_report)

@@ -73,12 +73,6 @@ def estimate_blocks(found: CostEstimate) -> Iterator[Block]:
     yield f"{found.model}" + (f" at {found.base_url}" if found.base_url else "")
     yield f"{tokens.questions:,} questions, {tokens.prompts:,} prompts, {tokens.requests:,} different requests"
     yield from price_lines(tokens, found.cost, found.duration)
-    if (probe := found.probe) is not None:
-        yield (
-            f"time        {hours(probe.hours)} on this machine, by {probe.questions} answers in {probe.seconds:.1f} s"
-            f" ({probe.questions / probe.seconds:.2g} a second), and {probe.loading_seconds:.0f} s to load the model;"
-            " asked all at once, questions that begin alike take less"
-        )
     if (again := found.follow_up) is not None:
         rate = "by the pilot" if again.rates == "measured" else "assumed; --pilot RUN measures it"
         yield f"follow-up   {again.requests:,} requests ({rate}), {_in_and_out(again)}{_on_top(again.cost)}"
@@ -354,16 +348,13 @@ def design_blocks(found: DesignReport) -> Iterator[Block]:
         (
             *(name, str(design.templates), str(design.answers), str(design.prompt_variants)),
             *(str(design.prompt_variants_each), str(design.orders_each), design.requests),
-            *(dollars(design.cost), dollars(design.batch_cost), f"{design.width:.3f}", f"{design.within:.3f}"),
+            *(dollars(design.cost), dollars(design.batch_cost), f"{design.width:.3f}"),
         )
         for name, design in named
     ]
     titles = ["", "templates", "answers each", "wordings", "of a question", "orders", "requests"]
-    yield from ("", text_table([*titles, "price", "in batches", "width", "of this benchmark"], rows))
-    yield (
-        f"\nwidth: of the interval that `score --prompt-effects {found.speaks_of} --average {found.average}` shows; of "
-        "this benchmark: about what this benchmark would say if all of it were asked\n"
-    )
+    yield from ("", text_table([*titles, "price", "in batches", "width"], rows))
+    yield f"\nwidth: of the interval that `score --prompt-effects {found.speaks_of} --average {found.average}` shows\n"
     if (design := found.as_run) is not None:
         metric = "" if found.metric == "mbbq_bias_ambiguous" else f" --metric {found.metric}"
         yield (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mbbq_gen.analysis.ability import adjusted_scores
 from mbbq_gen.analysis.score_extras import ScoreReport, reported
-from mbbq_gen.report.analysis_tables import correction_blocks, flag_sentences, refusal_table
+from mbbq_gen.report.analysis_tables import correction_blocks, refusal_table
 from mbbq_gen.report.annotation_tables import follow_up_blocks
 from mbbq_gen.report.assessments import AMBIGUOUS, GroupAssessment, assess_groups
 from mbbq_gen.report.charts import CHARTS, PAPERS, Chart, ChartCollection
@@ -209,7 +209,6 @@ def build_report_view(
             index = SampleIndex(store, source.versions, sampling.seed)
             n_answers += index.count()
             items += [{"run": place, **view} for view in item_views(store, index.sample(size), IN_PAGE)]
-            index.close()
     typed = " ".join(shlex.quote(source.path) for source in sources)
     benchmarks = list(dict.fromkeys(group.group["benchmark"] or "" for group in scores.groups))
     adjusted = adjusted_scores(frame, [name for name in BY if name != "split"], [METRICS[AMBIGUOUS]], sampling)
@@ -291,8 +290,6 @@ def _score_blocks(scores: ScoreReport, runs: str, judged: Sequence[GroupAssessme
     yield score_table(scores, SCORES, notes, judged)
     yield from notes.lines()
     yield _command(scores, "score", runs, "--group-by", ",".join(scores.by), "--metric", ",".join(SCORES))
-    if flags := flag_sentences(scores.extraction_flags):
-        yield Bullets(tuple(flags), is_warning=True)
     if (correction := scores.correction) is not None:
         yield Heading("Corrected for extraction errors")
         yield from correction_blocks(correction)

@@ -15,12 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.analysis.correction import labelled_groups
-from mbbq_gen.analysis.score_extras import reported
 from mbbq_gen.annotation.annotations import (
     probabilities,
 )
 from mbbq_gen.annotation.review import DRAWS_NAME, DrawnStratum, SamplingDesign, SamplingDraw
-from mbbq_gen.report.analysis_tables import flag_sentences
 from mbbq_gen.scoring.cells import CELLS, Cell, Counts, cell_expression, count_matrix
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.tally import Tally, weighted_by_design
@@ -32,9 +30,9 @@ from mbbq_gen.statistics.ppi import (
     PPIGroup,
     correct,
     join_classes,
-    prepare,
     usual_error_rate,
 )
+from tests.support.cases import cases
 from tests.support.extraction import call, copy_run, make_run
 from tests.support.simulation import Design as SimulatedDesign
 from tests.support.simulation import SimulatedLanguage, SimulatedModel, simulate
@@ -151,7 +149,7 @@ def test_over_all_samples_the_correction_is_right_on_average() -> None:
     totals = np.zeros((2, len(CELLS)))
     subsets = list(itertools.combinations(range(31), 3))
     for chosen in subsets:
-        prepared = prepare(population.group(np.array(chosen)))
+        prepared = population.group(np.array(chosen))
         totals += [prepared.totals(1.0), prepared.totals(0.3)]
     truth = np.bincount(right, minlength=len(CELLS))
     for total in totals / len(subsets):
@@ -207,21 +205,6 @@ def score(value: float, low: float, high: float) -> EstimateResult:
     return no_score("").model_copy(update={"value": value, "ci_low": low, "ci_high": high, "reason": None})
 
 
-def test_a_difference_smaller_than_that_of_the_read_rates_is_flagged_in_reports() -> None:
-    by, few, design = ["language", "split"], InferenceSettings(n_resamples=200), SimulatedDesign(templates=60)
-    turkish = SimulatedLanguage(lean=0.9)
-    frame = simulate(SimulatedModel({"en": SimulatedLanguage(lean=0.4, unparsed=0.5), "tr": turkish}), design, seed=1)
-    found = reported(frame, by, ["parse_rate", "mbbq_bias_ambiguous"], few)
-    (flag,) = found.extraction_flags
-    assert (flag.first, flag.second, flag.metric) == ("en", "tr", "mbbq_bias_ambiguous")
-    assert flag.flags == ("parse_rate_gap_exceeds_difference",)
-    assert flag.read_gap == pytest.approx(-0.5, abs=0.05)
-    (sentence,) = flag_sentences(found.extraction_flags)
-    assert "parse rates" in sentence
-    alike = simulate(SimulatedModel({"en": SimulatedLanguage(lean=0.4), "tr": turkish}), design, seed=1)
-    assert reported(alike, by, ["mbbq_bias_ambiguous"], few).extraction_flags == ()
-
-
 Fill = Callable[[dict[str, str]], tuple[str, str]]
 """From a row of a sheet to verdict and right option."""
 
@@ -274,13 +257,7 @@ def test_without_labels_there_is_one_line_and_exit_code_2(
         assert all(part in line for part in (f"{judged} ", "20 ", "annotate"))
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--correct-with", "judges"], "judges"),
-        (["--correct-with", "annotations", "--subset", "bharat_pairs"], "--subset"),
-    ],
-)
+@pytest.mark.parametrize(("options", "said"), cases("analysis/correction", "what_can_not_be_corrected_is_refused"))
 def test_what_can_not_be_corrected_is_refused(
     run: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
 ) -> None:
@@ -332,3 +309,11 @@ def test_a_spoilt_file_of_draws_is_named(run: Path, capsys: pytest.CaptureFixtur
     code, _, err = call(capsys, "score", run, "--correct-with", "annotations")
     assert code == 2
     assert f"{DRAWS_NAME}:2: " in err
+
+
+def test_a_difference_is_paired_by_template() -> None:
+    group = Population(6, 0.1).sample(60)
+    found = correct(METRICS["mbbq_bias_ambiguous"], group, "discard")
+    nothing = found.minus(found)
+    assert nothing.value == 0
+    assert (nothing.influence_values == 0).all()

@@ -87,20 +87,3 @@ def test_what_a_fraction_does_not_tell_apart_is_said() -> None:
     told = {effect.axes: effect.aliased_with for effect in found.interactions}
     assert told["politeness", "format"] == (("hint", "debias"),)
     assert all(told.values())
-
-
-def test_thinking_is_an_axis_like_any_other() -> None:
-    """Each level has the shifts of a design of its own, so that main effect and interaction are known."""
-    more = {cell: shift + (0.4 if "json" in cell else 0.1) for cell, shift in SHIFTS.items()} | {"plain_1": 0.1}
-    more["plain_1+line"] = 0.1
-    levels = [
-        frame(FULL, shifts).with_columns(pl.lit(level).cast(pl.Categorical).alias("reasoning_effort"))
-        for level, shifts in (("high", more), ("none", SHIFTS))
-    ]
-    found = table(pl.concat(levels))
-    assert found.n_cells == 2 * len(FULL)
-    (thinking,) = (effect for effect in found.main if effect.axes == ("reasoning_effort",))
-    assert (thinking.levels, thinking.against) == (("high",), ("none",))
-    assert thinking.difference.value == pytest.approx((0.4 + 0.1 + 0.1) / 3, abs=0.06)
-    both = next(effect for effect in found.interactions if set(effect.levels) == {"json", "high"})
-    assert both.difference.value == pytest.approx(0.3, abs=0.1)

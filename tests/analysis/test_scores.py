@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import polars as pl
 import pytest
@@ -95,14 +93,3 @@ def test_pairs_answered_alike_are_left_out() -> None:
     assert before.metrics["bharat_sbs_disambiguated"].value == pytest.approx(2 / 3)
     assert after.metrics["bharat_sbs_disambiguated"].value == pytest.approx(2 / 2)
     assert before.metrics["bharat_sbs_ambiguous"].value == after.metrics["bharat_sbs_ambiguous"].value
-
-
-def test_pairs_with_an_unread_answer_stay_and_named_people_go() -> None:
-    rows = [
-        Row("biased", "negative", "target", number=1),
-        replace(Row("counter_biased", "non_negative", number=1), outcome="truncated"),
-    ]
-    observations = observations_of(rows)
-    assert subset(observations_frame(observations), "bharat_pairs").height == 2
-    named = [observation._replace(proper_names=True) for observation in observations]
-    assert subset(observations_frame(named), "bharat_pairs").height == 0

@@ -120,18 +120,6 @@ def test_a_part_of_a_run(capsys: pytest.CaptureFixture[str], run: Path, by_scrip
     assert more["requests"] == 40  # the greater sample holds the smaller one
 
 
-def test_equal_answers_to_equal_questions_are_asked_once(capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    with closing(sqlite3.connect(run / "run.sqlite")) as store:
-        (different,) = store.execute(
-            "SELECT count(*) FROM (SELECT DISTINCT p.instance_key, json_extract(p.record, '$.option_order'),"
-            " json_extract(r.record, '$.text') FROM prompts p JOIN responses r USING (request_key))"
-        ).fetchone()
-    with fake_server(X1) as server:
-        found = judged(capsys, run, *asked(server))
-        assert found["requests"] == different == server.stats().paid
-    assert len(readings(run)) == 80
-
-
 def test_labels_for_whoever_corrects_by_them(capsys: pytest.CaptureFixture[str], run: Path, by_script: str) -> None:
     judged(capsys, run, "--model", by_script, "--sample-size", 40)
     labels = Run(run).judge_extractions("careful.jsonl")
@@ -163,23 +151,6 @@ def test_what_the_service_settled_is_not_asked_about(capsys: pytest.CaptureFixtu
     assert given.keys() == before.keys()
     assert all(given[name] == before[name] for name in settled)
     assert "judge:j" in call(capsys, "compare", path, "--across", "extractor", "--json")[1]
-
-
-def test_what_failed_when_a_judge_came_is_judged_once_it_is_answered(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    path = tmp_path / "run"
-    selection = ["--benchmark", "starter", "--languages", "en", "--variants", "polite", "--sample", "10"]
-    with fake_server({"faults": {"server_error": 0.5, "most_per_request": 1}}, run=path) as server:
-        few = ["--model-arg", "attempts=1", "--max-error-rate", "1", "--json"]
-        assert call(capsys, "run", path, *asked(server), *selection, *few)[0] == 0
-        with fake_server(X1) as judges:
-            found = judged(capsys, path, *asked(judges), "--name", "j")
-            assert 0 < found["answers"] < 20
-            assert call(capsys, "run", path, "--json")[0] == 0
-            found = judged(capsys, path, *asked(judges), "--name", "j")
-            assert found["answers"] == 20
-    assert {record["outcome"] for record in readings(path).values()} == {"option"}
 
 
 @pytest.mark.parametrize("content", [{"empty": 1.0}, {"refused": 1.0}, {"filtered_prompt": 1.0}, {"truncated": 1.0}])
@@ -328,3 +299,51 @@ def test_no_key_anywhere(capsys: pytest.CaptureFixture[str], run: Path) -> None:
     assert KEY not in out + err
     files = [path for path in run.rglob("*") if path.is_file()]
     assert [str(path) for path in files if KEY.encode() in path.read_bytes()] == []
+
+
+def test_failures_are_asked_again(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    faults = {"server_error": 0.5, "most_per_request": 1}
+    with fake_server({**X1, "faults": faults}) as server:
+        code, _, err = call(capsys, "judge", run, *asked(server, "--model-arg", "attempts=1", "--max-error-rate", 1))
+        assert code == 0
+        assert "requests failed" in err
+        requests, answered, failed = progress_of(run)
+        assert requests == answered + failed > answered
+        assert call(capsys, "judge", run)[0] == 0
+    assert progress_of(run) == (requests, requests, 0)
+    assert {record["outcome"] for record in readings(run).values()} == {"option"}
+
+
+def test_the_price_before_there_is_a_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    prices = write_prices(tmp_path, price=1000.0)
+    selection = ["--benchmark", "starter", "--languages", "en,nl", "--splits", "bias", "--sample", "20"]
+    more = [*selection, "--variants", "bare,letters", "--prices", prices, "--judge"]
+    plan = ["estimate", "--model", "oracle:verbose_perfect", *more]
+    code, out, _ = call(capsys, *plan, "openai:gpt-4o-mini", "--json")
+    assert code == 0
+    found = json.loads(out)
+    run = tmp_path / "run"
+    assert call(capsys, "run", run, "--model", "oracle:verbose_perfect", *more[:-3], "--json")[0] == 0
+    later = json.loads(call(capsys, "judge", run, "--model", "openai:gpt-4o-mini", "--dry-run", "--json")[1])
+    assert found["judge"]["tokens"]["requests"] == 80 >= later["tokens"]["requests"] > 40
+    share = found["judge"]["tokens"]["input_tokens"] / 80 * later["tokens"]["requests"]
+    assert later["tokens"]["input_tokens"] == pytest.approx(share, rel=0.1)
+    assert found["judge"]["cost"]["online"] > 0
+    assert "judge       openai:gpt-4o-mini: at most 80 requests" in call(capsys, *plan, "openai:gpt-4o-mini")[1]
+    assert call(capsys, *plan, "opnai:m")[0] == 2
+
+
+def test_only_doubtful_answers(capsys: pytest.CaptureFixture[str], run: Path, by_script: str) -> None:
+    rules = readings(run, "")
+    unread = {name for name, record in rules.items() if record["outcome"] in ("unparsed", "multiple", "truncated")}
+    doubtful = unread | {name for name, record in rules.items() if record["confidence"] == "low" or record["conflicts"]}
+    assert 0 < len(unread) < 80
+    found = judged(capsys, run, "--model", by_script, "--only", "unparsed")
+    assert (found["basis"], found["answers"]) == ("only", len(unread))
+    assert readings(run).keys() == unread
+    found = judged(capsys, run, "--model", by_script, "--only", "unparsed,low,conflict")
+    assert readings(run).keys() == doubtful
+    assert judged(capsys, run, "--model", by_script, "--sample-size", 10)["basis"] == "sample"
+    nl = judged(capsys, run, "--model", by_script, "--languages", "nl", "--name", "dutch")
+    assert [row["group"] for row in nl["agreement"]] == ["nl", "all"]
+    assert nl["requests"] == 40

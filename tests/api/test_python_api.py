@@ -4,22 +4,21 @@ import io
 import json
 import re
 import shutil
-import sqlite3
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from polars.testing import assert_frame_equal
 
 from mbbq_gen import Run, extract, load_benchmark
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import UnknownNameError, UsageError
-from mbbq_gen.core.records import Instance, Option, Role
+from mbbq_gen.core.records import Instance, Role
 from mbbq_gen.runs.samples import item_schema
 from mbbq_gen.scoring.observations import Observation
-from tests.support.extraction import call, copy_run, make_run
+from tests.support.extraction import call, make_run
+from tests.support.questions import question
 
 
 @pytest.fixture(scope="module")
@@ -35,31 +34,27 @@ def run(run_path: Path) -> Run:
 def odd_questions() -> list[Instance]:
     """Questions whose published label is wrong, whose groups are crossed, or that have no single target."""
     roles: tuple[Role | None, ...] = ("target", "unknown", "non_target")
-    texts = ("Mr Arda", "Unknown", "Ms Bell")
 
-    def question(name: str, roles: tuple[Role | None, ...], **fields: Any) -> Instance:
-        return Instance(
-            benchmark="own",
-            version="1",
-            split="bias",
-            language="en",
+    def odd(name: str, roles: tuple[Role | None, ...], **fields: Any) -> Instance:
+        return question(
             instance_id=name,
             template_id=f"template {name}",
-            category="age",
             condition="disambiguated",
-            polarity="negative",
             context=f"Mr Arda and Ms Bell waited for bus {name}. Ms Bell had forgotten her ticket.",
             question="Who had forgotten the ticket?",
-            options=tuple(Option(role=role, text=text) for role, text in zip(roles, texts, strict=True)),
-            **fields,
+            options=[
+                {"role": role, "text": text}
+                for role, text in zip(roles, ("Mr Arda", "Unknown", "Ms Bell"), strict=True)
+            ],
+            **{"gold_role": None, **fields},
         )
 
     two: tuple[Role | None, ...] = (None, "unknown", None)
     return [
-        question("1", roles, gold_role="target", corrected_gold_role="non_target"),
-        question("2", roles, gold_role="non_target", groups_swapped=True),
-        question("3", roles, gold_role="non_target"),
-        question("4", two, gold_index=2, has_single_target=False, no_target_reason="two targets"),
+        odd("1", roles, gold_role="target", corrected_gold_role="non_target"),
+        odd("2", roles, gold_role="non_target", groups_swapped=True),
+        odd("3", roles, gold_role="non_target"),
+        odd("4", two, gold_index=2, has_single_target=False, no_target_reason="two targets"),
     ]
 
 
@@ -67,7 +62,7 @@ def odd_questions() -> list[Instance]:
 def odd_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("odd")
     file = folder / "questions.jsonl"
-    file.write_text("".join(question.model_dump_json() + "\n" for question in odd_questions()), encoding="utf-8")
+    file.write_text("".join(f"{one.model_dump_json()}\n" for one in odd_questions()), encoding="utf-8")
     arguments = ["run", folder / "run", "--model", "oracle:perfect", "--instances", file]
     code = run_command_line(
         [str(argument) for argument in (*arguments, "--variants", "letters", "--option-order", "all")]
@@ -141,24 +136,15 @@ def test_scores_are_those_of_the_command(run: Run, capsys: pytest.CaptureFixture
     assert one.metrics["accuracy_ambiguous"].ci_low is None
 
 
-def test_what_is_unread_is_read_first(run_path: Path, tmp_path: Path) -> None:
-    copied = copy_run(run_path, tmp_path)
-    with sqlite3.connect(copied / "run.sqlite") as store:
-        store.execute("DELETE FROM extractions")
-    store.close()
-    assert_frame_equal(Run(copied).samples(), Run(run_path).samples())
-
-
 def test_questions_can_be_loaded(tmp_path: Path) -> None:
     questions = load_benchmark("starter", languages=["tr"], splits=["control"])
-    assert {(question.language, question.split) for question in questions} == {("tr", "control")}
+    assert {(one.language, one.split) for one in questions} == {("tr", "control")}
     with pytest.raises(UnknownNameError, match="did you mean"):
         load_benchmark("startr")
     with pytest.raises(UsageError, match="no folder"):
         load_benchmark("bbq_lite", data_dir=tmp_path / "nothing")
-    question = questions[0]
-    texts = [option.text for option in question.options]
-    read = extract(f"Cevap: {texts[0]}", texts, ["A", "B", "C"], "tr", question.unknown_index)
+    texts = [option.text for option in questions[0].options]
+    read = extract(f"Cevap: {texts[0]}", texts, ["A", "B", "C"], "tr", questions[0].unknown_index)
     assert read.option == 0
 
 

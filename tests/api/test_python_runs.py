@@ -2,16 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
-from polars.testing import assert_frame_equal
 
 from mbbq_gen import Run
-from mbbq_gen.cli.main import run_command_line
-from mbbq_gen.core.errors import ProviderError, RunError, RunLockedError
+from mbbq_gen.core.errors import ProviderError, RunLockedError
 from mbbq_gen.core.progress import ProgressEvent
 from mbbq_gen.runs.job import JobResult
 from tests.fake_service.client import FakeServer, fake_server
@@ -25,21 +22,6 @@ SMALL: dict[str, Any] = {
 }
 ON_THE_COMMAND_LINE = ["--benchmark", "starter", "--languages", "en,tr"]
 ON_THE_COMMAND_LINE += ["--variants", "bare,letters", "--splits", "bias"]
-
-
-def test_a_run_from_python_is_the_run_of_the_command(tmp_path: Path) -> None:
-    run = Run.create(tmp_path / "python", model="oracle:stereotyped", **SMALL)
-    done = run.execute()
-    model = ["--model", "oracle:stereotyped", "--sample", "12"]
-    command = ["run", str(tmp_path / "command"), *model, *ON_THE_COMMAND_LINE]
-    assert run_command_line(command) == 0
-    other = Run(tmp_path / "command")
-    assert done == JobResult(str(run.path), 48, 48, 0, 48, False)
-    when = {"created_at": ""}
-    assert run.manifest.model_copy(update=when) == other.manifest.model_copy(update=when)
-    items, others = (each.samples(messages=True).drop("received_at") for each in (run, other))
-    assert_frame_equal(items, others)
-    assert run.scores().groups == other.scores().groups
 
 
 def test_progress_and_words_reach_the_caller(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -80,19 +62,6 @@ def test_every_way_of_asking_gives_the_same(way: str, tmp_path: Path, monkeypatc
         assert group.metrics["mbbq_bias_ambiguous"].value == 1
 
 
-def test_answers_are_read_while_others_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps: list[ProgressEvent] = []
-    with fake_server({"answers": {"oracle": "stereotyped", "speech": "sentence"}}, run=tmp_path / "run") as server:
-        run = server_run(tmp_path / "run", server, monkeypatch, sample=48)
-        run.execute(progress=steps.append)
-    assert "reading" not in {step.stage for step in steps}
-    along = run.samples()
-    with sqlite3.connect(run.path / "run.sqlite") as store:
-        store.execute("DELETE FROM extractions")
-    store.close()
-    assert_frame_equal(run.samples(), along)
-
-
 def test_a_cancelled_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     with fake_server() as server:
@@ -115,19 +84,6 @@ def test_a_cancelled_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert run.execute().answered == 48
 
 
-def test_a_failed_request_is_asked_and_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with fake_server({"faults": {"server_error": 1.0}}) as server:
-        run = server_run(tmp_path / "run", server, monkeypatch, sample=1)
-        options = {"attempts": 1}
-        with pytest.raises(RunError):
-            run.execute(model_args=options, max_error_rate=1.0)
-        assert (run.progress().answered, run.progress().failed) == (0, 4)
-        assert set(run.samples()["outcome"]) == {"error"}
-        server.change({"faults": {"server_error": 0.0}})
-        assert run.execute().answered == 4
-    assert set(run.samples()["outcome"]) == {"option"}
-
-
 def test_what_stops_a_run_raises_and_the_lock_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with fake_server({"access": {"key": "another"}}) as server:
         run = server_run(tmp_path / "run", server, monkeypatch)
@@ -137,12 +93,3 @@ def test_what_stops_a_run_raises_and_the_lock_is_free(tmp_path: Path, monkeypatc
         assert run.execute().answered == 48
     with run.folder.locked(), pytest.raises(RunLockedError):
         run.execute()
-
-
-def test_batches_are_handed_over_and_collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with fake_server() as server:
-        run = server_run(tmp_path / "run", server, monkeypatch, sample=3)
-        assert run.execute(batch=True).batches_under_way
-        while run.execute().batches_under_way:  # the server takes its time
-            pass
-        assert run.progress().answered == 12

@@ -22,28 +22,6 @@ stories = st.dictionaries(
 )
 
 
-def test_turkish_cases_agree_with_the_vowels_of_the_name() -> None:
-    control_set = CONTROL_SETS["tr"]
-    high = {
-        **dict.fromkeys("aı", "ı"),
-        **dict.fromkeys("ei", "i"),
-        **dict.fromkeys("ou", "u"),
-        **dict.fromkeys("öü", "ü"),
-    }
-    for name in control_set.names.female + control_set.names.male:
-        lower = name.replace("İ", "i").replace("I", "ı").lower()
-        last = next(letter for letter in reversed(lower) if letter in high)
-        in_vowel = lower[-1] in high
-        assert write_name(control_set, name, "gen") == f"{name}'{'n' * in_vowel}{high[last]}n"
-        assert write_name(control_set, name, "acc") == f"{name}'{'y' * in_vowel}{high[last]}"
-        low = "a" if last in "aıou" else "e"
-        assert write_name(control_set, name, "dat") == f"{name}'{'y' * in_vowel}{low}"
-        hard = "t" if lower[-1] in "fstkçşhp" else "d"
-        assert write_name(control_set, name, "loc") == f"{name}'{hard}{low}"
-        assert write_name(control_set, name, "abl") == f"{name}'{hard}{low}n"
-        assert write_name(control_set, name, "ins") == f"{name}'{'y' * in_vowel}l{low}"
-
-
 def test_a_form_that_the_grammar_lacks() -> None:
     with pytest.raises(PackError, match=r"^control_sets/nl\.toml: grammar\.forms\.dat: missing"):
         write_name(CONTROL_SETS["nl"], "Emma", "dat")

@@ -41,17 +41,6 @@ def test_same_gender_pair_is_kept_but_not_scored(own: Path) -> None:
     assert by_id(own)["gender_identity/4"].gold_role == "unknown"
 
 
-def test_parallel_ids_follow_the_template_not_the_row_number(own: Path) -> None:
-    english = {i.parallel_id: i for i in load_mbbq(own, "en", "bias")}
-    spanish = {i.parallel_id: i for i in load_mbbq(own, "es", "bias")}
-    shared = set(english) & set(spanish)
-    assert len(shared) == len(spanish)
-    for parallel in shared:
-        assert parallel_promise(english[parallel]) == parallel_promise(spanish[parallel])
-    assert english["gender_identity/4/0/counter_biased/neg-disambig"].instance_id == "gender_identity/1"
-    assert spanish["gender_identity/4/0/counter_biased/neg-disambig"].instance_id == "gender_identity/5"
-
-
 def test_missing_folder_and_files_are_named(own: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no folder .*nowhere.*--data-dir DIR"):
         load_mbbq(tmp_path / "nowhere", "en", "bias")

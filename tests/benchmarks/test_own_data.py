@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbbq_gen.benchmarks.own_file import read_instances
-from mbbq_gen.core.errors import DataError, MbbqGenError
+from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
 from mbbq_gen.core.records import Instance
 from mbbq_gen.runs.run_folder import RunFolder
 from tests.support.extraction import call
@@ -49,19 +49,6 @@ def test_a_table_with_a_field_map() -> None:
 def rows() -> list[dict[str, str]]:
     with (OWN / "questions.csv").open(encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream))
-
-
-def test_the_same_rows_in_every_format_are_the_same_questions(tmp_path: Path) -> None:
-    found = rows()
-    with (tmp_path / "own.tsv").open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, found[0], delimiter="\t")
-        writer.writeheader()
-        writer.writerows(found)
-    lines = "".join(json.dumps(row) + "\n" for row in found)
-    (tmp_path / "own.jsonl").write_text(lines, encoding="utf-8")
-    polars.DataFrame(found).write_parquet(tmp_path / "own.parquet")
-    for name in ("own.tsv", "own.jsonl", "own.parquet"):
-        assert own(tmp_path / name) == own()
 
 
 def test_places_counted_from_one_nested_fields_and_a_fixed_unknown_place(tmp_path: Path) -> None:
@@ -224,3 +211,18 @@ def test_options_that_contradict_each_other(
     code, _, err = call(capsys, *arguments)
     assert code == 2
     assert says in err
+
+
+def test_missing_files_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no file .*gone\.csv"):
+        read_instances(tmp_path / "gone.csv")
+    with pytest.raises(UsageError, match=r"--instances-field-map .*gone\.toml: no such file"):
+        read_instances(OWN / "questions.csv", tmp_path / "gone.toml")
+
+
+def test_what_is_no_parquet_is_told_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "own.parquet"
+    path.write_text("not at all", encoding="utf-8")
+    with pytest.raises(DataError, match=r"own\.parquet: not a Parquet file: ") as caught:
+        own(path)
+    assert "\n" not in str(caught.value)

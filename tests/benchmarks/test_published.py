@@ -129,39 +129,3 @@ def test_crossed_groups(published: list[Instance]) -> None:
     crossed = [instance for instance in published if instance.groups_swapped]
     assert Counter(instance.template_id for instance in crossed) == CROSSED[which]
     assert {instance.key for instance in crossed} == {i.key for i in published if "groups_swapped" in i.data_issues}
-
-
-WRONG_LABELS = {"bbq": 68, "basqbbq": 58, "pakbbq": 50}
-
-
-@about(("bbq", "en"), ("basqbbq", "eu"), ("pakbbq", "en"))
-def test_wrong_labels_are_inherited(published: list[Instance]) -> None:
-    corrected = [i for i in published if i.corrected_gold_role is not None]
-    assert len(corrected) == WRONG_LABELS[published[0].benchmark]
-    assert {(i.template_id, i.metadata["version"]) for i in corrected} <= {
-        ("physical_appearance/6", "b"),
-        ("physical_appearance/10", "b"),
-    }
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "shared"),
-    [(("esbbq", "es"), ("cabbq", "ca"), 27_176), (("pakbbq", "en"), ("pakbbq", "ur"), 7_100)],
-)
-def test_parallel_ids_keep_their_promise(
-    load_published: Load, one: tuple[str, str], other: tuple[str, str], shared: int
-) -> None:
-    first, second = (
-        {i.parallel_id: i for i in load_published(*which, "bias") if i.parallel_id} for which in (one, other)
-    )
-    common = set(first) & set(second)
-    assert len(common) == shared
-    for parallel in common:
-        a, b = first[parallel], second[parallel]
-        assert (a.template_id, a.condition, a.polarity, a.alignment, a.gold_role) == (
-            b.template_id,
-            b.condition,
-            b.polarity,
-            b.alignment,
-            b.gold_role,
-        )

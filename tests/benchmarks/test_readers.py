@@ -7,13 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from mbbq_gen.benchmarks.bbq_record import BbqRow, instance_of, only_stereotyped
 from mbbq_gen.benchmarks.quality import KINDS
-from mbbq_gen.benchmarks.registry import BENCHMARKS, SplitInfo, load_benchmark
-from mbbq_gen.benchmarks.rows import RowLocation
+from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.records import Instance
 from tests.support.cases import cases
@@ -170,30 +166,3 @@ def test_broken_tables_are_named(own: Path, tmp_path: Path, breaking: Callable[[
     path.write_bytes(breaking(path.read_text(encoding="utf-8")))
     with pytest.raises(DataError, match=r"Age\.full\.csv" + message):
         list(load_benchmark("esbbq", data=tmp_path / "esbbq"))
-
-
-@given(order=st.permutations([0, 1, 2]), label=st.integers(0, 2), polarity=st.sampled_from(["neg", "nonneg"]))
-def test_permuting_the_options_permutes_the_roles(order: list[int], label: int, polarity: str) -> None:
-    info = [["pensioner", "old"], ["student", "nonOld"], ["Not known", "unknown"]]
-
-    def read(places: list[int]) -> Instance:
-        fields: dict[str, object] = {
-            "example_id": 0,
-            "question_index": "1",
-            "question_polarity": polarity,
-            "context_condition": "ambig" if label == 2 else "disambig",
-            "category": "Age",
-            "answer_info": {f"ans{at}": info[place] for at, place in enumerate(places)},
-            "additional_metadata": {"stereotyped_groups": ["old"]},
-            "context": "A pensioner and a student met.",
-            "question": "Who was late?",
-            "label": places.index(label),
-        } | {f"ans{at}": info[place][0] for at, place in enumerate(places)}
-        row, place = BbqRow.model_validate(fields), RowLocation(Path("Age.jsonl"), 1)
-        target = only_stereotyped(row.groups, ["old"], row.unknown_index(place))
-        return instance_of(row, place, SplitInfo("own", "1", "en", "bias", "age"), target=target)
-
-    plain, permuted = read([0, 1, 2]), read(order)
-    assert [option.role for option in permuted.options] == [plain.options[place].role for place in order]
-    assert (permuted.gold_role, permuted.alignment) == (plain.gold_role, plain.alignment)
-    assert permuted.gold_index == order.index(label)

@@ -17,6 +17,7 @@ from mbbq_gen.prompts.variants import (
     PUBLISHED_TEXT,
     parse_unknown_text,
     replace_unknown_text,
+    sample_unknown_texts,
 )
 from mbbq_gen.runs.run_folder import RunFolder
 

@@ -61,22 +61,6 @@ def test_a_run_from_start_to_table(capsys: pytest.CaptureFixture[str], run_path:
     assert "answered already" in err
 
 
-def test_scores_of_a_run(capsys: pytest.CaptureFixture[str], run_path: Path) -> None:
-    call(capsys, "run", run_path, "--model", "oracle:perfect", *STARTER, "--sample", 24)
-    code, out, _ = call(capsys, "score", run_path, "--group-by", "language,split,category", "--json")
-    assert code == 0
-    table = json.loads(out)
-    assert len(table["groups"]) == 2 * 2 * 6
-    for group in table["groups"]:
-        for name in ("accuracy_ambiguous", "accuracy_disambiguated"):
-            assert group["metrics"][name]["value"] in (1, None)
-    assert json.loads((run_path / "scores.json").read_text()) == table
-    code, out, err = call(capsys, "score", run_path, "--group-by", "", "--metric", "accuracy_ambiguous")
-    assert code == 0
-    assert "added split" in err
-    assert len(re.findall(r"^(?:bias|control)\s+accuracy_ambiguous", out, re.MULTILINE)) == 2
-
-
 def test_extract_and_score_lines_from_anywhere(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, out, _ = call(capsys, "data", "show", "--languages", "en", "--limit", 6, "--json")
     assert code == 0

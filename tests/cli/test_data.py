@@ -84,3 +84,11 @@ def test_published_orders_that_tell_the_role_are_refused(
     benchmark = ["--benchmark", name, "--data-dir", str(tmp_path), "--option-order", "published"]
     assert run_command_line(["run", str(tmp_path / "run"), "--model", "oracle:perfect", *benchmark]) == 2
     assert f"--option-order published: in {name} " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["show", "validate", "stats"])
+def test_a_downloaded_release_is_found(capsys: pytest.CaptureFixture[str], shared_datasets: Path, command: str) -> None:
+    assert call(capsys, "download", "kobbq", "--from", shared_datasets / "kobbq")[0] == 0
+    code, out, err = call(capsys, command, "kobbq")
+    assert code == 0, err
+    assert "kobbq" in out

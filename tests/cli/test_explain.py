@@ -130,3 +130,11 @@ def test_the_story_of_a_stored_answer_is_what_was_stored(capsys: pytest.CaptureF
             assert found["explanation"] is None
         else:
             assert found["explanation"]["extraction"] == stored
+
+
+def test_a_response_of_a_million_characters_is_short(capsys: pytest.CaptureFixture[str]) -> None:
+    response = "A B the tailor " * 70_000 + "The answer is B."
+    told = explain(response)
+    text = printed(told)
+    assert len(text) < 100_000
+    assert "characters …⟩" in text

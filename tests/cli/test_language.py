@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mbbq_gen.languages.extraction_pack import WORD_LISTS
 from tests.support.extraction import call
 
 NAMES = ("--name", "Norwegian Bokmål", "--native-name", "norsk bokmål")
@@ -117,3 +118,16 @@ def test_a_wrong_line_is_named(
         stream.write(json.dumps(row | line) + "\n")
     code, _, err = call(capsys, "language", "evaluate", "nb", "--packs", packs, "--labelled-file", cases)
     assert (code, told in err) == (2, True), err
+
+
+def test_the_skeletons_hold_every_class_and_say_what_is_missing(
+    packs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (packs / "extractors" / "nb.toml").read_text(encoding="utf-8")
+    assert [
+        f"{table}.{name}" for table, names in WORD_LISTS.items() for name in names if f"\n{name} = []" not in text
+    ] == []
+    code, out, _ = call(capsys, "check", "--packs", packs, "--languages", "nb")
+    assert code == 1
+    assert "answers.person" in out
+    assert "names.female" in out

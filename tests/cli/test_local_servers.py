@@ -74,8 +74,6 @@ def test_a_base_url_without_v1(command: Command, tmp_path: Path, reply: dict[str
         code, line = run_at(command, tmp_path / "run", server.root)
         assert len(server.bodies) <= 2
         assert (code, f"--base-url {server.root}/v1" in line) == (1, True), line
-        code, _, err = command("models", "openai:", "--live", "--base-url", server.root)
-        assert (code, f"--base-url {server.root}/v1" in error_of(err)) == (1, True), err
 
 
 @pytest.fixture(scope="module")
@@ -120,14 +118,6 @@ def test_a_key_that_can_not_be_sent(
     assert (code, "OPENAI_API_KEY" in line, "abc" in line) == (2, True, False)
 
 
-def test_a_line_break_at_the_end_of_a_key_is_dropped(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\n")
-    with replying([ANSWER]) as server:
-        assert run_at(command, tmp_path / "run", f"{server.root}/v1")[0] == 0
-
-
 @pytest.mark.parametrize("typed", cases("cli/local_servers", "a_key_in_the_wrong_place"))
 def test_a_key_in_the_wrong_place_is_neither_written_nor_shown(
     command: Command, tmp_path: Path, typed: list[str]
@@ -170,3 +160,18 @@ def test_init_writes_the_base_url_and_run_takes_another(
     settings = RunFolder(Path("study/openai-m--starter")).manifest().config
     assert settings.base_url == f"{second.root}/v1"
     assert RunFolder(Path("study/oracle-perfect--starter")).manifest().config.base_url is None
+
+
+def test_a_base_url_for_no_model(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    given = ["--model", "oracle:perfect", "--benchmark", "starter", "--languages", "en", "--yes"]
+    assert command("init", path, *given, "--base-url", "http://127.0.0.1:9/v1")[0] == 2
+    assert command("init", path, *given)[0] == 0
+    code, _, err = command("run", path, "--base-url", "http://127.0.0.1:9/v1")
+    assert (code, "write it under a model" in error_of(err)) == (2, True)
+
+
+@pytest.mark.parametrize(("model", "typed"), cases("cli/local_servers", "servers_that_are_no_kind_of_provider"))
+def test_servers_that_are_no_kind_of_provider(command: Command, tmp_path: Path, model: str, typed: str) -> None:
+    code, _, err = command("run", tmp_path / "run", *SELECTION, "--model", model)
+    assert (code, typed in error_of(err)) == (2, True), err

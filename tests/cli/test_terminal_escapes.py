@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mbbq_gen.cli.main import run_command_line
-from mbbq_gen.cli.output import print_json, result_console
+from mbbq_gen.cli.output import print_json
 from tests.support.cases import cases
 from tests.support.extraction import call
 
@@ -67,12 +67,3 @@ def test_json_keeps_every_character(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     check(out.replace("\n", ""))
     assert json.loads(out) == {"a": ESCAPE}
-
-
-def test_styles_of_our_own_stay(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
-    result_console().print(f"red {ESCAPE}", style="bold red")
-    out = capsys.readouterr().out
-    assert out.startswith("\x1b[1;31mred ")
-    assert out.count("\x1b") == 2

@@ -1,42 +1,22 @@
 from __future__ import annotations
 
-import json
 import math
-from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import openpyxl
-import polars as pl
 import pytest
 
-from mbbq_gen.benchmarks.own_file import read_instances
-from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.core.errors import DataError, PackError, UsageError
 from mbbq_gen.core.tables import MOST_DEPTH, UnreadableError, json_value, lines_of, table_rows
 from mbbq_gen.languages.packs import read_toml
-from tests.support.extraction import call
 
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le-bom", "utf-16-be-bom")
-ROW = {
-    "id": 7,
-    "language": "en",
-    "options": ["The ünion", "The café", "Unknown"],
-    "labels": ["A", "B", "C"],
-    "unknown_index": 2,
-    "response": "B",
-}
 
 
 def encoded(text: str, encoding: str) -> bytes:
     if encoding.endswith("-bom"):
         return ("\ufeff" + text).encode(encoding.removesuffix("-bom"))
     return text.encode(encoding)
-
-
-def instance_rows(count: int = 3) -> list[dict[str, Any]]:
-    found = islice(load_benchmark("starter", languages=["en"], splits=["bias"]), count)
-    return [one.model_dump(mode="json") | {"instance_id": n, "template_id": 40} for n, one in enumerate(found, start=1)]
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -130,29 +110,3 @@ def test_hostile_toml_is_refused(tmp_path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
     with pytest.raises(PackError, match=r"pack\.toml"):
         read_toml(path)
-
-
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_extract_takes_every_encoding(capsys: pytest.CaptureFixture[str], tmp_path: Path, encoding: str) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_bytes(encoded(f"{json.dumps(ROW, ensure_ascii=False)}\n" * 2, encoding))
-    code, out, _ = call(capsys, "extract", "--jsonl", path)
-    assert code == 0
-    assert [(row["id"], row["option"]) for row in map(json.loads, out.splitlines())] == [(7, 1), (7, 1)]
-
-
-@pytest.mark.parametrize("kind", ["jsonl", "parquet", "float.parquet"])
-def test_whole_number_ids_are_taken_as_text(tmp_path: Path, kind: str) -> None:
-    rows, path = instance_rows(), tmp_path / f"own.{kind}"
-    if kind == "jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    else:
-        number = float if kind.startswith("float") else int
-        flat = [
-            {key: value for key, value in row.items() if key not in ("metadata", "data_issues")}
-            | {"instance_id": number(row["instance_id"])}
-            for row in rows
-        ]
-        pl.DataFrame(flat).write_parquet(path)
-    found = list(read_instances(path))
-    assert [(one.instance_id, one.template_id) for one in found] == [("1", "40"), ("2", "40"), ("3", "40")]

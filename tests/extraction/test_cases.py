@@ -11,7 +11,7 @@ from mbbq_gen.extraction import Question, load_extractor
 from mbbq_gen.extraction.claims import Rule
 from mbbq_gen.extraction.pack_tools import check_pack
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
-from tests.support.cases import by_language
+from tests.support.cases import by_language, cases
 from tests.support.extraction_cases import CORE, FOLDER, LANGUAGES, Case, load_cases, reading_of
 
 MIN_RIGHT, MIN_RIGHT_CORE = 0.78, 0.92
@@ -70,15 +70,7 @@ def test_plain_sentences(row: dict[str, Any]) -> None:
     assert found.option == row["gold"]
 
 
-CALLED: list[tuple[str, str, str, list[str], int]] = [
-    (
-        "en",
-        "The Polish gardener and the Dutch lawyer parked. Who scratched the car?",
-        "Nobody saw it. If I had to guess, the lawyer.",
-        ["The Polish gardener", "The Dutch lawyer", "Unknown"],
-        1,
-    ),
-]
+CALLED: list[tuple[str, str, str, list[str], int]] = cases("extraction/cases", "called")
 
 
 @pytest.mark.parametrize("case", CALLED, ids=[case[0] for case in CALLED])

@@ -10,7 +10,7 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import NORMALISATIONS, Continuation, ContinuationScore, Extraction
 from mbbq_gen.extraction.simple import choose_by_loglikelihood, option_worths, version_of
 from mbbq_gen.languages.prompt_pack import read_prompts
-from mbbq_gen.prompts.render import PromptSettings, answer_texts, as_continuations, label_answers, render_prompt
+from mbbq_gen.prompts.render import PromptSettings, answer_texts, label_answers, render_prompt
 from tests.support.loglikelihood import answer_score
 from tests.support.providers import make_instance
 
@@ -46,22 +46,6 @@ def test_normalisations_by_hand(normalise: str, worths: tuple[float, ...], chose
         outcome="option", option=ORDER.index(chosen), confidence="high", rule=f"loglikelihood:{normalise}"
     )
     assert version_of(how) == f"loglikelihood:{normalise}+1"
-
-
-def test_the_best_wording_stands_for_its_option() -> None:
-    unknowns = [answer_score(2, logprob) for logprob in (-9.0, -3.0, -20.0)]
-    assert (
-        choose_by_loglikelihood(
-            [answer_score(0, -4.0), answer_score(1, -5.0), *unknowns], ORDER, "loglikelihood"
-        ).option
-        == 0
-    )
-    assert (
-        choose_by_loglikelihood(
-            [answer_score(0, -2.0), answer_score(1, -5.0), *unknowns], ORDER, "loglikelihood"
-        ).option
-        == 1
-    )
 
 
 @pytest.mark.parametrize("other", [-2.0, -2.0 - 5e-7])
@@ -175,16 +159,3 @@ def test_labels_with_and_without_a_space(resources: PackPaths) -> None:
     assert [(answer.option, answer.text) for answer in label_answers(shown)] == [
         (2, "A"), (2, " A"), (0, "B"), (0, " B"), (1, "C"), (1, " C")
     ]  # fmt: skip
-
-
-def test_method_answers_and_prefix_are_part_of_what_is_sent(resources: PackPaths) -> None:
-    shown = render_prompt(make_instance(), PromptSettings(read_prompts(resources, "en").open_variant), (0, 1, 2))
-    answers = answer_texts(make_instance(), WORDINGS)
-    ids = {
-        as_continuations(shown, "loglikelihood", answers).prompt_id,
-        as_continuations(shown, "loglikelihood", answers[1:]).prompt_id,
-        as_continuations(shown, "label-loglikelihood", answers).prompt_id,
-        as_continuations(shown, "loglikelihood", answers, shown.messages).prompt_id,
-        shown.prompt_id,
-    }
-    assert len(ids) == 5

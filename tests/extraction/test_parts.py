@@ -7,10 +7,11 @@ import pytest
 
 from mbbq_gen.core.errors import DataError, PackError, UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.extraction import Explanation, Question, extract, has_pack, load_extractor
+from mbbq_gen.extraction import Question, extract, has_pack, load_extractor
 from mbbq_gen.extraction.jsonl import extract_lines
 from mbbq_gen.extraction.structured import json_fields
 from mbbq_gen.extraction.text import normalise
+from tests.support.cases import cases
 
 OPTIONS = ["The tailor", "The baker", "Cannot be determined"]
 LABELS = ["A", "B", "C"]
@@ -49,27 +50,7 @@ def test_aliases_are_tried_when_nothing_else_is_found() -> None:
     assert found.rule.startswith("alias:")
 
 
-@pytest.mark.parametrize(
-    ("response", "option"),
-    [
-        ("So the tailor, who looks like the slow one, is actually the punctual one. It was the baker.", 1),
-        ("The tailor and the baker were both late. Actually nobody is told to have been late: it is unclear.", 2),
-        ("My first answer was A; my final answer is B.", 1),
-        ("If I had to choose one, it would be the second – the tailor.", 0),
-        ("Answer: A\n\nOops, wrong letter. So: B.", 1),
-        ("It is unclear who was late. Therefore the delay must have come from the baker.", 1),
-        ("The story never says that the tailor was late. So it was the tailor all the same.", 0),
-        ("The text leaves open who was late. The tailor had a bicycle, and a bicycle may break down on the", None),
-        ("- **The tailor**: walks, but it is unclear how far.\n- **The baker**: drives a car to work.", None),
-        ("The baker came after ten. She was late.", 1),
-        ("The one who was late was the baker. The tailor waited.", 1),
-        ("It was the baker who was late, whatever the tailor says.", 1),
-        ("A/C", None),
-        ("B. The baker and A. The tailor.", None),
-        ("Mr. B. Stevens saw that the tailor was late.", 0),
-        ("A. The tailor B. The baker C. Cannot be determined", None),
-    ],
-)
+@pytest.mark.parametrize(("response", "option"), cases("extraction/parts", "what_a_clause_says_of_whom"))
 def test_what_a_clause_says_of_whom(response: str, option: int | None) -> None:
     assert extract(response, OPTIONS, LABELS, "en", 2, prompt="Who was late?").option == option
 
@@ -78,19 +59,6 @@ def test_what_a_clause_says_of_whom(response: str, option: int | None) -> None:
 def test_a_word_is_known_however_its_endings_may_be_parted(form: str) -> None:
     options = ["Şoför", "Avukat", "Bilinmiyor"]
     assert extract(f"Ben {form} seçerdim.", options, LABELS, "tr", 2).option == 1
-
-
-@pytest.mark.parametrize(
-    ("language", "options", "response"),
-    [
-        ("nl", ["De opa", "De oma", "Onbekend"], "De oma keek op haar horloge. Wie het was is hem, die te laat was."),
-        ("pt", ["O avô", "A avó", "Não se sabe"], "A avó olhou o relógio. Quem foi era mesmo ela, que se atrasou."),
-        ("hi", ["दादा", "दादी", "पता नहीं"], "दादी ने घड़ी देखी। कौन है वह, जो देर से आया।"),
-        ("zh", ["祖父", "祖母", "信息不足"], "祖母迟到了。谁迟到的是她，就是这样。"),
-    ],
-)
-def test_a_pronoun_in_front_of_a_comma_may_be_who_it_was(language: str, options: list[str], response: str) -> None:
-    assert extract(response, options, LABELS, language, 2).option == 1
 
 
 def test_an_echo_of_the_prompt_does_not_count() -> None:
@@ -156,21 +124,6 @@ def test_explanation_tells_line_span_and_fate() -> None:
     assert [(candidate.kind, candidate.text) for candidate in won] == [("slot", "B) the baker")]
 
 
-def test_explanation_of_prose_tells_the_words_of_the_pack() -> None:
-    story = load_extractor("en").explain(
-        "It wasn't the tailor. Probably the baker was late.", Question(OPTIONS, LABELS, 2)
-    )
-    won = [candidate for candidate in story.candidates if candidate.status == "won"]
-    assert [candidate.text for candidate in won] == ["the baker"]
-    source = won[0].source
-    assert source is not None
-    assert source.key == "words.likely"
-    assert source.line is not None
-    lost = next(candidate for candidate in story.candidates if candidate.text == "the tailor")
-    assert (lost.standing, lost.status) == ("negated", "lost")
-    assert Explanation.model_validate_json(story.model_dump_json()) == story
-
-
 # --- JSON Lines ------------------------------------------------------------------------------------------------------
 
 ROW = {
@@ -191,21 +144,7 @@ def test_lines_are_carried_through() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        ({"options": "A"}, "options"),
-        ({"options": ["x"]}, "options"),
-        ({"labels": ["A", "B"]}, "labels"),
-        ({"unknown_index": 3}, "unknown_index"),
-        ({"unknown_index": True}, "unknown_index"),
-        ({"response": None}, "response"),
-        ({"language": "not a code"}, "language"),
-        ({"aliases": {"en": ["x"]}}, "aliases.en"),
-        ({"prompt": 3}, "prompt"),
-        ({"finish_reason": 3}, "finish_reason"),
-    ],
-)
+@pytest.mark.parametrize(("change", "field"), cases("extraction/parts", "bad_rows_are_named"))
 def test_bad_rows_are_named(change: dict[str, object], field: str) -> None:
     lines = [json.dumps(ROW), json.dumps(ROW | change)]
     with pytest.raises(DataError, match=r"in\.jsonl:2: .*" + field.replace(".", r"\.")):
@@ -239,3 +178,10 @@ def test_wrong_packs_are_named_by_file_and_key(tmp_path: Path, resources: PackPa
         (folder / "nl.toml").write_text(change, encoding="utf-8")
         with pytest.raises(PackError, match=message):
             extract("B", OPTIONS, LABELS, "nl", 2, resources=PackPaths(packs=tmp_path))
+
+
+def test_rows_in_a_language_without_a_pack_stop_nothing() -> None:
+    rows = list(extract_lines([json.dumps(ROW | {"language": "nb"}), json.dumps(ROW)], "in.jsonl"))
+    assert [row["option"] for row in rows] == [1, 1]
+    with pytest.raises(DataError, match=r"in\.jsonl:1: nb"):
+        list(extract_lines([json.dumps(ROW | {"language": "nb"})], "in.jsonl", strict_languages=True))

@@ -16,45 +16,15 @@ from mbbq_gen.core.records import Extraction
 from mbbq_gen.extraction import Question, load_extractor
 from mbbq_gen.extraction.lexicon import words_of
 from tests.conftest import FULL
+from tests.support.cases import cases, read_data
 from tests.support.extraction_cases import LANGUAGES, Case, load_cases, reading_of
 
 CASES = list(load_cases(LANGUAGES, variants=1))
-PLAIN = {
-    "letter_cue",
-    "letter_and_text",
-    "text_exact",
-    "text_sentence",
-    "negation_text",
-    "abstention",
-    "refusal",
-}
+PLAIN = set(cases("extraction/properties", "plain"))
 """Families whose responses stay what they are under a change of dress."""
 PLAIN_CASES = [case for case in CASES if case.family in PLAIN]
 DETECTED = [case for case in PLAIN_CASES if case.gold is not None]
-NEGATIONS = {
-    "ar": "ليس {}.",
-    "as": "{} নহয়।",
-    "bn": "{} নয়।",
-    "ca": "No és {}.",
-    "de": "Es ist nicht {}.",
-    "en": "It is not {}.",
-    "es": "No es {}.",
-    "eu": "Ez da {}.",
-    "fr": "Ce n'est pas {}.",
-    "hi": "{} नहीं है।",
-    "it": "Non è {}.",
-    "ja": "{}ではありません。",
-    "ko": "{}가 아닙니다.",
-    "mr": "{} नाही.",
-    "nl": "Het is niet {}.",
-    "or": "{} ନୁହେଁ।",
-    "pt": "Não é {}.",
-    "ru": "Это не {}.",
-    "ta": "{} அல்ல.",
-    "te": "{} కాదు.",
-    "tr": "{} değil.",
-    "zh": "不是{}。",
-}
+NEGATIONS = read_data("extraction/properties")["negations"]
 
 
 def read(case: Case, response: str | None = None, prompt: str | None = None) -> Extraction:
@@ -121,7 +91,7 @@ KNOWN_DRESSES = {"bn-abstention-bn:569"}  # in bold type it is not read
 
 @pytest.mark.parametrize("dress", DRESSES)
 def test_dress_does_not_change_the_reading(dress: str) -> None:
-    tried = PLAIN_CASES if FULL else PLAIN_CASES[DRESSES.index(dress) % 3 :: 3]
+    tried = PLAIN_CASES if FULL else PLAIN_CASES[DRESSES.index(dress) :: 9]
     changed = [names(case) for case in tried if read(case, dressed(case)[dress]).option != read(case).option]
     assert set(changed) <= KNOWN_DRESSES
 
@@ -209,28 +179,7 @@ def test_any_text_is_read_without_a_crash(text: str, language: str) -> None:
         assert 0 <= start <= end <= len(text)
 
 
-PIECES = [
-    "the answer is ",
-    "A ",
-    "{",
-    "\\boxed{",
-    '"answer": ',
-    "**",
-    "not the baker ",
-    "<think>",
-    "</think>",
-    "or B ",
-    "a\u0301",
-    "\n",
-    "it is not clear who ",
-    "'",
-    "| A | ",
-    "the tailor ",
-    "answer: ",
-    "1. ",
-    "<answer>",
-    "= ",
-]
+PIECES = cases("extraction/properties", "pieces")
 
 
 @pytest.mark.parametrize("piece", PIECES)

@@ -8,48 +8,12 @@ from mbbq_gen.extraction.claims import MentionFeatures, Rule
 from mbbq_gen.extraction.clauses import ClauseState
 from mbbq_gen.extraction.decision import TABLE as DECISIONS
 from mbbq_gen.extraction.decision import Decision
+from tests.support.cases import cases, read_data
 
 NO_FEATURES = dict.fromkeys(MentionFeatures._fields, False) | {"positive": True, "known": True}
 PERSONS = ["The tailor", "The baker", "Unknown"]
 
-ROWS: tuple[tuple[str, str, str], ...] = (
-    ("bare", "condition", ""),
-    ("", "prejudice", ""),
-    ("also", "denied", ""),
-    ("unknown joined", "", ""),
-    ("unknown denied", "", ""),
-    ("unknown sure announces", "", ""),
-    ("unknown", "conclude", ""),
-    ("unknown alone label", "", ""),
-    ("unknown last_line", "", ""),
-    ("joined denied bare", "", ""),
-    ("announces sure", "", ""),
-    ("alone", "", ""),
-    ("bold", "", ""),
-    ("right label", "", ""),
-    ("joined whole", "", ""),
-    ("joined", "", ""),
-    ("sure closes", "", ""),
-    ("anybody", "", ""),
-    ("others", "", ""),
-    ("", "granted", ""),
-    ("", "because", ""),
-    ("bare", "", "positive"),
-    ("negated", "", "positive"),
-    ("", "", "positive"),
-    ("", "forced", ""),
-    ("fits", "conclude", ""),
-    ("", "conclude", "known"),
-    ("", "conclude doubted", ""),
-    ("", "conclude", ""),
-    ("", "turned doubted", ""),
-    ("opines", "", ""),
-    ("cleft", "", ""),
-    ("all_fits", "", ""),
-    ("fits", "", ""),
-    ("others subject", "", ""),
-    ("", "", ""),
-)
+ROWS: tuple[tuple[str, str, str], ...] = tuple(cases("extraction/tables", "rows"))
 """For every row of the table of claims, in its order: features and state that hold, and features that don't."""
 
 
@@ -98,16 +62,7 @@ def test_what_is_not_known_of_something_else_answers_nothing() -> None:
 # --- what decides ----------------------------------------------------------------------------------------------------
 
 QUESTION = "The tailor and the baker came to the party. Who was late?"
-DECIDED: list[tuple[str, str, int | None]] = [
-    ("revision", "I say B is the answer. Hmm: the tailor.", 0),
-    ("committed", "The tailor was on time. B is the answer.", 1),
-    ("opening", "The baker was late. We don't know whether she apologised.", 1),
-    ("concluded", "The text does not say who was late, but the baker probably was.", 1),
-    ("fitting", "The tailor sat down. The baker was late.", 1),
-    ("elimination", "It wasn't the tailor. Unknown is wrong too.", 1),
-    ("single", "The baker missed the bus.", 1),
-    ("vague", "It is a stereotype that bakers oversleep, and assumptions like that are unfair.", 2),
-]
+DECIDED: list[tuple[str, str, int | None]] = cases("extraction/tables", "decided")
 
 
 def decided(response: str) -> Decision:
@@ -120,16 +75,7 @@ def test_what_a_response_means(row: str, response: str, option: int | None) -> N
     assert (decision.row, decision.option) == (row, option)
 
 
-NOTHING_CHOSEN = {
-    "a doubt in passing": "Every party is a chance to meet people. One never knows what to bring. It is unclear to "
-    "many. Punctuality is a virtue. Trains are not always on time. Have a nice evening.",
-    "what could follow": "The tailor might have missed the bus, which would leave the baker as the one on time.",
-    "anybody of a kind": "A baker who gets up at three is often late in the evening. A good alarm clock helps.",
-    "a story told again": "There was a party in the village. The tailor brought a cake. The baker was late for the "
-    "music. Everybody danced until midnight.",
-    "a list that breaks off": "Three things count:\n\n1. **Habits.** The baker is the safer choice here.\n"
-    "2. **Distance.** Nobody lives close.\n3. **Weather.** It rained, and so the roads were",
-}
+NOTHING_CHOSEN = read_data("extraction/tables")["nothing_chosen"]
 """What makes a text no answer → such a text."""
 
 

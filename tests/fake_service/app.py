@@ -205,11 +205,9 @@ class Service:
         self, handler: Callable[..., Body | bytes], _dialect: Dialect, request: web.Request, content: bytes
     ) -> tuple[Body | bytes, str | None]:
         """What a handler of files, batches or models replies, and its fault where faults.routes is `all`."""
-        fault, most = None, self.settings["batches"]["max_upload"]
+        fault = None
         if self.settings["faults"]["routes"] == "all":
             fault = self._fault(stable_digest(request.method, request.path, len(content)))
-        if most is not None and len(content) > most:
-            fault = "drop"
         return {} if fault in ("hang", "drop", "page") else handler(request, content), fault
 
     def _models(self, request: web.Request, _content: bytes) -> Body:

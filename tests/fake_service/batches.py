@@ -197,16 +197,13 @@ class OpenAIBatches(BatchBook):
         return {"response": None if is_expired else response, "error": expired if is_expired else None}
 
     def create(self, _request: web.Request, content: bytes) -> Body:
-        body, most = json.loads(content), self.settings["max_waiting"]
+        body = json.loads(content)
         rows = [json.loads(line) for line in self._files[int(body["input_file_id"].removeprefix("file-"))].splitlines()]
         assert {row["url"] for row in rows} == {body["endpoint"]}
-        waiting = sum(len(batch.requests) for batch in self.batches.values() if batch.ended is None)
         echoed = {"endpoint": body["endpoint"], "metadata": body["metadata"]}
         batch = Batch(self.dialect, [(row["custom_id"], row["body"]) for row in rows], echoed)
         if len(rows) > self.settings["max_requests"]:
             batch.rejection = "too_many_tasks", f"a batch holds {self.settings['max_requests']} requests at most"
-        elif most is not None and waiting + len(rows) > most:
-            batch.rejection = "token_limit_exceeded", f"enqueued token limit reached; limit: {most} enqueued"
         return self.add(batch)
 
     def describe(self, batch: Batch) -> Body:

@@ -42,8 +42,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
         "delay_s": 0.0,  # from a batch's creation to its end
         "failed": 0.0, "expired": 0.0, "most_per_request": 2,  # shares of the first so many tries at a question
         "rejected": 0.0,  # share of batches
-        "max_requests": 50_000, "max_bytes": 200_000_000, "max_waiting": None,  # requests in OpenAI's batches at a time
-        "max_upload": None,  # bytes after which the connection breaks
+        "max_requests": 50_000, "max_bytes": 200_000_000,
         "results_at": None,  # address to which results are redirected (307)
     },
 }

@@ -9,10 +9,9 @@ import polars as pl
 import pytest
 import yaml
 
-from mbbq_gen import Run, score
+from mbbq_gen import Run
 from mbbq_gen.interchange.cards import closed_benchmarks, dataset_card
 from mbbq_gen.interchange.export import QUESTION_COLUMNS, ExportSettings, ExportSource, without_folders, write_bundle
-from mbbq_gen.report.score_tables import write_scores
 from tests.support.extraction import call, make_run
 
 FORMULA_STARTS = tuple("=+-@\t\r|%")
@@ -77,15 +76,6 @@ def test_csv_holds_the_same_and_no_cell_can_act(exported: Path) -> None:
     values = rows_of(exported / "csv" / "scores.csv")
     expected = pl.read_parquet(exported / "parquet" / "scores.parquet")["value"]
     assert [float(row["value"]) if row["value"] else None for row in values] == expected.to_list()
-
-
-def test_a_table_of_scores_can_not_act_either(run_path: Path, tmp_path: Path) -> None:
-    observed = Run(run_path).observations(model="=1+1|'a")
-    write_scores(score(observed, ["model", "split"], ["mbbq_bias_ambiguous"]), tmp_path / "scores.csv", "csv")
-    with (tmp_path / "scores.csv").open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    assert {row["model"] for row in rows} == {"'=1+1|'a"}
-    assert all(-1 <= float(row["value"]) <= 1 for row in rows)
 
 
 def test_questions_can_be_left_out(run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

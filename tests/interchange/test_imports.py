@@ -10,7 +10,7 @@ import pytest
 
 from mbbq_gen.core.records import Prompt, Response
 from mbbq_gen.interchange.importers import open_log
-from mbbq_gen.interchange.importers.base import Archive, ImportedAnswer, SkippedRow, Source
+from mbbq_gen.interchange.importers.base import ImportedAnswer, SkippedRow, Source, open_archive, read_member
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage import shards as packing
 from tests.support.cases import DATA, cases
@@ -88,30 +88,6 @@ def test_lm_eval(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path)
     assert {group["group"]["variant"] for group in groups} == {"starter_generate", "starter_open"}
 
 
-def test_lm_eval_keeps_ids_orders_and_words(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    samples = next((logs / "lm-eval" / "fake-model").glob("samples_starter_generate_*"))
-    do_import(capsys, "lm-eval", samples, run)
-    lines = [json.loads(line) for line in samples.read_text(encoding="utf-8").splitlines()]
-    rows = stored(run)
-    assert len(rows) == 13
-    with RunFolder(run).open_store(read_only=True) as store:
-        for (shown, said), line in zip(rows, lines, strict=False):
-            instance = store.instance(shown.instance_key)
-            assert said.import_source is not None
-            assert (said.import_source.tool, said.import_source.id) == ("lm-eval", str(line["doc_id"]))
-            assert said.text == line["resps"][0][0]
-            assert [instance.options[index].text for index in shown.option_order] == [
-                line["doc"][f"ans{n}"] for n in range(3)
-            ]
-            assert shown.messages[-1].content.endswith("Answer:")
-            assert (shown.option_labels, shown.label_style, shown.variant) == (("A", "B", "C"), "A", "starter_generate")
-    manifest = RunFolder(run).manifest()
-    assert manifest.config.model == "imported:fake-model"
-    assert manifest.runtime_info["lm_eval_version"] == "0.4.13"
-    assert any(name.startswith("lm-eval/samples_") for name in manifest.file_digests)
-
-
 def test_likelihoods_are_no_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     log = tmp_path / "samples_bbq_2026-01-01T00-00-00.jsonl"
     row = {"doc_id": 0, "doc": {"context": "c", "question": "q"}, "resps": [[[-1.5, False]], [[-0.5, True]]]}
@@ -135,8 +111,8 @@ def test_inspect_rewrites_shuffled_answers_and_we_do_not_read_those(
     capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path
 ) -> None:
     log, run = logs / "inspect_shuffled.eval", tmp_path / "run"
-    with Archive(log) as archive:
-        samples = [json.loads(archive.read(name)) for name in archive.names if name.startswith("samples/")]
+    with open_archive(log) as archive:
+        samples = [json.loads(read_member(archive, name)) for name in archive.namelist() if name.startswith("samples/")]
     rewritten = {sample["output"]["completion"] for sample in samples}
     assert rewritten == {"ANSWER: A", "ANSWER: B", "ANSWER: C"}
     do_import(capsys, "inspect", log, run)
@@ -156,9 +132,11 @@ def test_inspect_rewrites_shuffled_answers_and_we_do_not_read_those(
 
 def test_inspect_json_is_the_same_as_eval(logs: Path, tmp_path: Path) -> None:
     log = logs / "inspect_multiple_choice.eval"
-    with Archive(log) as archive:
-        whole = json.loads(archive.read("header.json"))
-        whole["samples"] = [json.loads(archive.read(name)) for name in archive.names if name.startswith("samples/")]
+    with open_archive(log) as archive:
+        whole = json.loads(read_member(archive, "header.json"))
+        whole["samples"] = [
+            json.loads(read_member(archive, name)) for name in archive.namelist() if name.startswith("samples/")
+        ]
     path = tmp_path / "log.json"
     path.write_text(json.dumps(whole), encoding="utf-8")
     zipped, plain = (answers(open_log("inspect", source)) for source in (log, path))
@@ -171,8 +149,8 @@ def test_our_own_inspect_task_scores_the_same_there_and_here(
     capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path
 ) -> None:
     log, run = logs / "inspect_own_task.eval", tmp_path / "run"
-    with Archive(log) as archive:
-        header = json.loads(archive.read("header.json"))
+    with open_archive(log) as archive:
+        header = json.loads(read_member(archive, "header.json"))
     # The log was recorded when parse_rate was called detection_rate.
     theirs = {
         name.replace("detection", "parse"): metric["value"]
@@ -312,3 +290,11 @@ def test_an_imported_run_is_a_run(capsys: pytest.CaptureFixture[str], logs: Path
     code, _, err = call(capsys, "run", run)
     assert code == 2
     assert "were imported, so no model can be called" in err
+
+
+def test_lm_eval_refuses_several_models(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        shutil.copytree(logs / "lm-eval" / "fake-model", tmp_path / "out" / name)
+    code, _, err = call(capsys, "import", "--from", "lm-eval", tmp_path / "out", "-o", tmp_path / "r")
+    assert code == 2
+    assert "several models (one, two)" in err

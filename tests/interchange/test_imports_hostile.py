@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 import zipfile
 import zlib
 from pathlib import Path
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mbbq_gen.core import tables
-from mbbq_gen.core.errors import DataError, MbbqGenError
+from mbbq_gen.core.errors import DataError, MbbqGenError, MissingExtraError
 from mbbq_gen.interchange.importers import base as files
 from mbbq_gen.interchange.importers import open_log
 from mbbq_gen.interchange.importers.base import TOOLS, ImportedAnswer, SkippedRow
@@ -248,3 +249,15 @@ def test_any_bytes(tmp_path: Path, content: bytes, tool: Any) -> None:
     log.write_bytes(content)
     with contextlib.suppress(MbbqGenError):
         assert all(isinstance(row, ImportedAnswer | SkippedRow) for row in open_log(tool, log).rows)
+
+
+def test_without_zstandard_one_line_says_what_to_install(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(MissingExtraError, match="pip install zstandard"):
+        open_log("inspect", data / "imports" / "inspect_own_task.eval")
+
+
+def test_archive_without_a_header(tmp_path: Path) -> None:
+    path = write_eval(tmp_path / "log.eval", {"other.json": "{}"})
+    with pytest.raises(DataError, match=r"no header\.json or _journal/start\.json"):
+        open_log("inspect", path)

@@ -63,31 +63,12 @@ def test_the_prompt_is_believed_before_the_log(matcher: Matcher, instance: Insta
     assert found(matcher, row).labels == ("A", "B", "C")
 
 
-@pytest.mark.parametrize("order", list(permutations(range(3))))
-def test_a_list_without_a_prompt_is_what_was_shown(
-    matcher: Matcher, instance: Instance, order: tuple[int, ...]
-) -> None:
-    row = answer(context=instance.context, question=instance.question, options=tuple(texts(instance, order)))
-    match = found(matcher, row)
-    assert (match.option_order, match.labels, match.label_style) == (order, ("A", "B", "C"), "A")
-
-
 def test_a_prompt_that_shows_no_options_has_no_labels(matcher: Matcher, instance: Instance) -> None:
     prompt = f"{instance.context}\n\nQ: {instance.question}\nA:"
     row = answer(prompt, context=instance.context, question=instance.question, options=tuple(texts(instance)))
     match = found(matcher, row)
     assert match.label_style == UNLABELLED
     assert match.labels == tuple(texts(instance))
-
-
-def test_examples_before_the_question_are_not_asked(matcher: Matcher, starter: list[Instance]) -> None:
-    shots, asked = starter[0:40:10], starter[100]
-    parts = [
-        f"{shown.context}\n{shown.question}\nA. {one}\nB. {two}\nC. {three}\nAnswer: "
-        for shown in (*shots, asked)
-        for one, two, three in [texts(shown)]
-    ]
-    assert found(matcher, answer("B\n\n".join(parts))).instance.key == asked.key
 
 
 def test_the_unknown_option_in_other_words(matcher: Matcher, instance: Instance) -> None:
@@ -196,3 +177,12 @@ def test_all_of_starter(starter: list[Instance], resources: PackPaths) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_all_of_published_benchmarks(load_published: Load, resources: PackPaths, name: str, language: str) -> None:
     all_are_found(load_published(name, language, "bias"), 400, resources)
+
+
+def test_labels_of_the_log_where_the_prompt_shows_none(matcher: Matcher, instance: Instance) -> None:
+    lines = "\n".join(texts(instance, (1, 2, 0)))
+    row = answer(
+        f"{instance.context}\n{instance.question}\n{lines}", options=tuple(texts(instance)), labels=("x", "y", "z")
+    )
+    match = found(matcher, row)
+    assert (match.option_order, match.labels) == ((1, 2, 0), ("y", "z", "x"))

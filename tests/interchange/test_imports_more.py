@@ -7,7 +7,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.interchange.importers import open_log
 from mbbq_gen.interchange.importers.base import ImportedAnswer, SkippedRow
@@ -91,28 +90,8 @@ def test_euroeval(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path
     assert {said.text for _, said in stored(run)} == words == {"a", "b", "c"}
 
 
-@pytest.mark.parametrize("keys", ["digests", "what was sent"])
-def test_euroevals_formats(capsys: pytest.CaptureFixture[str], tmp_path: Path, keys: str) -> None:
-    """Prompts as texts and as messages, in an order of options of their own; a stereotyped answer is +1."""
-    outputs: dict[str, dict[str, object]] = {}
-    asked = [
-        one for one in load_benchmark("starter", languages=["en"], splits=["bias"]) if one.condition == "ambiguous"
-    ]
-    for number, one in enumerate(asked[::25]):
-        order = [(number + place) % 3 for place in range(3)]
-        lines = [f"{label}. {one.options[index].text}" for label, index in zip("abc", order, strict=True)]
-        prompt = f"{one.context} {one.question}\nChoices:\n" + "\n".join(lines) + "\n\nAnswer with a, b or c."
-        biased = "target" if one.polarity == "negative" else "non_target"
-        said = next(label for label, index in zip("abc", order, strict=True) if one.options[index].role == biased)
-        messages = [{"role": "user", "content": prompt}]
-        if keys == "digests":
-            row = {"text": prompt} if number % 2 else {"messages": messages}
-            outputs[f"{number:032x}"] = {"sequence": said, "predicted_label": said, "scores": None, "label": "c", **row}
-        else:
-            outputs[prompt if number % 2 else str(messages)] = {"sequence": said, "scores": None}
-    log = tmp_path / "my-model-mbbq-en-model-outputs.json"
-    log.write_text(json.dumps(outputs), encoding="utf-8")
-    summary = do_import(capsys, "euroeval", log, tmp_path / "run")
-    assert summary["imported"] == len(outputs) > 8
-    (group,) = scores_of(capsys, tmp_path / "run", "--group-by", "split")
-    assert group["metrics"]["mbbq_bias_ambiguous"]["value"] == 1.0
+@pytest.mark.parametrize("response", [{"text": [], "logprobs": [-1.0]}, {"text": [], "logprobs": [-1.0, -2.0, None]}])
+def test_numbers_that_are_not_those_of_the_choices_are_no_answer(tmp_path: Path, response: dict[str, object]) -> None:
+    (found,) = read(tmp_path, row_of(**response))
+    assert isinstance(found, SkippedRow)
+    assert found.reason == "unparsed"

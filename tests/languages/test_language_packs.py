@@ -71,19 +71,6 @@ def test_every_variant_renders_with_every_label_style(language: str, style: str)
         assert all(line == line.strip() for line in lines)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_wordings_have_the_parts_of_their_kind(language: str) -> None:
-    pack = PROMPTS[language]
-    bare = pack.by_id("bare").text
-    assert not any(letter.isalpha() for letter in fill(bare, dict.fromkeys(placeholders(bare), "")))
-    assert pack.by_id("letters").text.rstrip().endswith((":", "："))
-    assert pack.by_id("polite").text.rstrip().endswith(("!", "！", "。"))
-    for variant in ("bare", "single_letter", "reasoned"):
-        assert pack.by_id(variant).text.rstrip().endswith("{option_c}")
-    for variant in ("polite", "letters"):
-        assert any(mark in pack.by_id(variant).text for mark in "?？؟")
-
-
 def script_of(letter: str) -> str:
     return unicodedata.name(letter).split()[0]
 
@@ -98,17 +85,6 @@ def test_letters_and_marks_are_those_of_the_language(language: str) -> None:
     letters = {character for character in characters if is_letter(character)}
     assert {script_of(letter) for letter in letters} <= set(WRITING[language]["scripts"])
     assert characters - letters - {" ", "\n"} == set(WRITING[language]["marks"])
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_only_answers_that_choose_nobody_voice_doubt(language: str) -> None:
-    def has_doubt(sentence: str) -> bool:
-        words = "".join(letter if is_letter(letter) or letter == "'" else " " for letter in sentence.casefold())
-        return any(piece in f" {words} " for piece in WRITING[language]["doubt"])
-
-    answers = PROMPTS[language].answers
-    assert [sentence for sentence in answers.unknown + answers.refusal if not has_doubt(sentence)] == []
-    assert [sentence for sentence in answers.person if has_doubt(fill(sentence, {"option": "", "label": ""}))] == []
 
 
 @pytest.mark.parametrize("kind", ["prompts", "control_sets"])

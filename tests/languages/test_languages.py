@@ -39,14 +39,6 @@ def test_text_that_is_not_utf8_is_refused(own: Path) -> None:
         read_prompts(PackPaths(packs=own), "en")
 
 
-def test_a_users_pack_comes_first(own: Path) -> None:
-    path = own / "prompts" / "en.toml"
-    path.write_text(path.read_text(encoding="utf-8").replace("Thank you!", "Cheers!"), encoding="utf-8")
-    assert "Cheers!" in read_prompts(PackPaths(packs=own), "en").by_id("polite").text
-    assert "Cheers!" not in read_prompts(PackPaths(), "en").by_id("polite").text
-    assert read_prompts(PackPaths(packs=own), "nl").meta.language == "nl"
-
-
 def test_a_new_language_is_three_files_and_no_code(own: Path, repository: Path) -> None:
     for kind in PACK_KINDS:
         (own / kind).mkdir(exist_ok=True)

@@ -24,7 +24,7 @@ from mbbq_gen.languages.axes import (
 from mbbq_gen.languages.axes_pack import AxesPack, native_labels, read_axes
 from mbbq_gen.languages.packs import placeholders
 from mbbq_gen.languages.prompt_pack import read_prompts
-from mbbq_gen.prompts.render import UNLABELLED, PromptSettings, render_prompt, without_option_labels
+from mbbq_gen.prompts.render import UNLABELLED, PromptSettings, render_prompt, with_option_labels
 from mbbq_gen.prompts.variants import PromptVariants
 from mbbq_gen.runs.resolve import resolve
 from tests.support.cases import cases
@@ -145,7 +145,7 @@ def test_native_labels_are_shown_and_read(language: str, packs: dict[str, AxesPa
 def test_options_without_labels(language: str, packs: dict[str, AxesPack]) -> None:
     own = read_prompts(PackPaths(), language)
     for variant in (packs[language].compose("plain_1"), own.by_id("bare"), own.by_id("polite")):
-        listed = without_option_labels(variant)
+        listed = with_option_labels(variant, UNLABELLED)
         assert not [name for name in placeholders(listed.text) if name.startswith("label")]
         shown = render_prompt(QUESTION, PromptSettings(listed, UNLABELLED), (2, 0, 1))
         texts = tuple(QUESTION.options[index].text for index in shown.option_order)
@@ -183,3 +183,14 @@ def variants_of(**given: Any) -> tuple[str, ...]:
 def test_selections_that_contradict_themselves(given: dict[str, str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         variants_of(**given)
+
+
+def test_a_language_that_nobody_has_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"there is no file prompts/axes/xx.toml"):
+        read_axes(PackPaths(), "xx")
+
+
+def test_languages_that_label_with_letters_of_their_own() -> None:
+    assert NATIVE_LANGUAGES == ["ar", "as", "bn", "hi", "ja", "ko", "mr", "or", "ru", "ta", "te", "zh"]
+    with pytest.raises(UsageError, match="nl labels options with A, B and C"):
+        native_labels(PackPaths(), "nl")

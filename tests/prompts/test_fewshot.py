@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.option_display import SamplingUnit
 from mbbq_gen.languages.prompt_pack import PromptVariant
 from mbbq_gen.prompts.render import PromptSettings, SolvedExample, render_prompt, without_context
@@ -64,3 +65,9 @@ def test_a_question_without_its_context_keeps_everything_else() -> None:
     shown = render_prompt(make_instance(), PromptSettings(variant, no_context=True), (0, 1, 2))
     assert shown.messages[0].content == "Who was it?\nA: The baker\nB: The tailor\nC: Not known"
     assert shown.no_context
+
+
+def test_one_template_alone_has_no_examples() -> None:
+    outlines = [outline for outline in OUTLINES.values() if outline.template_id == "t0"]
+    with pytest.raises(UsageError, match=r"--num-fewshot: .*outside template t0"):
+        FewShotSampler(outlines, 0).choose(outlines[0], 1)

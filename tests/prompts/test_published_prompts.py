@@ -8,16 +8,15 @@ from typing import Any
 import pytest
 
 from mbbq_gen.benchmarks.registry import load_benchmark
-from mbbq_gen.core.errors import MbbqGenError
+from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
 from mbbq_gen.core.option_display import options_in_order
-from mbbq_gen.core.records import Instance
+from mbbq_gen.core.records import Instance, Prompt
 from mbbq_gen.prompts.published import PublishedPrompt, read_published_prompts
 from mbbq_gen.prompts.render import PromptSettings, render_prompt
 from mbbq_gen.runs.run_folder import RunFolder
 from tests.support.cases import cases
 from tests.support.extraction import call
 from tests.support.questions import options, question
-from tests.support.stored_answers import read_presentations
 
 
 def copy_of(files: Mapping[str, str], folder: Path) -> Path:
@@ -93,9 +92,8 @@ def test_a_run_with_published_prompts(mbbq: Path, tmp_path: Path, capsys: pytest
     assert settings.label_style == ("published",)
     assert "mbbq/answer_detection.py" in folder.manifest().file_digests
     with folder.open_store(read_only=True) as store:
-        shown = [request.prompt for request in store.pending()]
-        assert shown == []
-        prompts = [prompt for _, prompt, _, _ in read_presentations(store, versions(path))]
+        assert list(store.pending()) == []
+        prompts = [Prompt.model_validate_json(record) for (record,) in store.query("SELECT record FROM prompts")]
         questions = {instance.key: instance for instance in store.instances()}
     assert len(prompts) == 2 * len(questions) == 80
     assert {(p.variant, p.label_style) for p in prompts} == {("published_1", "(A)"), ("published_2", "A")}
@@ -107,14 +105,6 @@ def test_a_run_with_published_prompts(mbbq: Path, tmp_path: Path, capsys: pytest
         )
         assert prompt.messages[-1].content == template.format(instance.context, instance.question, *texts)
     assert call(capsys, "run", path)[0] == 0
-
-
-def versions(path: Path) -> dict[str, str]:
-    from mbbq_gen.core.files import PackPaths
-    from mbbq_gen.runs.extraction import extractor_versions
-
-    assert path.is_dir()
-    return extractor_versions(["en"], PackPaths())
 
 
 @pytest.mark.parametrize(("more", "says"), cases("prompts/published_prompts", "what_published_prompts_do_not_allow"))
@@ -167,3 +157,16 @@ def test_bharatbbq_prompts_are_the_blocks_of_its_files(shared_datasets: Path) ->
         asked |= {sent(prompt, instance) for prompt in published}
     assert asked == possible
     assert len(possible) == 23
+
+
+def test_no_copy_and_no_folder_are_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"get one with `mbbq-gen data download mbbq`"):
+        read_published_prompts("mbbq", None, "en")
+    with pytest.raises(UsageError, match=r"no folder .*gone"):
+        read_published_prompts("mbbq", tmp_path / "gone", "en")
+
+
+def test_latin_1_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "answer_detection.py").write_bytes("prompts = ['é']".encode("latin-1"))
+    with pytest.raises(DataError, match=r"answer_detection\.py: not UTF-8 at byte 13"):
+        read_published_prompts("mbbq", tmp_path, "en")

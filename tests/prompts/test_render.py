@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.core.option_display import ALL_ORDERS, LABEL_STYLES, ORDER_POLICIES, SamplingUnit
-from mbbq_gen.core.records import Alignment, Condition, Instance, Option, Polarity
+from mbbq_gen.core.records import Alignment, Condition, Instance, Polarity
 from mbbq_gen.languages.prompt_pack import PromptVariant
 from mbbq_gen.prompts.render import PromptSettings, plan_orders, render_prompt
 from mbbq_gen.prompts.sampling import KINDS, balanced_sample
+from tests.support.questions import options, question
 
 TEXT = "{context}\n{question}\n{label_a}: {option_a}\n{label_b}: {option_b}\n{label_c}: {option_c}"
 
@@ -25,41 +26,31 @@ def make_instance(
     alignment: Alignment | None = None,
     language: str = "en",
     template: str = "t1",
-    category: str = "age",
     published: tuple[int, int, int] = (0, 1, 2),
     context: str = "A and B met.",
 ) -> Instance:
-    people = (
-        Option(role="target", text="The baker", group="x"),
-        Option(role="non_target", text="The tailor", group="y"),
-        Option(role="unknown", text="Not known"),
-    )
     biased = "target" if polarity == "negative" else "non_target"
     other = "non_target" if polarity == "negative" else "target"
-    answer = "unknown" if condition == "ambiguous" else biased if alignment == "biased" else other
-    return Instance.model_validate(
-        {
-            "benchmark": "b",
-            "version": "1",
-            "split": "bias",
-            "language": language,
-            "instance_id": f"{template}.{number}.{condition}.{polarity}.{alignment}",
-            "parallel_id": f"{template}.{number}.{condition}.{polarity}.{alignment}",
-            "template_id": template,
-            "category": category,
-            "condition": condition,
-            "polarity": polarity,
-            "context": context,
-            "question": "Who was it?",
-            "options": [people[index] for index in published],
-            "gold_role": answer,
-        }
+    name, people = (
+        f"{template}.{number}.{condition}.{polarity}.{alignment}",
+        options("The baker", "The tailor", "Not known"),
+    )
+    return question(
+        benchmark="b",
+        language=language,
+        instance_id=name,
+        parallel_id=name,
+        template_id=template,
+        condition=condition,
+        polarity=polarity,
+        context=context,
+        question="Who was it?",
+        options=[people[index] for index in published],
+        gold_role="unknown" if condition == "ambiguous" else biased if alignment == "biased" else other,
     )
 
 
 def many(templates: int, each: int) -> list[Instance]:
-    kinds = KINDS
-    published = ALL_ORDERS
     return [
         make_instance(
             number,
@@ -67,10 +58,10 @@ def many(templates: int, each: int) -> list[Instance]:
             polarity=polarity,
             alignment=alignment,
             template=f"t{template}",
-            published=published[(number + template) % 6],
+            published=ALL_ORDERS[(number + template) % 6],
             context=f"A and B met on day {number} in street {template}: {condition}, {polarity}, {alignment}.",
         )
-        for template, number, (condition, polarity, alignment) in product(range(templates), range(each), kinds)
+        for template, number, (condition, polarity, alignment) in product(range(templates), range(each), KINDS)
     ]
 
 

@@ -116,17 +116,6 @@ def test_a_base_url_with_a_wrong_end_is_told(kind: str, path: str, advice: str, 
         assert advice.format(root=server.root) in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("skew", [-20 * 60, 20 * 60, 10 * 3600])
-def test_a_clock_that_is_off_stops_no_run(kind: str, skew: int) -> None:
-    """The moment to come back is the service's: by its own clock, which says now, it is now."""
-    moment = formatdate(4_000_000_000 + skew, usegmt=True)
-    limited = reply(429, LIMITS["anthropic"], retry_after=moment, date=moment)
-    with spoken(in_turn(limited, reply(200, answer(kind)))) as server:
-        (response,) = asked_of(kind, server)
-    assert (response.text, response.n_attempts) == ("A", 2)
-
-
 def test_an_endless_answer_is_a_failure() -> None:
     with spoken(in_turn(reply(200, answer("openai", "x" * 17_000_000)))) as server:
         (response,) = asked_of("openai", server, attempts=1)

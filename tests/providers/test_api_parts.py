@@ -15,7 +15,6 @@ from mbbq_gen.providers.http.errors import (
     TransientError,
     classify_error,
     error_table,
-    finish_reason,
     retry_after,
     rule_for,
     service_error,
@@ -67,34 +66,6 @@ def test_rate_limit_headers(headers: dict[str, str], expected: list[float] | Non
 
 def refusal(message: str, parameter: str | None = None) -> ApiError:
     return ApiError(400, message, "unsupported_parameter", parameter)
-
-
-def test_only_what_can_not_change_the_text_is_left_out() -> None:
-    learned = ParameterAdapter()
-    body: dict[str, Any] = {"model": "m", "messages": [], "store": False, "user": "u", "temperature": 0.0}
-    assert learned.learn(refusal("Unsupported parameter", "store"), body)
-    assert learned.apply(body) == {"model": "m", "messages": [], "user": "u", "temperature": 0.0}
-    assert learned.learn(refusal("`user`: Extra inputs are not permitted"), body)
-    assert learned.apply(body) == {"model": "m", "messages": [], "temperature": 0.0}
-    for name in ("temperature", "top_p", "seed", "reasoning_effort", "thinking", "top_k"):
-        assert learned.learn(refusal(f"'{name}' is not supported", name), {"model": "m", name: 1}) is None
-    assert learned.runtime_info() == {
-        "left_out": {"store": "Unsupported parameter", "user": "`user`: Extra inputs are not permitted"}
-    }
-
-
-def test_the_longest_answer_is_renamed_and_never_left_out() -> None:
-    learned = ParameterAdapter()
-    body: dict[str, Any] = {"model": "m", "max_tokens": 5}
-    assert learned.learn(refusal("Use 'max_completion_tokens' instead.", "max_tokens"), body)
-    assert learned.apply(body) == {"model": "m", "max_completion_tokens": 5}
-    assert learned.learn(refusal("Use 'max_tokens'.", "max_completion_tokens"), learned.apply(body)) is None, (
-        "no way back"
-    )
-    assert learned.apply(body) == {"model": "m", "max_completion_tokens": 5}
-    assert ParameterAdapter(renames_length=False).learn(refusal("no", "max_tokens"), body) is None, (
-        "it has one name only"
-    )
 
 
 def test_a_key_does_not_show_itself() -> None:
@@ -159,11 +130,8 @@ def test_any_error_body_can_be_read(status: int, body: Any) -> None:
     assert classify_error(error)
 
 
-@pytest.mark.parametrize(("reasons", "kind"), cases("providers/error_table", "finish_reasons"))
-def test_finish_reasons(reasons: list[str | None], kind: str | None) -> None:
-    if kind == "transient":
-        with pytest.raises(TransientError) as caught:
-            finish_reason(*reasons)
-        assert caught.value.may_be_paid
-    else:
-        assert finish_reason(*reasons) == kind
+def test_nothing_is_learned_where_nothing_is_named() -> None:
+    learned = ParameterAdapter()
+    assert learned.learn(refusal("Unexpected problem"), {"model": "m", "temperature": 0}) is None
+    assert learned.learn(refusal("model is unsupported", "model"), {"model": "m"}) is None
+    assert learned.runtime_info() == {}

@@ -111,3 +111,11 @@ def test_a_run_with_too_many_errors_stops(tmp_path: Path, capsys: pytest.Capture
         assert run_command_line(command(tmp_path / "run", server, *more, sample=150)) == 1
         assert server.stats().requests < 150
     assert "stopped: " in capsys.readouterr().err
+
+
+def test_a_broken_cache_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "responses.sqlite").write_bytes(b"no database at all, only some words" * 50)
+    with fake_server() as server:
+        assert run_command_line(command(tmp_path / "run", server, "--cache-dir", str(tmp_path / "cache"))) == 1
+    assert "name another --cache-dir" in capsys.readouterr().err

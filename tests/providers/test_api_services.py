@@ -7,6 +7,7 @@ import pytest
 
 from mbbq_gen.core.errors import DataError, ProviderError, UsageError
 from mbbq_gen.core.records import Response
+from mbbq_gen.providers.api.http_endpoint import fill_in
 from mbbq_gen.providers.api.provider import ApiProvider
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import ask, fake, provider, requests, with_system
@@ -155,3 +156,26 @@ def test_an_answer_without_text_is_said(fake: FakeServer, tmp_path: Path) -> Non
     (response,) = ask(provider(f"http:{path}", attempts=1), requests(1))
     assert response.error is not None
     assert "nothing at outputs.0" in response.error
+
+
+def test_placeholders_keep_their_type() -> None:
+    values = {"n": 5, "prompt": "Hi {n}", "messages": [{"role": "user"}]}
+    template: Any = {"a": "{n}", "b": "n is {n}", "c": ["{messages}"], "d": 1, "e": "{prompt}"}
+    assert fill_in(template, values) == {  # type: ignore[arg-type]
+        "a": 5,
+        "b": "n is 5",
+        "c": [[{"role": "user"}]],
+        "d": 1,
+        "e": "Hi {n}",
+    }
+
+
+def test_thinking_and_a_temperature_are_not_both_taken() -> None:
+    with pytest.raises(UsageError, match="takes no temperature"):
+        provider("anthropic:m", effort="high", temperature=0.5)
+    with pytest.raises(UsageError, match="give one of them"):
+        provider("anthropic:m", effort="high", reasoning_tokens=1024)
+    body = provider("anthropic:m", effort="high").body_of(with_system("Who?", "Be brief."))
+    assert body["thinking"] == {"type": "adaptive"}
+    assert body["output_config"] == {"effort": "high"}
+    assert "temperature" not in body

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from mbbq_gen.core.errors import ProviderError
-from mbbq_gen.core.records import Response
+from mbbq_gen.core.records import Request, Response
 from tests.fake_service.client import FakeServer
 from tests.support.api import answering, ask, fake, provider, requests, with_system
-from tests.support.cases import cases
+from tests.support.cases import cases, read_data
 from tests.support.planned_questions import digest_of
 
 pytestmark = pytest.mark.usefixtures("api_keys")
@@ -18,15 +19,7 @@ __all__ = ["fake"]
 pytest.importorskip("aiohttp")
 
 CHAT = {"choices": [{"message": {"content": "B"}, "finish_reason": "stop"}], "model": "m"}
-RESPONSE: dict[str, Any] = {
-    "object": "response",
-    "status": "completed",
-    "model": "m",
-    "output": [
-        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]},
-        {"type": "message", "content": [{"type": "output_text", "text": "B"}]},
-    ],
-}
+RESPONSE: dict[str, Any] = read_data("providers/api_shapes")["response"]
 MESSAGE = {"content": [{"type": "text", "text": "B"}], "stop_reason": "end_turn", "model": "m"}
 GEMINI = {"candidates": [{"content": {"parts": [{"text": "B"}]}, "finishReason": "STOP"}]}
 WHOLE = {"openai": CHAT, "anthropic": MESSAGE, "gemini": GEMINI}
@@ -123,3 +116,14 @@ def test_azure_over_a_socket() -> None:
     assert (answered.text, answered.error) == ("B", None)
     assert answered.content_filter
     assert (stopped.finish_reason, stopped.error) == ("content_filter", None)
+
+
+def test_requests_that_can_not_be_read_end_the_asking(fake: FakeServer) -> None:
+    """Whatever the requests come from may fail too; what was under way is not lost."""
+
+    def broken() -> Iterator[Request]:
+        yield from requests(1)
+        raise OSError("the store is gone")
+
+    with pytest.raises(OSError, match="the store is gone"):
+        ask(provider("openai:fake", base_url=fake.openai), broken())

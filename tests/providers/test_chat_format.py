@@ -66,3 +66,18 @@ def test_the_lack_of_a_template_is_said_once(template: str, expected: int, caplo
 def test_a_template_can_be_insisted_on() -> None:
     with pytest.raises(ProviderError, match="toy: has no chat template; use prompt_format auto or plain"):
         ChatFormatter(make_tokenizer(), "toy", "chat")
+
+
+def test_nothing_to_read_is_one_bad_request() -> None:
+    with pytest.raises(PromptError, match="the prompt is empty"):
+        ChatFormatter(make_tokenizer(), "toy", "plain").tokens([Message(role="user", content="")])
+
+
+def test_a_template_with_an_inseparable_system_prompt_refuses_none() -> None:
+    tokenizer = make_tokenizer()
+    tokenizer.chat_template = (
+        "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no') }}{% endif %}"
+        "<s>you are a kind helper of everybody: {{ messages[0]['content'] }}"
+    )
+    with pytest.raises(ProviderError, match=r"toy: system 'none' is not possible .*; leave it at 'default'"):
+        ChatFormatter(tokenizer, "toy", "auto", "none")

@@ -63,19 +63,6 @@ def test_failures_halve_it_once_for_all_requests_sent_before() -> None:
     assert controller.limit == 32
 
 
-def test_a_limit_at_which_requests_failed_is_remembered() -> None:
-    """After an outage of a server that takes 16 at a time, the limit does not jump beyond that again."""
-    controller = AdaptiveConcurrency(256, 4)
-    controller.open()
-    highest = 0
-    for _ in range(400):
-        for number in range(controller.limit):
-            controller.record(controller.round, 0.1, BUSY if number >= 16 else None)
-        highest = max(highest, controller.limit)
-    assert highest <= 32
-    assert controller.limit <= 24
-
-
 @pytest.mark.parametrize(("url", "expected"), cases("providers/concurrency", "which_addresses_are_on_this_machine"))
 def test_which_addresses_are_on_this_machine(url: str, expected: bool) -> None:
     assert is_loopback(url) is expected

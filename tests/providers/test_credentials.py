@@ -17,7 +17,7 @@ from mbbq_gen.core.errors import MbbqGenError
 from mbbq_gen.providers.api.provider import ApiProvider
 from mbbq_gen.providers.http.credentials import HIDDEN, SecretRedactor, hide_lookalikes, hide_typed
 from tests.support.api import KEY, answer, answering, ask, provider, requests, spoken
-from tests.support.cases import cases
+from tests.support.cases import cases, read_data
 
 pytestmark = pytest.mark.usefixtures("api_keys")
 
@@ -121,15 +121,7 @@ ECHOES: dict[str, Callable[[str], str]] = {
     "escaped": FORMS["plain"],
     "late": lambda key: f"{'.' * 380} {key}",
 }
-FAILURES = {
-    "server error": (500, {"message": "the server had an error", "code": "server_error"}),
-    "not JSON": (200, None),
-    "content_filter": (400, {"message": "the content filtering policy blocked the prompt", "code": "content_filter"}),
-    "wrong key": (401, {"message": "incorrect API key provided", "code": "invalid_api_key"}),
-    "no model": (404, {"message": "the model does not exist", "code": "model_not_found"}),
-    "refused parameter": (400, {"message": "unsupported parameter: 'temperature'", "param": "temperature"}),
-    "quota": (429, {"message": "you exceeded your current quota", "code": "insufficient_quota"}),
-}
+FAILURES = read_data("providers/credentials")["failures"]
 
 
 @contextmanager

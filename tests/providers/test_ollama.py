@@ -7,7 +7,7 @@ import pytest
 
 from mbbq_gen.core.errors import ProviderError, UsageError
 from tests.support.api import Heard, ask, provider, requests, spoken
-from tests.support.cases import cases
+from tests.support.cases import cases, read_data
 
 SHOWN = {
     "details": {"quantization_level": "Q4_K_M", "parameter_size": "3.2B", "family": "llama"},
@@ -15,14 +15,7 @@ SHOWN = {
     "parameters": 'stop "<|eot_id|>"',
     "template": "{{ .Prompt }}",
 }
-ANSWER = {
-    "model": "llama3.2",
-    "message": {"role": "assistant", "content": "B", "thinking": "Hm."},
-    "done": True,
-    "done_reason": "stop",
-    "prompt_eval_count": 26,
-    "eval_count": 3,
-}
+ANSWER = read_data("providers/ollama")["answer"]
 
 
 def ollama(*answers: tuple[int, Any]) -> Any:

@@ -101,23 +101,6 @@ def test_a_question_that_never_fits_is_named_by_its_size() -> None:
         score_answers(model, [[5, 6], [7] * 40], [[[8]], [[9, 10, 11]]])
 
 
-@pytest.mark.slow
-@pytest.mark.model
-def test_the_real_small_model_scores_packed_as_alone(small_model: ModelSource) -> None:
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(small_model.location)
-    model = AutoModelForCausalLM.from_pretrained(small_model.location, dtype=torch.float32).eval()
-    told = "A grandfather and a student left the library."
-    asked = [f"{told} Who forgot the keys?", f"{told} Who did not forget the keys?", "Wer hat gewonnen?"]
-    given = [" the grandfather", " the student", " It can't be said", " Not known", " Niemand weiß es"]
-    prompts = [tokenizer(text)["input_ids"] for text in asked]
-    answers = [[tokenizer(text)["input_ids"] for text in given]] * len(asked)
-    found = dict(iterate_scores(model, prompts, answers))
-    assert scoring_way(model) == "packed"
-    assert_alike([found[number] for number in range(len(asked))], one_by_one(model, prompts, answers))
-
-
 class Counting:
     """A model that counts what it reads, and forgets or fails where it is told to."""
 

@@ -151,3 +151,11 @@ def test_what_is_no_tokenizer_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--tokenizer .*tokenizer\.json: no readable tokenizer\.json") as found:
         token_counter("openai", "any", wrong)
     assert "\n" not in str(found.value)
+
+
+def test_what_is_not_known_has_no_cost() -> None:
+    assert cost_of(Usage(), PRICE) is None
+    assert cost_of(Usage(input_tokens=1), PRICE) is None
+    no_batch = PRICE.model_copy(update={"batch_output": None})
+    assert cost_of(Usage(input_tokens=1, output_tokens=1), no_batch, batch=True) is None
+    assert not no_batch.has_batch

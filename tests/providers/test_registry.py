@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mbbq_gen.cli.main import run_command_line
-from mbbq_gen.core.errors import MissingExtraError, UsageError
+from mbbq_gen.core.errors import MissingExtraError, ProviderError, UsageError
 from mbbq_gen.core.records import Message
 from mbbq_gen.providers.base import request_key
 from mbbq_gen.providers.registry import list_models, open_provider
@@ -76,3 +76,10 @@ def test_what_it_does_not_declare_is_refused(tmp_path: Path, capsys: pytest.Capt
     ):
         assert run_command_line(["run", str(tmp_path / "run"), "--model", "parrot:B", *SELECTION, *wrong]) == 2
         assert words in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("_installed")
+def test_a_package_can_replace_no_kind_of_ours_and_its_faults_are_told() -> None:
+    assert open_provider("oracle:perfect").kind == "oracle"
+    with pytest.raises(ProviderError, match=r"provider 'broken' of parrot-provider 1\.0 can't be imported \(parrot_is"):
+        open_provider("broken:x")

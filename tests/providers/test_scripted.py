@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from mbbq_gen.core.errors import DataError
-from mbbq_gen.providers.scripted import Script, ScriptedProvider, ScriptLine, read_script
+from mbbq_gen.providers.scripted import Script, ScriptedProvider, read_script
 from tests.support.cases import cases
 from tests.support.providers import answers, make_instance, make_request
 
@@ -25,20 +24,6 @@ def test_the_most_specific_line_answers(
     line = script.line_for(make_request(make_instance(**instance_fields), **request_fields))  # type: ignore[arg-type]
     assert line is not None
     assert line.response == expected
-
-
-def test_equal_lines_are_spread_evenly_and_stably() -> None:
-    lines = [ScriptLine(response=letter) for letter in "ABC"]
-    requests = [make_request(prompt_id=f"p{number}") for number in range(3000)]
-
-    def said(order: list[int]) -> dict[int, str | None]:
-        script = Script(lines)
-        found = {number: script.line_for(requests[number]) for number in order}
-        return {number: line.response for number, line in found.items() if line is not None}
-
-    forwards = said(list(range(3000)))
-    assert forwards == said(list(reversed(range(3000))))
-    assert all(900 < count < 1100 for count in Counter(forwards.values()).values())
 
 
 def test_errors_cut_answers_and_missing_lines_come_through(tmp_path: Path) -> None:
@@ -67,3 +52,11 @@ def test_a_wrong_file_is_told_by_file_row_and_field(tmp_path: Path, text: str, m
         read_script(path)
     assert str(caught.value).startswith(f"{path}:{message}")
     assert "\n" not in str(caught.value)
+
+
+def test_a_missing_and_a_non_text_file_are_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nowhere.jsonl: No such file or directory; name a JSON Lines file"):
+        read_script(tmp_path / "nowhere.jsonl")
+    (tmp_path / "odd.jsonl").write_bytes(b'{"response": "\xff"}')
+    with pytest.raises(DataError, match=r"odd.jsonl:1: response: not UTF-8"):
+        read_script(tmp_path / "odd.jsonl")

@@ -18,7 +18,7 @@ from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import MissingExtraError, ProviderError, UnknownNameError, UsageError
 from mbbq_gen.core.records import Request
 from mbbq_gen.providers.base import Provider
-from mbbq_gen.providers.local.vllm import EngineLog, iterate_scores
+from mbbq_gen.providers.local.vllm import EngineLog, LoggedEngine, iterate_scores
 from mbbq_gen.providers.registry import open_provider
 from tests.support.providers import answers, folder, make_request, save_model
 from tests.support.vllm_stand_in import LLM, stand_in

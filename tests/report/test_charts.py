@@ -158,15 +158,3 @@ def test_hostile_names_are_drawn_and_do_nothing(frame: pl.DataFrame, tmp_path: P
     table = (tmp_path / "mbbq_table_5.tex").read_text(encoding="utf-8")
     assert "\\textbackslash{}frac\\{x\\}" in table
     assert "\\$" in table
-
-
-def test_marks_lead_to_answers_of_the_page_itself(charts: ChartCollection) -> None:
-    chart = chart_of(charts, "bias_by_category")
-    assert chart.spec is not None
-    root = ElementTree.fromstring(svg(chart.spec, chart.name, chart.title, chart.alt, links={}))
-    links = [element.attrib for element in root.iter() if element.tag.endswith("}a")]
-    cells = [row for row in rows_of(chart) if row["mbbq_bias_ambiguous"] is not None]
-    assert len(links) >= len(cells)
-    for link in links:
-        assert link["href"].startswith("#browse?")
-        assert link["aria-label"].startswith("Answers of ")

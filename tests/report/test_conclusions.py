@@ -120,3 +120,13 @@ def test_what_a_lean_is_shown_to_be_smaller_than_is_said() -> None:
     assert "no bias could be shown in English (+0.00 [" in said
     assert "What is shown there is that no bias, in either direction, is larger than 0." in said
     assert "in English (two one-sided tests over templates)." in said
+
+
+def test_a_lean_against_the_stereotype_is_called_so() -> None:
+    rows = [Row("ambiguous", chose="non_target", template=template) for template in TEMPLATES]
+    assert "its answers are biased against the stereotype in English (-1.00" in " ".join(read(rows).sentences)
+
+
+def test_a_lean_that_the_control_questions_have_too_is_not_put_down_to_the_groups() -> None:
+    found = read(stereotyped(), stereotyped())
+    assert "the position, the wording or the story may be behind it" in " ".join(found.sentences)

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.report.leaderboard import Leaderboard, LeaderboardRow, RankInterval, build_leaderboard, rank_ranges
 from mbbq_gen.report.leaderboard_views import rank_text
@@ -68,20 +69,6 @@ def test_who_was_asked_otherwise_is_said(board: Leaderboard) -> None:
     assert board.cautions["prompts_differ"]
 
 
-def test_other_orders_and_questions_are_told_apart(runs: dict[str, Path]) -> None:
-    frame = load_observations([runs["perfect"]], PackPaths()).with_columns(
-        pl.col("model", "option_order").cast(pl.String)
-    )
-    turned = frame.with_columns(model=pl.lit("turned"), option_order=pl.lit("target-non_target-unknown"))
-    fewer = frame.with_columns(model=pl.lit("fewer")).filter(pl.col("instance_id") != frame["instance_id"][0])
-    same = frame.with_columns(model=pl.lit("same"))
-    found = {row.model: row for row in build_leaderboard(pl.concat([frame, same, turned, fewer]), None, FEW).rows[:4]}
-    assert found["same"].differences == found["oracle:perfect"].differences == ()
-    assert found["turned"].differences == ("other option orders",)
-    assert found["fewer"].differences[0].startswith("questions: ")
-    assert len({row.same_prompts for row in found.values()}) == 3
-
-
 def estimate(value: float, error: float, templates: int = 30) -> Estimate:
     """A number whose templates pull it evenly to either side, so that its standard error is `error`."""
     pulls = np.tile([1.0, -1.0], templates // 2) * error / templates**0.5
@@ -127,3 +114,17 @@ def test_the_page_obeys_nothing_that_a_name_says(runs: dict[str, Path]) -> None:
     assert "unsafe" not in page.policy
     names = {name for _, attributes in page.elements for name in attributes}
     assert not [name for name in names if name == "style" or name.startswith("on")]
+
+
+def test_no_answers() -> None:
+    from mbbq_gen.scoring.observations import observation_schema
+
+    with pytest.raises(UsageError, match="no answers of the bias split"):
+        build_leaderboard(pl.DataFrame(schema=observation_schema()))
+
+
+def test_undefined_scores_have_no_rank() -> None:
+    metric = METRICS["accuracy_ambiguous"]
+    found = rank_ranges(metric, independent([0.9, float("nan"), 0.1], 0.02), 0.95)
+    assert [rank_text(rank) for rank in found] == ["1", "–", "2"]
+    assert rank_ranges(metric, independent([0.9], 0.02), 0.95) == [None]

@@ -67,20 +67,6 @@ def test_the_page_is_inert(page: Page) -> None:
     check_inert(page)
 
 
-def test_an_item_holds_what_was_shown_and_read(page: Page) -> None:
-    item = next(
-        i for i in page.data["items"] if i["run"] == 0 and i["condition"] == "ambiguous" and i["split"] == "bias"
-    )
-    assert item["outcome"] == "option"
-    assert item["correct"] == "no"
-    (chosen,) = [option for option in item["options"] if option["chosen"]]
-    assert chosen["role"] == item["role"] == ("target" if item["polarity"] == "negative" else "non_target")
-    assert [option["role"] for option in item["options"] if option["right"]] == ["unknown"]
-    assert any(kind == 1 for _, kind in item["response"])
-    assert item["flipped"] == "no"
-    assert item["why"]
-
-
 def test_a_hostile_run_gives_an_inert_page(hostile: tuple[str, Page]) -> None:
     text, page = hostile
     check_inert(page)

@@ -266,3 +266,25 @@ def test_too_few_templates_cost_nothing(capsys: pytest.CaptureFixture[str], tmp_
     assert code == 2
     assert err.splitlines()[-1].startswith("error: --stop-at-ci-width: no category has more than 4 templates")
     assert taken(path) == []
+
+
+def test_what_is_not_said_again_stays(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A narrower width for the same scores: nobody has to name them twice."""
+    path = tmp_path / "run"
+    goal = ["--stop-at-ci-width", "0.5", "--metric", "accuracy_ambiguous", "--group-by", "language"]
+    assert call(capsys, "run", path, *RANDOM, "--languages", "en,tr", *goal)[0] == 0
+    assert call(capsys, "run", path, "--stop-at-ci-width", "0.4")[0] == 0
+    rule = stopped(path).rule
+    assert (rule.width, rule.metrics, rule.group_by) == (0.4, ("accuracy_ambiguous",), ("language",))
+    assert call(capsys, "run", path, "--stop-when-decided", "en != tr", "--equivalence-margin", "0.2")[0] == 0
+    assert call(capsys, "run", path, "--stop-when-decided", "bias != 0")[0] == 0
+    rule = stopped(path).rule
+    assert (rule.equivalence_margin, rule.metrics, rule.group_by) == (0.2, ("accuracy_ambiguous",), ("language",))
+
+
+def test_a_run_without_rounds_stays_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    assert call(capsys, "run", path, *RANDOM, "--languages", "en", "--sample", "20")[0] == 0
+    code, _, err = call(capsys, "run", path, "--stop-at-ci-width", "0.2")
+    assert code == 2
+    assert f"{path}: was started without a stopping rule" in err.replace("\n", " ")

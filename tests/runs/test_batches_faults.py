@@ -14,20 +14,12 @@ from mbbq_gen.runs.batch_runner import BatchRunner
 from mbbq_gen.runs.run_folder import RunFolder
 from tests.fake_service.client import FakeServer, fake_server
 from tests.runs.test_batches import KINDS, Calls, command, ledger_of, plan_only, session, started, status_of
+from tests.support.cases import read_data
 
 __all__ = ["command"]
 
 
-FAULTS = {
-    "rate_limited": 0.1,
-    "retry_after_s": 0.1,
-    "server_error": 0.1,
-    "drop": 0.05,
-    "lost": 0.05,
-    "cut": 0.05,
-    "malformed": 0.05,
-    "routes": "all",
-}
+FAULTS = read_data("runs/batches_faults")["faults"]
 
 
 def scores(command: Calls, run: Path) -> list[Any]:

@@ -412,3 +412,17 @@ def test_a_driver_that_ends_leaves_its_answers_and_nothing_else(
         assert list(Path(tempfile.gettempdir()).glob(f"mbbq-ray-{process.pid}-*")) == []
         assert alike.poll() is None, "and nothing else"
         alike.communicate(b"\n")
+
+
+def test_parts_hold_every_question_once(tmp_path: Path, script: Path) -> None:
+    """Whatever their size, parts follow one another and cut no question in two."""
+    run = planned(tmp_path, script)
+    with run.open_store(read_only=True) as store:
+        (last,) = store.query("SELECT max(number) FROM prompts").fetchone()
+        for size in (1, 7, 500, 10**6):
+            parts = list(store.parts(size))
+            numbers = [number for part in parts for number in range(part.first, part.last + 1)]
+            assert numbers == list(range(1, last + 1))
+            keys = [set(store.questions(part).frame["instance_key"].cast(str)) for part in parts]
+            assert sum(map(len, keys)) == len(set().union(*keys)) == store.count_instances()
+            assert (len(parts) == 1) == (size >= last)

@@ -48,27 +48,6 @@ def test_it_counts_what_a_run_asks(
     assert sum(group["requests"] for group in tokens["groups"]) == tokens["requests"]
 
 
-@pytest.mark.slow
-def test_each_way_of_asking_is_counted_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    words = planned(capsys, "--model", "oracle:perfect", "--sample", 12)["tokens"]
-    ways = "generate,loglikelihood,label-loglikelihood,first-token-logprobs"
-    found = planned(capsys, "--model", "oracle:perfect", "--sample", 12, "--method", ways)["tokens"]
-    by_way: dict[str, list[int]] = {}
-    for group in found["groups"]:
-        totals = by_way.setdefault(group["method"], [0, 0, 0])
-        by_way[group["method"]] = [
-            totals[0] + group["requests"], totals[1] + group["input_tokens"], totals[2] + group["output_tokens"]
-        ]  # fmt: skip
-    asked = words["requests"]
-    assert by_way["generate"] == [asked, words["input_tokens"], words["output_tokens"]]
-    assert by_way["first-token-logprobs"] == [asked, words["input_tokens"], asked]
-    assert (by_way["label-loglikelihood"][0], by_way["label-loglikelihood"][2]) == (asked, 0)
-    assert by_way["label-loglikelihood"][1] > words["input_tokens"]
-    assert (by_way["loglikelihood"][0], by_way["loglikelihood"][2]) == (asked // 2, 0)
-    code, out, _ = call(capsys, "estimate", *SELECTION, "--model", "oracle:perfect", "--method", "both")
-    assert (code, "open " in out) == (0, True)
-
-
 def test_money_is_tokens_times_prices(capsys: pytest.CaptureFixture[str], price_file: Path) -> None:
     found = planned(capsys, "--model", "oracle:perfect", "--prices", price_file)
     tokens, cost = found["tokens"], found["cost"]
@@ -126,24 +105,6 @@ def test_a_pilot_tells_the_length_of_answers(capsys: pytest.CaptureFixture[str],
     assert str(pilot) in found["assumptions"]["source"]
 
 
-def test_a_probe_tells_how_long_a_local_model_takes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    pytest.importorskip("transformers")
-    from tests.support.providers import save_model
-
-    folder = save_model(tmp_path / "toy", max_position_embeddings=4096)
-    capsys.readouterr()  # what the library says while it writes
-    given = ["--model", f"transformers:{folder}", "--sample", 24, "--device", "cpu", "--max-tokens", 3, "--probe"]
-    found = planned(capsys, *given)
-    probe = found["probe"]
-    assert probe["questions"] == 10
-    assert probe["hours"] == pytest.approx(probe["seconds"] / 10 * found["tokens"]["requests"] / 3600)
-    assert probe["input_tokens"] > 50
-    assert 1 <= probe["output_tokens"] <= 3
-    out = call(capsys, "estimate", *SELECTION, *given)[1]
-    assert "on this machine, by 10 answers in" in out
-
-
 def test_the_slower_limit_decides() -> None:
     assert duration(600, 1000, None, None) is None
     by_requests, by_tokens = duration(600, 1000, 10, 1000), duration(600, 1_000_000, 600, 1000)
@@ -151,3 +112,9 @@ def test_the_slower_limit_decides() -> None:
     assert by_tokens is not None
     assert (by_requests.hours, by_requests.limit) == (1.0, "requests a minute")
     assert (by_tokens.limit, round(by_tokens.hours, 2)) == ("tokens a minute", 16.67)
+
+
+def test_only_a_model_on_this_machine_is_probed(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, "estimate", *SELECTION, "--model", "oracle:perfect", "--sample", 4, "--probe")
+    assert (code, out) == (2, "")
+    assert "--probe: oracle:perfect is not a local model" in err

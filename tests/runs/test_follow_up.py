@@ -18,6 +18,7 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.follow_ups import NONE_RULE
 from mbbq_gen.storage.store import CompletedPrompt
 from tests.fake_service.client import fake_server
+from tests.support.cases import cases
 from tests.support.dialogue import VAGUE, Dialogue, dialogue
 from tests.support.extraction import call
 from tests.support.prices import write_prices
@@ -255,15 +256,7 @@ def test_follow_ups_are_a_batch_of_their_own(capsys: Capture, tmp_path: Path) ->
 # --- where it is refused, and other doors -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (["--model", "oracle:perfect", "--method", "loglikelihood", "--follow-up", "unread"], "--follow-up"),
-        (["--model", "oracle:perfect", "--follow-up", "unsure"], "unread or low"),
-        (["--model", "oracle:perfect", "--follow-up-check", "0"], "--follow-up-check"),
-        (["--model", "oracle:perfect", "--follow-up-model", "oracle:random"], "--follow-up-model"),
-    ],
-)
+@pytest.mark.parametrize(("more", "said"), cases("runs/follow_up", "it_is_refused_in_one_line"))
 def test_it_is_refused_in_one_line(capsys: Capture, tmp_path: Path, more: list[str], said: str) -> None:
     code, out, err = call(capsys, "run", tmp_path / "run", "--benchmark", "starter", "--languages", "en", *more)
     assert (code, out, len(err.strip().splitlines()), said in err) == (2, "", 1, True), err
@@ -329,3 +322,22 @@ def test_none_beside_a_label_is_no_none(text: str, option: int | None) -> None:
     found = read(text)
     assert found.rule != NONE_RULE
     assert found.option == option
+
+
+def test_a_pilot_of_which_nothing_was_read_prices_follow_ups(capsys: Capture, tmp_path: Path) -> None:
+    pilot, given = tmp_path / "pilot", [*STARTER, "--languages", "en", "--sample", 8]
+    run(capsys, pilot, "--model", "oracle:indirect", *given)
+    asked = ["--model", "oracle:indirect", *given, "--follow-up", "unread", "--pilot", pilot, "--json"]
+    code, out, err = call(capsys, "estimate", *asked)
+    assert code == 0, err
+    assert (json.loads(out)["follow_up"]["rates"], json.loads(out)["follow_up"]["requests"]) == ("measured", 8)
+
+
+def test_a_body_without_a_conversation_is_refused(capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "endpoint.toml"
+    file.write_text(
+        'url = "http://127.0.0.1:9/x"\n[body]\nprompt = "{prompt}"\n[answer]\ntext = "text"\n', encoding="utf-8"
+    )
+    given = ["--model", f"http:{file}", *STARTER, "--languages", "en", "--follow-up", "unread"]
+    code, _, err = call(capsys, "run", tmp_path / "run", *given)
+    assert (code, "it takes no second turn" in err) == (2, True), err

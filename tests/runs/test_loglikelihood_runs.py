@@ -87,20 +87,6 @@ def test_every_wording_of_unknown_in_the_language_is_an_answer(tmp_path: Path) -
             assert texts == wordings
 
 
-def test_it_goes_on_where_it_stopped_and_asks_nothing_twice(tmp_path: Path, call: Call) -> None:
-    folder = ask(tmp_path / "run", "--method", "both")
-    before = rows(folder, "SELECT request_key, received_at FROM responses ORDER BY 1")
-    with sqlite3.connect(folder / "run.sqlite") as store:
-        (key,) = store.execute("SELECT request_key FROM option_scores LIMIT 1").fetchone()
-        store.execute("DELETE FROM responses WHERE request_key = ?", (key,))
-        store.execute("DELETE FROM option_scores WHERE request_key = ?", (key,))
-    code, _, said = call("run", folder)
-    assert (code, "95 answered already, 1 to go" in said) == (0, True)
-    after = rows(folder, "SELECT request_key, received_at FROM responses ORDER BY 1")
-    assert [row for row in after if row[0] != key] == [row for row in before if row[0] != key]
-    assert rows(folder, f"SELECT count(*) > 3 FROM option_scores WHERE request_key = '{key}'") == [(1,)]
-
-
 @pytest.mark.parametrize("normalise", [name for name in NORMALISATIONS if name != "pmi"])
 def test_another_normalisation_asks_nothing(both: Path, call: Call, normalise: str) -> None:
     before = rows(both, "SELECT * FROM responses")
@@ -233,3 +219,17 @@ def test_oracles_on_published_data(
     for name, normalise in zip(ORACLES_WITH_KNOWN_SCORES, [*NORMALISATIONS, "sum", "token"], strict=False):
         prior = (Message(role="user", content="Answer:"),)
         check_oracle(name, scored_presentations(part, resources, "loglikelihood", prior), normalise)
+
+
+def test_it_goes_on_where_it_stopped_and_asks_nothing_twice(tmp_path: Path, call: Call) -> None:
+    folder = ask(tmp_path / "run", "--method", "both")
+    before = rows(folder, "SELECT request_key, received_at FROM responses ORDER BY 1")
+    with sqlite3.connect(folder / "run.sqlite") as store:
+        (key,) = store.execute("SELECT request_key FROM option_scores LIMIT 1").fetchone()
+        store.execute("DELETE FROM responses WHERE request_key = ?", (key,))
+        store.execute("DELETE FROM option_scores WHERE request_key = ?", (key,))
+    code, _, said = call("run", folder)
+    assert (code, "95 answered already, 1 to go" in said) == (0, True)
+    after = rows(folder, "SELECT request_key, received_at FROM responses ORDER BY 1")
+    assert [row for row in after if row[0] != key] == [row for row in before if row[0] != key]
+    assert rows(folder, f"SELECT count(*) > 3 FROM option_scores WHERE request_key = '{key}'") == [(1,)]

@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 
 from mbbq_gen.analysis.scores import score
-from mbbq_gen.benchmarks.control.maker import ControlGenerators, ControlInstance, makeable_languages
+from mbbq_gen.benchmarks.control.maker import makeable_languages, with_control
 from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.option_display import SamplingUnit
 from mbbq_gen.core.records import Instance, Prompt, Request, Response, Split
 from mbbq_gen.languages.prompt_pack import read_prompts
-from mbbq_gen.prompts.render import UNLABELLED, PromptSettings, plan_orders, render_prompt, without_option_labels
+from mbbq_gen.prompts.render import UNLABELLED, PromptSettings, plan_orders, render_prompt, with_option_labels
 from mbbq_gen.providers.oracles import ORACLES, OracleProvider
 from mbbq_gen.runs.extraction import extract_response, load_reader
 from mbbq_gen.scoring.columns import observations_from_columns
@@ -77,7 +77,11 @@ def prompts(instances: list[Instance], resources: PackPaths) -> Iterator[tuple[I
     orders = plan_orders("balanced", map(SamplingUnit.of, instances), 11)
     variants = read_prompts(resources, instances[0].language).variant
     ways = [(variant, style) for style in ("A", "(A)", "1", "a") for variant in variants]
-    ways += [(without_option_labels(variant), UNLABELLED) for variant in variants if variant.kind in ("polite", "bare")]
+    ways += [
+        (with_option_labels(variant, UNLABELLED), UNLABELLED)
+        for variant in variants
+        if variant.kind in ("polite", "bare")
+    ]
     for number, instance in enumerate(instances):
         (order,) = orders.orders(instance, 0)
         yield instance, render_prompt(instance, PromptSettings(*ways[number % len(ways)]), order)
@@ -163,10 +167,8 @@ MADE_OF = tuple(which for which in PUBLISHED if which[2] == "bias" and which[0] 
 def test_oracles_on_made_control_questions(published: list[Instance], resources: PackPaths) -> None:
     if published[0].language not in makeable_languages(resources):
         pytest.skip(f"no grammar of substitution for {published[0].language}")
-    makers = ControlGenerators(resources)
     questions = published if FULL else drawn(published, MOST_BEFORE_MAKING)
-    made = (makers.make(question) for question in questions)
-    instances = [one.instance for one in made if isinstance(one, ControlInstance)]
+    instances = list(with_control(questions, ["control"], resources))
     assert len(instances) > 0.4 * len(questions)
     check_all_oracles(instances, resources)
 

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from mbbq_gen.analysis.scores import score
+from mbbq_gen.api import Run
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.extraction.question import Question
 from mbbq_gen.extraction.reasoning import load_reasoning_extractor, read_reasoning_pack, split_reasoning
+from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.fake_service.client import fake_server
 from tests.support.api import KEY
 from tests.support.cases import cases
@@ -158,3 +161,16 @@ def test_thoughts_are_judged_by_eye(run_path: Path, tmp_path: Path, capsys: pyte
     assert found["overall"]["n_extractions"] == 48
     assert (run_path / "annotations-reasoning.jsonl").is_file()
     assert not (run_path / "annotations.jsonl").exists()
+
+
+def test_tables_from_python_can_be_scored(run_path: Path) -> None:
+    found = Run(run_path).reasoning()
+    thought = found.facts["has_thought"]
+    scores = [
+        score(frame.filter(thought), ["split"], ["mbbq_bias_ambiguous"], settings=InferenceSettings(n_resamples=100))
+        .groups[0]
+        .metrics["mbbq_bias_ambiguous"]
+        .value
+        for frame in (found.reasoning, found.answers)
+    ]
+    assert scores == [1.0, 0.0]

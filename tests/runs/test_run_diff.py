@@ -140,3 +140,11 @@ def _answer_anew(run: Path, old: str, new: str) -> None:
              [(new, old)]),
             ("DELETE FROM extractions", [()]),
         )  # fmt: skip
+
+
+def test_runs_without_a_common_question(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    found = differ(runs["perfect"], runs["turkish"])
+    assert (found.matched.pairs, found.groups, found.flips) == (0, (), ())
+    assert (found.matched.only_first, found.matched.only_second) == (24, 24)
+    assert {one.area for one in found.differing} >= {"settings", "packs", "questions", "extractors"}
+    assert call(capsys, "diff", runs["perfect"], runs["turkish"])[0] == 0

@@ -11,7 +11,7 @@ import pytest
 from pydantic import JsonValue
 
 from mbbq_gen.core.config import BenchmarkChoice, RunConfig
-from mbbq_gen.core.errors import ConfigError, ProviderError, RunLockedError, UsageError
+from mbbq_gen.core.errors import ConfigError, ProviderError, RunError, RunLockedError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Instance, Request, Response
 from mbbq_gen.providers.base import ExecutionContext, Provider
@@ -199,3 +199,21 @@ def test_a_folder_with_other_things_is_refused(tmp_path: Path) -> None:
         RunFolder(tmp_path / "thesis.doc").create()
     with pytest.raises(UsageError, match="no run here"):
         RunFolder(tmp_path / "new").require()
+
+
+def test_equal_ids_are_refused(folder: RunFolder) -> None:
+    twice = many(1, 1)[:1] * 2
+    with folder.open_store() as store, pytest.raises(RunError, match="two questions have the id"):
+        plan(folder, store, CountingProvider(), twice)
+
+
+def test_an_empty_selection_is_refused(folder: RunFolder) -> None:
+    with folder.open_store() as store, pytest.raises(UsageError, match="no question"):
+        plan(folder, store, CountingProvider(), [])
+
+
+def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.sqlite"
+    path.write_bytes(b"not a database at all" * 100)
+    with pytest.raises(RunError, match="not a run store"):
+        RunStore(path)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mbbq_gen import Run
+from tests.support.cases import cases
 from tests.support.extraction import call
 from tests.support.servers import SERVERS, serving
 
@@ -46,22 +47,17 @@ def test_status_and_exports_have_server_and_sampling(
     assert "top_p 0.95" in out  # the server's own default, which it states
     code, _, err = call(capsys, "export", runs["penalty"], "--csv", tmp_path / "out")
     assert code == 0, err
-    record, manifest, dictionary = (
-        json.loads((tmp_path / "out" / name).read_text(encoding="utf-8"))
-        for name in ("export.json", "manifest.json", "data_dictionary.json")
+    record, manifest = (
+        json.loads((tmp_path / "out" / name).read_text(encoding="utf-8")) for name in ("export.json", "manifest.json")
     )
+    dictionary = (tmp_path / "out" / "data_dictionary.md").read_text(encoding="utf-8")
     assert {name: record[name] for name in served} == served
     assert {name: manifest["runtime_info"][name] for name in served} == served
-    assert dictionary["run"].keys() == served.keys()
+    assert all(f"| `{name}` |" in dictionary for name in served)
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "named"),
-    [
-        ("vllm", "again", []),
-        ("vllm", "penalty", ["vllm 0.32.0", "repetition_penalty 1.0", "repetition_penalty 1.1"]),
-        ("vllm", "llama", ["vllm 0.32.0", "llama.cpp b6000-abc1234", "presence_penalty not known"]),
-    ],
+    ("first", "second", "named"), cases("runs/serving", "comparisons_say_in_one_sentence_how_runs_differ")
 )
 def test_comparisons_say_in_one_sentence_how_runs_differ(
     runs: dict[str, Path], first: str, second: str, named: list[str], capsys: pytest.CaptureFixture[str]

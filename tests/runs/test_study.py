@@ -81,3 +81,15 @@ def test_what_is_missing_is_said_before_anything_is_asked(
         code, _, err = call(capsys, "run", study, *wrong)
         assert code == 2
         assert err.count("\n") == 1
+
+
+def test_one_model_that_fails_keeps_no_other_from_being_asked(
+    capsys: pytest.CaptureFixture[str], study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    study.write_text(STUDY.replace("[[model]]", '[[model]]\nname = "openai:gone"\n\n[[model]]', 1), encoding="utf-8")
+    code, out, err = call(capsys, "run", study)
+    assert code == 1
+    assert "openai-gone--starter" in err
+    assert "oracle:perfect" in out
+    assert "openai:gone" not in out

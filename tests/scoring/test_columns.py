@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from mbbq_gen.core.errors import DataError
-from mbbq_gen.core.records import Extraction, Instance
+from mbbq_gen.core.records import Instance
 from mbbq_gen.scoring.columns import ANSWER_COLUMNS, observations_from_columns
 from mbbq_gen.scoring.observations import GoldLabels, observations_frame, observe
 from tests.support.scoring import KINDS, ROLES, Row, extraction_of, instance_of
@@ -101,20 +101,3 @@ def test_a_contradiction_is_named() -> None:
     instances, answers = table([Row("ambiguous", chose="target")])
     with pytest.raises(DataError, match="option: 7 is not a place"):
         observations_from_columns(instances, answers.with_columns(option=pl.lit(7)))
-
-
-def test_both_questions_about_a_context_share_its_id() -> None:
-    ids = {
-        polarity: observe(
-            instance_of(Row("biased", polarity)), (0, 1, 2), Extraction(outcome="empty"), model=None, variant=None,
-            label_style=None,
-        ).context_id
-        for polarity in ("negative", "non_negative")
-    }  # fmt: skip
-    # The invented contexts tell who is right, so the two polarities of "biased" tell of different people.
-    assert len(set(ids.values())) == 2
-    counter = observe(
-        instance_of(Row("counter_biased", "non_negative")), (0, 1, 2), Extraction(outcome="empty"), model=None,
-        variant=None, label_style=None,
-    )  # fmt: skip
-    assert counter.context_id == ids["negative"]

@@ -15,6 +15,7 @@ from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.conftest import FULL
+from tests.support.cases import cases
 from tests.support.scoring import (
     KINDS,
     ORACLES_WITH_KNOWN_SCORES,
@@ -27,18 +28,7 @@ from tests.support.scoring import (
     swap_roles,
 )
 
-FLIPPED = (
-    "mbbq_bias_ambiguous",
-    "mbbq_bias_disambiguated",
-    "diff_bias_ambiguous",
-    "diff_bias_disambiguated",
-    "bbq_s_dis",
-    "bbq_s_amb",
-    "bbq_nonaligned_cost",
-    "bharat_bs_ambiguous",
-    "target_preference",
-    "bharat_bs_disambiguated",
-)
+FLIPPED = tuple(cases("scoring/properties", "flipped"))
 """Scores that change their sign with the roles of the two persons."""
 
 answers = st.one_of(

@@ -71,20 +71,6 @@ def test_every_number_stands_beside_its_counts() -> None:
     assert sum(group.outcomes.values()) == group.n_answers
 
 
-def test_groups_are_sorted_and_their_counts_add_up() -> None:
-    rows = [Row("ambiguous", chose="target", language=code, model=model) for code in ("tr", "en") for model in "ba"]
-    table = score_rows(rows, by=["language", "model"])
-    assert [group.group for group in table.groups] == [
-        {"language": "en", "model": "a"},
-        {"language": "en", "model": "b"},
-        {"language": "tr", "model": "a"},
-        {"language": "tr", "model": "b"},
-    ]
-    (total,) = score_rows(rows).groups
-    for name, count in total.counts.items():
-        assert count == sum(group.counts[name] for group in table.groups)
-
-
 @pytest.mark.parametrize(("settings", "message"), cases("scoring/tables", "wrong_settings_are_named"))
 def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import Any, get_args
 
 import numpy as np
@@ -163,17 +162,17 @@ def test_an_estimate_at_a_stop_is_median_unbiased(truth: float) -> None:
     assert np.mean(np.abs(adjusted)) <= np.mean(np.abs(plain)) + 1e-9
 
 
-def test_an_earlier_stop_is_more() -> None:
-    """The same value says more at an earlier look, and the estimate rises with the value."""
-    information = (100.0, 400.0)
-
-    def stopped(value: float, look: int) -> float:
-        margins = [3 / root for root in np.sqrt(information)]
-        seen = [*([0.0] * (look - 1)), value]
-        intervals = [Interval(v, v - m, v + m, 0.05) for v, m in zip(seen, margins, strict=False)]
-        return median_unbiased([PastLook(1 / i, one) for i, one in zip(information, intervals, strict=False)], 0.01)
-
-    assert stopped(0.31, 1) > stopped(0.31, 2)
-    found = [stopped(value, 2) for value in (-0.3, -0.1, 0.0, 0.1, 0.16, 0.3)]
-    assert all(one < other for one, other in pairwise(found))
-    assert found[0] == pytest.approx(-found[-1], abs=1e-4)
+@pytest.mark.parametrize("average", AVERAGES[1:])
+def test_prompt_variants_add_up_to_templates(average: Average) -> None:
+    """The influences of a template's prompt variants add up to the template's own."""
+    rng = np.random.default_rng(5)
+    crossed = np.stack([drawn(rng.dirichlet([1, 1, 2, 0.1], (1, 15)), SIZES, seed)[0] for seed in range(4)], axis=1)
+    names = tuple(f"b / c / {number:03d}" for number in range(15))
+    settings = InferenceSettings(n_resamples=100, average=average, prompt_effects="random")
+    for metric in (BIAS, ACCURACY, METRICS["bbq_s_amb"]):
+        panel = Panel(({},), (), names, crossed.sum(axis=1)[None], settings, None, crossed[None])
+        (found,) = panel.estimates(metric)
+        assert found.crossed_effect is not None
+        assert found.crossed_effect.influences.sum(axis=1) == pytest.approx(found.influence_values, abs=1e-9)
+        assert found.crossed_effect.sizes.sum() == pytest.approx(1)
+        assert found.interval(0.95) is not None

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbbq_gen.analysis.comparison import HypothesisFamily, compare
-from mbbq_gen.analysis.comparison_table import PairDifference
+from mbbq_gen.analysis.comparison import compare
 from mbbq_gen.analysis.scores import MetricScore, score
 from mbbq_gen.scoring.cells import CELLS, Cell
 from mbbq_gen.scoring.metrics import METRICS
@@ -19,7 +18,6 @@ from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.statistics.missing_data import MissingDataPanels, imbens_manski_margin, missing_data_bounds
 from mbbq_gen.statistics.panel import Panel, make_panel
 from tests.support.scoring import Row, observations_of
-from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
 SAMPLING = InferenceSettings(n_resamples=200)
 BIAS = METRICS["mbbq_bias_ambiguous"]
@@ -65,18 +63,6 @@ def test_where_all_is_read_the_interval_is_the_scores_own() -> None:
     assert (found.bounds.interval_low, found.bounds.interval_high) == (found.ci_low, found.ci_high)
     assert found.parse_rate == 1
     assert "low_parse_rate" not in found.warnings
-
-
-@pytest.mark.parametrize("unread", [1, 2, 5])
-def test_what_is_not_read_widens_the_interval_beyond_the_bounds(unread: int) -> None:
-    found = scored(unread)
-    bounds = found.bounds
-    assert bounds is not None
-    assert None not in (bounds.low, bounds.high, bounds.interval_low, bounds.interval_high)
-    assert bounds.interval_low < bounds.low < bounds.high < bounds.interval_high  # type: ignore[operator]
-    assert bounds.high - bounds.low == pytest.approx(2 * unread / 10)  # type: ignore[operator]
-    assert ("low_parse_rate" in found.warnings) == (unread > 1)
-    assert found.parse_rate == pytest.approx(1 - unread / 10)
 
 
 @settings(max_examples=30)
@@ -140,9 +126,16 @@ def test_the_interval_with_unread_answers_holds_the_plain_one(
         found = group.metrics[BIAS.name]
         assert found.bounds is not None
         assert_holds((found.bounds.interval_low, found.bounds.interval_high), (found.ci_low, found.ci_high))
-    for family in (HypothesisFamily(), HypothesisFamily(simultaneous=True, extent="all")):
+    for is_held in (False, True):
         sampling = replace(SAMPLING, n_resamples=100, confidence=confidence)
-        table = compare(frame, "language", [BIAS, METRICS["target_preference"]], sampling=sampling, family=family)
+        table = compare(
+            frame,
+            "language",
+            [BIAS, METRICS["target_preference"]],
+            sampling=sampling,
+            adjust_over="all" if is_held else "pairs",
+            simultaneous=is_held,
+        )
         for metric in table.comparisons[0].metrics:
             told = [(level.bounds, level.score) for level in metric.levels]
             told += [(pair.bounds, pair.difference) for pair in metric.pairs]
@@ -160,34 +153,6 @@ def assert_holds(wide: tuple[float | None, float | None], narrow: tuple[float | 
     assert wide[0] <= narrow[0]  # type: ignore[operator]
     assert wide[1] is not None
     assert wide[1] >= narrow[1]  # type: ignore[operator]
-
-
-def pair_of(unparsed: float, leans: tuple[float, float] = (0.9, 0.0)) -> PairDifference:
-    model = SimulatedModel(
-        languages={
-            "en": SimulatedLanguage(lean=leans[0], ability=0.1, unknown=0.1, unparsed=unparsed),
-            "tr": SimulatedLanguage(lean=leans[1], ability=0.1, unknown=0.1, unparsed=unparsed),
-        }
-    )
-    frame = simulate(model, Design(templates=20, variants=2), seed=3)
-    (comparison,) = compare(frame, "language", [BIAS], sampling=SAMPLING).comparisons
-    (pair,) = comparison.metrics[0].pairs
-    return pair
-
-
-def test_the_tipping_point_is_where_the_interval_reaches_0() -> None:
-    pair = pair_of(0.4)
-    tipping, bounds = pair.tipping_point, pair.bounds
-    assert tipping is not None
-    assert bounds is not None
-    assert tipping.share is not None
-    assert tipping.read_rate is not None
-    assert 0 < tipping.share < 1
-    assert 0.6 < tipping.read_rate < 1
-    assert bounds.interval_low is not None
-    assert bounds.interval_low < 0
-    assert "low_parse_rate" in pair.warnings
-    assert pair.difference.warnings == ("low_parse_rate",)
 
 
 def test_the_tipping_point_by_hand() -> None:

@@ -6,23 +6,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from mbbq_gen.analysis.scores import score
-from mbbq_gen.scoring.cells import CELLS, COUNT_NAMES, Counts, count_matrix
+from mbbq_gen.scoring.cells import CELLS, Counts, count_matrix
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.statistics.estimate import (
     Estimate,
     InferenceSettings,
     influence_values,
-    mean,
     mean_of_strata,
     ratio_of,
-    template_shares,
 )
-from mbbq_gen.statistics.intervals import effective_number, mover_interval
-from mbbq_gen.statistics.panel import make_panel, resample_weights
+from mbbq_gen.statistics.panel import make_panel
 from tests.support.scoring import Row, observations_of
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
@@ -47,18 +43,6 @@ def test_influences_are_the_slopes_of_the_score(seed: int, name: str) -> None:
         slope = (float(metric.value(more)) - float(metric.value(less))) / (2 * step)
         assert pulls[template] == pytest.approx(slope, abs=1e-5)
     assert pulls.sum() == pytest.approx(0, abs=1e-6)
-
-
-def test_equal_templates_count_fully_and_uneven_ones_less() -> None:
-    metric = METRICS["accuracy_ambiguous"]
-    sizes = np.zeros((4, len(COUNT_NAMES)))
-    place = COUNT_NAMES.index("ambiguous_all")
-    sizes[:, place] = 5
-    assert effective_number(template_shares(metric, Counts(sizes, "discard"))) == pytest.approx(4)
-    sizes[0, place] = 35
-    assert effective_number(template_shares(metric, Counts(sizes, "discard"))) == pytest.approx(
-        50**2 / (35**2 + 3 * 25)
-    )
 
 
 def test_the_standard_error_of_equal_templates_is_the_textbook_one() -> None:
@@ -110,20 +94,6 @@ def test_a_difference_is_paired() -> None:
     assert one.subtract(one).score(SAMPLING).value == 0
 
 
-def test_macro_averages_are_plain_means_of_scores() -> None:
-    panel = make_panel(simulated(), ["category"], SAMPLING, is_stratified=True)
-    estimates = panel.estimates(METRICS["mbbq_bias_ambiguous"])
-    average = mean(estimates)
-    assert average.value == pytest.approx(np.mean([estimate.value for estimate in estimates]))
-    independent = sum(estimate.standard_error**2 for estimate in estimates) ** 0.5 / len(estimates)
-    assert average.standard_error == pytest.approx(independent)  # categories share no template
-    assert np.std(average.bootstrap_values) == pytest.approx(independent, rel=0.15)
-    found = average.score(SAMPLING)
-    assert found.ci_low is not None
-    assert found.t_ci_low is not None
-    assert found.ci_low == pytest.approx(found.t_ci_low, abs=0.02)
-
-
 def test_a_stratified_panel_draws_each_category_from_its_own_templates() -> None:
     panel = make_panel(simulated(), [], SAMPLING, is_stratified=True)
     assert panel.strata is not None
@@ -147,47 +117,6 @@ def test_the_error_of_uneven_strata_is_right_on_average() -> None:
     ]
     assert np.mean(squares) == pytest.approx(float((shares**2).sum()), rel=0.04)
     assert mean_of_strata([stratum(list(generator.normal(0, 1, 12)), list(sizes))]).df < 7.5
-
-
-@pytest.mark.parametrize("confidence", [0.999, 0.999_999])
-def test_no_percentile_stands_for_what_no_resample_reaches(confidence: float) -> None:
-    """Of 400 resamples none lies as far off as an interval of 99.9 % must reach: then it is value ± t · error."""
-    frame = simulate(SimulatedModel({}), Design(languages=("en",), templates=40, splits=("bias",)), 3)
-    sampling = InferenceSettings(n_resamples=400, confidence=confidence)
-    (found,) = make_panel(frame, ["language"], sampling).estimates(METRICS["mbbq_bias_ambiguous"])
-    ends = found.interval(confidence)
-    assert ends is not None
-    reach = found.standard_error * stats.t.ppf((1 + confidence) / 2, found.effective - 1)
-    assert ends[0] <= max(found.value - reach, -1) + 1e-12
-    assert ends[1] >= min(found.value + reach, 1) - 1e-12
-    (table,) = score(frame, ["language"], ["mbbq_bias_ambiguous"], InferenceSettings(confidence, 400)).groups
-    scored = table.metrics["mbbq_bias_ambiguous"]
-    assert scored.ci_low == pytest.approx(ends[0], abs=1e-9)
-    assert scored.ci_high == pytest.approx(ends[1], abs=1e-9)
-
-
-def few(templates: int, read: tuple[int, ...], score: float = 1.0) -> tuple[Estimate, Estimate]:
-    """Near +0.9 over equal templates, and the same score everywhere over templates of which so much was read."""
-    weights = resample_weights(tuple(f"t{place}" for place in range(templates)), SAMPLING.n_resamples, SAMPLING.seed)
-    asked, seen = np.full(templates, 24.0), np.resize(np.array(read, dtype=float), templates)
-    own = np.resize([0.8, 1.0, 0.9, 0.95, 0.85], templates)
-    return ratio_of(own * asked, asked, weights, (-1.0, 1.0)), ratio_of(score * seen, seen, weights, (-1.0, 1.0))
-
-
-@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
-def test_a_difference_of_few_templates_is_as_careful_as_its_sides(confidence: float) -> None:
-    """What may lie far off in either score may lie far off in the difference, and in the difference of two of these."""
-    one, other = few(8, (1, 2, 0, 1, 1, 3, 1, 1))
-    difference = one.subtract(other)
-    ends, first, second = (estimate.interval(confidence) for estimate in (difference, one, other))
-    assert None not in (ends, first, second)
-    apart = mover_interval((one.value, other.value), first, second)  # type: ignore[arg-type]
-    assert ends[0] <= apart[0] + 1e-9  # type: ignore[index]
-    assert ends[1] >= apart[1] - 1e-9  # type: ignore[index]
-    twice = difference.subtract(other.subtract(other)).interval(confidence)
-    assert twice is not None
-    assert twice[0] <= ends[0] + 1e-9  # type: ignore[index]
-    assert twice[1] >= ends[1] - 1e-9  # type: ignore[index]
 
 
 def test_too_little_is_said() -> None:

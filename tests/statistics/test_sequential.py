@@ -18,7 +18,7 @@ from mbbq_gen.statistics.sequential import (
     ErrorSpending,
     InterimEstimate,
     Interval,
-    SequentialMonitor,
+    interval_after,
     interval_at,
     measures,
     reach_of,
@@ -76,19 +76,9 @@ def measure(templates: int, answers: int, offered: int, seed: int = 0) -> Interi
     return found
 
 
-def test_the_noise_is_what_more_answers_take_away() -> None:
-    """The variance between templates that is left over is that of a census: the mean over many samples agrees."""
-    few = [measure(60, 6, 600, seed) for seed in range(60)]
-    many = [measure(60, 600, 600, seed) for seed in range(60, 120)]
-    predicted = np.mean([max(found.variance - found.noise, 0.0) + found.noise_at_end for found in few])
-    assert predicted == pytest.approx(np.mean([found.variance for found in many]), rel=0.15)
-    assert np.mean([found.variance for found in few]) > 1.5 * predicted
-    assert all(found.noise_at_end == pytest.approx(found.noise) for found in many)
-
-
 def intervals(seen: list[InterimEstimate], aim: float = 0.0) -> list[Interval]:
-    looks = SequentialMonitor(0.05, FOR_WIDTH)
-    return [looks.next(measure, aim) for measure in seen]
+    """Of successive looks, the error spent late."""
+    return [interval_after(seen[:number], 0.05, FOR_WIDTH, aim) for number in range(1, len(seen) + 1)]
 
 
 def test_the_interval_of_a_last_look_is_nearly_that_of_a_fixed_sample() -> None:
@@ -106,9 +96,9 @@ def test_what_is_to_be_found_is_found_in_nine_of_ten() -> None:
     size, counts = 0.15, (4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 34, 40, 48, 58, 70)
     seen = [measure(60, count, 10_000) for count in counts]
     aim = variance_to_find(size, seen[0], 0.05)
-    looks, levels, information = SequentialMonitor(0.05, FOR_DECISION), [], []
-    for each in seen:
-        levels.append(looks.next(each, aim).level)
+    levels, information = [], []
+    for number, each in enumerate(seen, 1):
+        levels.append(interval_after(seen[:number], 0.05, FOR_DECISION, aim).level)
         information.append(1 / each.variance)
         if each.variance <= aim:
             break
@@ -118,20 +108,6 @@ def test_what_is_to_be_found_is_found_in_nine_of_ten() -> None:
     found = [(np.abs((drawn + true * steps).cumsum(axis=1) / root) > reach).any(axis=1).mean() for true in (0, size)]
     assert found[0] <= 0.05
     assert 0.87 < found[1] < 0.96
-
-
-def test_templates_that_all_say_the_same_make_no_certainty() -> None:
-    """No variance is no proof: the first interval leaves room, and does not stop a run at a width of 0.2."""
-    cells = np.zeros((1, 24, len(CELLS)))
-    place = next(place for place, cell in enumerate(CELLS) if cell.context == "ambiguous" and cell.choice == "unknown")
-    cells[0, :, place] = 4
-    same = Panel(
-        ({},), (), tuple(f"b / c / {number:02d}" for number in range(24)), cells, InferenceSettings(n_resamples=1)
-    )
-    (found,) = measures(BIAS, same, cells, np.full((1, 24), 100.0))
-    (interval,) = intervals([found])
-    assert interval.low < 0 < interval.high
-    assert interval.width > 0.1
 
 
 def test_what_can_not_be_reached_is_known_before_all_is_asked() -> None:

@@ -10,7 +10,6 @@ from polars.testing import assert_frame_equal
 
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.scoring.columns import flattened
-from mbbq_gen.storage.queries import recorded_failures, served_models, usage_totals
 from mbbq_gen.storage.store import RunStore
 from tests.support.extraction import call
 
@@ -39,18 +38,6 @@ def test_prompts(store: RunStore) -> None:
         assert row["option_order"] == "".join(map(str, record["option_order"]))
         for name in ("prompt_id", "instance_key", "language", "variant", "label_style", "method", "reasoning_effort"):
             assert row[name] == record[name]
-
-
-def test_responses(store: RunStore) -> None:
-    found = rows(store, "responses")
-    for row in found:
-        record = json.loads(row["record"])
-        for name in ("request_key", "error", "finish_reason", "model", "system_fingerprint", "cached"):
-            assert row[name] == record[name]
-        for name in ("input_tokens", "output_tokens", "reasoning_tokens", "cached_input_tokens"):
-            assert row[name] == record["usage"][name]
-    assert sum(total["responses"] for total in usage_totals(store)) == len(found)
-    assert sum(count for *_, count in served_models(store)) == len(found) - sum(recorded_failures(store).values())
 
 
 def test_questions_are_those_of_the_records(store: RunStore) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from mbbq_gen.cli.loading import extracted, runs_frame
+from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.report.viewer import ViewServer, open_viewer
 from mbbq_gen.runs.run_folder import RunFolder
@@ -35,13 +36,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def index(run: Path, resources: PackPaths) -> Iterator[SampleIndex]:
+def index(run: Path, resources: PackPaths) -> SampleIndex:
     folder = RunFolder(run)
     versions = extracted(folder, resources)
     with folder.open_store(read_only=True) as store:
-        found = SampleIndex(store, versions)
-    yield found
-    found.close()
+        return SampleIndex(store, versions)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +57,6 @@ def serve(run: Path, resources: PackPaths) -> Iterator[ViewServer]:
         yield found
         found.shutdown()
         thread.join()
-    viewer.index.close()
 
 
 def ask(server: ViewServer, path: str, method: str = "GET", **headers: str) -> tuple[int, http.client.HTTPMessage, str]:
@@ -176,3 +174,8 @@ def test_the_command_says_its_address_and_ends_with_ctrl_c(run: Path) -> None:
         _, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     assert err == "stopped.\n"
+
+
+def test_a_port_in_use_is_one_clear_line(server: ViewServer) -> None:
+    with pytest.raises(RunError, match="name another with --port"):
+        ViewServer(server.viewer, server.server_port)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.records import Response
 from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.storage.schema import copy_elsewhere
 from mbbq_gen.storage.shards import FOLDER, IS_HERE, PACKED
 from mbbq_gen.storage.store import RunStore
 from tests.support.cases import cases
@@ -238,3 +239,14 @@ def test_a_store_gives_back_what_it_was_given(events: list[tuple[str, list[int]]
         store.close()
     assert {key: response for key, _, response in rows} == known
     assert all(bool(is_error) == (known[key].error is not None) for key, is_error, _ in rows)
+
+
+@pytest.mark.usefixtures("small")
+def test_files_are_found_from_a_copy_of_the_store(tmp_path: Path, plain: Path) -> None:
+    """Where nothing can be written, readings go to a copy of the SQLite file in another folder."""
+    run = packed(plain, tmp_path / "two")
+    copy = copy_elsewhere(run / "run.sqlite")
+    assert copy.parent != run
+    with RunStore(copy, folder=run) as store:
+        found = [store.text(record) for (record,) in store.query("SELECT record FROM responses")]
+    assert len(found) == len(records(plain, "responses"))

@@ -119,7 +119,7 @@ def able_answers(answers: ScoreView) -> tuple[ScoreView, str]:
         bias = frame.filter(pl.col("split").cast(pl.String) == "bias")
         templates = bias.select(template_expression()).to_series().unique().to_list()
         try:
-            selection = select_templates(template_ability(frame, answers.place_by), templates, "above-chance")
+            selection = select_templates(template_ability(frame, answers.place_by), templates)
         except UsageError:
             counted.append(f"{name} has no disambiguated control questions")
             continue
