@@ -62,7 +62,7 @@ def rank_ranges(metric: Metric, estimates: Sequence[Estimate], confidence: float
     level = 1 - (1 - confidence) / max(1, n * (n - 1) / 2)
 
     def sure_sign(first: Estimate, second: Estimate, weight: float) -> int:
-        """The side of 0 of first + weight × second; 0 where that is open, or templates or wordings are too few."""
+        """The side of 0 of first + weight × second; 0 where that is open, or templates or variants are too few."""
         found = combine((first, second), (1.0, weight))
         return 0 if not abs(found.value) > found.analytic_reach(level) else 1 if found.value > 0 else -1
 
@@ -131,7 +131,7 @@ class LeaderboardRow(FrozenModel):
     benchmark: str
     language: str
     n_answers: int
-    """Presentations of the bias split."""
+    """Of the bias split."""
     n_templates: int
     parse_rate: float | None
     """Of the bias split."""
@@ -418,7 +418,7 @@ def prompt_differences(ours: PromptFingerprint, theirs: PromptFingerprint) -> li
     """How prompts differ from others: `prompt variants: bare instead of letters, polite`."""
     found = [name for name in ours if name in theirs and ours[name] != theirs[name]]
     if found != [_ORDERS]:
-        # Other questions and wordings are other prompts by themselves: to say so too tells nothing.
+        # Other questions and variants are other prompts by themselves: to say so too tells nothing.
         found = [name for name in found if name != _ORDERS]
     shown = {name: (ours[name][1], theirs[name][1]) for name in found}
     return [

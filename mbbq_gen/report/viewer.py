@@ -109,10 +109,10 @@ def item_views(
         if missing is None and response.finish_reason == "content_filter":
             missing = "the answer was blocked by the service"
         text, start = response.text or response.refusal or "", 0
-        reasoning, thoughts = reasoning_text(response, PackPaths()), None
+        reasoning, trace = reasoning_text(response, PackPaths()), None
         if reasoning is not None:
             bias = None if version is None else stored_reasoning(store, item.prompt_id, version)
-            thoughts = {
+            trace = {
                 "text": pieces(reasoning.text, bias.spans if bias is not None else (), lengths),
                 "characters": len(reasoning.text),
                 "option": bias.option if bias is not None else None,
@@ -130,7 +130,7 @@ def item_views(
             "question": pieces(instance.question, (), lengths),
             "options": _options(answered, extraction, lengths),
             "response": pieces(text[start:], spans, lengths),
-            "reasoning": thoughts,
+            "reasoning": trace,
             "missing": missing,
             "rule": visible_text(extraction.rule),
             "why": _why_read(extraction),
@@ -276,8 +276,8 @@ class ViewServer(ThreadingHTTPServer):
     def answer(self, path: str, headers: Message) -> _Answer:
         """What a request gets: refusals first, then what the viewer has after the token."""
         hosts = [f"{name}:{self.server_port}" for name in (LOOPBACK, "localhost")]
-        asked = headers.get_all("Host") or []
-        if len(asked) != 1 or asked[0] not in hosts:
+        named = headers.get_all("Host") or []
+        if len(named) != 1 or named[0] not in hosts:
             return HTTPStatus.MISDIRECTED_REQUEST, _TEXT, "this server answers to its own address only\n"
         site, origin = headers.get("Sec-Fetch-Site", "none"), headers.get("Origin")
         is_foreign = site not in {"none", "same-origin"} and path != f"/{self.token}/"

@@ -10,7 +10,15 @@ from urllib.parse import urlencode
 from mbbq_gen.analysis.ability import CHANCE
 from mbbq_gen.report.assessments import AMBIGUOUS, NO_CLAIM, UNINTERPRETABLE, GroupAssessment, Standing
 from mbbq_gen.report.charts import Chart
-from mbbq_gen.report.charts.score_view import BIAS_SIGN, BIAS_SOURCE, SUMMARY, PlainNumber, ScoreView, key_columns
+from mbbq_gen.report.charts.score_view import (
+    BIAS_SIGN,
+    BIAS_SOURCE,
+    SUMMARY,
+    PlainNumber,
+    ScoreView,
+    key_columns,
+    key_names,
+)
 from mbbq_gen.report.charts.vega import (
     INK,
     LETTER,
@@ -117,7 +125,8 @@ _NAMED = 36
 
 def accuracy_against_bias(answers: ScoreView) -> Chart:
     """Accuracy and bias as the two axes of a plane: a point for each language and model."""
-    found, places = answers.scored(answers.by, SUMMARY), answers.levels(answers.place_by)
+    found = answers.scored(answers.by, SUMMARY)
+    places = key_names(key[1:] for key in found.groups)
     models = dict(zip(answers.models, short_names(answers.models), strict=True))
     if (len(places) == 1 and len(models) > 1) or len(found.groups) > 2 * _NAMED:
         places = dict.fromkeys(places, "")  # colours tell the models apart; or there is no room for names
