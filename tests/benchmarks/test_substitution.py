@@ -13,7 +13,6 @@ import pytest
 
 from mbbq_gen.benchmarks.control.maker import (
     REASONS,
-    ControlCoverage,
     ControlGenerator,
     people_of,
 )
@@ -205,27 +204,3 @@ def _the_run_tells_what_was_left_out(
 
 if __name__ == "__main__":
     json.dump({language: digest(language) for language in sorted(SETS)}, sys.stdout, indent=1)
-
-
-def test_counts_of_what_was_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str], mixed: list[Instance]) -> None:
-    file = tmp_path / "mine.jsonl"
-    file.write_text("".join(f"{one.model_dump_json()}\n" for one in mixed), encoding="utf-8")
-    assert run_command_line(["data", "stats", "--instances", str(file), "--control", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert {row["category"] for row in told["counts"]} >= {"all", "age"}
-    made = ControlCoverage()
-    for one in mixed:
-        made.add(one, MAKERS["en"].make(one))
-    assert told["control"] == json.loads(json.dumps(made.summary()))
-    assert made.counts().reasons
-    assert run_command_line(["data", "stats", "--instances", str(file), "--control"]) == 0
-    shown = capsys.readouterr().out
-    assert made.counts().sentence in shown
-    assert all(part.template_id in shown for part in made.counts().templates)
-
-
-@pytest.mark.parametrize("language", FAST)
-def test_the_same_questions_give_the_same_bytes_in_any_order(language: str) -> None:
-    there = {one.key: made.model_dump_json() for one, made in MADE[language][:60]}
-    fresh = ControlGenerator(SETS[language])
-    assert there == {one.key: fresh.make(one).model_dump_json() for one, _ in MADE[language][:60][::-1]}
