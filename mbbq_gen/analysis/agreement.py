@@ -109,8 +109,10 @@ def _contingency(pairs: pl.DataFrame) -> tuple[tuple[str, ...], Array]:
     """The templates of pairs, and how often each made which two CHOICES: templates × choices × choices."""
     templates, where = np.unique(pairs[TEMPLATE].to_numpy(), return_inverse=True)
     tables = np.zeros((len(templates), len(CHOICES), len(CHOICES)))
-    chosen = [pairs[name].replace_strict(CHOICES, range(len(CHOICES))) for name in ("choice", "choice_other")]
-    np.add.at(tables, (where, *chosen), 1.0)
+    codes = pairs.select(
+        pl.col("choice", "choice_other").replace_strict(CHOICES, range(len(CHOICES)), return_dtype=pl.Int64)
+    )
+    np.add.at(tables, (where, *codes.to_numpy().T), 1.0)
     return tuple(templates.tolist()), tables
 
 

@@ -127,7 +127,7 @@ def _adjusted(comparisons: Sequence[Comparison], over: Extent) -> tuple[Comparis
     """The comparisons with the p values of each kind of test of their pairs adjusted over the family (Holm)."""
     families = [metric.pairs for comparison in comparisons for metric in comparison.metrics]
     corrected = iter(
-        [p for pairs in families for p in holm([one.corrected and one.corrected.p_value for one in pairs])]
+        [p for pairs in families for p in holm([one.corrected.p_value if one.corrected else None for one in pairs])]
     )
     if over == "all":
         families = [tuple(pair for pairs in families for pair in pairs)]

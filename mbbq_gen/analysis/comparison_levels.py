@@ -30,6 +30,7 @@ from mbbq_gen.analysis.comparison_table import (
     WarningCode,
 )
 from mbbq_gen.analysis.correction import (
+    ConfusionMatrix,
     CorrectedDifference,
     confidence_shares,
     confusion_matrices,
@@ -191,7 +192,9 @@ class ComparedLevels:
         compared = tuple(self._metric(metric) for metric in metrics)
         codes = {code for metric in compared for pair in metric.pairs for code in pair.warnings}
         conditions: tuple[Condition, ...] = ("ambiguous", "disambiguated")
-        has_labels = self._labelled is not None and self._labelled.height
+        matrices: tuple[ConfusionMatrix, ...] = ()
+        if self._labelled is not None and self._labelled.height:
+            matrices = tuple(confusion_matrices(self._labelled, self._sampling.confidence))
         return Comparison(
             within=self._within,
             across=self._across,
@@ -205,7 +208,7 @@ class ComparedLevels:
                 for condition in conditions
             ),
             templates_excluded=tuple(self._excluded),
-            matrices=tuple(confusion_matrices(self._labelled, self._sampling.confidence)) if has_labels else (),
+            matrices=matrices,
             warnings={code: text for code, text in WARNINGS.items() if code in codes},
         )
 

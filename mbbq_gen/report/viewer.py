@@ -31,7 +31,7 @@ from mbbq_gen.core.text import shortened, visible_text
 from mbbq_gen.extraction.claims import WHY
 from mbbq_gen.extraction.explain import DECISIONS
 from mbbq_gen.extraction.reasoning import reasoning_version
-from mbbq_gen.report.page import language_names, page_assets, viewer_page
+from mbbq_gen.report.page import FIELD_TITLES, browser_data, language_names, page_assets, render
 from mbbq_gen.runs.extraction import question_of
 from mbbq_gen.runs.reasoning import reasoning_text, stored_reasoning
 from mbbq_gen.runs.run_folder import RunFolder
@@ -235,8 +235,16 @@ def open_viewer(
     """The viewer of a run; `versions`: language → the extractor version whose readings are shown."""
     with folder.open_store(read_only=True) as store:
         index = SampleIndex(store, versions, step=step)
-    assets, names = page_assets(connects=True), language_names(versions, where)
-    page = viewer_page(folder.manifest().config.model, str(folder.path), index.count(), names, assets)
+    assets, path, name = page_assets(connects=True), str(folder.path), folder.manifest().config.model
+    page = render(
+        "viewer.html",
+        f"Items of {path}: {name}",
+        assets,
+        runs=(path,),
+        n_answers=index.count(),
+        fields=FIELD_TITLES,
+        server=browser_data([(name, path)], language_names(versions, where)),
+    )
     return SampleViewer(folder, index, page, assets.policy)
 
 

@@ -163,13 +163,13 @@ class Estimate:
     def n_templates(self) -> int:
         """Templates that bear on it; of a difference, on the side that has fewer."""
         own: int = self._n_weighted if self.support is None else self.support
-        return min([own, *(part.n_templates for part in (*(self.operands or ()), *self.components))])
+        return min([own, *(int(part.n_templates) for part in (*(self.operands or ()), *self.components))])
 
     @cached_property
     def _n_weighted(self) -> int:
         """Templates with a weight, which is of the denominator that fewest make; of a difference, the fewest."""
         own = int(np.count_nonzero(self.template_weights > 0))
-        return min([own, *(part._n_weighted for part in (*(self.operands or ()), *self.components))])
+        return min([own, *(int(part._n_weighted) for part in (*(self.operands or ()), *self.components))])
 
     @cached_property
     def effective(self) -> float:

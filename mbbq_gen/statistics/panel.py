@@ -161,8 +161,8 @@ class Panel:
     def _changed(self, change: Callable[[Array], Array], **fields: Any) -> Panel:
         """The panel with its tables of cells changed, and other fields."""
         tables = {"crossed": self.crossed, "without_weights": self.without_weights}
-        changed = {name: None if table is None else change(table) for name, table in tables.items()}
-        return replace(self, cells=change(self.cells), **changed, **fields)
+        fields |= {name: None if table is None else change(table) for name, table in tables.items()}
+        return replace(self, cells=change(self.cells), **fields)
 
     def on_templates(self, templates: Sequence[str]) -> Panel:
         """The same groups on some of the templates."""

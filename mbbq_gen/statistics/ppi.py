@@ -124,7 +124,8 @@ class PPIGroup:
     def _deviations(self, scores: Array) -> tuple[Array, Array]:
         """The mean score of each class, and by label: how far it is off that, times its weight."""
         (joined, sizes), weights = self._joined, self._weights
-        above, below = (np.bincount(joined, part, sizes.shape[1]) for part in (weights * scores, weights))
+        parts = (weights * scores, weights)
+        above, below = (np.bincount(joined, part, sizes.shape[1]).astype(np.float64) for part in parts)
         means = quotient(above, below, 0.0)
         return means, weights * (scores - means[joined])
 

@@ -36,7 +36,7 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Point:
-    """A number on each axis, with a name beside it; `link`: what it leads to, `said`: the same in words."""
+    """A number on each axis, with a name beside it, and what it leads to."""
 
     name: str
     series: str
@@ -44,7 +44,6 @@ class Point:
     y: Interval
     is_hollow: bool = False
     link: str | None = None
-    said: str | None = None
 
     def ends(self) -> list[float]:
         """The number upwards, and the ends of its interval."""
@@ -68,8 +67,7 @@ def plane(found: Sequence[Point], size: tuple[int, int], reach: float, series: S
         row |= {"y": point.y.value, "y_low": point.y.ci_low, "y_high": point.y.ci_high}
         if place is not None:
             row |= {"name_x": place[0] / size[0], "name_y": reach - place[1] / size[1] * 2 * reach}
-        if point.link is not None:
-            row |= {"href": point.link, "said": point.said}
+        row |= {} if point.link is None else {"href": point.link}
         values.append(row)
     at, colour = {"x": quantity("x"), "y": quantity("y")}, {"color": series["color"]}
     named = {"x": quantity("name_x"), "y": quantity("name_y"), "text": {"field": "name"}, "color": {"value": INK}}
@@ -251,14 +249,15 @@ def ability_against_bias(
         alt="; ".join(one.in_words(names) for one in shown),
         caption="",
         table=Table(tuple(_ABILITY_COLUMNS), tuple(rows)),
-        spec=_ability_spec(shown, names),
+        spec=_ability_spec(shown),
+        links={one.link: one.in_words(names) for one in shown},
     )
 
 
 _WIDTH, _HEIGHT = 380, 320
 
 
-def _ability_spec(found: Sequence[AbilityPoint], names: Mapping[str, str]) -> Spec:
+def _ability_spec(found: Sequence[AbilityPoint]) -> Spec:
     several = len({one.benchmark for one in found}) > 1
     called = [f"{one.model} on {one.benchmark}" if several else one.model for one in found]
     series = dict(zip(dict.fromkeys(called), short_names(list(dict.fromkeys(called)), 60), strict=True))
@@ -266,8 +265,7 @@ def _ability_spec(found: Sequence[AbilityPoint], names: Mapping[str, str]) -> Sp
     for one, model in zip(found, called, strict=True):
         means_nothing = one.assessment in UNINTERPRETABLE
         accuracy, bias = (PlainNumber(part.value) if means_nothing else part for part in (one.accuracy, one.bias))
-        said = f"{'Answers: ' if one.link.startswith(LINK) else ''}{one.in_words(names)}"
-        shown.append(Point(one.language, series[model], accuracy, bias, one.assessment in NO_CLAIM, one.link, said))
+        shown.append(Point(one.language, series[model], accuracy, bias, one.assessment in NO_CLAIM, one.link))
     reach = max(0.6, half_range(end for one in shown for end in one.ends()))
     large = {"labelFontSize": 13, "titleFontSize": 13}
     shares = {"values": [0, CHANCE, 0.6, 0.8, 1], "labelExpr": "format(datum.value, '.0%')"}
