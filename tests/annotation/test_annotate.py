@@ -357,9 +357,3 @@ def _on_a_terminal(arguments: list[str], keys: bytes) -> str:
         child.wait()
         os.close(ours)
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.decode("utf-8", errors="replace"))
-
-
-def test_a_verdict_can_not_contradict_itself() -> None:
-    good = annotate_response(reading(1), AT, right=0)
-    with pytest.raises(ValueError, match="contradicts"):
-        Annotation.model_validate({**good.model_dump(), "agrees": False})
