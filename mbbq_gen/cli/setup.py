@@ -253,11 +253,11 @@ def _check_server(base_url: str, model: str | None, model_args: dict[str, str], 
     else:
         facts = {"server": found.server, "base URL": found.base_url, "models": ", ".join(found.models) or "none"}
         facts |= {name.replace("_", " "): json.dumps(value) for name, value in found.facts.items()}
-        facts |= {"sampling sent": json.dumps(found.sampling_sent), "not pinned": found.unpinned}
+        facts |= {"sampling sent": json.dumps(found.sampling_sent), "not pinned": found.unpinned or "–"}
         if found.answer is not None:
             facts["answer"] = f"{shortened(found.answer, 100)} ({found.seconds} s, {found.output_tokens} tokens)"
         for name, text in {**facts, "next": found.command}.items():
-            echo(f"{name:24}{text or '–'}")
+            echo(f"{name:24}{text}")
     if found.model is None:
         say(f"several models: name one with --model, such as {', '.join(found.models[:3])}")
     if found.error is not None:
