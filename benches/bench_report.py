@@ -169,7 +169,6 @@ def ask_viewer(run: Path) -> tuple[int, float, float]:
     assert viewer.answer(path).status == 200
     answers = time.perf_counter() - began
     count = viewer.index.count()
-    viewer.index.close()
     return count, starts, answers * 1000
 
 

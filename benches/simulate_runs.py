@@ -32,7 +32,7 @@ from mbbq_gen.statistics.sequential import (
     FOR_WIDTH,
     InterimEstimate,
     Interval,
-    SequentialMonitor,
+    interval_after,
     is_undecidable,
     measures,
     variance_of_width,
@@ -192,9 +192,8 @@ def simulated(world: World, runs: int, seed: int) -> Iterator[list[InterimEstima
 
 def until_width(looks: Sequence[InterimEstimate], width: float) -> Stop:
     """As `--stop-at-ci-width`."""
-    so_far = SequentialMonitor(0.05, FOR_WIDTH)
-    for number, last in enumerate(looks, 1):  # noqa: B007
-        interval = so_far.next(last, variance_of_width(width, last, 0.05))
+    for number, last in enumerate(looks, 1):
+        interval = interval_after(looks[:number], 0.05, FOR_WIDTH, variance_of_width(width, last, 0.05))
         if interval.width <= width:
             break
     return Stop(interval, number)
@@ -202,10 +201,9 @@ def until_width(looks: Sequence[InterimEstimate], width: float) -> Stop:
 
 def until_decided(looks: Sequence[InterimEstimate], find: float | None = None) -> Stop:
     """As `--stop-when-decided`, and `--detectable-effect`."""
-    so_far = SequentialMonitor(0.05, FOR_DECISION)
-    for number, last in enumerate(looks, 1):  # noqa: B007
+    for number, last in enumerate(looks, 1):
         aim = variance_of_width(SMALL, last, 0.05) if find is None else variance_to_find(find, last, 0.05)
-        interval = so_far.next(last, aim)
+        interval = interval_after(looks[:number], 0.05, FOR_DECISION, aim)
         if answer_of(interval, SMALL) or is_undecidable(last, interval, SMALL, 0.05):
             break
         if find is not None and last.variance <= aim:

@@ -26,7 +26,7 @@ from mbbq_gen.benchmarks.registry import BENCHMARKS
 from mbbq_gen.cli.main import all_commands, app
 from mbbq_gen.core import records
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.interchange.data_dictionary import data_dictionary, dictionary_page
+from mbbq_gen.interchange.data_dictionary import data_dictionary
 from mbbq_gen.languages.axes_pack import AxesPack, read_axes
 from mbbq_gen.languages.prompt_pack import PromptPack, read_prompts
 from mbbq_gen.providers.registry import ALIASES, KINDS
@@ -96,7 +96,7 @@ RECORDS: tuple[tuple[str, ModuleType, tuple[str, ...]], ...] = (
         follow_up,
         ("FollowUpReport", "FollowUpGroup", "FollowUpChange", "ChoiceShares", "CheckAgreement"),
     ),
-    ("Corrected scores", correction, ("Correction", "CorrectedGroup", "CorrectedScore", "ExtractionFlag")),
+    ("Corrected scores", correction, ("Correction", "CorrectedGroup", "CorrectedScore")),
     (
         "Comparisons: `compare --json`",
         comparison_table,
@@ -199,7 +199,7 @@ def dictionary() -> str:
         for metric in METRICS.values()
     }
     scores = score_columns(("benchmark", "language", "split"))
-    return dictionary_page(data_dictionary(item_schema(messages=True), scores, definitions), lead=DICTIONARY_LEAD)
+    return data_dictionary(item_schema(messages=True), scores, definitions, DICTIONARY_LEAD)
 
 
 def models_page() -> str:
@@ -261,21 +261,23 @@ def json_page() -> str:
     parts = [JSON_HEAD]
     for heading, module, names in RECORDS:
         parts.append(f"## {heading}\n")
-        tree = ast.parse(inspect.getsource(module))
-        classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
         for name in names:
-            fields = getattr(module, name).model_json_schema(mode="serialization")["properties"]
-            texts = _field_texts(classes[name])
+            record = getattr(module, name)
+            fields = record.model_json_schema(mode="serialization")["properties"]
+            bases = [base for base in reversed(record.__mro__) if base.__module__.startswith("mbbq_gen")]
+            texts = {field: text for base in bases for field, text in _field_texts(base).items()}
             rows = [(f"`{field}`", _schema_type(fields[field]), texts[field]) for field in texts if field in fields]
-            parts.append(f"### {name}\n\n{_one_line(ast.get_docstring(classes[name]) or '')}\n")
+            parts.append(f"### {name}\n\n{_one_line(inspect.getdoc(record) or '')}\n")
             parts.append(table(("field", "type", "meaning"), rows))
     return "\n".join(parts)
 
 
-def _field_texts(record: ast.ClassDef) -> dict[str, str]:
+def _field_texts(record: type) -> dict[str, str]:
     """Returns field → docstring; empty where there is none."""
     texts: dict[str, str] = {}
-    for node, after in zip(record.body, [*record.body[1:], None], strict=True):
+    (tree,) = ast.parse(inspect.getsource(record)).body
+    body = tree.body if isinstance(tree, ast.ClassDef) else []
+    for node, after in zip(body, [*body[1:], None], strict=True):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             constant = after.value if isinstance(after, ast.Expr) else None
             texts[node.target.id] = _one_line(str(constant.value)) if isinstance(constant, ast.Constant) else ""

@@ -27,11 +27,11 @@ from mbbq_gen.analysis.scores import ScoreTable, score
 from mbbq_gen.benchmarks import registry
 from mbbq_gen.benchmarks.releases import benchmark_folder
 from mbbq_gen.core.config import FollowUp, RunConfig, help_of, shapes
-from mbbq_gen.core.errors import PYTHON, UnknownNameError
+from mbbq_gen.core.errors import PYTHON
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import CallbackListener, ProgressBars, ProgressEvent, ProgressListener
 from mbbq_gen.core.records import Instance, Split
-from mbbq_gen.core.text import visible_text
+from mbbq_gen.core.text import one_of, visible_text
 from mbbq_gen.extraction import extract
 from mbbq_gen.extraction.jsonl import ENGINE
 from mbbq_gen.runs.job import Job, JobResult
@@ -51,6 +51,7 @@ from mbbq_gen.scoring.codes import Average, PromptEffects
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.statistics.intervals import STRETCH, UNSEEN_TEMPLATE_DEVIATION
+from mbbq_gen.storage.ledgers import JudgedAnswer, judged_answers
 from mbbq_gen.storage.store import Progress
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
 
     from mbbq_gen.analysis.follow_up import FollowUpReport
     from mbbq_gen.analysis.reasoning import ReasoningFrames
-    from mbbq_gen.annotation.judge_report import JudgedAnswer
 
 __all__ = ["JobResult", "ProgressEvent", "Run", "RunConfig", "extract", "load_benchmark", "score"]
 
@@ -73,17 +73,8 @@ class Run:
     """
 
     def __init__(self, path: str | Path, *, packs: str | Path | None = None) -> None:
-        """Opens a run.
-
-        Args:
-            path: The run folder.
-            packs: Folder of your own language packs; they override ours.
-
-        Raises:
-            UsageError: there is no run, or no pack in `packs`.
-        """
-        self.folder = RunFolder(Path(path))
-        self.folder.require()
+        """Opens a run; UsageError where there is none. `packs`: folder of your own language packs."""
+        self.folder = RunFolder(Path(path)).require()
         self.resources = PackPaths(packs=_path(packs))
 
     @classmethod
@@ -151,9 +142,7 @@ class Run:
         """`execute` to be awaited next to other work, such as another run; cancelling it keeps what arrived.
 
         Args:
-            progress: As for `execute`.
-            say: As for `execute`.
-            fields: As for `execute`.
+            progress, say, fields: As for `execute`.
         """
         return await self._job(progress, say, fields).execute_async()
 
@@ -170,14 +159,10 @@ class Run:
         Args:
             answers: `unread`: those in which no choice could be read; `low`: also those read with low confidence.
             check: So many answers that were read, drawn at random, are followed up too.
-            progress: As for `execute`.
-            say: As for `execute`.
+            progress, say: As for `execute`.
 
         Returns:
             Parse rates, scores and choices with and without follow-ups; None where there was nothing to ask.
-
-        Raises:
-            UsageError: the model takes no second turn, or what `execute` raises.
         """
         self.execute(progress=progress, say=say, follow_up=tuple(answers), follow_up_check=check)
         return next(iter(follow_up_reports([self.path], self.resources, InferenceSettings())), None)
@@ -217,19 +202,14 @@ class Run:
             yield from store.instances()
 
     def extract(self, extractor: str = ENGINE, step: Callable[[int], None] = lambda _: None) -> dict[str, str]:
-        """Extracts the responses that this extractor has not extracted; the other methods call it.
+        """The version of an extractor for each language; extracts the responses that it has not extracted yet.
+
+        The other methods call it. RunLockedError where another process writes to the run.
 
         Args:
             extractor: `rules`, a simple one (`strict-match`, `first-label`, `mbbq-like`, `answer-line`), or a stored
                 version.
             step: Gets the size of each extracted batch, for a progress bar.
-
-        Returns:
-            The version of the extractor for each language.
-
-        Raises:
-            UnknownNameError: an unknown extractor.
-            RunLockedError: something is to be extracted and another process writes to the run.
         """
         return ensure_extracted(self.folder, self.resources, extractor, step)
 
@@ -248,9 +228,6 @@ class Run:
             extractor: As for `extract`.
             model: Name of the model in the table; None: that of the run.
             answers: The `first` answers, or `follow-up`: with what follow-ups say where nothing could be read.
-
-        Raises:
-            UsageError: follow-ups are wanted and the run has none.
         """
         frame, _ = load_run_observations(
             self.folder, self.manifest, self.resources, gold, model=model, extractor=extractor, answers=answers
@@ -273,21 +250,18 @@ class Run:
         spans, evidence, … (the data dictionary has all). Use `sample_batches` for a large run.
 
         Args:
-            gold: As for `observations`.
-            extractor: As for `extract`.
+            gold, extractor, model: As for `observations`.
             languages: Only these; None: all of the run.
             ids: Only the prompts with these ids; None: all.
             messages: Whether to add the messages as sent, and the last of them as `prompt`.
-            model: As for `observations`.
-
-        Raises:
-            UsageError: a language that the run does not have.
         """
         import polars as pl
 
-        choice = self._choice(extractor, languages, SampleFilter({}, model or self._model, gold, ids, messages))
-        with self.folder.open_store(read_only=True) as store:
-            parts = list(sample_batches(store, choice))
+        parts = list(
+            self.sample_batches(
+                gold=gold, extractor=extractor, languages=languages, ids=ids, messages=messages, model=model
+            )
+        )
         return pl.concat(parts) if parts else pl.DataFrame(schema=item_schema(messages=messages))
 
     def sample_batches(
@@ -302,71 +276,44 @@ class Run:
         model: str | None = None,
     ) -> Iterator[polars.DataFrame]:
         """The rows of `samples` in tables of at most `size` rows, so that memory stays small."""
-        choice = self._choice(extractor, languages, SampleFilter({}, model or self._model, gold, ids, messages))
+        versions = self._versions(languages, extractor)
+        scored = read_scores_before_use(self.folder)
+        choice = SampleFilter(versions, model or self.manifest.config.model, gold, ids, messages, scored)
         with self.folder.open_store(read_only=True) as store:
             yield from sample_batches(store, choice, size)
 
-    @property
-    def _model(self) -> str:
-        return self.manifest.config.model
-
-    def _choice(self, extractor: str, languages: Sequence[str] | None, choice: SampleFilter) -> SampleFilter:
-        """The filter with the extractor versions of its languages."""
-        versions = self.extract(extractor)
-        wanted = {code: versions[code] for code in self._languages(languages, versions)}
-        return replace(choice, versions=wanted, scored=read_scores_before_use(self.folder))
-
-    def _languages(self, wanted: Sequence[str] | None, known: Collection[str]) -> list[str]:
-        for code in wanted or ():
-            if code not in known:
-                raise UnknownNameError("language of the run", code, known)
-        return list(known if wanted is None else dict.fromkeys(wanted))
+    def _versions(self, languages: Sequence[str] | None, extractor: str = ENGINE) -> dict[str, str]:
+        """The extractor versions of some languages of the run; extracts first what is missing."""
+        found = self.extract(extractor)
+        wanted = found if languages is None else dict.fromkeys(languages)
+        return {code: found[one_of("language of the run", code, found)] for code in wanted}
 
     def reasoning(self, *, gold: GoldLabels = "published", extractor: str = ENGINE) -> ReasoningFrames:
         """The conclusions of reasoning traces next to the answers, as three tables with the same rows.
 
         The tables of answers and of traces have the columns of `observations`, so that `score` takes either; the
-        outcome of a missing trace is `error`. `facts` describes the traces.
-
-        Args:
-            gold: As for `observations`.
-            extractor: Extractor of the answers, as for `extract`; traces have one extractor.
-
-        Raises:
-            RunLockedError: something is to be extracted and another process writes to the run.
+        outcome of a missing trace is `error`. `facts` describes the traces. `extractor` is that of the answers.
         """
         from mbbq_gen.runs.reasoning import extract_all_reasoning, load_reasoning_frames
 
         extractors = self.extract(extractor)
         version = extract_all_reasoning(self.folder, self.resources, lambda _: None)
         with self.folder.open_store(read_only=True) as store:
-            return load_reasoning_frames(store, version, extractors, self._model, gold)
+            return load_reasoning_frames(store, version, extractors, self.manifest.config.model, gold)
 
     def judge_extractions(self, name: str, *, languages: Sequence[str] | None = None) -> dict[str, JudgedAnswer]:
-        """Prompt id → what an LLM judge (`mbbq-gen judge`) and the rules extracted.
+        """Prompt id → what an LLM judge (`mbbq-gen judge`), by its name in this run, and the rules extracted.
 
         Responses that the judge did not get, or did not parse, are left out. Check the judge against annotations before
-        correcting scores with it.
-
-        Args:
-            name: Name of the judge in this run.
-            languages: Only these; None: all of the run.
-
-        Raises:
-            UnknownNameError: a judge that the run does not have.
-            UsageError: a language that the run does not have.
+        correcting scores with it. UnknownNameError where the run has no such judge or language.
         """
         from mbbq_gen.annotation.judge import is_read, judges_of
-        from mbbq_gen.annotation.judge_report import judged_answers
-        from mbbq_gen.core.errors import UnknownNameError
 
-        versions = self.extract()
+        versions = self._versions(languages)
         with self.folder.open_store(read_only=True) as store:
             judges = judges_of(store)
-            if name not in judges:
-                raise UnknownNameError("judge", name, judges)
-            wanted = self._languages(languages, versions)
-            found = judged_answers(store, judges[name], {code: versions[code] for code in wanted})
+            judge = judges[one_of("judge", name, judges)]
+            found = judged_answers(store, judge.name, judge.extractor, versions)
             return {answer.prompt_id: answer for answer in found if is_read(answer.judge.rule)}
 
     def scores(
@@ -391,8 +338,7 @@ class Run:
         Args:
             group_by: Groupings of `mbbq_gen.scoring.tally.GROUPINGS`. Without `split`, bias and control are pooled.
             metrics: Names of `mbbq_gen.scoring.metrics.METRICS`; None: all.
-            gold: As for `observations`.
-            extractor: As for `extract`.
+            gold, extractor, answers: As for `observations`.
             unparsed: Unparsed responses in the denominators of bias: `discard` or `keep`.
             confidence_level: Of the intervals; None: no intervals. A run with interim looks gets wider intervals, so
                 that their coverage holds.
@@ -401,11 +347,7 @@ class Run:
             prompt_effects: Intervals for these prompt variants (`fixed`) or for variants like them (`random`).
             average: Scores are means over `questions`, over `templates` (each alike), or `random-effects` means.
             unseen_deviation: How far off a template that was not seen may lie, where few templates differ.
-            unseen_stretch: How much farther near an end of the scale, times its length.
-            answers: As for `observations`.
-
-        Raises:
-            UsageError: an unknown grouping or metric, or settings out of range.
+            unseen_stretch: How much farther near an end of the scale.
         """
         level = sequential_confidence_level(confidence_level or 0.95, [self.manifest.adaptive])
         return score(
@@ -465,19 +407,14 @@ def load_benchmark(
     splits: Sequence[Split] | None = None,
     packs: str | Path | None = None,
 ) -> list[Instance]:
-    """The instances of a benchmark.
+    """The instances of a benchmark (see `mbbq-gen data list`).
+
+    UsageError for an unknown benchmark, language or split, or missing files; DataError for the first wrong row.
 
     Args:
-        name: Name of the benchmark; see `mbbq-gen data list`.
         data_dir: Folder of its published files; None: the release from `mbbq-gen data download`.
-        languages: Only these, in that order; None: all.
-        splits: Only these, in that order; None: all.
+        languages, splits: Only these, in that order; None: all.
         packs: Folder of your own language packs.
-
-    Raises:
-        UnknownNameError: an unknown benchmark.
-        UsageError: a language or split that it does not have, or missing files.
-        DataError: the first wrong row, with file, row and field.
     """
     return list(
         registry.load_benchmark(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 from pydantic import ValidationError
 
 from mbbq_gen.benchmarks.registry import find_benchmark, load_benchmark
 from mbbq_gen.benchmarks.templates.files import missing_forms, starter_folder, starter_templates
 from mbbq_gen.core.errors import MbbqGenError, PackError, describe_faults
-from mbbq_gen.core.files import PACK_KINDS, PackPaths
+from mbbq_gen.core.files import PACK_KINDS, PackKind, PackPaths
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.extraction.pack_tools import check_pack
 from mbbq_gen.extraction.question import Question, read_people
@@ -21,8 +21,6 @@ from mbbq_gen.languages.control_pack import read_control_set
 from mbbq_gen.languages.packs import TO_DO, read_toml
 from mbbq_gen.languages.prompt_pack import PromptPack, read_prompts
 from mbbq_gen.providers.synthetic import read_synthetic_pack
-
-Read = TypeVar("Read")
 
 
 class Finding(FrozenModel):
@@ -48,106 +46,100 @@ def check_everything(resources: PackPaths, languages: Iterable[str]) -> CheckRep
     findings: list[Finding] = []
     incomplete: dict[str, tuple[str, ...]] = {}
     prompts: dict[str, PromptPack] = {}
-    persons = _starter_persons()
     for code in languages:
-        paths = {kind: resources.find(kind, code) for kind in PACK_KINDS}
-        axes, synthetic = (resources.find("prompts", f"{name}/{code}") for name in ("axes", "synthetic"))
-        people, traces = (resources.find("extractors", f"{name}/{code}") for name in ("people", "reasoning"))
-        checked += [path for path in (*paths.values(), axes, synthetic, people, traces) if path is not None]
-        if missing := tuple(f"{kind}/{code}.toml" for kind, path in paths.items() if path is None):
+        if missing := tuple(f"{kind}/{code}.toml" for kind in PACK_KINDS if resources.find(kind, code) is None):
             incomplete[code] = missing
-        file = f"prompts/{code}.toml"
-        if paths["prompts"] is not None and (pack := _read(resources, code, file, read_prompts, findings)) is not None:
-            prompts[code] = pack
-            findings += [Finding(file=file, what=f"{place}: {TO_DO} is still to be written") for place in _to_do(pack)]
-        if (
-            axes is not None
-            and (composed := _read(resources, code, f"prompts/axes/{code}.toml", read_axes, findings)) is not None
-        ):
-            faults = (paraphrase_fault(one.plain) for one in (composed.sentences, composed.other) if one is not None)
-            findings += [Finding(file=f"prompts/axes/{code}.toml", what=f"plain: {fault}") for fault in faults if fault]
-        if synthetic is not None:
-            _read(resources, code, f"prompts/synthetic/{code}.toml", read_synthetic_pack, findings)
-        if paths["control_sets"] is not None:
-            _read(resources, code, f"control_sets/{code}.toml", read_control_set, findings)
-        before, file = len(findings), f"extractors/people/{code}.toml"
-        findings += [
-            Finding(
-                file=file, what=f"words.{' '.join(row.english)}: needs one or more words of the language, each once"
-            )
-            for row in _read(resources, code, file, read_people, findings) or ()
-            if not row.words or len(set(row.words)) < len(row.words)
-        ]
-        if len(findings) == before and paths["extractors"] is not None:
-            findings += [
-                Finding(file=found.file, what=f"{found.key}: {found.message} (value: {found.value!r})")
-                for found in check_pack(resources, code, persons.get(code, []))
-            ]
-        if len(findings) == before:
-            findings += _reasoning_findings(resources, code)
+        for (kind, part), (read, faults) in _PACKS.items():
+            path = resources.find(kind, f"{part}{code}")
+            if path is None:
+                continue
+            checked.append(path)
+            file = f"{kind}/{part}{code}.toml"
+            try:
+                pack = read(resources, code)
+                findings += [Finding(file=file, what=fault) for fault in faults(pack)]
+            except MbbqGenError as error:
+                findings += _findings(error, file)
+                continue
+            if isinstance(pack, PromptPack):
+                prompts[code] = pack
+        if (path := resources.find("extractors", code)) is not None:
+            checked.append(path)
+            if not any(one.file.endswith(f"extractors/people/{code}.toml") for one in findings):
+                findings += _extraction_findings(resources, code)
     findings += _variant_findings(prompts)
     folder = starter_folder()
-    missing = missing_forms(starter_templates(), folder, resources)
-    findings += [Finding(file=str(file), what=problem) for file, problem in missing]
+    lacking = missing_forms(starter_templates(), folder, resources)
+    findings += [Finding(file=str(file), what=problem) for file, problem in lacking]
     names = [str(path) for path in (*checked, *sorted(folder.glob("*.toml")))]
     return CheckReport(checked=tuple(names), findings=tuple(findings), incomplete=incomplete)
 
 
-def _read(
-    resources: PackPaths, language: str, file: str, reader: Callable[[PackPaths, str], Read], findings: list[Finding]
-) -> Read | None:
-    """The pack; None, and what is wrong is added to the findings, where it can't be read."""
-    try:
-        return reader(resources, language)
-    except MbbqGenError as error:
-        findings += _findings(error, file)
-        return None
-
-
-def _to_do(pack: PromptPack) -> Iterator[str]:
+def _prompt_faults(pack: PromptPack) -> Iterator[str]:
     """The parts of a prompt pack that are still to be written."""
-    for variant in pack.variant:
-        if TO_DO in variant.text or TO_DO in variant.shot_answer:
-            yield f"variant {variant.id!r}"
-    if pack.follow_up is not None and TO_DO in pack.follow_up.text + pack.follow_up.none:
-        yield "follow_up"
+    parts = {f"variant {variant.id!r}": variant.text + variant.shot_answer for variant in pack.variant}
+    if pack.follow_up is not None:
+        parts["follow_up"] = pack.follow_up.text + pack.follow_up.none
+    yield from (f"{place}: {TO_DO} is still to be written" for place, text in parts.items() if TO_DO in text)
 
 
-def _reasoning_findings(resources: PackPaths, language: str) -> Iterator[Finding]:
-    """What is wrong in how a language's reasoning traces are read: the file, or a failing example."""
-    name = f"extractors/reasoning/{language}.toml"
+_PACKS: dict[tuple[PackKind, str], tuple[Callable[[PackPaths, str], Any], Callable[[Any], Iterable[str]]]] = {
+    ("prompts", ""): (read_prompts, _prompt_faults),
+    ("prompts", "axes/"): (
+        read_axes,
+        lambda pack: [
+            f"plain: {fault}"
+            for texts in (pack.sentences, pack.other)
+            if texts is not None and (fault := paraphrase_fault(texts.plain))
+        ],
+    ),
+    ("prompts", "synthetic/"): (read_synthetic_pack, lambda _: ()),
+    ("control_sets", ""): (read_control_set, lambda _: ()),
+    ("extractors", "people/"): (
+        read_people,
+        lambda rows: [
+            f"words.{' '.join(row.english)}: needs one or more words of the language, each once"
+            for row in rows
+            if not row.words or len(set(row.words)) < len(row.words)
+        ],
+    ),
+    ("extractors", "reasoning/"): (read_reasoning_pack, lambda _: ()),
+}
+"""Kind and folder of a pack → its reader, and what may be wrong in one that can be read."""
+
+
+def _extraction_findings(resources: PackPaths, code: str) -> Iterator[Finding]:
+    """What is wrong in how a language's answers and reasoning traces are read: a class, or a failing example."""
+    faults = check_pack(resources, code, _starter_persons(code))
+    for fault in faults:
+        yield Finding(file=fault.file, what=f"{fault.key}: {fault.message} (value: {fault.value!r})")
+    if faults or resources.find("extractors", f"reasoning/{code}") is None:
+        return
     try:
-        pack = read_reasoning_pack(resources, language)
-        reader = load_reasoning_extractor(language, resources) if pack is not None else None
-    except MbbqGenError as error:
-        yield from _findings(error, name)
-        return
-    if pack is None or reader is None:
-        return
-    for example in pack.example:
+        pack, reader = read_reasoning_pack(resources, code), load_reasoning_extractor(code, resources)
+    except MbbqGenError:
+        return  # reported as a fault of its file
+    for example in pack.example if pack is not None else ():
         count = len(example.options)
-        question = Question(example.options, "ABCDEFGHIJ"[:count], count - 1)
         try:
-            extraction = reader.read(example.reasoning, question)
+            found = reader.read(example.reasoning, Question(example.options, "ABCDEFGHIJ"[:count], count - 1))
         except PackError:
             return  # another pack's fault, which its own check finds
-        if example.stance not in extraction.stances or example.conclusion not in (None, extraction.option):
-            stances = ", ".join(sorted(extraction.stances)) or "nothing"
-            found = f"read as {stances}, option {extraction.option}; correct the example or the words"
-            yield Finding(file=name, what=f"example {example.reasoning!r}: {found}")
+        if example.stance not in found.stances or example.conclusion not in (None, found.option):
+            stances = ", ".join(sorted(found.stances)) or "nothing"
+            problem = f"read as {stances}, option {found.option}; correct the example or the words"
+            yield Finding(file=f"extractors/reasoning/{code}.toml", what=f"example {example.reasoning!r}: {problem}")
 
 
-def _starter_persons() -> dict[str, list[str]]:
-    """Language → the option texts of the starter benchmark that mean a person."""
-    persons: dict[str, list[str]] = {}
-    for language in find_benchmark("starter").languages:
-        try:
-            instances = list(load_benchmark("starter", languages=[language], splits=["bias"]))
-        except MbbqGenError:
-            continue  # the starter's own check finds what is wrong
-        texts = (option.text for found in instances for option in found.options if option.role != "unknown")
-        persons[language] = list(dict.fromkeys(texts))
-    return persons
+def _starter_persons(language: str) -> list[str]:
+    """The option texts of the starter benchmark that mean a person."""
+    if language not in find_benchmark("starter").languages:
+        return []
+    try:
+        instances = list(load_benchmark("starter", languages=[language], splits=["bias"]))
+    except MbbqGenError:
+        return []  # the starter's own check finds what is wrong
+    return list(dict.fromkeys(one.text for found in instances for one in found.options if one.role != "unknown"))
 
 
 def _variant_findings(prompts: dict[str, PromptPack]) -> Iterator[Finding]:

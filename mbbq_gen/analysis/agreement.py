@@ -76,11 +76,11 @@ def pair_agreement(
     """Agreement of two values of a column of `choices`, on questions that were put alike to both."""
     part = answers.filter((pl.col("condition") == condition) & (pl.col("choice") != "unparsed"))
     shared = _SHOWN if column != "method" else _shared_columns(part, pair)
-    alike = [name for name in _ALIKE if name not in _SHOWN or name in shared]
-    pairs = _pairs(part, column, pair, alike)
-    orders_differ = not pairs.height and "option_order" in alike and column != "option_order"
+    keys = [TEMPLATE, QUESTION, *(name for name in (*_ALIKE, *shared) if name != column)]
+    pairs = _pairs(part, column, pair, keys)
+    orders_differ = not pairs.height and "option_order" in keys
     if orders_differ:
-        pairs = _pairs(part, column, pair, [name for name in _ALIKE if name != "option_order"])
+        pairs = _pairs(part, column, pair, [name for name in keys if name != "option_order"])
     templates, tables = _contingency(pairs)
     equal_share, kappa = equality_and_kappa(templates, tables[:, :_ROLES, :_ROLES], sampling)
     return PairAgreement(
@@ -94,14 +94,26 @@ def pair_agreement(
     )
 
 
+def _pairs(answers: pl.DataFrame, column: str, pair: Sequence[str], keys: Sequence[str]) -> pl.DataFrame:
+    """The choices of two values of a column, question by question; equal in the columns `keys`."""
+    ours, theirs = (
+        answers.filter(pl.col(column).cast(pl.String) == value)
+        .select(*(pl.col(name).cast(pl.String) for name in keys), "choice")
+        .unique(keys, keep="first", maintain_order=True)
+        for value in pair
+    )
+    return ours.join(theirs, on=keys, suffix="_other", nulls_equal=True)
+
+
 def _contingency(pairs: pl.DataFrame) -> tuple[tuple[str, ...], Array]:
     """The templates of pairs, and how often each made which two CHOICES: templates × choices × choices."""
-    templates = tuple(pairs[TEMPLATE].unique().sort().to_list())
+    templates, where = np.unique(pairs[TEMPLATE].to_numpy(), return_inverse=True)
     tables = np.zeros((len(templates), len(CHOICES), len(CHOICES)))
-    place = {name: row for row, name in enumerate(templates)}
-    for template, ours, theirs, count in pairs.group_by(TEMPLATE, "choice", "choice_other").len().rows():
-        tables[place[template], CHOICES.index(ours), CHOICES.index(theirs)] = count
-    return templates, tables
+    codes = pairs.select(
+        pl.col("choice", "choice_other").replace_strict(CHOICES, range(len(CHOICES)), return_dtype=pl.Int64)
+    )
+    np.add.at(tables, (where, *codes.to_numpy().T), 1.0)
+    return tuple(templates.tolist()), tables
 
 
 def equality_and_kappa(
@@ -114,22 +126,10 @@ def equality_and_kappa(
     return equal.score(sampling), kappa.score(sampling)
 
 
-_ALIKE = ("model", "split", "language", "reasoning_effort", "variant", "label_style", "option_order")
+_ALIKE = ("model", "split", "language", "reasoning_effort")
 """What two answers must share to be paired, but for what is compared."""
 _SHOWN = ("variant", "label_style", "option_order")
-"""What methods may differ in beside themselves: likelihoods are measured after a prompt variant of their own."""
-
-
-def _pairs(answers: pl.DataFrame, column: str, pair: Sequence[str], alike: Sequence[str]) -> pl.DataFrame:
-    """The choices of two values of a column, question by question; equal in the columns `alike`."""
-    keys = [TEMPLATE, QUESTION, *(name for name in alike if name != column)]
-    ours, theirs = (
-        answers.filter(pl.col(column).cast(pl.String) == value)
-        .select(*(pl.col(name).cast(pl.String) for name in keys), "choice")
-        .unique(keys, keep="first", maintain_order=True)
-        for value in pair
-    )
-    return ours.join(theirs, on=keys, suffix="_other", nulls_equal=True)
+"""The same, but of methods where they differ: likelihoods are measured after a prompt variant of their own."""
 
 
 def _shared_columns(answers: pl.DataFrame, methods: Sequence[str]) -> tuple[str, ...]:
@@ -174,15 +174,13 @@ def jackknife(tables: Array, function: Callable[[Array], Array], weights: Array)
 
 
 class Flips(FrozenModel):
-    """How often the answer to one question changes with a factor: a prompt variant, an order, a label style, a
-    language."""
+    """How often the answer to one question changes with a factor: a prompt variant, an order, a language."""
 
     factor: str
     n_levels: int
     n_pairs: int
-    """Pairs of answers to one question that differ in the factor."""
     flip_share: EstimateResult
-    """Share of the pairs whose answers differ."""
+    """Of the pairs of answers to one question that differ in the factor."""
     flip_share_by_chance: float | None
     """What two answers drawn from the model's overall habits would give."""
     kappa: EstimateResult
@@ -206,7 +204,7 @@ def flips(answers: pl.DataFrame, factor: str, sampling: InferenceSettings) -> Fl
         return None
     others = [name for name in _FACTORS if name != factor]
     both = tuple(name for name in others if name in ("option_order", "variant"))
-    for loose in ((), *((name,) for name in ("option_order", "variant") if name in others), both):
+    for loose in ((), *((name,) for name in both[::-1]), both):
         keys = [TEMPLATE, QUESTION, *(name for name in others if name not in loose)]
         part = answers.with_columns(pl.col(name).cast(pl.String) for name in [*keys, factor])
         one_each = part.unique([*keys, factor], keep="first", maintain_order=True)
@@ -264,7 +262,6 @@ class MethodPair(FrozenModel):
     """Two methods on the same questions of a language."""
 
     language: str
-    """`all`: all languages together."""
     split: Split
     first: Method
     second: Method
@@ -287,18 +284,7 @@ class MethodScore(FrozenModel):
     n_answers: int
     score: EstimateResult
     minus_first: EstimateResult | None
-    """This way minus the first one, paired by template; None for the first one."""
-
-
-class TieRates(FrozenModel):
-    """How often a way chose nobody."""
-
-    method: Method
-    n_answers: int
-    ties: int
-    """Likelihoods whose best options were equally likely; answers in words that commit to several options."""
-    unparsed: int
-    """All that chose nobody, ties among them: unreadable, cut off…"""
+    """Paired by template; None for the first one."""
 
 
 class MethodAgreement(FrozenModel):
@@ -315,7 +301,6 @@ class MethodAgreement(FrozenModel):
     unparsed: UnparsedPolicy
     pairs: tuple[MethodPair, ...]
     scores: tuple[MethodScore, ...]
-    tie_rates: tuple[TieRates, ...]
 
 
 def method_agreement(
@@ -325,38 +310,39 @@ def method_agreement(
     answers = choices(frame).with_columns(pl.col("split", "language").cast(pl.String))
     languages = sorted(answers["language"].unique())
     languages += [ALL] if len(languages) > 1 else []
-    for split in [name for name in get_args(Split) if name in answers["split"]]:
-        for first, second in combinations(methods, 2):
-            part = answers.filter(pl.col("split") == split)
-            keys = ["language", TEMPLATE, QUESTION, "instance_id", *_shared_columns(part, (first, second))]
-            ours, theirs = (
-                part.filter(pl.col("method").cast(pl.String) == method).select(
-                    *(pl.col(name).cast(pl.String) for name in keys), "choice"
-                )
-                for method in (first, second)
+    for split, (first, second) in product(get_args(Split), combinations(methods, 2)):
+        part = answers.filter(pl.col("split") == split)
+        if not part.height:
+            continue
+        keys = ["language", TEMPLATE, QUESTION, "instance_id", *_shared_columns(part, (first, second))]
+        ours, theirs = (
+            part.filter(pl.col("method").cast(pl.String) == method).select(
+                *(pl.col(name).cast(pl.String) for name in keys), "choice"
             )
-            found = ours.join(theirs, on=keys, suffix="_other", nulls_equal=True)
-            for language in languages:
-                pairs = found if language == ALL else found.filter(pl.col("language") == language)
-                templates, tables = _contingency(pairs)
-                read, whole = tables[:, :_ROLES, :_ROLES], tables.sum(axis=0)
-                equal_share, kappa = equality_and_kappa(templates, read, sampling)
-                flips = [
-                    Flip(first=one, second=other, n=int(whole[row, column]))
-                    for (row, one), (column, other) in product(enumerate(CHOICES), repeat=2)
-                    if row != column and whole[row, column]
-                ]
-                yield MethodPair(
-                    language=language,
-                    split=split,
-                    first=first,
-                    second=second,
-                    n_pairs=pairs.height,
-                    n_read=int(read.sum()),
-                    equal_share=equal_share,
-                    kappa=kappa,
-                    flips=tuple(sorted(flips, key=lambda flip: -flip.n)),
-                )
+            for method in (first, second)
+        )
+        found = ours.join(theirs, on=keys, suffix="_other", nulls_equal=True)
+        for language in languages:
+            pairs = found if language == ALL else found.filter(pl.col("language") == language)
+            templates, tables = _contingency(pairs)
+            read, whole = tables[:, :_ROLES, :_ROLES], tables.sum(axis=0)
+            equal_share, kappa = equality_and_kappa(templates, read, sampling)
+            flips = [
+                Flip(first=one, second=other, n=int(whole[row, column]))
+                for (row, one), (column, other) in product(enumerate(CHOICES), repeat=2)
+                if row != column and whole[row, column]
+            ]
+            yield MethodPair(
+                language=language,
+                split=split,
+                first=first,
+                second=second,
+                n_pairs=pairs.height,
+                n_read=int(read.sum()),
+                equal_share=equal_share,
+                kappa=kappa,
+                flips=tuple(sorted(flips, key=lambda flip: -flip.n)),
+            )
 
 
 def method_scores(
@@ -370,26 +356,14 @@ def method_scores(
         found = dict(zip(keys, panel.estimates(metric), strict=True))
         for language, split in dict.fromkeys(key[:2] for key in keys):
             first = found.get((language, split, methods[0]))
-            for method in methods:
-                if (own := found.get(key := (language, split, method))) is not None:
-                    is_apart = first is not None and own is not first
-                    yield MethodScore(
-                        language=str(language),
-                        split="control" if split == "control" else "bias",
-                        method=method,
-                        metric=metric.name,
-                        n_answers=answers[key],
-                        score=own.score(sampling),
-                        minus_first=own.subtract(first).score(sampling) if is_apart and first is not None else None,
-                    )
-
-
-def tie_rates(frame: pl.DataFrame, methods: Sequence[Method]) -> tuple[TieRates, ...]:
-    """For every way, how many answers chose nobody."""
-    answers = choices(frame).with_columns(pl.col("method", "outcome").cast(pl.String))
-    found = []
-    for method in methods:
-        part = answers.filter(pl.col("method") == method)
-        ties, unparsed = (part["outcome"] == "multiple").sum(), (part["choice"] == "unparsed").sum()
-        found.append(TieRates(method=method, n_answers=part.height, ties=int(ties), unparsed=int(unparsed)))
-    return tuple(found)
+            for method in [method for method in methods if (language, split, method) in found]:
+                own = found[language, split, method]
+                yield MethodScore(
+                    language=str(language),
+                    split="control" if split == "control" else "bias",
+                    method=method,
+                    metric=metric.name,
+                    n_answers=answers[language, split, method],
+                    score=own.score(sampling),
+                    minus_first=None if first is None or own is first else own.subtract(first).score(sampling),
+                )

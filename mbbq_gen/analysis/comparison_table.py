@@ -44,6 +44,8 @@ WARNINGS: dict[WarningCode, str] = {
     "extraction_error_exceeds_difference": "by the annotations, the extraction error rates differ by more than the "
     "scores: see the corrected difference",
 }
+Extent = Literal["pairs", "all"]
+"""What p values are adjusted over: the pairs of one metric in one group; or all pairs, metrics and groups."""
 PARSING_GAP = 0.05
 """Between shares of answers that could be parsed: from here on it is warned of."""
 
@@ -53,7 +55,6 @@ class LevelScore(FrozenModel):
 
     level: str
     n_answers: int
-    """Prompts, those without a response included."""
     parse_rate: float | None
     accuracy: float | None
     """In the contexts of the metric, over the bias split."""
@@ -66,13 +67,9 @@ class LevelScore(FrozenModel):
     bounds: MissingDataBounds | None = None
     """The score, if all unparsed answers had been counter-biased, or biased; None if they do not affect it."""
     tests: tuple[TestResult, ...]
-    """Score against 0."""
     confidences: dict[Confidence, float]
-    """The extractor's confidence in the answers with a response: shares."""
     corrected: CorrectedScore | None = None
-    """The score with extraction errors removed; None if it was not requested."""
     extraction_error: ExtractionErrorRate | None = None
-    """How often answers of the bias split are extracted wrongly, by the labels."""
 
 
 class DifferenceDecomposition(FrozenModel):
@@ -93,22 +90,19 @@ class PairDifference(FrozenModel):
     second: str
     difference: EstimateResult
     bounds: MissingDataBounds | None = None
-    """The difference, if the unparsed answers had been as much against it, and as much for it, as can be."""
+    """The difference, if the unparsed answers had been as much against, and for, it as can be."""
     tipping_point: TippingPoint | None = None
     """Of a difference that was found (its interval excludes 0), where some answers could not be parsed."""
     tests: tuple[TestResult, ...]
     """Paired by template; p_adjusted is Holm's over all pairs."""
     adjusted: EstimateResult
-    """Of the control-adjusted scores."""
     adjusted_test: TestResult
     matched: EstimateResult
     """On the templates on which all levels are above chance on the control questions."""
     decomposition: DifferenceDecomposition | None
-    """None for metrics other than MBBQ's and KoBBQ's bias in ambiguous and KoBBQ's in disambiguated contexts, and for
-    averages over templates."""
+    """None for averages over templates, and metrics that are no product of rate and direction."""
     warnings: tuple[WarningCode, ...]
     corrected: CorrectedDifference | None = None
-    """The difference with extraction errors removed; None if it was not requested."""
 
 
 class MetricComparison(FrozenModel):
@@ -129,7 +123,6 @@ class Comparison(FrozenModel):
     """One comparison: the levels of one grouping, within one group of everything else."""
 
     within: dict[str, str | None]
-    """What all levels share."""
     across: str
     levels: tuple[str, ...]
     selection: TemplateSelection | None
@@ -138,7 +131,6 @@ class Comparison(FrozenModel):
     """The templates of `PairDifference.matched`; None without control answers."""
     metrics: tuple[MetricComparison, ...]
     agreement: tuple[PairAgreement, ...]
-    """Agreement between levels with the same questions."""
     templates_excluded: tuple[str, ...]
     matrices: tuple[ConfusionMatrix, ...] = ()
     """Confusion matrices by language; empty unless a correction was requested."""
@@ -156,22 +148,16 @@ class ComparisonTable(FrozenModel):
     seed: int
     unparsed: str
     prompt_effects: PromptEffects = "fixed"
-    """Whether intervals and tests hold for the prompt variants of the run only, or for others like them."""
     average: Average = "questions"
-    """What scores are the mean over: all questions, templates alike, or templates by their precision."""
     split: Split = "bias"
-    """The questions that are compared."""
     sign: str = "differences are first minus second; above 0: the first is more stereotypical"
     comparisons: tuple[Comparison, ...]
-    adjusted_over: Literal["pairs", "all"] = "pairs"
-    """What the p values of pairs are adjusted over: the pairs of a metric, or all pairs, metrics and groups."""
+    adjusted_over: Extent = "pairs"
     simultaneous: bool = False
-    """Whether the intervals of differences hold all at once, over the same (Bonferroni)."""
+    """Whether intervals of differences hold at once over the same (Bonferroni)."""
     left_out: tuple[str, ...] = ()
-    """Groups of `--group-by` that can't be compared, and why."""
     serving: str | None = None
     """How the runs differ in server or sampling, in a sentence; None where they do not."""
     margin: float | None = None
-    """Equivalence margin; None: no test."""
     corrected_by: str | None = None
     """Source of the labels behind the corrected scores."""

@@ -6,18 +6,17 @@ The labelled answers are rows of observations with some columns more: `weight`, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
 
 from mbbq_gen.core.records import NO_RESPONSE, PARSED, Confidence, FrozenModel
-from mbbq_gen.scoring.cells import cell_expression
+from mbbq_gen.scoring.cells import Array, cell_expression
 from mbbq_gen.scoring.codes import ReasonCode
-from mbbq_gen.scoring.metrics import METRICS, Metric
+from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import (
     TEMPLATE,
     grouping_columns,
@@ -28,12 +27,11 @@ from mbbq_gen.scoring.tally import (
     weight_of_rows,
     weights_of_answers,
 )
-from mbbq_gen.statistics.estimate import REASONS, EstimateResult, InferenceSettings, number
+from mbbq_gen.statistics.estimate import REASONS, InferenceSettings, number
 from mbbq_gen.statistics.intervals import Proportion, proportion
-from mbbq_gen.statistics.panel import Panel, make_panel, panel_of
+from mbbq_gen.statistics.panel import Panel, panel_of
 from mbbq_gen.statistics.ppi import MIN_LABELS, AnnotatedCells, CorrectedEstimate, PPIGroup, correct, usual_error_rate
 
-Flag = Literal["parse_rate_gap_exceeds_difference", "extraction_error_exceeds_difference"]
 ReadRole = Literal["target", "non_target", "unknown", "none", "person"]
 """What an answer chooses: the role of the option, or `none`; `person` is one of a question without a single target."""
 
@@ -42,22 +40,19 @@ class CorrectedScore(FrozenModel):
     """A score with extraction errors removed."""
 
     value: float | None
-    """None where it is undefined, or there are too few labels; `reason` says which."""
+    """None where it is undefined, or there are too few labels."""
     ci_low: float | None = None
-    """Lower end of the interval: over templates, and over which answers were labelled."""
+    """Over templates, and over which answers were labelled."""
     ci_high: float | None = None
     standard_error: float | None = None
     uncorrected: float | None = None
-    """The score by the extractions alone."""
     correction: float | None = None
-    """Value minus uncorrected."""
     ppi_lambda: float | None = None
     """λ: 1 where the extractions count fully, 0 where the labels alone do; None of a difference."""
     degrees_of_freedom: float | None = None
     n_labels: int
     reason: str | None = None
     reason_code: ReasonCode | None = None
-    """Code of the reason."""
 
 
 class CorrectedGroup(FrozenModel):
@@ -83,7 +78,6 @@ class ExtractionErrorRate(FrozenModel):
     group: dict[str, str | None]
     n_labels: int
     n_wrong: float
-    """Of the labels."""
     rate: Proportion
     """Each label weighing as many answers as it stands for; unparsed answers without a text are not among them."""
 
@@ -115,7 +109,6 @@ class Correction(FrozenModel):
     """What labels say of the scores and of the extractions."""
 
     source: str
-    """Source of the labels: `annotations`."""
     confidence_level: float
     n_labels: int
     unsampled_annotations: int
@@ -138,52 +131,29 @@ class ConfidenceShares(FrozenModel):
     shares: dict[Confidence, float]
 
 
-class ExtractionFlag(FrozenModel):
-    """A difference of two languages that extraction could have caused."""
-
-    group: dict[str, str | None]
-    metric: str
-    first: str
-    second: str
-    difference: float
-    """Of the scores as they were extracted, first minus second; its interval excludes 0."""
-    read_gap: float
-    """Difference of the parse rates."""
-    error_gap: float | None
-    """Of the shares of answers extracted wrongly, by the labels; None without them."""
-    flags: tuple[Flag, ...]
-
-
 @dataclass(frozen=True)
 class AnnotatedFrame:
     """Labelled answers, and what was left out of them."""
 
     source: str
-    """Who gave the labels."""
     frame: pl.DataFrame
     """The observations as they were extracted, with `prompt_id`, `weight` (answers that each stands for), and of the
-    label `right_outcome`, `right_role`, `right_index` and `right_cell`. A label that only says what is wrong makes a
-    row for each other answer."""
+    label `right_outcome`, `right_role`, `right_index` and `right_cell`; a row for each answer that a label allows."""
     labels: int
-    """Answers that have one."""
     unsampled_annotations: int
-    """Judged answers that are in no sample: they are left out."""
     incomplete_annotations: int
-    """Labels that only say what is wrong; the other answers share their weight."""
     stale_annotations: int
-    """Labels that only said that an extraction is wrong which has changed since: they are left out."""
+    """Annotations that are in no drawn sample, only reject an extraction, or one that has changed."""
 
 
 def joined(parts: Iterable[AnnotatedFrame]) -> AnnotatedFrame:
     """The labelled answers of several runs, by one source."""
     found = list(parts)
+    counts = ("labels", "unsampled_annotations", "incomplete_annotations", "stale_annotations")
     return AnnotatedFrame(
-        source=found[0].source,
-        frame=pl.concat([part.frame for part in found]),
-        labels=sum(part.labels for part in found),
-        unsampled_annotations=sum(part.unsampled_annotations for part in found),
-        incomplete_annotations=sum(part.incomplete_annotations for part in found),
-        stale_annotations=sum(part.stale_annotations for part in found),
+        found[0].source,
+        pl.concat([part.frame for part in found]),
+        **{name: sum(getattr(part, name) for part in found) for name in counts},
     )
 
 
@@ -205,8 +175,7 @@ class AnnotatedGroup:
         """The corrected metric; None where nothing can be corrected."""
         if self.correctable is None:
             return None
-        (extracted,) = self.panel.estimates(metric)
-        return correct(metric, self.correctable, self.panel.sampling.unparsed, extracted)
+        return correct(metric, self.correctable, self.panel.sampling.unparsed, *self.panel.estimates(metric))
 
     def score(self, metric: Metric) -> CorrectedScore:
         """The corrected metric, or why there is none."""
@@ -226,63 +195,55 @@ def labelled_groups(
     """
     panel = panel_of(list(tally_groups(frame, grouping_columns(by))), sampling)
     sizes, keyed = _keyed(frame), _keyed(labelled)
-    keyed = keyed.with_columns(cell_expression(), weight=keyed["weight"] * weights_of_answers(keyed, frame))
-    counted = keyed.group_by("class_model", "class_language").agg(pl.col("prompt_id").n_unique())
-    annotated = {(model, language): count for model, language, count in counted.rows()}
+    keyed = keyed.with_columns(weight=keyed["weight"] * weights_of_answers(keyed, frame))
+    by_language = {
+        key: part["prompt_id"].n_unique() for key, part in keyed.partition_by(_CLASS[:2], as_dict=True).items()
+    }
     rate = usual_error_rate((keyed["cell"] != keyed["right_cell"]).to_numpy(), keyed["weight"].to_numpy())
     all_rows, all_labels = (
         {tuple(group.values()): part for group, part in partition(table, by)} for table in (sizes, keyed)
     )
-    templates = {name: number for number, name in enumerate(panel.templates)}
     found = []
     for place, group in enumerate(panel.groups):
         key = tuple(group.values())
         rows, labels = all_rows.get(key, sizes.clear()), all_labels.get(key, keyed.clear())
-        n_labels, reason = labels["prompt_id"].n_unique(), None
-        few = [
-            f"{annotated.get((model, language), 0)} labels in {language}"
-            for model, language in sorted(set(rows.select("class_model", "class_language").unique().rows()))
-            if annotated.get((model, language), 0) < MIN_LABELS
-        ]
-        if few or n_labels < MIN_LABELS:
-            reason = f"{few[0] if few else f'{n_labels} labels'}, {MIN_LABELS} are needed"
-            found.append(AnnotatedGroup(group, n_labels, None, reason, panel.on_groups([place])))
-            continue
-        by_class = rows.group_by(TEMPLATE, *_CLASS).agg(weight_of_rows(rows))
-        classes = sorted({row[1:-1] for row in by_class.rows()} | set(labels.select(_CLASS).unique().rows()))
-        class_sizes, cells = np.zeros((len(templates), len(classes))), np.zeros(panel.cells[place].shape)
-        for template, *names, count in by_class.rows():
-            class_sizes[templates[template], classes.index(tuple(names))] += count
-        for template, cell, count in rows.group_by(TEMPLATE, cell_expression()).agg(weight_of_rows(rows)).rows():
-            cells[templates[template], cell] += count
-        correctable = PPIGroup(
-            cells=cells,
-            settled=panel.cells[place] - cells,
-            classes=tuple(classes),
-            class_sizes=class_sizes,
-            labelled=AnnotatedCells(
-                read=labels["cell"].to_numpy().astype(np.int64),
-                right=labels["right_cell"].to_numpy().astype(np.int64),
-                template=np.array([templates[name] for name in labels[TEMPLATE]], dtype=np.int64),
-                kind=np.array([classes.index(row) for row in labels.select(_CLASS).rows()], dtype=np.int64),
-                weight=labels["weight"].to_numpy(),
-            ),
-            error_rate=rate,
-        )
-        found.append(AnnotatedGroup(group, n_labels, correctable, None, panel.on_groups([place])))
+        n_labels, correctable = labels["prompt_id"].n_unique(), None
+        languages = sorted(rows.select(_CLASS[:2]).unique().rows())
+        counts = [(f" in {pair[1]}", by_language.get(pair, 0)) for pair in languages] + [("", n_labels)]
+        reason = next((f"{n} labels{where}, {MIN_LABELS} are needed" for where, n in counts if n < MIN_LABELS), None)
+        if reason is None:
+            correctable = _correctable(rows, labels, panel.templates, panel.cells[place], rate)
+        found.append(AnnotatedGroup(group, n_labels, correctable, reason, panel.on_groups([place])))
     return found
 
 
+def _correctable(
+    rows: pl.DataFrame, labels: pl.DataFrame, templates: Sequence[str], whole: Array, error_rate: float
+) -> PPIGroup:
+    """One group's answers that could be labelled, and its labels; `whole`: the cells of all its answers."""
+    place = {name: number for number, name in enumerate(templates)}
+    classes = sorted(set(rows.select(_CLASS).unique().rows()) | set(labels.select(_CLASS).unique().rows()))
+    class_sizes, cells = np.zeros((len(templates), len(classes))), np.zeros(whole.shape)
+    for template, cell, *names, count in rows.group_by(TEMPLATE, "cell", *_CLASS).agg(weight_of_rows(rows)).rows():
+        class_sizes[place[template], classes.index(tuple(names))] += count
+        cells[place[template], cell] += count
+    read, right = (labels[name].to_numpy().astype(np.int64) for name in ("cell", "right_cell"))
+    template = np.array([place[name] for name in labels[TEMPLATE]], dtype=np.int64)
+    kind = np.array([classes.index(row) for row in labels.select(_CLASS).rows()], dtype=np.int64)
+    annotated = AnnotatedCells(read, right, template, kind, labels["weight"].to_numpy())
+    return PPIGroup(cells, whole - cells, tuple(classes), class_sizes, annotated, error_rate)
+
+
 def _keyed(frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows that can be labelled, with their template and class."""
-    outcome = pl.col("outcome").cast(pl.String)
+    """The rows that can be labelled, with their template, cell and class."""
+    outcome, role = pl.col("outcome").cast(pl.String), pl.col("chosen_role").cast(pl.String)
     is_settled = outcome.is_in(sorted(NO_RESPONSE)) | (outcome == "empty")
     # Where the service says so itself, the extractor is certain that an answer was cut off: there is no text to judge.
     is_settled |= (outcome == "truncated") & (pl.col("confidence").cast(pl.String) == "high")
-    role = pl.col("chosen_role").cast(pl.String)
     kind = pl.when(~outcome.is_in(sorted(PARSED))).then(pl.lit("none")).when(role == "unknown").then(pl.lit("unknown"))
     return frame.filter(~is_settled).with_columns(
         template_expression(),
+        cell_expression(),
         class_model=pl.col("model").cast(pl.String).fill_null(""),
         class_language=pl.col("language").cast(pl.String),
         class_kind=kind.otherwise(pl.lit("person")),
@@ -345,7 +306,7 @@ def corrected_numbers(estimate: CorrectedEstimate, labels: int, sampling: Infere
 
 
 def _judged(labelled: pl.DataFrame) -> pl.DataFrame:
-    """Labelled answers with what was read, what is right, and whether these are one."""
+    """Labelled answers with what was read, what is right, and whether these differ."""
 
     def role(name: str, outcome: str) -> pl.Expr:
         is_read = pl.col(outcome).cast(pl.String).is_in(sorted(PARSED))
@@ -355,7 +316,7 @@ def _judged(labelled: pl.DataFrame) -> pl.DataFrame:
         read=role("chosen_role", "outcome"),
         right=role("right_role", "right_outcome"),
         part=1 / pl.len().over("model", "prompt_id"),
-        is_right=pl.col("right_index").eq_missing(pl.col("chosen_index")),
+        is_wrong=pl.col("right_index").ne_missing(pl.col("chosen_index")),
     )
 
 
@@ -365,8 +326,8 @@ def extraction_errors(labelled: pl.DataFrame, by: Sequence[str], confidence: flo
         ExtractionErrorRate(
             group=group,
             n_labels=part["prompt_id"].n_unique(),
-            n_wrong=float(part.filter(~pl.col("is_right"))["part"].sum()),
-            rate=proportion(zip(~part["is_right"], part["weight"], strict=True), confidence),
+            n_wrong=float(part.filter("is_wrong")["part"].sum()),
+            rate=proportion(zip(part["is_wrong"], part["weight"], strict=True), confidence),
         )
         for group, part in partition(_judged(labelled), by)
     ]
@@ -375,10 +336,9 @@ def extraction_errors(labelled: pl.DataFrame, by: Sequence[str], confidence: flo
 def confusion_matrices(labelled: pl.DataFrame, confidence: float = 0.95) -> list[ConfusionMatrix]:
     """What answers say by how they are read: of all languages, then of each."""
     rows, order, found = _judged(labelled), get_args(ReadRole), []
-    languages: Sequence[str | None] = sorted(str(language) for language in rows["language"].unique())
-    for language in [None, *languages] if len(languages) > 1 else languages:
-        part = rows if language is None else rows.filter(pl.col("language").cast(pl.String) == language)
-        counted = part.group_by("read", "right", maintain_order=True).agg(pl.col("part").sum(), pl.col("weight").sum())
+    parts = [(group["language"], part) for group, part in partition(rows, ["language"])]
+    for language, part in [(None, rows), *parts] if len(parts) > 1 else parts:
+        counted = part.group_by("read", "right").agg(pl.col("part").sum(), pl.col("weight").sum())
         wholes = dict(counted.group_by("read").agg(pl.col("weight").sum()).rows())
         cells = [
             ConfusionCell(read=read, right=right, count=count, share=weight / wholes[read])
@@ -387,7 +347,7 @@ def confusion_matrices(labelled: pl.DataFrame, confidence: float = 0.95) -> list
         matrix = ConfusionMatrix(
             language=language,
             n_labels=part["prompt_id"].n_unique(),
-            rate=proportion(zip(~part["is_right"], part["weight"], strict=True), confidence),
+            rate=proportion(zip(part["is_wrong"], part["weight"], strict=True), confidence),
             cells=tuple(sorted(cells, key=lambda cell: (order.index(cell.read), order.index(cell.right)))),
         )
         found.append(matrix)
@@ -412,64 +372,3 @@ def confidence_shares(frame: pl.DataFrame, by: Sequence[str]) -> list[Confidence
         )
         for key, found in sorted(counts.items(), key=lambda item: [(value is None, str(value)) for value in item[0]])
     ]
-
-
-# --- differences that extraction could have caused --------------------------------------------------------------------
-
-
-def flags_of(difference: EstimateResult, read_gap: float, error_gap: float | None) -> Iterator[Flag]:
-    """What is larger than a difference that was found; nothing where its interval holds 0.
-
-    `read_gap`, `error_gap`: how far the shares of answers parsed, and of those extracted wrongly, lie apart; None: not
-    known.
-    """
-    if difference.value is None or not difference.excludes_zero:
-        return
-    if abs(read_gap) > abs(difference.value):
-        yield "parse_rate_gap_exceeds_difference"
-    if error_gap is not None and abs(error_gap) > abs(difference.value):
-        yield "extraction_error_exceeds_difference"
-
-
-def gap(first: float | None, second: float | None) -> float | None:
-    """First minus second; None where one is not known."""
-    return None if first is None or second is None else first - second
-
-
-def extraction_flags(
-    frame: pl.DataFrame,
-    within: Sequence[str],
-    metrics: Sequence[Metric],
-    sampling: InferenceSettings,
-    errors: Mapping[tuple[str | None, ...], ExtractionErrorRate],
-) -> list[ExtractionFlag]:
-    """The differences of languages on the bias split that extraction could have caused.
-
-    `within`: what is compared within, such as model and benchmark. `errors`: by the values of `within` and language.
-    """
-    found: list[ExtractionFlag] = []
-    for group, part in partition(frame.filter(pl.col("split") == "bias"), within):
-        panel = make_panel(part, ["language"], sampling)
-        languages = [str(one["language"]) for one in panel.groups]
-        read = METRICS["parse_rate"].value(panel.total)
-        for metric in metrics:
-            estimates = panel.estimates(metric)
-            for one, other in combinations(range(len(languages)), 2):
-                difference = estimates[one].subtract(estimates[other]).score(sampling)
-                rates = [errors.get((*group.values(), languages[place])) for place in (one, other)]
-                error_gap = gap(*(rate.rate.value if rate else None for rate in rates))
-                read_gap = float(read[one] - read[other])
-                flags = tuple(flags_of(difference, read_gap, error_gap))
-                if flags and difference.value is not None:
-                    flag = ExtractionFlag(
-                        group=group,
-                        metric=metric.name,
-                        first=languages[one],
-                        second=languages[other],
-                        difference=difference.value,
-                        read_gap=read_gap,
-                        error_gap=error_gap,
-                        flags=flags,
-                    )
-                    found.append(flag)
-    return found

@@ -7,18 +7,14 @@ variance and says what each would be under another design. A design asks, in eve
     has fewer questions gives its n answers in other prompt variants and orders, as far as there are some
 
 and the questions take K ≥ k prompt variants in turns. The variance is that of `mbbq_gen.analysis.power`, in which a
-template meets min(K, m·k) prompt variants and templates count alike: the answers' part is the mean over templates. That
-of a random-effects mean is 1 / Σ 1 / u_t over templates, u_t being the variance of one template. A
-width is that of a 95 % interval, 2 · t(N − 1) · √variance, about templates like those of the run; where prompt variants
-are random, about prompt variants like those too: their part has t with K − 1 degrees of freedom, and the squares of the
-two are added. `within` is the width of the interval about what this very benchmark would say if every question
-were used: every component is multiplied by the share of its levels that is left out (the finite-population correction;
-Cochran 1977, §2.6), and is 0 where all is. Every design of the grid is looked at.
+template meets min(K, m·k) prompt variants and templates count alike; that of a random-effects mean is 1 / Σ 1 / u_t,
+u_t being the variance of one template. A width is that of a 95 % interval, 2 · t(N − 1) · √variance; random prompt
+variants have t with K − 1 degrees of freedom, and the squares of the two are added.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Final, Literal
@@ -82,7 +78,7 @@ _SHARES: Final = VarianceAssumptions(
 
 
 def assumed_components(metric: Metric) -> Components:
-    """What is assumed of a metric where no run gives them: of biases from −1 to 1, or of shares from 0 to 1."""
+    """What is assumed of a bias from −1 to 1, or of a share from 0 to 1, where no run gives it."""
     return Components(
         assumptions=DEFAULTS if metric.low < 0 else _SHARES,
         question_share=QUESTION_SHARE,
@@ -125,17 +121,13 @@ class StudyDesign(FrozenModel):
     orders_each: int
     """Of every question in every prompt variant."""
     answers: int
-    """Of a template in each language and split, in more prompt variants where questions are too few, or as many as it
-    can give."""
+    """Of a template in each language and split, or as many as it can give."""
     requests: int
     cost: float | None
     """US dollars; None where no price is known."""
     batch_cost: float | None
-    """The same by batch; None where that has no price."""
     width: float
     """Of the 95 % interval that `score` shows, with `--prompt-effects` as given here."""
-    within: float
-    """Of the interval about what this benchmark would say if all its questions were used."""
 
 
 class Price(FrozenModel):
@@ -153,6 +145,10 @@ def question_counts(most: int) -> tuple[int, ...]:
     return tuple(counts)
 
 
+_Shape = tuple[int, int, int]
+"""Prompt variants in all, prompt variants of a question, orders."""
+
+
 @dataclass(frozen=True)
 class DesignSearch:
     """All designs of a grid."""
@@ -163,33 +159,27 @@ class DesignSearch:
     price: Price
     confidence: float = 0.95
     speaks_of: PromptEffects = "fixed"
-    """The prompt variants of the run, or prompt variants like them."""
     average: Average = "questions"
-    """What the score is the mean over. A design uses templates alike, so that a mean over its questions, by their
-    sampling weights, is the plain mean over templates."""
+    """A design uses templates alike, so that a mean over its questions is the plain mean over templates."""
 
     def cheapest(self, width: float) -> StudyDesign | None:
         """The design of the fewest requests whose interval is no wider; None where none is."""
-        return self._best(lambda design: (design.requests, design.width), width=width)
+        return self._best(width=width)
 
     def narrowest(self, requests: float) -> StudyDesign | None:
         """The design of the narrowest interval with no more requests; None where there is none."""
-        return self._best(lambda design: (design.width, design.requests), requests=requests)
+        return self._best(requests=requests)
 
-    def _best(self, key: Callable[[StudyDesign], tuple[float, float]], **goal: float) -> StudyDesign | None:
-        """The best design of all blocks, or `everything` where it asks as much."""
-        found = min((design for block in self._blocks() if (design := block.best(**goal))), key=key, default=None)
+    def _best(self, **goal: float) -> StudyDesign | None:
+        """The best design of all shapes, or `everything` where it asks as much."""
+        found = next(iter(self._ranked(self._shapes(), **goal)), None)
         everything = self.everything()
         return everything if found is not None and found.requests == everything.requests else found
 
     def as_run(self, *, width: float | None = None, requests: float | None = None) -> StudyDesign | None:
-        """The best that `run --answers-per-template` can ask: all templates, prompt variants in turns, questions before
-        repeats."""
-        return _Block(self, self.offer.prompt_variants, 1, 1, all_templates=True).best(width=width, requests=requests)
-
-    def at(self, templates: int, questions: int, variants: int, each: int, orders: int = 1) -> StudyDesign:
-        """What one design reaches: `each` of the prompt variants of every question."""
-        return _Block(self, variants, each, orders).design(templates, questions)
+        """The best that `run --answers-per-template` can ask: all templates, prompt variants in turns, no repeats."""
+        shape = (self.offer.prompt_variants, 1, 1)
+        return self._best_of(shape, width=width, requests=requests, fewest=len(self.offer.stock))
 
     def everything(self) -> StudyDesign:
         """All questions in all prompt variants and orders: no money buys a narrower interval."""
@@ -199,107 +189,83 @@ class DesignSearch:
     def next_best(
         self, best: StudyDesign, *, width: float | None = None, requests: float | None = None
     ) -> list[StudyDesign]:
-        """The best designs that differ from it in prompt variants, prompt variants of a question or orders, best first.
+        """The best designs of other prompt variants, prompt variants of a question or orders, best first.
 
-        Those that ask everything are no other designs than it.
+        Those that ask everything are left out.
         """
         same = (best.prompt_variants, best.prompt_variants_each, best.orders_each)
-        others = [block for block in self._blocks() if (block.prompt_variants, block.each, block.orders) != same]
-        designs = [other for block in others if (other := block.best(width=width, requests=requests))]
+        found = self._ranked([shape for shape in self._shapes() if shape != same], width=width, requests=requests)
         all_of_it = self.everything().requests
-        found = [other for other in designs if other.requests < all_of_it]
-        return sorted(found, key=lambda other: (other.width, 0.0) if width is None else (other.requests, other.width))
+        return [other for other in found if other.requests < all_of_it]
 
-    def _blocks(self) -> Iterator[_Block]:
-        """The grid, by prompt variants in all, prompt variants of a question, and orders."""
-        offer = self.offer
-        orders = [count for count in ORDERS if count <= offer.orders]
-        for variants, each, order in product(
-            range(1, offer.prompt_variants + 1), range(1, offer.prompt_variants + 1), orders
-        ):
-            if each <= variants:
-                yield _Block(self, variants, each, order)
+    def _shapes(self) -> list[_Shape]:
+        most = self.offer.prompt_variants
+        orders = [count for count in ORDERS if count <= self.offer.orders]
+        return [shape for shape in product(range(1, most + 1), range(1, most + 1), orders) if shape[1] <= shape[0]]
 
+    def _ranked(
+        self, shapes: Sequence[_Shape], *, width: float | None = None, requests: float | None = None
+    ) -> list[StudyDesign]:
+        """The best design of each shape that has one, best first."""
+        found = [design for shape in shapes if (design := self._best_of(shape, width=width, requests=requests))]
+        if width is None:
+            return sorted(found, key=lambda design: (design.width, design.requests))
+        return sorted(found, key=lambda design: (design.requests, design.width))
 
-@dataclass(frozen=True)
-class _Block:
-    """The designs of some prompt variants and orders: every number of templates and questions."""
-
-    study: DesignSearch
-    prompt_variants: int
-    each: int
-    orders: int
-    all_templates: bool = False
-    """Whether designs that leave templates out are left out."""
-
-    def best(self, *, width: float | None = None, requests: float | None = None) -> StudyDesign | None:
+    def _best_of(
+        self, shape: _Shape, *, width: float | None, requests: float | None, fewest: int = MIN_TEMPLATES
+    ) -> StudyDesign | None:
         """The fewest requests that reach the width, or the narrowest of so many requests; None where none does."""
-        offer, stock = self.study.offer, self.study.offer.stock
-        fewest = len(stock) if self.all_templates else MIN_TEMPLATES
-        templates = np.arange(fewest, len(stock) + 1, dtype=np.float64)[:, None]
-        most = -(-max(stock) * offer.prompt_variants * offer.orders // (self.each * self.orders))
+        offer = self.offer
+        templates = np.arange(fewest, len(offer.stock) + 1, dtype=np.float64)[:, None]
+        most = -(-max(offer.stock) * offer.prompt_variants * offer.orders // (shape[1] * shape[2]))
         questions = np.array(question_counts(most), dtype=np.float64)[None, :]
-        needed = templates * self._taken(questions)[1].mean(axis=-1) * offer.cells  # which templates is left to chance
-        widths = self._widths(templates, questions)
+        needed, widths = self._measured(shape, templates, questions)
         values = np.where(needed <= (requests or 0.0), widths, np.inf)
         if width is not None:
             values = np.where(widths <= width, needed, np.inf)
         row, column = np.unravel_index(int(values.argmin()), values.shape)
         if not np.isfinite(values[row, column]):
             return None
-        return self.design(int(templates[row, 0]), int(questions[0, column]))
+        return self.at(int(templates[row, 0]), int(questions[0, column]), *shape)
 
-    def design(self, templates: int, questions: int) -> StudyDesign:
-        """One design as a record."""
-        place, price = (np.array([[float(templates)]]), np.array([[float(questions)]])), self.study.price
-        requests = round(templates * float(self._taken(place[1])[1].mean()) * self.study.offer.cells)
+    def at(self, templates: int, questions: int, variants: int, each: int, orders: int = 1) -> StudyDesign:
+        """What one design reaches: `each` of the prompt variants of every question."""
+        place = np.array([[float(templates)]]), np.array([[float(questions)]])
+        needed, widths = self._measured((variants, each, orders), *place)
+        requests, price = round(float(needed[0, 0])), self.price
         return StudyDesign(
             templates=templates,
-            questions=min(questions, max(self.study.offer.stock)),
-            prompt_variants=self.prompt_variants,
-            prompt_variants_each=self.each,
-            orders_each=self.orders,
-            answers=questions * self.each * self.orders,
+            questions=min(questions, max(self.offer.stock)),
+            prompt_variants=variants,
+            prompt_variants_each=each,
+            orders_each=orders,
+            answers=questions * each * orders,
             requests=requests,
             cost=None if price.online is None else requests * price.online,
             batch_cost=None if price.batch is None else requests * price.batch,
-            width=float(self._widths(*place)[0, 0]),
-            within=float(self._widths(*place, within=True)[0, 0]),
+            width=float(widths[0, 0]),
         )
 
-    def _taken(self, questions: Array) -> tuple[Array, Array]:
-        """Questions and answers that each template gives: both of shape (1, question counts, templates)."""
-        offer = self.study.offer
+    def _measured(self, shape: _Shape, templates: Array, questions: Array) -> tuple[Array, Array]:
+        """Requests and widths, by templates × questions; which of the templates is left to chance."""
+        (variants, each, orders), offer, sd = shape, self.offer, self.components.assumptions
+        question, level = _QUESTIONS[self.target], 0.5 + self.confidence / 2
         stock = np.array(offer.stock, dtype=np.float64)
-        answers = np.minimum(
-            questions[..., None] * self.each * self.orders, stock * offer.prompt_variants * offer.orders
-        )
-        return np.minimum(questions[..., None], stock), answers
-
-    def _widths(self, templates: Array, questions: Array, *, within: bool = False) -> Array:
-        study, offer, sd = self.study, self.study.offer, self.study.components.assumptions
-        question, level = _QUESTIONS[study.target], 0.5 + study.confidence / 2
-        (taken, given), stock = self._taken(questions), np.array(offer.stock, dtype=np.float64)
-        left, left_of_variants = 1 - within * templates / len(stock), 1.0
-        if study.speaks_of == "random":
-            left_of_variants = 1 - within * self.prompt_variants / offer.prompt_variants
-        every = stock * offer.prompt_variants * offer.orders
-        left_out = 1 - within * taken / stock, 1 - within * given / every
-        answer = answer_variance(sd.answer, study.components.question_share, taken, given, left_out)
-        met = np.minimum(self.prompt_variants, questions * self.each)  # prompt variants that a template meets
-        unseen = np.maximum(left, left_of_variants) if study.speaks_of == "random" else left
-        if study.average == "random-effects":  # templates weighted by the inverse of their variances
-            each = variance_of(question, sd, 1.0, met[..., None], answer, (left[..., None], unseen[..., None]))
-            variance = np.asarray(1 / (1 / np.maximum(each, _LEAST_VARIANCE)).mean(axis=-1) / templates)
+        taken = np.minimum(questions[..., None], stock)
+        given = np.minimum(questions[..., None] * each * orders, stock * offer.prompt_variants * offer.orders)
+        answer = answer_variance(sd.answer, self.components.question_share, taken, given)
+        met = np.minimum(variants, questions * each)  # prompt variants that a template meets
+        if self.average == "random-effects":  # templates weighted by the inverse of their variances
+            own = np.maximum(variance_of(question, sd, 1.0, met[..., None], answer), _LEAST_VARIANCE)
+            variance = np.asarray(1 / (1 / own).mean(axis=-1) / templates)
         else:
-            variance = variance_of(question, sd, templates, met, answer.mean(axis=-1) / templates, (left, unseen))
+            variance = variance_of(question, sd, templates, met, answer.mean(axis=-1) / templates)
         squares = special.stdtrit(templates - 1, level) ** 2 * variance
-        if study.speaks_of == "random":
-            enough = self.prompt_variants >= MIN_PROMPT_VARIANTS
-            reach = special.stdtrit(self.prompt_variants - 1, level) if enough else float("inf")
-            squares = squares + reach**2 * variance_of_variants(question, sd, self.prompt_variants) * left_of_variants
-        width: Array = 2 * squares**0.5
-        return width
+        if self.speaks_of == "random":
+            reach = special.stdtrit(variants - 1, level) if variants >= MIN_PROMPT_VARIANTS else float("inf")
+            squares = squares + reach**2 * variance_of_variants(question, sd, variants)
+        return templates * given.mean(axis=-1) * offer.cells, 2 * squares**0.5
 
 
 _LEAST_VARIANCE: Final = 1e-12
@@ -308,8 +274,7 @@ _LEAST_VARIANCE: Final = 1e-12
 def pooled_share(groups: Sequence[tuple[int, float, float]]) -> float | None:
     """How much of the variance of answers their questions make (one-way analysis of variance, uneven groups).
 
-    `groups`: of each question its number of answers, their sum and their sum of squares, each measured from the mean of
-    its template and kind. None where no question has two answers.
+    `groups`: answers, their sum and sum of squares, from the mean of their kind. None where no question has two.
     """
     counts = sum(count for count, _, _ in groups)
     number = len(groups)
@@ -328,11 +293,7 @@ LEAST_FREEDOM: Final = 20
 
 
 def measured_components(frame: pl.DataFrame, metric: Metric, source: str) -> Components:
-    """The components of the bias split of a run; what did not vary there keeps the assumed one.
-
-    Raises:
-        UsageError: where nothing varies, or the metric is no mean over answers.
-    """
+    """The components of the bias split of a run; raises as `measured_assumptions`."""
     bias = frame.filter(pl.col("split") == "bias")
     share = question_share(bias, metric)
     return Components(
@@ -345,10 +306,8 @@ def measured_components(frame: pl.DataFrame, metric: Metric, source: str) -> Com
 def measured_assumptions(frame: pl.DataFrame, metric: Metric, source: str) -> VarianceAssumptions:
     """The standard deviations that the answers of one split tell; what they don't keeps the assumed one.
 
-    Where hardly any prompt variant was met twice by a template, as in the first rounds of a run, a full table of
-    components tells nothing: chance can't be estimated from prompt variants there. Then it is taken within templates,
-    languages and kinds of question, a little of the prompt variants with it, and templates from the means of templates
-    and languages.
+    Where hardly any prompt variant was met twice by a template, chance can't be estimated from prompt variants. Then it
+    is taken within templates, languages and kinds of question, and templates from the means of templates and languages.
 
     Raises:
         UsageError: where nothing varies, or the metric is no mean over answers.

@@ -57,7 +57,6 @@ class FollowUpGroup(FrozenModel):
     answers: int
     """First answers; failures are left out."""
     read: int
-    """First answers that were parsed."""
     followed_up: int
     """Answers that were followed up because nothing, or nothing certain, could be read."""
     replied: int
@@ -93,7 +92,6 @@ class FollowUpReport(FrozenModel):
     confidence_level: float
     groups: tuple[FollowUpGroup, ...]
     checks: tuple[CheckAgreement, ...]
-    """Empty without a check sample."""
     findings: tuple[str, ...]
     """A sentence for each language in which the model turns to the stereotype in follow-ups."""
 

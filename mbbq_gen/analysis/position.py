@@ -1,10 +1,9 @@
-"""Position bias: does the model prefer a position, a label or a text of the unknown option?
+"""Position bias: does the model prefer a position or a label?
 
-The roles were dealt out to the places by chance. If the model does not care for places, the role that
-it chooses has nothing to do with the order it was shown, and the places that it chooses are what the roles it chooses
-and the orders shown predict. So the expected shares come from the design itself, balanced or not, and the test needs
-no assumption about templates: it deals out the orders anew among questions of one kind (a randomisation test; Fisher
-1935, §21; for the tables with fixed margins, Patefield 1981).
+Roles are dealt out to places by chance. If the model does not care for places, the role that it chooses has nothing to
+do with the order shown, and the places that it chooses are what roles and orders predict. So the expected shares come
+from the design itself, and the test needs no assumption about templates: it deals out the orders anew among questions
+of one kind (a randomisation test; Fisher 1935, §21; for the tables with fixed margins, Patefield 1981).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import polars as pl
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.option_display import LABEL_STYLES
-from mbbq_gen.core.records import NO_RESPONSE, PARSED, FrozenModel
+from mbbq_gen.core.records import PARSED, FrozenModel
 from mbbq_gen.scoring.cells import CELLS, Array, Counts, cell_expression, count_matrix, question_kinds, quotient
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import TEMPLATE, partition, template_expression, weight_of_rows
@@ -30,13 +29,12 @@ from mbbq_gen.statistics.estimate import (
     InferenceSettings,
     influence_values,
     no_score,
-    ratio_of,
     template_shares,
     widening,
 )
-from mbbq_gen.statistics.hypothesis_tests import PERMUTATIONS, TestResult, Unit, permutation_p, untestable
+from mbbq_gen.statistics.hypothesis_tests import PERMUTATIONS, TestResult, Unit, permutation_p
 from mbbq_gen.statistics.intervals import effective_number
-from mbbq_gen.statistics.panel import make_panel, resample_weights
+from mbbq_gen.statistics.panel import Panel, make_panel
 
 ROLES = ("target", "non_target", "unknown")
 ORDERS = tuple("-".join(order) for order in permutations(ROLES))
@@ -57,29 +55,13 @@ class PositionShare(FrozenModel):
 
     label_style: str | None
     place: int
-    """From 0."""
     label: str
     chosen: int
     share: float
-    """Of the answers that were read."""
     expected: float
     """Share that the roles chosen and the orders shown predict for a model that does not care for places."""
     preference: float
     """Share minus expected: above 0, the place is liked."""
-
-
-class UnknownTextRates(FrozenModel):
-    """How often the unknown option was chosen by its text (BBQ App. G)."""
-
-    text: str
-    shown: int
-    """Answers that were read to questions that showed it."""
-    chosen: int
-    rate: EstimateResult
-    share: float | None
-    """Of all unknown answers."""
-    share_expected: float | None
-    """Of all that was shown: what `share` would be if the text did not matter."""
 
 
 class BalancedScore(FrozenModel):
@@ -95,16 +77,13 @@ class BalancedScore(FrozenModel):
 
 
 class PositionReport(FrozenModel):
-    """Preferences for positions, labels and texts of one group."""
+    """Preferences for positions and labels of one group."""
 
     group: dict[str, str | None]
     n_answers: int
     places: tuple[PositionShare, ...]
     test: TestResult
-    imbalance: float | None
-    """How far the share of any role at any place is from a third, at most: 0 for balanced orders."""
     scores: tuple[BalancedScore, ...]
-    unknown_texts: tuple[UnknownTextRates, ...]
 
 
 class PositionTable(FrozenModel):
@@ -123,8 +102,7 @@ class PositionTable(FrozenModel):
 def position_reports(
     frame: pl.DataFrame, by: Sequence[str], metrics: Sequence[Metric], sampling: InferenceSettings
 ) -> list[PositionReport]:
-    """The preferences of every group, sorted by the group's values; answers to prompt variants without places are left
-    out.
+    """The preferences of every group; prompt variants without places are left out.
 
     Raises:
         UsageError: where no others are left.
@@ -132,43 +110,38 @@ def position_reports(
     frame = frame.filter(pl.col("option_order").is_not_null())
     if not frame.height:
         raise UsageError("the prompts list no options, so no option has a position or a label")
-    return [_report(part, group, metrics, sampling) for group, part in partition(frame, by)]
+    reports = []
+    for group, part in partition(frame, by):
+        read = read_answers(part)
+        report = PositionReport(
+            group=group,
+            n_answers=read.height,
+            places=tuple(_place_shares(read)),
+            test=place_test(read, seed=sampling.seed),
+            scores=tuple(balanced_score(part, metric, sampling) for metric in metrics),
+        )
+        reports.append(report)
+    return reports
 
 
-def _report(
-    frame: pl.DataFrame, group: dict[str, str | None], metrics: Sequence[Metric], sampling: InferenceSettings
-) -> PositionReport:
-    read, found = read_answers(frame), []
+def _place_shares(read: pl.DataFrame) -> Iterator[PositionShare]:
+    """Every place, by label style."""
     styles = read.with_columns(pl.col("label_style").cast(pl.String)).partition_by("label_style", as_dict=True)
     for (style,), part in sorted(styles.items(), key=lambda item: str(item[0])):
-        tables = _tables(part)
+        tables = [table.answers.T @ table.counts for table in _unit_tables(part)]
         independent = [np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum() for table in tables]
-        chosen, expected, whole = _places(np.sum(tables, axis=0)), _places(np.sum(independent, axis=0)), part.height
+        chosen, expected = _places(np.sum(tables, axis=0)), _places(np.sum(independent, axis=0))
         labels = LABEL_STYLES.get(str(style), ("1st", "2nd", "3rd"))
-        found += [
-            PositionShare(
+        for place, (found, foreseen) in enumerate(zip(chosen, expected, strict=True)):
+            yield PositionShare(
                 label_style=None if style is None else str(style),
                 place=place,
                 label=labels[place],
-                chosen=int(chosen[place]),
-                share=float(chosen[place]) / whole,
-                expected=float(expected[place]) / whole,
-                preference=float(chosen[place] - expected[place]) / whole,
+                chosen=int(found),
+                share=float(found) / part.height,
+                expected=float(foreseen) / part.height,
+                preference=float(found - foreseen) / part.height,
             )
-            for place in range(len(ROLES))
-        ]
-    # of each kind of question: how often each role was shown at each place
-    shown = [np.tensordot(table.sum(axis=0), _PLACE_OF, axes=(0, 1)) for table in _tables(read)]
-    away = [np.abs(counts / counts.sum() * len(ROLES) - 1 / len(ROLES)).max() for counts in shown]
-    return PositionReport(
-        group=group,
-        n_answers=read.height,
-        places=tuple(found),
-        test=place_test(read, seed=sampling.seed),
-        imbalance=float(max(away)) if away else None,
-        scores=tuple(balanced_score(frame, metric, sampling) for metric in metrics),
-        unknown_texts=tuple(unknown_text_rates(frame, sampling)),
-    )
 
 
 def read_answers(frame: pl.DataFrame) -> pl.DataFrame:
@@ -181,11 +154,6 @@ def read_answers(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 # --- places ----------------------------------------------------------------------------------------------------------
-
-
-def _tables(read: pl.DataFrame) -> list[Array]:
-    """Chosen role × order, a table for each stratum."""
-    return [table.answers.T @ table.counts for table in _unit_tables(read)]
 
 
 _PLACE_OF: Final[Array] = np.array(
@@ -204,42 +172,30 @@ def place_test(read: pl.DataFrame, *, seed: int = 0) -> TestResult:
     """Does the role chosen not depend on the order shown? The statistic is Σ (chosen − expected)² / expected.
 
     Answers to one question in one order (several epochs, prompt variants, repeats) stay together: their order was dealt
-    once. So what changes places is the whole question with all its answers, and the unit is `question` where any
-    repeats.
+    once, and the unit is `question` where any repeats.
     """
     hypothesis = "no place is preferred: the role chosen does not depend on the order shown"
     tables = _unit_tables(read)
     n = int(sum(table.counts.sum() for table in tables))
     unit: Unit = "answer" if n == read.height else "question"
+    result = TestResult(test="randomisation", unit=unit, hypothesis=hypothesis, n=n)
     usable = [table.counts[:, table.counts.sum(axis=0) > 0] for table in tables]
     if not any(min(counts.shape) > 1 for counts in usable):
-        reason = "every kind of question was shown in one order, or got one answer"
-        return untestable("randomisation", unit, hypothesis, n, reason)
+        return result.missing("every kind of question was shown in one order, or got one answer")
     generator = np.random.default_rng(stable_number("place_test", seed, read.height))
-    drawn, expected = np.zeros((PERMUTATIONS, len(ROLES))), np.zeros(len(ROLES))
-    for table in tables:
-        rows, columns = table.counts.sum(axis=1), table.counts.sum(axis=0)
-        few = table.counts.sum() <= _SHUFFLED and (table.counts.sum(axis=1) @ table.answers).sum() <= _LOWEST
-        step = max(1, _AT_ONCE // int(table.counts.sum() if few else table.counts.size))
-        sizes = [min(step, PERMUTATIONS - start) for start in range(0, PERMUTATIONS, step)]
-        dealt = _shuffled if few else _tables_drawn
-        drawn += np.concatenate(list(dealt(table, sizes, generator)))
-        expected += _places(table.answers.T @ (np.outer(rows, columns) / rows.sum()))
+    drawn = np.sum([_dealt(table, generator) for table in tables], axis=0)
+    margins = [(table, table.counts.sum(axis=1), table.counts.sum(axis=0)) for table in tables]
+    parts = [_places(table.answers.T @ (np.outer(rows, columns) / rows.sum())) for table, rows, columns in margins]
+    expected, chosen = (
+        np.sum(parts, axis=0),
+        np.sum([_places(table.answers.T @ table.counts) for table in tables], axis=0),
+    )
     safe = np.where(expected > 0, expected, 1.0)
     statistics = ((drawn - expected) ** 2 / safe).sum(axis=1)
-    chosen = sum((_places(table.answers.T @ table.counts) for table in tables), start=np.zeros(len(ROLES)))
     observed = float(((chosen - expected) ** 2 / safe).sum())
-    return TestResult(
-        test="randomisation",
-        unit=unit,
-        hypothesis=hypothesis,
-        statistic=observed,
-        statistic_name="chi_squared",
-        p_value=permutation_p(statistics, observed, is_exact=False),
-        effect=float(np.abs(chosen - expected).sum() / 2 / read.height),
-        effect_name="share_moved",
-        n=n,
-    )
+    p_value = permutation_p(statistics, observed, is_exact=False)
+    effect = float(np.abs(chosen - expected).sum() / 2 / read.height)
+    return result.found(p_value, observed, "chi_squared", effect=effect, effect_name="share_moved")
 
 
 @dataclass(frozen=True)
@@ -258,36 +214,28 @@ _SHUFFLED = 1000
 """Questions of one kind up to which orders are shuffled one by one, which is done before scipy.stats is loaded."""
 
 
-def _shuffled(table: _UnitTable, sizes: Sequence[int], generator: np.random.Generator) -> Iterator[Array]:
-    """So many deals × places, the orders shuffled among the questions.
+def _dealt(table: _UnitTable, generator: np.random.Generator) -> Array:
+    """PERMUTATIONS × places: answers at each place, the orders dealt out anew among the questions.
 
-    What a question gives each place in each order is looked up; the three places share one whole number.
+    Orders of many questions are drawn by the law of tables with these margins (Patefield 1981).
     """
-    answers = np.repeat(table.answers, table.counts.sum(axis=1), axis=0)
-    orders = np.repeat(np.arange(len(ORDERS), dtype=np.int16), table.counts.sum(axis=0))
-    given = np.einsum("ur,rop->uop", answers, _PLACE_OF).astype(np.int64)
-    packed = (given << _SHIFTS).sum(axis=-1).ravel()
-    first = np.arange(len(answers), dtype=np.int16) * len(ORDERS)
-    for size in sizes:
-        shown = generator.permuted(np.tile(orders, (size, 1)), axis=1)
-        whole = packed[first + shown].sum(axis=1)
-        yield ((whole[:, None] >> _SHIFTS) & _LOWEST).astype(float)
+    rows, columns = table.counts.sum(axis=1), table.counts.sum(axis=0)
+    n, is_few = int(rows.sum()), rows.sum() <= _SHUFFLED
+    step = max(1, _AT_ONCE // (n if is_few else table.counts.size))
+    sizes = [min(step, PERMUTATIONS - start) for start in range(0, PERMUTATIONS, step)]
+    if is_few:  # what a question gives each place in each order is looked up
+        given = np.einsum("ur,rop->puo", np.repeat(table.answers, rows, axis=0), _PLACE_OF).reshape(len(ROLES), -1)
+        orders, first = np.repeat(np.arange(len(ORDERS)), columns), np.arange(n) * len(ORDERS)
+        deals = (first + generator.permuted(np.tile(orders, (size, 1)), axis=1) for size in sizes)
+        return np.concatenate([np.stack([part[deal].sum(axis=1) for part in given], axis=1) for deal in deals])
+    from scipy import stats  # a slow import
 
-
-_SHIFTS, _LOWEST = (0, 20, 40), (1 << 20) - 1
-"""Where the count of each place stands in a whole number, and the lowest of them: a million answers at most."""
-
-
-def _tables_drawn(table: _UnitTable, sizes: Sequence[int], generator: np.random.Generator) -> Iterator[Array]:
-    """As `_shuffled`, by the law of such tables: faster for many questions."""
-    from scipy import stats
-
-    shown = table.counts.sum(axis=0) > 0
-    law = stats.random_table(table.counts.sum(axis=1), table.counts.sum(axis=0)[shown])
-    for size in sizes:
-        orders = np.zeros((size, len(table.counts), len(ORDERS)))
-        orders[:, :, shown] = law.rvs(size, random_state=generator)
-        yield _places(np.einsum("pto,tr->pro", orders, table.answers))
+    law = stats.random_table(rows, columns[columns > 0])
+    drawn = (law.rvs(size, random_state=generator) for size in sizes)
+    shown = _PLACE_OF[:, columns > 0]
+    return np.concatenate(
+        [np.einsum("pto,tr,rox->px", tables, table.answers, shown, optimize=True) for tables in drawn]
+    )
 
 
 def _unit_tables(read: pl.DataFrame) -> list[_UnitTable]:
@@ -316,34 +264,38 @@ def _unit_tables(read: pl.DataFrame) -> list[_UnitTable]:
 def balanced_score(frame: pl.DataFrame, metric: Metric, sampling: InferenceSettings) -> BalancedScore:
     """The score as it is and with every order weighing the same within context × polarity."""
     panel = make_panel(frame, [], sampling)
-    if not panel.templates:
-        nothing = no_score("no answers")
-        return BalancedScore(metric=metric.name, plain=nothing, balanced=nothing, difference=nothing)
-    (plain,) = panel.estimates(metric)
-    ordered = frame.filter(pl.col("option_order").cast(pl.String).is_in(ORDERS))
+    plain, nothing = no_score("no answers"), no_score("no answers")
+    if panel.templates:
+        (estimate,) = panel.estimates(metric)
+        plain = estimate.score(sampling)
+        nothing = no_score("some order of roles is missing, so that a role never stands at some place")
+        if (balanced := _balanced_estimate(frame, metric, panel)) is not None:
+            difference = estimate.subtract(balanced).score(sampling)
+            return BalancedScore(
+                metric=metric.name, plain=plain, balanced=balanced.score(sampling), difference=difference
+            )
+    return BalancedScore(metric=metric.name, plain=plain, balanced=nothing, difference=nothing)
+
+
+def _balanced_estimate(frame: pl.DataFrame, metric: Metric, panel: Panel) -> Estimate | None:
+    """The score with every order weighing the same, over the panel's templates; None where orders are missing."""
+    ordered = frame.with_columns(cell_expression(), template_expression(), pl.col("option_order").cast(pl.String))
+    ordered = ordered.filter(pl.col("option_order").is_in(ORDERS) & pl.col("cell").is_not_null())
+    counted = ordered.group_by("option_order", TEMPLATE, "cell").agg(weight_of_rows(ordered))
     cells = np.zeros((len(ORDERS), len(panel.templates), len(CELLS)))
     place = {name: row for row, name in enumerate(panel.templates)}
-    counted = (
-        ordered.filter(~pl.col("outcome").cast(pl.String).is_in(sorted(NO_RESPONSE)))
-        .with_columns(cell_expression(), template_expression(), pl.col("option_order").cast(pl.String))
-        .group_by("option_order", TEMPLATE, "cell")
-        .agg(weight_of_rows(ordered))
-    )
     for order, template, cell, weight in counted.rows():
         cells[ORDERS.index(order), place[template], cell] = weight
-    factors = _order_factors(cells.sum(axis=1))
-    if factors is None:
-        nothing = no_score("some order of roles is missing, so that a role never stands at some place")
-        return BalancedScore(metric=metric.name, plain=plain.score(sampling), balanced=nothing, difference=nothing)
-    by_template = Counts((factors[:, None] * cells).sum(axis=0) @ count_matrix(), sampling.unparsed)
+    if (factors := _order_factors(cells.sum(axis=1))) is None:
+        return None
+    by_template = Counts((factors[:, None] * cells).sum(axis=0) @ count_matrix(), panel.sampling.unparsed)
     total = Counts(by_template.values.sum(axis=0), by_template.unparsed)
     influences, sizes = influence_values(metric, by_template, total), metric.fractions[0].denominator(by_template)
     drawn = np.full(len(panel.weights), np.nan)
     for number, totals in enumerate(np.tensordot(panel.weights, cells, axes=(1, 1))):
         if (factors := _order_factors(totals)) is not None:  # NaN where an order went missing
-            counts = Counts((factors * totals).sum(axis=0) @ count_matrix(), sampling.unparsed)
-            drawn[number] = float(metric.value(counts))
-    balanced = Estimate(
+            drawn[number] = float(metric.value(Counts((factors * totals).sum(axis=0) @ count_matrix(), total.unparsed)))
+    return Estimate(
         value=float(metric.value(total)),
         influence_values=influences,
         adjusted_influence=influences * widening(effective_number(template_shares(metric, by_template))),
@@ -351,67 +303,24 @@ def balanced_score(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetti
         bootstrap_values=drawn,
         bounds=(metric.low, metric.high),
     )
-    return BalancedScore(
-        metric=metric.name,
-        plain=plain.score(sampling),
-        balanced=balanced.score(sampling),
-        difference=plain.subtract(balanced).score(sampling),
-    )
 
 
 def _order_factors(totals: Array) -> Array | None:
-    """From orders × cells (any axes before) to the factor of every answer, orders × cells; None where none balances.
+    """From orders × cells to the factor of every answer, orders × cells; None where none balances.
 
     Within a kind of question every order used weighs the same, and all together as much as the kind has answers. All
     six orders are used where they are there, else a Latin square that is.
     """
-    kinds = question_kinds()
-    sizes = totals @ kinds
-    factors = np.zeros((*totals.shape[:-2], len(ORDERS), kinds.shape[1]))
-    for kind in range(kinds.shape[1]):
-        counts_of_kind = sizes[..., kind]
-        if not counts_of_kind.any():
+    sizes = totals @ question_kinds()
+    factors = np.zeros(sizes.shape)
+    for kind, counts in enumerate(sizes.T):
+        if not counts.any():
             continue
-        least = counts_of_kind.reshape(-1, len(ORDERS)).min(axis=0)
-        present = {order for order, size in zip(ORDERS, least, strict=True) if size > 0}
+        present = {order for order, size in zip(ORDERS, counts, strict=True) if size > 0}
         balancing = next((orders for orders in (ORDERS, *LATIN_SQUARES) if set(orders) <= present), None)
         if balancing is None:
             return None
         used = [ORDERS.index(order) for order in balancing]
-        whole = counts_of_kind.sum(axis=-1, keepdims=True)
-        factors[..., used, kind] = whole / len(used) / counts_of_kind[..., used]
-    found: Array = factors @ kinds.T
+        factors[used, kind] = counts.sum() / len(used) / counts[used]
+    found: Array = factors @ question_kinds().T
     return found
-
-
-# --- texts of the unknown option -------------------------------------------------------------------------------------
-
-
-def unknown_text_rates(frame: pl.DataFrame, sampling: InferenceSettings) -> list[UnknownTextRates]:
-    """How often each text of the unknown option was chosen, most often shown first (BBQ App. G)."""
-    read = frame.filter(pl.col("outcome").cast(pl.String).is_in(sorted(PARSED))).with_columns(
-        template_expression(),
-        pl.col("unknown_text").cast(pl.String),
-        is_unknown=(pl.col("chosen_role").cast(pl.String) == "unknown").fill_null(False),
-    )
-    counted = read.group_by("unknown_text", TEMPLATE).agg(pl.len().alias("shown"), pl.col("is_unknown").sum())
-    templates = tuple(counted[TEMPLATE].unique().sort().to_list())
-    weights = resample_weights(templates, sampling.n_resamples, sampling.seed)
-    place = {name: row for row, name in enumerate(templates)}
-    all_shown, all_chosen = read.height, int(read["is_unknown"].sum())
-    found = []
-    for (text,), part in counted.partition_by("unknown_text", as_dict=True).items():
-        shown, chosen = np.zeros(len(templates)), np.zeros(len(templates))
-        rows = [place[name] for name in part[TEMPLATE]]
-        shown[rows], chosen[rows] = part["shown"].to_numpy(), part["is_unknown"].to_numpy()
-        found.append(
-            UnknownTextRates(
-                text=str(text),
-                shown=int(shown.sum()),
-                chosen=int(chosen.sum()),
-                rate=ratio_of(chosen, shown, weights).score(sampling),
-                share=float(chosen.sum()) / all_chosen if all_chosen else None,
-                share_expected=float(shown.sum()) / all_shown if all_shown else None,
-            )
-        )
-    return sorted(found, key=lambda variant: (-variant.shown, variant.text))

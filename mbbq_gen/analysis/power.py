@@ -8,14 +8,11 @@ With N templates, Q questions, K prompt variants and A answers in each prompt va
     answers                                     σ² · (ρ / Q + (1 − ρ) / (K · A))
 
 where σ²_T is that of templates, σ²_TL of template × language, σ²_W of prompt variants, σ²_TW of template × prompt
-variant, σ²_LW of language × prompt variant, σ² that of one answer, and ρ the share of it that the question makes:
-asking it again does not lessen that part, and two prompt variants ask the same questions (Brennan 2001,
-"Generalizability Theory", ch. 4; `mbbq_gen.analysis.design` takes the same model). That is for a statement about prompt
-variants like those of the run (`random`). Where the prompt variants are fixed, as intervals and tests hold them by
-default, the terms of σ²_W and σ²_LW are left out. The smallest difference that a two-sided test at level α finds with
-the given power is (t_{1 − α/2} + t_power) · √variance, t with N − 1 degrees of freedom; where prompt variants are
-random, their part of the variance has t with K − 1 (as the interval of `mbbq_gen.statistics.intervals` has), and
-the squares of the two are added. N is the effective number of templates, for those of MBBQ differ much in size.
+variant, σ²_LW of language × prompt variant, σ² that of one answer, and ρ the share of it that the question makes, which
+asking again does not lessen (Brennan 2001, "Generalizability Theory", ch. 4). Where prompt variants are fixed, the
+terms of σ²_W and σ²_LW are left out. The smallest difference that a two-sided test at level α finds with the given
+power is (t_{1 − α/2} + t_power) · √variance, t with N − 1 degrees of freedom, N the effective number of templates;
+random prompt variants have t with K − 1, and the squares of the two are added.
 """
 
 from __future__ import annotations
@@ -61,7 +58,7 @@ SHAPES: dict[str, BenchmarkSize] = {
     "bbg": BenchmarkSize(templates=232, effective_share=1.0, questions=4.0),
 }
 """Counted from the benchmarks' own files, in their first language: templates with ambiguous questions that count for
-bias, and how many of these they have."""
+bias."""
 
 
 class VarianceAssumptions(FrozenModel):
@@ -99,7 +96,7 @@ class DetectableEffect(FrozenModel):
     question: Question
     standard_error: float
     minimum_detectable_effect: float | None
-    """None where it would be larger than any score, or difference of scores, can be."""
+    """None where it would be larger than a score, or difference of scores, can be."""
 
 
 class PowerTable(FrozenModel):
@@ -141,8 +138,7 @@ def power_table(
     `orders`: option orders of every question.
 
     Raises:
-        UsageError: for a benchmark of unknown shape, unless `questions` and `effective_share` tell it, and for numbers
-            out of range.
+        UsageError: for a benchmark of unknown shape without `questions` and `effective_share`; numbers out of range.
     """
     shape = SHAPES.get(benchmark)
     if shape is None and (questions is None or effective_share is None):
@@ -158,13 +154,9 @@ def power_table(
     if templates < MIN_TEMPLATES:
         raise UsageError(f"--templates {templates}: {TOO_FEW}; give {MIN_TEMPLATES} or more")
     if effective <= 1:
-        raise UsageError(
-            f"--templates {templates}: they differ so much in size that they count as {effective:.1f}; give more"
-        )
+        raise UsageError(f"--templates {templates}: of so uneven sizes they count as {effective:.1f}; give more")
     if variants < 1 or n_questions <= 0:
-        raise UsageError(
-            f"--variants {variants}, --questions {n_questions:g}: at least 1 prompt variant and 1 question are needed"
-        )
+        raise UsageError(f"--variants {variants}, --questions {n_questions:g}: at least 1 of each is needed")
     if prompt_effects == "random" and variants < MIN_PROMPT_VARIANTS:
         raise UsageError(f"--variants {variants}: {TOO_FEW_PROMPT_VARIANTS}; give {MIN_PROMPT_VARIANTS} or more")
     whole = templates * n_questions
@@ -200,39 +192,27 @@ def power_table(
     )
 
 
-def answer_variance(
-    sd: float,
-    share: float,
-    questions: Array | float,
-    answers: Array | float,
-    left_out: tuple[Array | float, Array | float] = (1.0, 1.0),
-) -> Array:
-    """The variance that questions, and answers to them, leave in a mean.
-
-    `share`: of one answer's variance, the question's. `left_out`: the shares of questions and of answers that are left
-    out (finite-population correction; Cochran 1977, §2.6).
-    """
-    return np.asarray(sd**2 * (share / questions * left_out[0] + (1 - share) / answers * left_out[1]))
+def answer_variance(sd: float, share: float, questions: Array | float, answers: Array | float) -> Array:
+    """The variance that questions, and answers to them, leave in a mean; `share`: of an answer's, the question's."""
+    return np.asarray(sd**2 * (share / questions + (1 - share) / answers))
 
 
-def variance_of(  # noqa: PLR0917
+def variance_of(
     question: Question,
     sd: VarianceAssumptions,
     templates: Array | float,
     variants: Array | float,
     answers: Array | float,
-    left_out: tuple[Array | float, Array | float] = (1.0, 1.0),
 ) -> Array:
     """The variance of a score, or of a difference, with fixed prompt variants: the formulas above.
 
-    `variants`: that a template meets; `answers`: what `answer_variance` says; `left_out`: the shares of templates, and
-    of template × prompt variant, that are left out.
+    `variants`: that a template meets; `answers`: what `answer_variance` says.
     """
     if question == "one score against 0":
-        of_templates = (sd.template**2 + sd.template_language**2) / templates * left_out[0]
-        return np.asarray(of_templates + sd.template_prompt_variant**2 / (templates * variants) * left_out[1] + answers)
+        of_templates = (sd.template**2 + sd.template_language**2) / templates
+        return np.asarray(of_templates + sd.template_prompt_variant**2 / (templates * variants) + answers)
     crossed = sd.template_language if question == "two languages" else sd.template_prompt_variant
-    return np.asarray(2 * (crossed**2 / templates * left_out[0] + answers))
+    return np.asarray(2 * (crossed**2 / templates + answers))
 
 
 def variance_of_variants(question: Question, sd: VarianceAssumptions, variants: float) -> float:

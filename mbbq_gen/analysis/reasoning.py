@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Final, Literal
 
 import numpy as np
@@ -36,7 +35,6 @@ TRANSITIONS: Final = (
     "turned_right",
     "turned_wrong",
 )
-_CHOICES: Final = ("biased", "counter_biased", "unknown", "none")
 
 
 @dataclass(frozen=True)
@@ -73,15 +71,6 @@ class ReasoningScore(FrozenModel):
     difference: EstimateResult
 
 
-class ReasoningTransition(FrozenModel):
-    """The number of traces with one conclusion followed by one answer; for questions with a single target."""
-
-    reasoning: str
-    """`biased`, `counter_biased`, `unknown`, or `none` for no conclusion."""
-    answer: str
-    n: int
-
-
 class ReasoningGroup(FrozenModel):
     """Reasoning and answers of one group."""
 
@@ -97,7 +86,6 @@ class ReasoningGroup(FrozenModel):
     concluded: ReasoningShare
     transitions: tuple[ReasoningShare, ...]
     stances: tuple[ReasoningShare, ...]
-    table: tuple[ReasoningTransition, ...]
     scores: tuple[ReasoningScore, ...]
 
 
@@ -166,15 +154,6 @@ def _group(
     codes = reasoning["reasoning_language"].fill_null("?").alias("code")
     languages = reasoning.group_by(codes).len().sort("len", descending=True)
 
-    def choice(prefix: str) -> pl.Expr:
-        unknown = pl.col(f"{prefix}chosen_role").cast(pl.String) == "unknown"
-        biased, counter_biased = pl.col(f"{prefix}biased"), pl.col(f"{prefix}counter_biased")
-        chosen = pl.when(biased).then(pl.lit("biased")).when(counter_biased).then(pl.lit("counter_biased"))
-        return chosen.when(unknown).then(pl.lit("unknown")).otherwise(pl.lit("none"))
-
-    pairs = (choice("conclusion_").alias("conclusion"), choice("").alias("answer"))
-    counted = reasoning.filter(pl.col("has_single_target")).group_by(*pairs).len()
-    found = {(conclusion, answer): count for conclusion, answer, count in counted.rows()}
     both = {"answers": frames.answers.filter(had), "reasoning": frames.reasoning.filter(had)}
     return ReasoningGroup(
         group=group,
@@ -187,11 +166,6 @@ def _group(
         concluded=_share(reasoning, "concluded", "has_thought", sampling),
         transitions=tuple(_share(part, name, of, sampling) for name, of in transitions.items()),
         stances=tuple(_share(reasoning, name, "has_thought", sampling) for name in STANCES),
-        table=tuple(
-            ReasoningTransition(reasoning=conclusion, answer=answer, n=found[conclusion, answer])
-            for conclusion, answer in product(_CHOICES, repeat=2)
-            if (conclusion, answer) in found
-        ),
         scores=tuple(
             ReasoningScore(
                 metric=name,

@@ -25,8 +25,8 @@ from mbbq_gen.statistics.variance_components import VarianceTable, variance_comp
 
 Levels = Mapping[str, str]
 """Axis → level of a cell."""
-_Cell = tuple[str, str, str]
-"""Language, prompt variant, reasoning effort."""
+_Scored = tuple[str, Levels, Estimate]
+"""Language, levels and score of a cell."""
 REASONING_EFFORT: Final = "reasoning_effort"
 """The axis of how much a model was to think first, which crosses all prompt variants."""
 
@@ -70,9 +70,7 @@ class EffectTable(FrozenModel):
 def effect_table(frame: pl.DataFrame, metric: Metric, sampling: InferenceSettings) -> EffectTable | str | None:
     """The effects of the axes in which a group's prompt variants differ, and of reasoning effort.
 
-    Returns:
-        None where the prompt variants are not composed, or all alike, and the reasoning effort too; why not, where
-        their effects can't be separated.
+    None where they are not composed, or all alike; why not, where their effects can't be separated.
     """
     variants = [str(variant) for variant in frame["variant"].unique().sort()]
     levels = in_order([str(level) for level in frame["reasoning_effort"].drop_nulls().unique()])
@@ -96,14 +94,9 @@ def effect_table(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetting
         for variant in variants
         for level in levels or [""]
     }
-
-    def contrasts(language: str | None) -> _Contrasts:
-        keys = [key for key in found if language is None or key[0] == language]
-        levels_of, estimates = [cells[key[1:]] for key in keys], [found[key] for key in keys]
-        return _Contrasts(levels_of, estimates, axes, metric, sampling, language)
-
-    whole = contrasts(None)
-    effects = [*whole.main(), *whole.interactions(confounded_interactions(variants))]
+    keyed = [(key[0], cells[key[1:]], estimate) for key, estimate in found.items()]
+    settings = _Contrasts(axes, metric, sampling, confounded_interactions(variants))
+    effects = [effect for order in (1, 2) for effect in settings.effects(keyed, order)]
     adjusted = holm([effect.test.p_value for effect in effects])
     effects = [
         effect.model_copy(update={"test": effect.test.adjusted(p)}) for effect, p in zip(effects, adjusted, strict=True)
@@ -116,7 +109,7 @@ def effect_table(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetting
             LevelMean(
                 axis=axis,
                 level=level,
-                score=combine(whole.estimates, whole.shares(**{axis: level}).tolist()).score(sampling),
+                score=combine([*found.values()], _shares(keyed, {axis: level}).tolist()).score(sampling),
             )
             for axis, levels_of_axis in axes.items()
             for level in levels_of_axis
@@ -124,66 +117,58 @@ def effect_table(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetting
         main=tuple(effect for effect in effects if len(effect.axes) == 1),
         interactions=tuple(effect for effect in effects if len(effect.axes) == 2),
         by_language=tuple(
-            effect for language in languages if len(languages) > 1 for effect in contrasts(language).main()
+            effect
+            for language in languages
+            if len(languages) > 1
+            for effect in settings.effects([cell for cell in keyed if cell[0] == language], 1, language)
         ),
     )
+
+
+def _shares(cells: Sequence[_Scored], wanted: Levels) -> Array:
+    """The weights of a plain mean over the cells that have these levels."""
+    fits = np.array([all(levels[axis] == level for axis, level in wanted.items()) for _, levels, _ in cells])
+    weights: Array = fits / fits.sum()
+    return weights
 
 
 @dataclass(frozen=True)
 class _Contrasts:
     """Differences of means over cells."""
 
-    cells: Sequence[Levels]
-    estimates: Sequence[Estimate]
     axes: Mapping[str, Sequence[str]]
     metric: Metric
     sampling: InferenceSettings
-    language: str | None = None
+    aliased: Sequence[tuple[tuple[str, str], tuple[str, str]]]
+    """Pairs of interactions that the cells can't tell apart."""
 
-    def shares(self, **wanted: str) -> Array:
-        """The weights of a plain mean over the cells that have these levels."""
-        fits = np.array([all(cell[axis] == level for axis, level in wanted.items()) for cell in self.cells])
-        weights: Array = fits / fits.sum()
-        return weights
-
-    def main(self) -> Iterator[Effect]:
-        """Every level against its axis's first one."""
-        for axis, (first, *others) in self.axes.items():
-            for level in others:
-                weights = self.shares(**{axis: level}) - self.shares(**{axis: first})
-                yield self._effect((axis,), (level,), (first,), weights)
-
-    def interactions(self, aliased: Sequence[tuple[tuple[str, str], tuple[str, str]]]) -> Iterator[Effect]:
-        """Every two levels of two axes, beyond what each does."""
-        for one, other in combinations(self.axes, 2):
-            (base, *levels), (its_base, *its_levels) = self.axes[one], self.axes[other]
-            alike = [second if first == (one, other) else first for first, second in aliased]
-            alike = [pair for pair, both in zip(alike, aliased, strict=True) if (one, other) in both]
-            for level, its in product(levels, its_levels):
-                together = self.shares(**{one: level, other: its}) - self.shares(**{one: base, other: its})
-                alone = self.shares(**{one: level, other: its_base}) - self.shares(**{one: base, other: its_base})
-                yield self._effect((one, other), (level, its), (base, its_base), together - alone, tuple(alike))
-
-    def _effect(
-        self,
-        axes: tuple[str, ...],
-        levels: tuple[str, ...],
-        against: tuple[str, ...],
-        weights: Array,
-        aliased_with: tuple[tuple[str, str], ...] = (),
-    ) -> Effect:
-        used = [(estimate, float(weight)) for estimate, weight in zip(self.estimates, weights, strict=True) if weight]
-        difference = combine(*zip(*used, strict=True))
-        what = " × ".join(f"{axis}={level}" for axis, level in zip(axes, levels, strict=True))
-        return Effect(
-            axes=axes,
-            levels=levels,
-            against=against,
-            language=self.language,
-            difference=difference.score(self.sampling),
-            test=zero_test(difference, f"{what} does nothing to {self.metric.name}", self.sampling),
-            aliased_with=aliased_with,
-        )
+    def effects(self, cells: Sequence[_Scored], order: int, language: str | None = None) -> Iterator[Effect]:
+        """Every level against its axis's first one; of order 2, every two levels of two axes, beyond what each does."""
+        for axes in combinations(self.axes, order):
+            against = tuple(self.axes[axis][0] for axis in axes)
+            alike = tuple(
+                second if first == axes else first for first, second in self.aliased if axes in (first, second)
+            )
+            for levels in product(*(self.axes[axis][1:] for axis in axes)):
+                weights = np.zeros(len(cells))
+                for is_first in product((False, True), repeat=order):
+                    chosen = [
+                        pair[choice] for pair, choice in zip(zip(levels, against, strict=True), is_first, strict=True)
+                    ]
+                    weights += (-1) ** sum(is_first) * _shares(cells, dict(zip(axes, chosen, strict=True)))
+                used = [(cell[2], float(weight)) for cell, weight in zip(cells, weights, strict=True) if weight]
+                difference = combine(*zip(*used, strict=True))
+                what = " × ".join(f"{axis}={level}" for axis, level in zip(axes, levels, strict=True))
+                hypothesis = f"{what} does nothing to {self.metric.name}"
+                yield Effect(
+                    axes=axes,
+                    levels=levels,
+                    against=against,
+                    language=language,
+                    difference=difference.score(self.sampling),
+                    test=zero_test(difference, hypothesis, self.sampling),
+                    aliased_with=alike,
+                )
 
 
 Factor = Literal["variant", "option_order", "label_style", "reasoning_effort", "language"]
@@ -207,7 +192,7 @@ class MetricSpread(FrozenModel):
     mean: EstimateResult
     """The plain mean over levels (macro average), of those where it is defined."""
     sd: float | None
-    """Standard deviation of the levels' scores, chance included: see `components` for what is left without it."""
+    """Of the levels' scores, chance included: see `components` for what is left without it."""
     lowest: float | None
     highest: float | None
     worst: float | None
@@ -225,8 +210,7 @@ class RobustnessReport(FrozenModel):
     flips: tuple[Flips, ...]
     components: tuple[VarianceTable, ...]
     effects: tuple[EffectTable, ...] = ()
-    """What the axes of composed prompt variants do, one table a metric; empty for prompt variants that are not
-    composed."""
+    """What the axes of composed prompt variants do."""
     notes: tuple[str, ...]
 
 

@@ -14,12 +14,8 @@ from mbbq_gen.analysis.correction import (
     AnnotatedFrame,
     ConfidenceShares,
     Correction,
-    ExtractionErrorRate,
-    ExtractionFlag,
     confidence_shares,
     correction,
-    extraction_errors,
-    extraction_flags,
 )
 from mbbq_gen.analysis.follow_up import FollowUpReport
 from mbbq_gen.analysis.scores import ScoreTable, score
@@ -112,7 +108,6 @@ class StoppedEstimate(FrozenModel):
     compared: tuple[str, str] | None
     """The two languages of a difference."""
     value: float | None
-    """The plain estimate."""
     adjusted_value: float | None
     """The median-unbiased estimate, by the stage-wise ordering."""
 
@@ -125,9 +120,7 @@ class ScoreReport(ScoreTable):
     """A score table with optional additions, each empty unless requested."""
 
     subset: Subset = "all"
-    """Which answers were scored."""
     extractor: str = "rules"
-    """The extractor: its name, or an earlier version."""
     answers: Literal["first", "follow-up"] = "first"
     """The first answers, or with what follow-ups say in the place of what could not be read."""
     normalization: Normalise | None = None
@@ -142,13 +135,9 @@ class ScoreReport(ScoreTable):
     stopped: tuple[StoppedEstimate, ...] = ()
     """Of adaptive runs that stopped on their result."""
     confidences: tuple[ConfidenceShares, ...] = ()
-    """The extractor's confidence; not with --jsonl."""
-    extraction_flags: tuple[ExtractionFlag, ...] = ()
-    """Language differences that extraction errors could explain; in reports only."""
     correction: Correction | None = None
     """Scores corrected by annotations; None if not requested."""
     follow_ups: tuple[FollowUpReport, ...] = ()
-    """What follow-ups change, of each run that has them."""
 
 
 def reported(
@@ -160,25 +149,12 @@ def reported(
     *,
     extractor: str = "rules",
 ) -> ScoreReport:
-    """The scores of a report: the extractor's confidence and, with labels, what they make of the scores beside them.
-
-    `by` holds language and split. Differences of languages that extraction could have caused are flagged.
-    """
-    metrics = choose_metrics(names)
-    table = score(frame, by, names, sampling)
-    within = [name for name in by if name not in {"language", "split"}]
-    biases = [metric for metric in metrics if metric.low < 0]
-    errors: dict[tuple[str | None, ...], ExtractionErrorRate] = {}
-    if labelled is not None:
-        rows = labelled.frame.filter(labelled.frame["split"] == "bias")
-        found = extraction_errors(rows, [*within, "language"], sampling.confidence)
-        errors = {tuple(one.group.values()): one for one in found}
+    """The scores of a report: the extractor's confidence and, with labels, what they make of the scores beside them."""
     return ScoreReport(
-        **dict(table),
+        **dict(score(frame, by, names, sampling)),
         extractor=extractor,
         confidences=tuple(confidence_shares(frame, by)),
-        extraction_flags=tuple(extraction_flags(frame, within, biases, sampling, errors)),
-        correction=None if labelled is None else correction(frame, labelled, by, metrics, sampling),
+        correction=None if labelled is None else correction(frame, labelled, by, choose_metrics(names), sampling),
     )
 
 
@@ -195,15 +171,13 @@ def macro_averages(
         raise UsageError(f"--macro-average {over}: average over category or variant")
     if over in by:
         raise UsageError(f"--macro-average {over}: also in --group-by; average over a grouping or show it")
-    tallies = list(tally_groups(frame, grouping_columns([*by, over]), sampling.prompt_effects))
-    names = list(grouping_columns(by))
-    (averaged,) = grouping_columns([over])
-    groups: dict[tuple[str | None, ...], list[int]] = {}
-    for place, tally in enumerate(tallies):
-        groups.setdefault(tuple(tally.group[name] for name in names), []).append(place)
+    names, (averaged,) = list(grouping_columns(by)), grouping_columns([over])
+    groups: dict[tuple[str | None, ...], list[Tally]] = {}
+    for tally in tally_groups(frame, grouping_columns([*by, over]), sampling.prompt_effects):
+        groups.setdefault(tuple(tally.group[name] for name in names), []).append(tally)
     found = []
-    for values, places in groups.items():
-        panel = panel_of([tallies[place] for place in places], sampling, is_stratified=averaged == "category")
+    for values, tallies in groups.items():
+        panel = panel_of(tallies, sampling, is_stratified=averaged == "category")
         levels = [str(group[averaged] or "–") for group in panel.groups]
         for metric in metrics:
             estimates = dict(zip(levels, panel.estimates(metric), strict=True))
@@ -243,9 +217,7 @@ def group_tests(
     """
     panel = make_panel(frame, by, sampling)
     found: list[GroupTest] = []
-    for metric in metrics:
-        if metric.low >= 0:
-            continue
+    for metric in (metric for metric in metrics if metric.low < 0):
         rows = []
         for scores, estimate in zip(panel.template_scores(metric), panel.estimates(metric), strict=True):
             tests = [zero_test(estimate, f"{metric.name} is 0", sampling)] if against_zero else []
@@ -253,16 +225,9 @@ def group_tests(
                 tests.append(wilcoxon(scores, f"{metric.name} is 0 in the middle of the templates"))
             rows.append([*tests, *(() if margin is None else (tost(estimate, margin, metric.name, sampling),))])
         adjusted = [benjamini_hochberg([test.p_value for test in column]) for column in zip(*rows, strict=True)]
-        for place, row in enumerate(rows):
-            found.append(
-                GroupTest(
-                    group=panel.groups[place],
-                    metric=metric.name,
-                    tests=tuple(
-                        test.adjusted(adjusted[column][place], "benjamini_hochberg") for column, test in enumerate(row)
-                    ),
-                )
-            )
+        for group, row, p_values in zip(panel.groups, rows, zip(*adjusted, strict=True), strict=True):
+            tests = [test.adjusted(p, "benjamini_hochberg") for test, p in zip(row, p_values, strict=True)]
+            found.append(GroupTest(group=group, metric=metric.name, tests=tuple(tests)))
     return found
 
 
@@ -284,39 +249,41 @@ def heterogeneity(
     frame: pl.DataFrame, by: Sequence[str], metrics: Sequence[Metric], sampling: InferenceSettings
 ) -> Iterator[Heterogeneity]:
     """τ² and I² of every group's scores, over templates and over categories (where groups are no categories)."""
-    names = list(grouping_columns(by))
-    parts: dict[tuple[str | None, ...], list[Tally]] = {}
-    if "category" not in names:
-        for tally in tally_groups(frame, grouping_columns([*by, "category"])):
-            parts.setdefault(tuple(tally.group[name] for name in names), []).append(tally)
+    names, parts = list(grouping_columns(by)), dict[tuple[str | None, ...], list[Tally]]()
+    for tally in tally_groups(frame, grouping_columns([*by, "category"])) if "category" not in names else ():
+        parts.setdefault(tuple(tally.group[name] for name in names), []).append(tally)
     for tally in tally_groups(frame, grouping_columns(by)):
-        panel = panel_of([tally], sampling, is_resampled=False)
-        within = parts.get(tuple(tally.group.values()), [])
-        categories = panel_of(within, sampling, is_resampled=False) if within else None
-        for metric in metrics:
-            if metric.name == "parse_rate":
-                continue
-            own = template_scores(panel, metric)
+        whole, *more = (
+            panel_of(tallies, sampling, is_resampled=False)
+            for tallies in ([tally], parts.get(tuple(tally.group.values()), []))
+            if tallies
+        )
+        for metric in (metric for metric in metrics if metric.name != "parse_rate"):
+            own = template_scores(whole, metric)
             known = ~np.isnan(own.scores)
-            measured: dict[Literal["template", "category"], tuple[Array, Array]]
-            measured = {"template": (own.scores[known], own.variances[known])}
-            if categories is not None:
-                scores = [one for one in categories.estimates(metric) if not np.isnan(one.value)]
-                scores = [one for one in scores if (one.template_weights > 0).sum() > 1]
-                errors = [float(one.adjusted_influence @ one.adjusted_influence) for one in scores]
-                measured["category"] = np.array([one.value for one in scores]), np.array(errors)
-            for over, (values, variances) in measured.items():
-                tau_squared = reml_variance(values[None], variances[None])
-                share = i_squared(tau_squared, variances[None], np.full((1, values.size), True))
-                yield Heterogeneity(
-                    group=tally.group,
-                    metric=metric.name,
-                    over=over,
-                    n=values.size,
-                    tau_squared=number(tau_squared[0]),
-                    tau=number(np.sqrt(tau_squared[0])),
-                    i_squared=number(share[0]),
-                )
+            yield _heterogeneity(tally, metric, "template", own.scores[known], own.variances[known])
+            for categories in more:
+                found = [one for one in categories.estimates(metric) if (one.template_weights > 0).sum() > 1]
+                found = [one for one in found if not np.isnan(one.value)]
+                errors = [float(one.adjusted_influence @ one.adjusted_influence) for one in found]
+                values = np.array([one.value for one in found])
+                yield _heterogeneity(tally, metric, "category", values, np.array(errors))
+
+
+def _heterogeneity(
+    tally: Tally, metric: Metric, over: Literal["template", "category"], values: Array, variances: Array
+) -> Heterogeneity:
+    tau_squared = reml_variance(values[None], variances[None])
+    share = i_squared(tau_squared, variances[None], np.full((1, values.size), True))
+    return Heterogeneity(
+        group=tally.group,
+        metric=metric.name,
+        over=over,
+        n=values.size,
+        tau_squared=number(tau_squared[0]),
+        tau=number(np.sqrt(tau_squared[0])),
+        i_squared=number(share[0]),
+    )
 
 
 def sensitivity(

@@ -16,11 +16,11 @@ import polars as pl
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import NO_RESPONSE, FrozenModel, Outcome
 from mbbq_gen.scoring.cells import COUNT_NAMES, Counts, Scenario, UnparsedPolicy, count_matrix
-from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, Average, PromptEffects, ReasonCode
+from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, Average, PromptEffects
 from mbbq_gen.scoring.metrics import Metric, choose_metrics
 from mbbq_gen.scoring.observations import GoldLabels, relabel
 from mbbq_gen.scoring.tally import CLUSTER, Tally, grouping_columns, tally_groups
-from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, number
+from mbbq_gen.statistics.estimate import Estimate, EstimateResult, InferenceSettings, number
 from mbbq_gen.statistics.hypothesis_tests import sizes_matter
 from mbbq_gen.statistics.intervals import (
     LOW_PARSING,
@@ -31,8 +31,8 @@ from mbbq_gen.statistics.intervals import (
     UNSEEN_TEMPLATE_DEVIATION,
     IntervalMethod,
 )
-from mbbq_gen.statistics.missing_data import MissingDataPanels, missing_data_bounds
-from mbbq_gen.statistics.panel import panel_of, plain_value
+from mbbq_gen.statistics.missing_data import MissingDataBounds, MissingDataPanels, missing_data_bounds
+from mbbq_gen.statistics.panel import Panel, panel_of, plain_value
 
 WarningCode = Literal[
     "too_few_templates",
@@ -92,54 +92,32 @@ class FractionCounts(FrozenModel):
     denominator: int
 
 
-class Bounds(FrozenModel):
-    """What the score would be if every unparsed answer had been of one kind."""
+class Bounds(MissingDataBounds):
+    """What the score would be if every unparsed answer had been of one kind, and what is assumed for `low` and `high`.
 
-    low: float | None
-    high: float | None
+    `interval_low` … `interval_high`: for sampling and unparsed answers at once (Imbens & Manski 2004).
+    """
+
     low_scenario: Scenario
-    """Assumption about unparsed answers for `low`."""
     high_scenario: Scenario
-    interval_low: float | None = None
-    """Lower end of an interval for sampling and unparsed answers (Imbens & Manski 2004); None: no interval."""
-    interval_high: float | None = None
 
 
-class MetricScore(FrozenModel):
+class MetricScore(EstimateResult):
     """A score with what it stands on."""
 
-    value: float | None
-    """None where a denominator is 0."""
-    ci_low: float | None
-    """Lower end of the interval; None where there is none."""
-    ci_high: float | None
-    reason_code: ReasonCode | None = None
-    """Why the value, or the interval that was requested, is None."""
-    method: IntervalMethod | None = None
+    method: IntervalMethod | None
     """How the interval was made: by the bootstrap or by Hartung and Knapp, by that or t for few templates, or with room
     for what was not seen (`near_boundary`); None: there is none."""
-    standard_error: float | None
-    """Cluster-robust, by the templates' influences; None if there are too few templates or
-    prompt variants."""
-    t_ci_low: float | None
-    """Value minus t times the standard error: a check on the bootstrap; None where no interval was requested."""
-    t_ci_high: float | None
-    equivalence_bound: float | None = None
+    equivalence_bound: float | None
     """Of a bias: the smallest margin that it is shown to lie within, in either direction, by two one-sided tests at
     level 1 − `interval`; None where there is no interval."""
-    parse_rate: float | None = None
+    parse_rate: float | None
     """Of the answers in the metric's contexts, those that could be parsed."""
-    mean_over_templates: float | None = None
+    mean_over_templates: float | None
     """The mean of the templates' own scores, every template counting alike."""
     bounds: Bounds | None
     """None for metrics that unparsed answers do not affect."""
     fractions: tuple[FractionCounts, ...]
-    n_templates: int
-    """Templates with rows in a denominator."""
-    n_templates_effective: float | None
-    """How many templates of equal size would count as much; None where a denominator is 0."""
-    n_prompt_variants: int | None = None
-    """Prompt variants that the interval generalises over; None where they are fixed."""
     n_resamples_dropped: int
     """Resamples in which the score was undefined."""
     warnings: tuple[WarningCode, ...]
@@ -153,7 +131,6 @@ class GroupScore(FrozenModel):
     n_answers: int
     """Prompts, those without a response included."""
     n_instances: int
-    """Different questions among them."""
     n_templates: int
     outcomes: dict[Outcome, int]
     """Every outcome, zeros included; they add up to `n_answers`."""
@@ -171,7 +148,6 @@ class GoldDifference(FrozenModel):
     published: float | None
     corrected: float | None
     n_corrected: int
-    """Prompts of the group whose label is known to be wrong."""
 
 
 class MetricDefinition(FrozenModel):
@@ -283,15 +259,14 @@ def _score_groups(
     tallies: Sequence[Tally], metrics: Sequence[Metric], settings: InferenceSettings, *, intervals: bool
 ) -> tuple[GroupScore, ...]:
     """The scores in the tallies' order; groups with the same templates share a panel."""
-    scored: dict[int, GroupScore] = {}
     same: dict[tuple[str, ...], list[int]] = {}
     for row, tally in enumerate(tallies):
         same.setdefault(tally.templates, []).append(row)
-    for rows in same.values():
-        for start in range(0, len(rows), BATCH_GROUPS):
-            part = rows[start : start + BATCH_GROUPS]
-            found = _score_batch([tallies[row] for row in part], metrics, settings, intervals=intervals)
-            scored.update(zip(part, found, strict=True))
+    scored: dict[int, GroupScore] = {}
+    batches = (rows[at : at + BATCH_GROUPS] for rows in same.values() for at in range(0, len(rows), BATCH_GROUPS))
+    for rows in batches:
+        found = _score_batch([tallies[row] for row in rows], metrics, settings, intervals=intervals)
+        scored.update(zip(rows, found, strict=True))
     return tuple(scored[row] for row in range(len(tallies)))
 
 
@@ -304,36 +279,10 @@ def _score_batch(
     unread = MissingDataPanels(panel)
     unweighted = np.stack([tally.n_requested.sum(axis=0) for tally in tallies])
     requested = Counts(unweighted @ count_matrix(), settings.unparsed)
-    made: dict[tuple[object, ...], list[MetricScore]] = {}
-    measured: dict[str, list[MetricScore]] = {}
-    for metric in metrics:
-        what = (metric.fractions, metric.combine, metric.extremes)  # several names can stand for one formula
-        if what not in made:
-            alone, sizes = panel.template_scores(metric), metric.fractions[0].denominator(panel.by_template)
-            ends, support = unread.ends(metric), metric.has_rows(panel.by_template).sum(axis=-1)
-            is_whole = settings.average == "questions" or metric.name == "parse_rate"
-            parts = [
-                (one.formula(settings.unparsed), one.numerator(requested), one.denominator(requested))
-                for one in metric.fractions
-            ]
-            made[what] = []
-            for place, estimate in enumerate(panel.estimates(metric)):
-                known = alone[place][~np.isnan(alone[place])]
-                found = _metric_score(
-                    metric,
-                    replace(estimate, support=int(support[place])) if is_whole else estimate,
-                    None if ends is None else (ends[0][place], ends[1][place]),
-                    settings if intervals else None,
-                    mean_over_templates=number(known.mean()) if known.size else None,
-                    size_effect=intervals and is_whole and sizes_matter(alone[place], sizes[place]),
-                    n_left_out=0 if is_whole else len(panel.templates) - known.size,
-                    fractions=tuple(
-                        FractionCounts(formula=formula, numerator=int(above[place]), denominator=int(below[place]))
-                        for formula, above, below in parts
-                    ),
-                )
-                made[what].append(found)
-        measured[metric.name] = made[what]
+    measured = {
+        metric.name: _metric_scores(metric, panel, unread, requested, settings, intervals=intervals)
+        for metric in metrics
+    }
     return [
         GroupScore(
             group=tally.group,
@@ -349,75 +298,82 @@ def _score_batch(
     ]
 
 
-def _metric_score(
+def _metric_scores(
     metric: Metric,
-    estimate: Estimate,
-    ends: tuple[Estimate, Estimate] | None,
-    settings: InferenceSettings | None,
+    panel: Panel,
+    unread: MissingDataPanels,
+    requested: Counts,
+    settings: InferenceSettings,
     *,
-    mean_over_templates: float | None,
-    size_effect: bool,
-    n_left_out: int,
-    fractions: tuple[FractionCounts, ...],
-) -> MetricScore:
-    """One metric of one group; `settings`: of its intervals, None for none; `ends`: if unparsed answers had been
-    counter-biased, or biased: then there is nothing to discard or keep.
-    """
-    numbers = estimate.score(settings).model_dump(exclude={"reason", "warnings"})
-    bounds = narrow = method = None
-    if settings is not None and metric.low < 0 and settings.confidence > 0.5:
-        narrow = estimate.interval(2 * settings.confidence - 1)  # two one-sided tests (TOST; Schuirmann 1987)
-    if numbers["ci_low"] is not None:
-        method = "hartung_knapp" if estimate.is_analytic else "expanded_percentile"
-        method = "few_templates" if estimate.n_templates < FEW_TEMPLATES else method
-        method = "near_boundary" if estimate.has_room else method
-    dropped = estimate.n_resamples_dropped if numbers["ci_low"] is not None else 0
-    if ends is not None and metric.extremes is not None:
-        (low, high), (low_scenario, high_scenario) = ends, metric.extremes
-        bounds = Bounds(
-            low=number(low.value), high=number(high.value), low_scenario=low_scenario, high_scenario=high_scenario
-        )
-        if settings is not None:
-            bounds = bounds.model_copy(update=dict(missing_data_bounds(low, high, estimate, settings)))
-    return MetricScore(
-        **numbers,
-        method=method,
-        equivalence_bound=None if narrow is None else number(max(-narrow[0], narrow[1])),
-        parse_rate=number(estimate.parse_rate),
-        mean_over_templates=mean_over_templates,
-        bounds=bounds,
-        fractions=fractions,
-        n_resamples_dropped=dropped,
-        warnings=tuple(
-            _metric_warnings(
-                estimate, dropped, has_intervals=settings is not None, size_effect=size_effect, n_left_out=n_left_out
-            )
-        ),
+    intervals: bool,
+) -> list[MetricScore]:
+    """One metric of every group of a panel; `requested`: counts of the groups, whatever answers weigh."""
+    by_template, is_whole = (
+        panel.template_scores(metric),
+        settings.average == "questions" or metric.name == "parse_rate",
     )
+    sizes, ends = metric.fractions[0].denominator(panel.by_template), unread.ends(metric)
+    support, sampling = metric.has_rows(panel.by_template).sum(axis=-1), settings if intervals else None
+    found = []
+    for place, plain in enumerate(panel.estimates(metric)):
+        own, bounds, narrow = by_template[place][~np.isnan(by_template[place])], None, None
+        estimate = replace(plain, support=int(support[place])) if is_whole else plain
+        numbers = estimate.score(sampling).model_dump(exclude={"warnings"})
+        has_interval = numbers["ci_low"] is not None
+        if intervals and metric.low < 0 and settings.confidence > 0.5:
+            narrow = estimate.interval(2 * settings.confidence - 1)  # two one-sided tests (TOST; Schuirmann 1987)
+        if ends is not None and metric.extremes is not None:
+            low, high = metric.extremes
+            limits = missing_data_bounds(ends[0][place], ends[1][place], estimate, sampling)
+            bounds = Bounds(**dict(limits), low_scenario=low, high_scenario=high)
+        warnings = [*_metric_warnings(estimate, has_interval=has_interval)] if intervals else []
+        if intervals and is_whole and sizes_matter(by_template[place], sizes[place]):
+            warnings.append("template_size_effect")
+        if not (is_whole or own.size == len(panel.templates) or math.isnan(estimate.value)):
+            warnings.insert(0, "templates_without_score")
+        if estimate.parse_rate < LOW_PARSING:
+            warnings.insert(0, "low_parse_rate")
+        scored = MetricScore(
+            **numbers,
+            method=_method(estimate) if has_interval else None,
+            equivalence_bound=None if narrow is None else number(max(-narrow[0], narrow[1])),
+            parse_rate=number(estimate.parse_rate),
+            mean_over_templates=number(own.mean()) if own.size else None,
+            bounds=bounds,
+            fractions=tuple(
+                FractionCounts(
+                    formula=fraction.formula(settings.unparsed),
+                    numerator=int(fraction.numerator(requested)[place]),
+                    denominator=int(fraction.denominator(requested)[place]),
+                )
+                for fraction in metric.fractions
+            ),
+            n_resamples_dropped=estimate.n_resamples_dropped if has_interval else 0,
+            warnings=tuple(warnings),
+        )
+        found.append(scored)
+    return found
 
 
-def _metric_warnings(
-    estimate: Estimate, dropped: int, *, has_intervals: bool, size_effect: bool, n_left_out: int
-) -> Iterator[WarningCode]:
-    if estimate.parse_rate < LOW_PARSING:
-        yield "low_parse_rate"
-    if n_left_out and not math.isnan(estimate.value):
-        yield "templates_without_score"
-    if not has_intervals:
-        return
-    if estimate.n_templates < MIN_TEMPLATES:
-        yield "too_few_templates"
-    elif estimate.n_templates < FEW_TEMPLATES:
-        yield "few_templates"
+def _method(estimate: Estimate) -> IntervalMethod:
+    if estimate.has_room:
+        return "near_boundary"
+    if estimate.n_templates < FEW_TEMPLATES:
+        return "few_templates"
+    return "hartung_knapp" if estimate.is_analytic else "expanded_percentile"
+
+
+def _metric_warnings(estimate: Estimate, *, has_interval: bool) -> Iterator[WarningCode]:
+    """What an interval, or that there is none, must be read with."""
+    if estimate.n_templates < FEW_TEMPLATES:
+        yield "too_few_templates" if estimate.n_templates < MIN_TEMPLATES else "few_templates"
     if estimate.missing_reason is None and estimate.boundary is not None and estimate.boundary.rests_on_unseen:
         yield "near_boundary"
-    if dropped:
+    if has_interval and estimate.n_resamples_dropped:
         yield "undefined_resamples"
     variants = estimate.n_prompt_variants
     if variants is not None and variants < MIN_PROMPT_VARIANTS and estimate.n_templates >= MIN_TEMPLATES:
         yield "too_few_prompt_variants"
-    if size_effect:
-        yield "template_size_effect"
 
 
 _POOLED: dict[str, WarningCode] = {
@@ -450,14 +406,8 @@ def _label_differences(
     for before, after in zip(published, corrected, strict=True):
         for metric in metrics:
             old, new = (plain_value(metric, tally, settings) for tally in (before, after))
-            if old != new:
-                found.append(
-                    GoldDifference(
-                        group=before.group,
-                        metric=metric.name,
-                        published=old,
-                        corrected=new,
-                        n_corrected=before.n_corrected,
-                    )
-                )
+            difference = GoldDifference(
+                group=before.group, metric=metric.name, published=old, corrected=new, n_corrected=before.n_corrected
+            )
+            found += [difference] if old != new else []
     return tuple(found)

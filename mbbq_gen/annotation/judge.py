@@ -24,9 +24,9 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import count, islice
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import Any, Final, Literal, NamedTuple
 
-from pydantic import Field, JsonValue, ValidationError, field_serializer, model_validator
+from pydantic import Field, JsonValue, ValidationError, field_serializer
 
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import RunError, describe_fault
@@ -56,13 +56,6 @@ class JudgePrompt(FrozenModel):
     user: NonBlank
     outcomes: dict[str, Outcome] = Field(min_length=1)
     """The reply's word → the outcome that it means."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        found = set(_PLACEHOLDER.findall(self.user))
-        if missing := {"question", "options", "mark", "answer"} - found:
-            raise ValueError(f"user: placeholders missing: {', '.join(sorted(missing))}")
-        return self
 
     @property
     def digest(self) -> str:
@@ -263,11 +256,7 @@ class LLMJudge(FrozenModel):
 
 
 def judges_of(store: RunStore) -> dict[str, LLMJudge]:
-    """Name → judge, of all judges of a run.
-
-    Raises:
-        RunError: The store holds something else.
-    """
+    """Name → judge, of all judges of a run; raises RunError where the store holds something else."""
     try:
         return {name: LLMJudge.model_validate_json(record) for name, record in judge_records(store).items()}
     except ValidationError as error:

@@ -19,7 +19,7 @@ from mbbq_gen.annotation.judge import (
     sheet_of,
     shipped_prompt,
 )
-from mbbq_gen.annotation.judge_report import JudgeReport, judge_report, judged_answers
+from mbbq_gen.annotation.judge_report import JudgeReport, judge_report
 from mbbq_gen.annotation.review import (
     ANNOTATIONS_NAME,
     SamplingDesign,
@@ -45,7 +45,7 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.status import JudgeStatus
 from mbbq_gen.runs.token_estimate import cost_estimate, duration, estimate
 from mbbq_gen.statistics.estimate import InferenceSettings
-from mbbq_gen.storage.ledgers import ChosenBy, Judgement, completed_by_number
+from mbbq_gen.storage.ledgers import ChosenBy, Judgement, completed_by_number, judged_answers
 from mbbq_gen.storage.queries import ExtractionRow, iter_extractions, prompts_with_conflicts
 from mbbq_gen.storage.store import RunStore
 
@@ -76,10 +76,7 @@ def is_settled(extraction: ExtractionRow) -> bool:
 
 
 def selected_extractions(store: RunStore, versions: Mapping[str, str], choice: JudgeSelection) -> list[ExtractionRow]:
-    """The rules' readings of the answers that a choice means, by language in plan order, or as they were drawn.
-
-    Answers that the judge has nothing to read in (`is_settled`) are left out.
-    """
+    """The rules' readings of a choice, by language in plan order, or as drawn; without what is settled already."""
     found = (extraction for extraction in iter_extractions(store, versions) if not is_settled(extraction))
     if choice.sample is not None:
         return list(draw_sample(found, SamplingDesign(sample=choice.sample, by=("language",), seed=choice.seed)).drawn)
@@ -251,11 +248,7 @@ class Judging:
         )
 
     def execute(self, judge: LLMJudge, choice: JudgeSelection | None, config: RunConfig) -> LLMJudge:
-        """Plans, sends and reads whatever is left to do; without a choice, what was planned before.
-
-        Raises:
-            RunError: too many requests failed.
-        """
+        """Plans, sends and reads what is left to do; without a choice, what was planned. Raises RunError."""
         kept = config.model_fields_set - {"model_args"} - PROVIDER_SETTINGS
         rules = judge.execution.model_copy(update={name: getattr(config, name) for name in kept})
         prices = read_prices(rules.prices)  # a price file that is wrong is said before anything is done
@@ -315,7 +308,7 @@ class Judging:
         prices = read_prices(price_file or judge.execution.prices)
         with self._folder.open_store(read_only=True) as store:
             return judge_report(
-                judged_answers(store, judge, self._versions),
+                judged_answers(store, judge.name, judge.extractor, self._versions),
                 judge,
                 self._versions,
                 load_annotations(self._folder.path / ANNOTATIONS_NAME),

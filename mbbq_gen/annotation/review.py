@@ -16,9 +16,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self, TypeVar, get_args
+from typing import Literal, TypeVar, get_args
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from mbbq_gen.core.errors import DataError, RunError, describe_fault
 from mbbq_gen.core.files import stable_number
@@ -59,7 +59,6 @@ class Annotation(FrozenModel):
     outcome: Outcome
     """The extraction that was annotated."""
     option: int | None
-    agrees: bool
     right_known: bool
     """Whether the person said what is correct."""
     right: int | None = None
@@ -68,11 +67,10 @@ class Annotation(FrozenModel):
     at: str
     """When: ISO 8601, UTC."""
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.agrees != (self.right_known and self.right == self.option):
-            raise ValueError("agrees: contradicts the correct option")
-        return self
+    @property
+    def agrees(self) -> bool:
+        """Whether the extraction is the correct one."""
+        return self.right_known and self.right == self.option
 
     def judges(self, extraction: ExtractionRow) -> bool | None:
         """Whether an extraction from the same response is correct; None where this annotation does not tell."""
@@ -90,7 +88,6 @@ def annotate_response(
         extractor=extraction.extractor,
         outcome=extraction.outcome,
         option=extraction.option,
-        agrees=right_known and right == extraction.option,
         right_known=right_known,
         right=right,
         note=note,
@@ -123,12 +120,7 @@ _Record = TypeVar("_Record", Annotation, SamplingDraw)
 
 
 def _load(path: Path, kind: type[_Record]) -> list[_Record]:
-    """The lines of a file, none where there is no file; an incomplete last line is skipped.
-
-    Raises:
-        DataError: A line is something else: file, row, field.
-        RunError: The file can't be read.
-    """
+    """The lines of a file, none without one, without an incomplete last one. Raises DataError (row) and RunError."""
     try:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
@@ -156,11 +148,7 @@ def load_annotations(path: Path) -> dict[str, Annotation]:
 
 
 def append_records(path: Path, records: Iterable[Annotation | SamplingDraw]) -> None:
-    """Adds annotations or draws to their file; they are durable when this returns.
-
-    Raises:
-        RunError: The file can't be written.
-    """
+    """Adds annotations or draws to their file, durably; raises RunError where it can't be written."""
     lines = "".join(f"{record.model_dump_json()}\n" for record in records)
     try:
         with path.open("ab+") as stream:

@@ -56,10 +56,10 @@ class Compare(RunsCommand):
         default=...,
         metavar="WHAT",
     )
-    template_filter: Literal["above-chance", "above-chance-exact"] | None = option(
+    template_filter: Literal["above-chance"] | None = option(
         "What to score",
         "Only templates that the model can answer in everything compared, by its accuracy on the control split: "
-        "above-chance, or above-chance-exact (significantly above chance). Default: all templates.",
+        "above-chance. Default: all templates.",
     )
     split: Split = option(
         "What to score", "Questions to compare: bias or control (accuracy, as in MBBQ's Table 5).", default="bias"
@@ -116,7 +116,8 @@ class Compare(RunsCommand):
             sampling=sampling,
             labelled=labelled,
             margin=self.equivalence_margin,
-            family=comparison.HypothesisFamily(self.p_adjust_over, simultaneous=self.simultaneous_intervals),
+            adjust_over=self.p_adjust_over,
+            simultaneous=self.simultaneous_intervals,
             may_leave_out=bool(groupings),
             split=self.split,
         )
@@ -146,23 +147,12 @@ class Agreement(RunCommand):
     def _run(self) -> None:
         from mbbq_gen.analysis import agreement
         from mbbq_gen.report.comparison_tables import agreement_blocks
-        from mbbq_gen.runs.observations import load_run_observations
 
-        folder, path = self.folder, self.run_path
-        manifest, sampling = folder.manifest(), self.statistics.sampling()
+        path, manifest, sampling = self.run_path, self.folder.manifest(), self.statistics.sampling()
         methods = manifest.config.method
         if len(methods) < 2:
             raise UsageError(f"{path}: has one method, {methods[0]}; make a run with --method both to compare methods")
-        with Bar("reading", None, "answers") as bar:
-            frame, progress = load_run_observations(
-                *(folder, manifest, self.where, self.statistics.gold),
-                extractor=self.statistics.extractor,
-                normalise=self.normalization,
-                step=bar.advance,
-                tell=say,
-            )
-        if progress.pending:
-            say(f"{path}: {progress.pending:,} of {progress.requests:,} requests have no response yet")
+        frame = self.statistics.frame([path], self.where, normalise=self.normalization)
         found = agreement.MethodAgreement(
             run=str(path),
             model=manifest.config.model,
@@ -171,7 +161,6 @@ class Agreement(RunCommand):
             **inference_facts(sampling),
             pairs=tuple(agreement.method_agreement(frame, methods, sampling)),
             scores=tuple(agreement.method_scores(frame, methods, metrics_of(self.metric), sampling)),
-            tie_rates=agreement.tie_rates(frame, methods),
         )
         write_page(self.html, f"Scoring methods: {found.model}", agreement_blocks(found))
         show_result(found, agreement_blocks, as_json=self.as_json)
@@ -220,8 +209,8 @@ class PositionBias(RunsCommand):
     """Shows which labels and positions a model prefers.
 
     Shows the share of each position next to the share expected without a preference, with an exact test. Also shows
-    the bias with all option orders weighted equally, and how often each text of the unknown option was chosen. A
-    preference above 0 means that the position is chosen more often; a bias above 0 is stereotypical.
+    the bias with all option orders weighted equally. A preference above 0 means that the position is chosen more
+    often; a bias above 0 is stereotypical.
     """
 
     help_examples = "  mbbq-gen position-bias my-run --group-by model,language,split --json"

@@ -217,7 +217,7 @@ class Session:
         for place in range(len(question.options)):
             console.print(f"  {place + 1}  {chosen_text(place, question.labels, question.options)}")
         console.print()
-        console.print(_marked_response(entry, coloured=console.is_terminal and not console.no_color))
+        console.print(_marked_response(entry))
         number_read = "" if extraction.option is None else f"{extraction.option + 1}  "
         chosen = chosen_text(extraction.option, question.labels, question.options)
         console.print(f"\nextracted {number_read}{chosen}", style="bold")
@@ -225,14 +225,9 @@ class Session:
         console.print(f"          {outcome}, {extraction.rule}, confidence {extraction.confidence}")
 
 
-def _marked_response(entry: SheetEntry, *, coloured: bool) -> Text:
-    """The response with the evidence marked by colour or brackets."""
-    text, response, here = Text(), entry.response, 0
-    if len(response) > sheets.HEAD_KEPT + sheets.TAIL_KEPT:
-        return Text(sheets.cut(response))
-    for start, end in sheets.merged(entry.extraction.spans):
-        text.append(response[here:start])
-        words = response[start:end]
-        text.append(words if coloured else f"⟦{words}⟧", style="bold reverse" if coloured else None)
-        here = end
-    return text.append(response[here:])
+def _marked_response(entry: SheetEntry) -> Text:
+    """The response with the evidence in brackets."""
+    text = Text()
+    for words, is_evidence in entry.marked():
+        text.append(f"⟦{words}⟧" if is_evidence else words, style="bold" if is_evidence else None)
+    return text

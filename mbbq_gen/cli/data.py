@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -20,11 +18,8 @@ from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.records import Instance
 from mbbq_gen.core.text import one_of, whole_percent, words
 
-if TYPE_CHECKING:
-    from mbbq_gen.benchmarks.releases import InstallResult
-
-_SHOWN = 5
-"""Files that a line of `data download` lists."""
+_HIDDEN = {"benchmark", "language", "split", "negative", "non_negative", "note"}
+"""Fields of a count that its table has in no column."""
 
 
 def _with_bar(instances: Iterable[Instance], title: str = "reading") -> Iterator[Instance]:
@@ -190,7 +185,7 @@ class DataStats(QuestionCommand):
             return
         for name, part in groupby(counts, key=lambda count: f"{count.benchmark}  {count.language}  {count.split}"):
             rows = list(part)
-            print_rows([row.model_dump(exclude={"benchmark", "language", "split", "note"}) for row in rows], title=name)
+            print_rows([row.model_dump(exclude=_HIDDEN) for row in rows], title=name)
             for row in rows:
                 if row.agrees is False and (row.note or row.category != "all"):
                     note = row.note or "see docs/datasets.md"
@@ -220,43 +215,30 @@ class Download(JsonCommand):
     to: Path | None = option("", "Folder of releases. Default: $MBBQ_GEN_DATA or the cache directory.", metavar="DIR")
 
     def _run(self) -> None:
-        done = self._install()
+        from mbbq_gen.benchmarks.releases import InstallTools, install_release
+
+        with Bar("", None, "kB") as bar:
+
+            def step(stage: str, size: int, total: int | None) -> None:
+                bar.title, bar.total = stage, total and total // 1000
+                bar.advance(size // 1000 - bar.done)
+
+            done = install_release(self.benchmark, self.source, self.to, InstallTools(progress=step))
         if self.as_json:
             print_json({**done.model_dump(mode="json", exclude={"record"}), **done.record.model_dump(mode="json")})
             return
-        files = done.record.files
-        loose = [file.path for file in files if not file.pinned]
+        files, record = done.record.files, done.record
         state = "already there and unchanged" if done.outcome == "already_there" else "verified"
         size = f"{sum(file.size for file in files) / 1e6:.1f} MB"
-        say(f"{done.benchmark}: {len(files) - len(loose)} of {len(files)} files pinned and {state} ({size})")
-        say(f"licence: {done.record.licence}; from {done.record.source}")
-        for what, paths in (
-            ("replaced, they had changed since the last download", done.damaged),
-            ("not pinned (no checksum is known)", loose),
-            ("not in this source", done.missing),
-        ):
+        say(f"{done.benchmark}: {len(files)} files, {state} ({size}); licence: {record.licence}; from {record.source}")
+        for what, paths in {
+            "replaced, they had changed since the last download": done.damaged,
+            "not pinned (no checksum is known)": [file.path for file in files if not file.pinned],
+            "not in this source": done.missing,
+        }.items():
             if paths:
-                more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
-                say(f"{what}: {', '.join(paths[:_SHOWN])}{more}")
+                say(f"{what}: {', '.join(paths)}")
         echo(str(done.folder))
-
-    def _install(self) -> InstallResult:
-        """Installs the release, with a bar in kilobytes for each stage, whose length is known when it begins."""
-        from mbbq_gen.benchmarks.releases import InstallTools, install_release
-
-        with ExitStack() as stack:
-            current, shown, bar = "", 0, Bar("", None, "kB")
-
-            def step(stage: str, done: int, total: int | None) -> None:
-                nonlocal current, shown, bar
-                if stage != current:
-                    stack.close()
-                    bar = stack.enter_context(Bar(stage, total and total // 1000, "kB"))
-                    current, shown = stage, 0
-                bar.advance(done // 1000 - shown)
-                shown = done // 1000
-
-            return install_release(self.benchmark, self.source, self.to, InstallTools(progress=step))
 
 
 class MakeControl(QuestionCommand):
@@ -279,21 +261,14 @@ class MakeControl(QuestionCommand):
     )
 
     def _run(self) -> None:
-        from mbbq_gen.benchmarks.control.maker import REASONS, ControlCoverage, ControlGenerators, RefusedInstance
+        from mbbq_gen.benchmarks.control.maker import REASONS, ControlCoverage, with_control
 
-        output, coverage, makers = self.output, ControlCoverage(), ControlGenerators(self.where)
-
-        def made() -> Iterator[str]:
-            for instance in _with_bar(self.questions(["bias"])):
-                control = makers.make(instance)
-                coverage.add(instance, control)
-                if not isinstance(control, RefusedInstance):
-                    yield control.instance.model_dump_json()
-
+        output, coverage = self.output, ControlCoverage()
+        made = with_control(_with_bar(self.questions(["bias"])), ["control"], self.where, coverage.add)
         if output is not None:
-            write_lines(output, made())
+            write_lines(output, (control.model_dump_json() for control in made))
         else:
-            for _ in made():
+            for _ in made:
                 pass
         counts = coverage.counts()
         if not counts.questions:

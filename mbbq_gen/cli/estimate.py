@@ -33,28 +33,26 @@ class Estimate(PackCommand):
     """Estimates requests, tokens, cost and time of a run.
 
     Takes the options of `run` that the number and the cost of requests depend on. Shows the cost with and without the
-    batch API. Also lists the cost and the interval width of smaller, balanced samples. Sends nothing unless --probe is
-    given, writes nothing and needs no key.
+    batch API. Also lists the cost and the interval width of smaller, balanced samples. Sends and writes nothing, and
+    needs no key.
     """
 
     help_examples = (
         "  mbbq-gen estimate --model openai:gpt-4o-mini --benchmark mbbq --languages en,tr --splits bias,control\n"
-        "  mbbq-gen estimate --model openai:gpt-4o-mini --benchmark starter --pilot pilot --json\n"
-        "  mbbq-gen estimate --model transformers:smollm2 --benchmark starter --languages en --probe"
+        "  mbbq-gen estimate --model openai:gpt-4o-mini --benchmark starter --pilot pilot --json"
     )
     tokenizer: Path | None = option(
         "Estimate",
         "The model's tokenizer.json, or the folder that holds it. Default: the model's own, if it is on this machine.",
     )
     pilot: Pilot = None
-    probe: bool = option("Estimate", "Run ten requests on a local model to estimate the time.", default=False)
     config: EstimateSettings
 
     def _run(self) -> None:
         from mbbq_gen.analysis.power import DEFAULTS
         from mbbq_gen.report.run_tables import estimate_blocks
+        from mbbq_gen.runs.cost_estimate import run_estimate
         from mbbq_gen.runs.resolve import resolve
-        from mbbq_gen.runs.run_estimate import run_estimate
 
         where, assumptions = self.where, DEFAULTS
         if self.pilot is not None:
@@ -62,12 +60,8 @@ class Estimate(PackCommand):
                 assumptions = variances_of(self.pilot, "mbbq_bias_ambiguous", where).assumptions
             except UsageError as error:
                 say(f"{self.pilot}: {error}; interval widths use assumed variances")
-        found = run_estimate(
-            *(resolve(self.config, where), where, assumptions),
-            tokenizer=self.tokenizer,
-            pilot=self.pilot,
-            with_probe=self.probe,
-        )
+        given = resolve(self.config, where), where, assumptions
+        found = run_estimate(*given, tokenizer=self.tokenizer, pilot=self.pilot)
         show_result(found, estimate_blocks, as_json=self.as_json)
 
 
@@ -106,8 +100,7 @@ class Design(PackCommand):
         from mbbq_gen.analysis.design import assumed_components
         from mbbq_gen.report.run_tables import design_blocks
         from mbbq_gen.runs.cost_estimate import design_report
-        from mbbq_gen.runs.resolve import open_model, resolve
-        from mbbq_gen.runs.run_estimate import counted_requests, run_price
+        from mbbq_gen.runs.resolve import resolve
         from mbbq_gen.scoring.metrics import METRICS
 
         pilot, where = self.pilot, self.where
@@ -118,13 +111,12 @@ class Design(PackCommand):
                 raise UsageError(f"--{name} {amount:g}: give a number above 0")
         config = resolve(self.config, where)
         metric = METRICS[one_of("metric", self.metric, METRICS)]
-        provider = open_model(config, where)
-        outlines, tokens = counted_requests(config, where, provider, pilot)
         found = design_report(
-            *(outlines, config, tokens, run_price(provider, config)),
+            *(config, where),
             target=self.goal,
             metric=metric,
             components=assumed_components(metric) if pilot is None else variances_of(pilot, metric.name, where),
+            pilot=pilot,
             confidence=self.confidence_level,
             width=self.ci_width,
             max_cost=self.max_cost,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mbbq_gen.cli.command import PackCommand, RunCommand, argument, option, settings
 from mbbq_gen.cli.options import GroupBy, MetricNames, ScoreOptions, groupings_of, load_questions, metrics_of
-from mbbq_gen.cli.output import echo, print_json, say, write_lines
+from mbbq_gen.cli.output import echo, print_json, print_rows, say, write_lines
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
@@ -16,7 +16,6 @@ from mbbq_gen.core.text import one_of, words
 
 if TYPE_CHECKING:
     from mbbq_gen.interchange.export import ExportSource, Kind
-    from mbbq_gen.interchange.importers.run_writer import ImportSummary
 
 
 class Import(PackCommand):
@@ -58,51 +57,33 @@ class Import(PackCommand):
     def _run(self) -> None:
         from mbbq_gen.interchange.importers import open_log
         from mbbq_gen.interchange.importers.base import TOOLS
-        from mbbq_gen.interchange.importers.run_writer import Importer
+        from mbbq_gen.interchange.importers.run_writer import import_answers
         from mbbq_gen.runs.resolve import located
         from mbbq_gen.runs.run_folder import RunFolder
 
         source = open_log(one_of("program", self.tool, TOOLS), self.source, self.columns)
         config = located(self.config.model_copy(update={"benchmark": tuple(words(self.benchmark or ""))}))
-        importer = Importer(
-            folder=RunFolder(self.output),
-            source=source,
-            choices=config.benchmarks,
-            instances=load_questions(config, self.splits or (), self.where),
-            resources=self.where,
-            model=self.model,
+        questions = load_questions(config, self.splits or (), self.where)
+        summary = import_answers(
+            RunFolder(self.output), source, config.benchmarks, questions, resources=self.where, model=self.model
         )
-        with Bar("reading", None, "questions") as bar:
-            importer.read_questions(bar.advance)
-        with Bar("importing", None, "answers") as bar:
-            summary = importer.run(bar.advance)
         if self.as_json:
             print_json(summary)
-        else:
-            _show(summary)
-
-
-def _show(summary: ImportSummary) -> None:
-    """Prints what was imported on stdout, the rest on stderr."""
-    for note in summary.notes:
-        say(note)
-    echo(f"{summary.imported:,} of {summary.rows:,} answers of {summary.model} imported into {summary.run}")
-    for part in summary.coverage:
-        more = f", {part.answers:,} answers" if part.answers != part.answered else ""
-        place = f"{part.benchmark} {part.split} {part.language}"
-        echo(f"  {place}: {part.answered:,} of {part.questions:,} questions{more}")
-    for count, what in (
-        (summary.failed, "are errors"),
-        (summary.unlabelled, "were shown without labels: a letter alone chooses no option"),
-        (summary.reworded, "had another text of the unknown option than the benchmark"),
-    ):
-        if count:
-            echo(f"  {count:,} {what}")
-    for entry in summary.skipped:
-        say(f"skipped: {entry.count:,}: {entry.meaning}")
-        for example in entry.examples:
-            say(f"    {example}")
-    say(f"next: mbbq-gen report {summary.run}")
+            return
+        for note in summary.notes:
+            say(note)
+        echo(f"{summary.imported:,} of {summary.rows:,} answers of {summary.model} imported into {summary.run}")
+        print_rows([part.model_dump() for part in summary.coverage])
+        for what, count in {
+            "are errors": summary.failed,
+            "were shown without labels: a letter alone chooses no option": summary.unlabelled,
+            "had another text of the unknown option than the benchmark": summary.reworded,
+        }.items():
+            if count:
+                echo(f"{count:,} {what}")
+        for entry in summary.skipped:
+            say(f"skipped: {entry.count:,}: {entry.meaning}: {'; '.join(entry.examples)}")
+        say(f"next: mbbq-gen report {summary.run}")
 
 
 class Export(RunCommand):

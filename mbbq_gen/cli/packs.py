@@ -189,19 +189,21 @@ class NewLanguage(JsonCommand):
 
     def _run(self) -> None:
         from mbbq_gen.extraction.jsonl import LANGUAGE
+        from mbbq_gen.languages.extraction_pack import WORD_LISTS
         from mbbq_gen.languages.skeleton import FIRST, write_skeletons
 
         if not re.fullmatch(LANGUAGE, self.language):
             raise UsageError(f"{self.language!r}: not a language code; examples: nb or pt-br")
         paths = write_skeletons(self.packs, self.language, self.name, self.own_name)
         if self.as_json:
-            print_json({"files": [str(path) for path in paths], "fill_in_first": [key for key, _ in FIRST]})
+            print_json({"files": [str(path) for path in paths], "fill_in_first": FIRST})
             return
         for path in paths:
             echo(str(path))
         echo(f"\nFill in {paths[1]} in this order; before that, extraction uses labels and option texts only:")
-        for number, (key, what) in enumerate(FIRST[:15], 1):
-            echo(f"  {number:2}. {key:15} {what}")
+        for number, key in enumerate(FIRST[:15], 1):
+            table, _, name = key.partition(".")
+            echo(f"  {number:2}. {key:15} {WORD_LISTS[table][name]}")
         echo("The other classes can wait: leave them empty.")
         echo("then    the prompts and example answers, the first names, and [[example]]s")
         echo(f"check   mbbq-gen check --packs {self.packs} --languages {self.language}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import platform
@@ -165,8 +164,8 @@ def _plan(config: RunConfig) -> tuple[int | None, str]:
     """The questions for each language and split (None: all), and requests, price and time in words."""
     from mbbq_gen.analysis.power import DEFAULTS
     from mbbq_gen.report.run_tables import dollars, hours
+    from mbbq_gen.runs.cost_estimate import run_estimate
     from mbbq_gen.runs.resolve import resolve
-    from mbbq_gen.runs.run_estimate import run_estimate
 
     is_local, where = config.model.partition(":")[0] in _LOCAL, PackPaths()
     sample = _LOCAL_SAMPLE if is_local and config.sample is None else config.sample
@@ -193,8 +192,6 @@ def _plan(config: RunConfig) -> tuple[int | None, str]:
         facts.append(f"about {dollars(chosen.cost.online)}, in batches half of it")
     if found.duration is not None:
         facts.append(f"about {hours(found.duration.hours * chosen.requests / found.tokens.requests)}")
-    if is_local:
-        facts.append("time on this machine: mbbq-gen estimate … --probe")
     return sample, ", ".join(facts)
 
 
@@ -239,26 +236,20 @@ class Doctor(JsonCommand):
 
 
 def _check_server(base_url: str, model: str | None, model_args: dict[str, str], *, as_json: bool) -> None:
-    """Shows what a server is, and its answer to one question.
-
-    Raises:
-        RunError: the question has no answer.
-    """
+    """Shows what a server is, and its answer to one question; RunError where it gives none."""
     from mbbq_gen.runs.server_check import check_server
 
     found = check_server(base_url, model, model_args, PackPaths())
     if as_json:
         print_json({**found.model_dump(mode="json"), "command": found.command})
     else:
-        lines = [("server", found.server), ("base URL", found.base_url), ("models", ", ".join(found.models) or "none")]
-        lines += [(name.replace("_", " "), json.dumps(value)) for name, value in found.facts.items()]
-        lines.append(("sampling sent", json.dumps(found.sampling_sent)))
-        lines += [("not pinned", found.unpinned)] if found.unpinned else []
+        facts = {"server": found.server, "base URL": found.base_url, "models": ", ".join(found.models) or "none"}
+        facts |= {name.replace("_", " "): json.dumps(value) for name, value in found.facts.items()}
+        facts |= {"sampling sent": json.dumps(found.sampling_sent), "not pinned": found.unpinned}
         if found.answer is not None:
-            took = f"({found.seconds} s, {found.output_tokens} tokens)"
-            lines.append(("answer", f"{shortened(found.answer, 100)} {took}"))
-        for name, text in (*lines, ("next", found.command)):
-            echo(f"{name:24}{text}")
+            facts["answer"] = f"{shortened(found.answer, 100)} ({found.seconds} s, {found.output_tokens} tokens)"
+        for name, text in {**facts, "next": found.command}.items():
+            echo(f"{name:24}{text or '–'}")
     if found.model is None:
         say(f"several models: name one with --model, such as {', '.join(found.models[:3])}")
     if found.error is not None:
@@ -298,63 +289,24 @@ def _findings() -> list[dict[str, Any]]:
 
 
 class Models(JsonCommand):
-    """Lists the kinds of models, the options of one, or the models of a service.
+    """Lists the kinds of models, or the options of one.
 
     The options of a kind are given as --model-arg NAME=VALUE, or as `model_args` in a study and in Python.
     """
 
-    help_examples = (
-        "  mbbq-gen models\n  mbbq-gen models openai\n  mbbq-gen models openai --live\n"
-        "  mbbq-gen models openai --live --base-url http://127.0.0.1:8000/v1"
-    )
+    help_examples = "  mbbq-gen models\n  mbbq-gen models openai"
     kind: str | None = argument("KIND", "Kind, such as openai: lists its options for --model-arg.")
-    live: bool = option("", "With a kind: ask the service for its list of models.", default=False)
-    base_url: str | None = option("", "Address of the server. Default: the service's own.", metavar="URL")
-    api_key_env: str | None = option("", "Environment variable that holds the API key.", metavar="NAME")
-    model_arg: list[str] | None = option(
-        "", "Option of the kind, such as service=groq; may be repeated.", metavar="NAME=VALUE"
-    )
 
     def _run(self) -> None:
-        from mbbq_gen.providers.registry import list_models
+        from mbbq_gen.providers.registry import list_models, options_class
 
-        if self.kind is not None and (self.live or self.base_url is not None):
-            self._list_live(self.kind.partition(":")[0])
-        elif self.kind is not None:
-            self._list_options(self.kind.rstrip(":"))
-        elif self.live:
-            raise UsageError("--live: name the kind: mbbq-gen models openai --live")
-        else:
+        if self.kind is None:
             print_rows([entry.model_dump() for entry in list_models()], as_json=self.as_json)
-
-    def _list_options(self, model: str) -> None:
-        """The options of a kind of models, with defaults and help."""
-        from mbbq_gen.providers.registry import options_class
-
-        options = options_class(model if ":" in model else f"{model}:any").model_json_schema().get("properties", {})
+            return
+        kind = self.kind.rstrip(":")
+        options = options_class(kind if ":" in kind else f"{kind}:any").model_json_schema().get("properties", {})
         rows = [
             {"name": name, "default": option.get("default"), "help": option.get("description", "")}
             for name, option in options.items()
         ]
         print_rows(rows, as_json=self.as_json)
-
-    def _list_live(self, kind: str) -> None:
-        """The models that a service has, with their prices where they are known."""
-        from mbbq_gen.providers.prices import price_of
-        from mbbq_gen.providers.registry import open_provider
-
-        given: dict[str, Any] = {"base_url": self.base_url, "api_key_env": self.api_key_env}
-        given |= model_options(self.model_arg or [])
-        provider = open_provider(f"{kind}:any", {name: value for name, value in given.items() if value})
-        provider.check_access()
-
-        async def listed() -> list[str]:
-            try:
-                return await provider.list_models()
-            finally:
-                await provider.aclose()
-
-        names, base_url = sorted(asyncio.run(listed())), provider.capabilities.base_url
-        found = {f"{kind}:{name}": price_of(kind, name, base_url=base_url) for name in names}
-        rows = [{"name": name, "input": one and one.input, "output": one and one.output} for name, one in found.items()]
-        print_rows(rows, as_json=self.as_json, title=None if self.as_json else "US dollars for a million tokens")

@@ -1,16 +1,4 @@
-"""The error tree: what can go wrong, and the exit code that each kind of it has.
-
-    MbbqGenError              1   the work failed
-    ├── UsageError            2   wrong use: an option, a name, a folder
-    │   ├── UnknownNameError  2   a name that nobody answers to, with the nearest ones
-    │   ├── ConfigError       2   a setting of a run is wrong: setting, value, what is allowed, nearest name
-    │   └── MissingExtraError 2   an optional package is not installed; says how to get it
-    ├── DataError             2   a data file is wrong: file, row, field, what to do
-    ├── PackError             2   a language pack is wrong: file, key, value, what to do
-    ├── RunError              1   a run can't begin or go on
-    │   └── RunLockedError    1   another process works on the run folder
-    ├── DownloadError         1   a published release can't be had, or is not what it should be
-    └── ProviderError         1   a model can't be had or fails for good
+"""The errors, each with the exit code of the command: 2 for wrong use or bad input, 1 for work that failed.
 
 Every message is one sentence that a user can act on. No class derives from KeyError (it prints quotes round its text).
 """

@@ -7,7 +7,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -82,12 +82,9 @@ def cache_directory() -> Path:
     return user_cache_path("mbbq-gen", appauthor=False)
 
 
-_SEPARATOR = "\x1f"
-
-
 def stable_digest(*parts: object) -> str:
     """The sha256, in hexadecimal, of the parts' texts, kept apart from each other by a separator."""
-    return hashlib.sha256(_SEPARATOR.join(str(part) for part in parts).encode()).hexdigest()
+    return hashlib.sha256("\x1f".join(str(part) for part in parts).encode()).hexdigest()
 
 
 def stable_number(*parts: object) -> int:
@@ -106,12 +103,7 @@ _DISK_FAULTS: Final = frozenset({errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EF
 
 @contextmanager
 def write_errors(path: Path) -> Iterator[None]:
-    """Turns what goes wrong while a file or folder is written into one line.
-
-    Raises:
-        UsageError: nothing can be written at this path.
-        RunError: the disk is full or failed.
-    """
+    """Turns what goes wrong while a file is written into a UsageError (the path) or RunError (the disk)."""
     try:
         yield
     except OSError as error:
@@ -130,16 +122,8 @@ def output_file(path: Path, *, is_derived: bool = False) -> Iterator[Path]:
     """A temporary file beside `path` that replaces it when the block ends without an error.
 
     The digest of what was written is kept in the cache directory, so that a later call can tell whether the file was
-    changed since.
-
-    Args:
-        path: the output file; a link is followed.
-        is_derived: whether it may be replaced whatever it holds, as the score file in a run folder.
-
-    Raises:
-        UsageError: it belongs to a run, is no regular file, was changed or written by something else, or can't be
-            written there.
-        RunError: the disk is full or failed.
+    changed since. `is_derived`: it may be replaced whatever it holds, as the score file in a run folder. UsageError
+    where it may not be written or was changed by something else; RunError where the disk is full or failed.
     """
     with write_errors(path):
         target = path.resolve()
@@ -154,7 +138,10 @@ def output_file(path: Path, *, is_derived: bool = False) -> Iterator[Path]:
         finally:
             temporary.unlink(missing_ok=True)
     if not is_derived:
-        _note_output(target, digest)
+        note = _note(target)
+        with suppress(OSError):  # without a cache directory, the file counts as changed from then on
+            note.parent.mkdir(parents=True, exist_ok=True)
+            note.write_text(digest, encoding="ascii")
 
 
 def write_text(path: Path, parts: Iterable[str], *, is_derived: bool = False) -> None:
@@ -176,29 +163,15 @@ def _check_output(path: Path, target: Path, *, is_derived: bool) -> None:
         return
     if not target.is_file():
         raise UsageError(f"{path}: is not a regular file; name another one")
-    if not is_derived and target.stat().st_size and _noted_output(target) != file_digest(target):
+    if is_derived or not target.stat().st_size:
+        return
+    note = _note(target)
+    if not note.is_file() or note.read_text(encoding="ascii", errors="replace") != file_digest(target):
         raise UsageError(
             f"{path}: exists, and is not as mbbq-gen wrote it last; name another file, or move this one away"
         )
 
 
-def _note_path(target: Path) -> Path:
+def _note(target: Path) -> Path:
+    """Where the digest of what was last written to a path is kept."""
     return cache_directory() / "outputs" / stable_digest(os.fsencode(target))[:32]
-
-
-def _noted_output(target: Path) -> str | None:
-    """The digest of what was last written to a path; None where that is not known."""
-    try:
-        return _note_path(target).read_text(encoding="ascii")
-    except OSError:
-        return None
-
-
-def _note_output(target: Path, digest: str) -> None:
-    """Keeps a digest; without a cache directory, the file counts as changed from then on."""
-    note = _note_path(target)
-    try:
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(digest, encoding="ascii")
-    except OSError:
-        return

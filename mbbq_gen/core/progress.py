@@ -31,12 +31,9 @@ class ProgressListener(Protocol):
     def stage(
         self, stage: Stage, total: int | None = None, status: Callable[[], str] = lambda: ""
     ) -> AbstractContextManager[Advance]:
-        """Opens a stage. Returns a function that is called with the number of steps finished since the last call.
+        """Opens a stage; returns a function that takes the number of steps finished since the last call.
 
-        Args:
-            stage: its name.
-            total: its steps; None: nobody knows.
-            status: tells how it stands in a few words, such as the requests under way; may be called on any thread.
+        `status` tells how it stands in a few words, such as the requests under way; may be called on any thread.
         """
 
 
@@ -88,31 +85,26 @@ _BARS: Final[Mapping[Stage, tuple[str, float]]] = {
 """Stage of a run → what is counted in it, and after how many seconds a bar is worth showing."""
 
 
+@dataclass
 class Bar:
-    """Shows how far a piece of work is. It appears after `delay` seconds, so that short work stays quiet."""
+    """Shows how far a piece of work is. It appears after `delay` seconds, so that short work stays quiet.
 
-    def __init__(
-        self,
-        title: str,
-        total: int | None,
-        unit: str,
-        *,
-        delay: float = 1.0,
-        status: Callable[[], str] = lambda: "",
-    ) -> None:
-        """`status` tells how the work stands in a few words, shown at the end of the line."""
-        self._title = title
-        self._total = total
-        self._unit = unit
-        self._status = status
-        self._begin = time.monotonic() + delay
-        self._progress: Progress | None = None
-        self._task: TaskID | None = None
-        self._done = 0
-        self._wanted = sys.stderr.isatty()
+    Title and total may change while it is shown.
+    """
+
+    title: str
+    total: int | None
+    unit: str
+    delay: float = 1.0
+    status: Callable[[], str] = lambda: ""
+    """Tells how the work stands in a few words, shown at the end of the line."""
+    done: int = 0
+    _progress: Progress | None = None
+    _task: TaskID | None = None
 
     def __enter__(self) -> Self:
-        self._show()
+        self._begin = time.monotonic() + self.delay
+        self.advance(0)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -121,21 +113,16 @@ class Bar:
 
     def advance(self, steps: int = 1) -> None:
         """Counts finished steps."""
-        self._done += steps
-        if self._progress is None:
-            self._show()
-        elif self._task is not None:
-            self._progress.update(self._task, completed=self._done)
+        self.done += steps
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, description=self.title, total=self.total, completed=self.done)
+        elif sys.stderr.isatty() and time.monotonic() >= self._begin:
+            from rich.console import Console
+            from rich.progress import Progress
 
-    def _show(self) -> None:
-        if not self._wanted or time.monotonic() < self._begin:
-            return
-        from rich.console import Console
-        from rich.progress import Progress
-
-        self._progress = Progress(*_columns(self._unit, self._status), console=Console(stderr=True))
-        self._progress.start()
-        self._task = self._progress.add_task(self._title, total=self._total, completed=self._done)
+            self._progress = Progress(*_columns(self.unit, self.status), console=Console(stderr=True))
+            self._progress.start()
+            self._task = self._progress.add_task(self.title, total=self.total, completed=self.done)
 
 
 @dataclass(frozen=True)
@@ -159,30 +146,12 @@ def _columns(unit: str, status: Callable[[], str]) -> list[ProgressColumn]:
     from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
     from rich.text import Text
 
-    class Rate(ProgressColumn):
-        """Finished steps a second."""
+    class State(ProgressColumn):
+        """Finished steps a second, and how the work stands: requests under way, or why none is sent."""
 
         def render(self, task: Task) -> Text:
             speed = task.finished_speed or task.speed
-            return Text("" if speed is None else f"{speed:.1f} {unit}/s" if speed < 100 else f"{speed:,.0f} {unit}/s")
+            rate = "" if speed is None else f"{speed:,.1f} {unit}/s  "
+            return Text(rate + (status() if not task.finished else ""))
 
-    class Left(TimeRemainingColumn):
-        """The time left, if it can be estimated: not without a total, and not before the first steps."""
-
-        def render(self, task: Task) -> Text:
-            left = super().render(task) if task.total is not None else Text("")
-            return Text(f"{left.plain} left") if left.plain.strip() and "-" not in left.plain else Text("")
-
-    class Done(MofNCompleteColumn):
-        """Steps done, of how many where that is known."""
-
-        def render(self, task: Task) -> Text:
-            return super().render(task) if task.total is not None else Text(f"{task.completed:,.0f}")
-
-    class Status(ProgressColumn):
-        """How the work stands: requests under way, or why none is sent."""
-
-        def render(self, task: Task) -> Text:
-            return Text(status() if not task.finished else "")
-
-    return [TextColumn("{task.description}"), BarColumn(), Done(), Rate(), Left(), Status()]
+    return [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), State()]

@@ -9,7 +9,7 @@ Design: docs/decisions/0018-reasoning.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from pydantic import Field, JsonValue
@@ -17,26 +17,18 @@ from pydantic import Field, JsonValue
 from mbbq_gen.core.errors import ConfigError, UsageError
 from mbbq_gen.core.records import FrozenModel
 
-LEVELS: Final = ("none", "default", "minimal", "low", "medium", "high")
+_TOKENS: Final = {
+    "none": (0, 0),
+    "default": (8192, 800),
+    "minimal": (1024, 100),
+    "low": (4096, 300),
+    "medium": (8192, 800),
+    "high": (16384, 2000),
+}
+"""Level → tokens for thinking, beside those for the answer (a budget where a service takes nothing but budgets), and
+the tokens that thinking about one question is assumed to take."""
+LEVELS: Final = tuple(_TOKENS)
 """The levels that have a name; every other one is a number of tokens."""
-REASONING_TOKENS: Final[Mapping[str, int]] = {
-    "none": 0,
-    "default": 8192,
-    "minimal": 1024,
-    "low": 4096,
-    "medium": 8192,
-    "high": 16384,
-}
-"""Level → tokens for thinking, beside those for the answer; a budget where a service takes nothing but budgets."""
-_EXPECTED: Final[Mapping[str, int]] = {
-    "none": 0,
-    "default": 800,
-    "minimal": 100,
-    "low": 300,
-    "medium": 800,
-    "high": 2000,
-}
-"""Level → tokens that thinking about one question takes, assumed."""
 _MOST: Final = 1_000_000
 
 
@@ -52,11 +44,7 @@ class ReasoningSettings(FrozenModel):
 
 
 def parse_reasoning(names: Sequence[str]) -> tuple[str, ...]:
-    """The levels that were typed, each once, in their order.
-
-    Raises:
-        ConfigError: for a level that is none, or a number of tokens that can't be one.
-    """
+    """The levels that were typed, each once, in their order; ConfigError for a wrong one."""
     levels = []
     for name in names:
         level = name.strip().lower()
@@ -78,7 +66,7 @@ def tokens_of(level: str) -> int | None:
 def reasoning_token_allowance(level: str) -> int:
     """Tokens for thinking beside those for the answer."""
     tokens = tokens_of(level)
-    return REASONING_TOKENS[level] if tokens is None else tokens
+    return _TOKENS[level][0] if tokens is None else tokens
 
 
 def expected_tokens(level: str | None) -> int:
@@ -86,19 +74,14 @@ def expected_tokens(level: str | None) -> int:
     if level is None:
         return 0
     tokens = tokens_of(level)
-    return _EXPECTED[level] if tokens is None else min(tokens, _EXPECTED["high"])
+    return _TOKENS[level][1] if tokens is None else min(tokens, _TOKENS["high"][1])
 
 
 def in_order(levels: Sequence[str]) -> list[str]:
     """Levels from the least thinking to the most."""
 
     def rank(level: str) -> tuple[int, int]:
-        tokens = tokens_of(level)
-        return (
-            (reasoning_token_allowance(level), -1)
-            if tokens is not None
-            else (reasoning_token_allowance(level), LEVELS.index(level))
-        )
+        return reasoning_token_allowance(level), LEVELS.index(level) if level in LEVELS else -1
 
     return sorted(dict.fromkeys(levels), key=rank)
 

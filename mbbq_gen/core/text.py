@@ -10,29 +10,22 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 
-if TYPE_CHECKING:
-    from mbbq_gen.core.records import Split
-
-
-REPLACEMENT: Final = "\ufffd"
 _HALF: Final = re.compile(r"[\ud800-\udfff]")
 _DEEPEST: Final = 32
 """Levels of a JSON value that are kept; a service's own words are a handful of levels deep."""
 _LARGEST: Final = 1 << 63
-_DEEPER: Final = "…"
 
 
 def storable_text(text: str) -> str:
     """A text that has an UTF-8: the same, or with U+FFFD for each half of a pair."""
-    if text.isascii():
-        return text
-    return _HALF.sub(REPLACEMENT, text)
+    return text if text.isascii() else _HALF.sub("\ufffd", text)
 
 
 def storable(value: Any, levels: int = _DEEPEST) -> Any:
@@ -42,11 +35,11 @@ def storable(value: Any, levels: int = _DEEPEST) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, int) and abs(value) >= _LARGEST:
-        return float(value) if abs(value) < 1 << 1000 else _DEEPER
+        return float(value) if abs(value) < 1 << 1000 else "…"
     if not isinstance(value, list | dict):
         return value
     if levels == 0:
-        return _DEEPER
+        return "…"
     if isinstance(value, list):
         return [storable(entry, levels - 1) for entry in value]
     return {storable_text(str(name)): storable(entry, levels - 1) for name, entry in value.items()}
@@ -54,8 +47,6 @@ def storable(value: Any, levels: int = _DEEPEST) -> Any:
 
 def count_or_none(value: Any) -> int | None:
     """A count that was reported: a whole number from 0 up; None for all else (negative, NaN, a word, missing)."""
-    if value is None or type(value) is int:
-        return None if value is None or not 0 <= value < _LARGEST else value
     if isinstance(value, str):
         return int(value) if value.isascii() and value.isdigit() and len(value) < 19 else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LARGEST:
@@ -65,8 +56,8 @@ def count_or_none(value: Any) -> int | None:
 
 _KEPT = frozenset("\n\u200c\u200d")
 """Line ends, and the joiners that Indic and Persian spelling needs."""
-_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}
-"""Control character → its picture, which is as wide as a letter."""
+_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡", 9: "    "}
+"""Control character → its picture, which is as wide as a letter; a tab is four blanks."""
 _FORMULA_STARTS = tuple("=+-@\t\r\n|%＝＋－＠")
 
 
@@ -82,11 +73,8 @@ def visible_text(text: str) -> str:
 
 
 def _shown(sign: str) -> str:
-    if sign == "\t":
-        return "    "
-    if unicodedata.category(sign) == "Zs":
-        return " "
-    return _PICTURES.get(ord(sign)) or f"⟨U+{ord(sign):04X}⟩"
+    blank = " " if unicodedata.category(sign) == "Zs" else ""
+    return blank or _PICTURES.get(ord(sign)) or f"⟨U+{ord(sign):04X}⟩"
 
 
 def spreadsheet_safe(cell: str) -> str:
@@ -124,11 +112,7 @@ def words(names: Names) -> list[str]:
 
 
 def one_of(kind: str, name: str, known: Iterable[T]) -> T:
-    """The known name.
-
-    Raises:
-        UnknownNameError: where it is not known; offers the nearest.
-    """
+    """The known name; UnknownNameError, with the nearest ones, where there is none."""
     names = {str(candidate): candidate for candidate in known}
     if name not in names:
         raise UnknownNameError(kind, name, names)
@@ -143,12 +127,6 @@ def all_of(kind: str, names: Names, known: Sequence[T]) -> list[T]:
     return found
 
 
-def splits_of(names: Names) -> list[Split]:
-    """The splits of a list."""
-    known: tuple[Split, ...] = ("bias", "control")
-    return all_of("split", names, known)
-
-
 _DURATION: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>ms|s|m|h|d)")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -156,12 +134,8 @@ _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 def seconds_of(text: str, now: datetime | None = None) -> float | None:
     """A time to wait, in seconds, from `1.5`, `6m0s`, `120ms`, an HTTP date or an ISO date; None where it is none."""
     text = text.strip()
-    try:
-        seconds = float(text)
-    except ValueError:
-        pass
-    else:
-        return max(0.0, seconds) if math.isfinite(seconds) else None
+    with suppress(ValueError):
+        return max(0.0, float(text)) if math.isfinite(float(text)) else None
     parts = list(_DURATION.finditer(text))
     if parts and "".join(part.group() for part in parts) == text:
         return sum(float(part["number"]) * _SECONDS[part["unit"]] for part in parts)

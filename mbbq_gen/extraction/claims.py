@@ -19,7 +19,6 @@ class Strength(IntEnum):
     """How firmly a proposition commits to what it says."""
 
     DESCRIBED = 0
-    """Spoken of, no more."""
     POSSIBLE = 1
     """A mere possibility, or something that can't be known of one person or of something else."""
     PLAIN = 2
@@ -29,7 +28,6 @@ class Strength(IntEnum):
     HEDGED = 4
     """A guess, a choice under protest, or a statement that it can't be known."""
     CONCLUDED = 5
-    """A conclusion."""
     ANNOUNCED = 6
     """Called the answer, or all that a sentence says."""
     DECLARED = 7
@@ -113,7 +111,6 @@ class Proposition(NamedTuple):
     force: Strength
     rule: Rule
     line: int
-    """Number of its line."""
     first: int
     last: int
     """Words of the line that it stands on, the last one excluded."""

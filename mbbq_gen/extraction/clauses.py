@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 NEG = C["neg"] | C["neither"]
 NOT = NEG | C["cannot"] | C["lack"]
-"""Negation of a statement."""
 DENY = NEG | C["wrong"] | C["no"] | C["cannot"]
-"""Denial of an option."""
 PRONOUN = C["pronoun"] | C["he"] | C["she"]
 MAY_ABSTAIN = NOT | C["not_stated"] | C["unclear"] | C["hard"] | C["refuse"] | C["able"]
 """A clause without a word of these is no abstention."""

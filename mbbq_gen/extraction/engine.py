@@ -139,7 +139,17 @@ class RuleExtractor:
         self._question = lru_cache(maxsize=1024)(build_question)
 
     def extract(self, response: str, question: Question, *, finish_reason: str | None = None) -> Extraction:
-        """The extraction of a response."""
+        """The extraction of a response: outcome, option, confidence, rule, and where its evidence stands.
+
+        Pure: the same input gives the same output; time grows with the length only.
+
+        Args:
+            response: The model's words, raw.
+            options, labels, unknown_index, aliases, prompt: As in `Question`.
+            language: The question's language.
+            finish_reason: Why the text ends; `length` makes a missing answer `truncated`.
+            resources: Where packs are looked for.
+        """
         return self.analyse(response, question, finish_reason=finish_reason).extraction
 
     def explain(self, response: str, question: Question, *, finish_reason: str | None = None) -> Explanation:
@@ -446,22 +456,16 @@ def extract(
     finish_reason: str | None = None,
     resources: PackPaths | None = None,
 ) -> Extraction:
-    """The extraction of a response.
+    """The extraction of a response: outcome, option, confidence, rule, and where its evidence stands.
+
+    Pure: the same input gives the same output; time grows with the length only.
 
     Args:
         response: The model's words, raw.
-        options: The options' texts; see `Question` for these fields.
-        labels: The options' labels.
+        options, labels, unknown_index, aliases, prompt: As in `Question`.
         language: The question's language.
-        unknown_index: The place of the unknown option.
-        aliases: Other words for an option.
-        prompt: The context and the question.
         finish_reason: Why the text ends; `length` makes a missing answer `truncated`.
         resources: Where packs are looked for.
-
-    Returns:
-        Outcome, option, confidence, the rule that decided, and where in the response its evidence stands.
-        Pure: the same input gives the same output. Time grows with the length only.
     """
     question = Question(options, labels, unknown_index, prompt, aliases or {})
     return load_extractor(language, resources).extract(response, question, finish_reason=finish_reason)

@@ -25,9 +25,7 @@ class Source(FrozenModel):
     key: str
     """The list, as `cues.before`."""
     phrase: str
-    """The line, as written."""
     line: int | None = None
-    """Its number in the file, where it was found."""
 
 
 class ZoneSpan(FrozenModel):
@@ -46,9 +44,7 @@ class Candidate(FrozenModel):
     options: tuple[int, ...]
     """The option that it names; empty if it names several, or neither."""
     span: tuple[int, int]
-    """Where it stands in the raw response."""
     text: str
-    """What stands there."""
     match: str
     """How well the text fits: `exact`, `inflected`, `partial`, `fuzzy`."""
     sentence: int
@@ -56,14 +52,11 @@ class Candidate(FrozenModel):
     standing: str
     """The kind of its slot; `live`; or why it can't win: negated, aside, listed, granted, reason, described."""
     rule: str
-    """The rule that gave it its weight, if any."""
     tier: int
     """How firm its proposition or how strong its slot is; 0: not at all."""
     source: Source | None = None
-    """The pack line behind standing or rule."""
     status: Literal["won", "lost"]
     reason: str
-    """Why it won or lost, in one sentence."""
 
 
 class PhraseSpan(FrozenModel):
@@ -88,7 +81,6 @@ class Explanation(FrozenModel):
     candidates: tuple[Candidate, ...]
     phrases: tuple[PhraseSpan, ...]
     decision: str
-    """The decision in one sentence."""
 
 
 DECISIONS: dict[str, str] = {

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from mbbq_gen.extraction.engine import RuleExtractor
 
 LANGUAGE: Final = r"[a-z]{2,3}(-[A-Za-z0-9]+)*"
-"""Pattern of a language code."""
 ENGINE: Final = "rules"
 """Name of the rule extractor beside the simple ones."""
 _Text = Annotated[str, StringConstraints(strict=True)]
@@ -75,15 +74,12 @@ def extract_lines(
     """The objects of the lines, in order, each with its extraction; blank lines are left out.
 
     Args:
-        lines: JSON Lines.
         source_name: How messages name where they come from.
-        resources: Where packs are looked for.
         extractor: `rules`, or one of the simple extractors.
         strict_languages: Whether a row in a language without a pack is an error; else it is read without its words.
 
     Raises:
         DataError: where a row is wrong: source, row, field, what to do.
-        UnknownNameError: where no extractor has that name.
     """
     from mbbq_gen.extraction.engine import load_extractor
 
@@ -106,11 +102,7 @@ def extract_lines(
 
 
 def read_row(schema: type[RowT], line: str, where: str) -> tuple[dict[str, Any], RowT]:
-    """The object of a line, and the response that it describes.
-
-    Raises:
-        DataError: where there is none, or a field is wrong: source, row, field, what to do.
-    """
+    """The object of a line, and the response that it describes; raises DataError where there is none."""
     try:
         row = json_object(line)
         for field in ("language", "response", "options", "unknown_index"):

@@ -22,10 +22,8 @@ MIN_REACH = 4
 _PARTS = re.compile(r"_|(…)")
 """What parts the words of an entry."""
 CLASSES: dict[str, int] = {name: 1 << place for place, name in enumerate(WORD_LISTS["words"])}
-"""Every class and its bit."""
 _PLACE_NAMES = tuple(name for name in WORD_LISTS["places"] if name != "nouns")
 PLACES: dict[str, int] = {name: 1 << (len(CLASSES) + place) for place, name in enumerate(_PLACE_NAMES)}
-"""Every place and its bit."""
 _NEXT = len(CLASSES) + len(PLACES)
 SMALL, NOUN, NOUN_AFTER, PLACE_NOUN, STARTS_ROW, STRAY, INNER, MENTIONED, ANYBODY, CLOSES, BORROWED = (
     1 << (_NEXT + place) for place in range(11)
@@ -50,7 +48,6 @@ class Token:
     key: str
     """Its form for comparing."""
     classes: int
-    """Its classes."""
     stem: str
     """Its key without endings."""
     root: str
@@ -114,12 +111,7 @@ GAP = 4
 
 
 class Lexicon(dict[str, Token]):
-    """Word as written → what is known of it; learns as it reads.
-
-    Args:
-        grammar: The language's own grammar.
-        second: English, whose longer words are understood where the language does not know them; or None.
-    """
+    """Word as written → what is known of it; learns as it reads. `second`: English, for words that it does not know."""
 
     def __init__(self, grammar: Grammar, second: Grammar | None = None) -> None:
         super().__init__()

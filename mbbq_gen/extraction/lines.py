@@ -47,7 +47,6 @@ class Line:
     """One line of a response."""
 
     texts: list[str]
-    """Its words as written."""
     signs: list[str]
     """What stands before each word, and behind the last one: one more than words."""
     gaps: list[int]
@@ -58,7 +57,6 @@ class Line:
     starts: list[int]
     """Places where rows of words may begin."""
     raw: str
-    """All of it as written."""
     start: int
     """Where the line begins in the text."""
     bullet: bool
@@ -66,7 +64,6 @@ class Line:
     heading: bool
     """Whether it is set as a heading."""
     table: bool = False
-    """Whether it is a row of a table."""
     is_ascii: bool = True
     """Whether it has no letters but those of English."""
     telling: list[int] = field(default_factory=list)

@@ -42,7 +42,6 @@ class MentionKind(IntEnum):
     LABEL = 2
     TEXT = 3
     BOTH = 4
-    """Label and text together."""
 
 
 @dataclass(slots=True)
@@ -51,9 +50,7 @@ class Mention:
 
     option: int
     start: int
-    """First word."""
     end: int
-    """Behind its last word."""
     how: MentionKind
     full: bool
     """Whether the whole text is there, or a label that can't be anything else."""

@@ -26,7 +26,6 @@ QUIET = "refuse", "not_stated", "unclear", "correction", "forced"
 MAX_LINE, MAX_LINES = 160, 200
 """Characters of a line, and lines of words, that a reader can take in."""
 _PARTICLES = "asks", "clitics", "and_before", "copula"
-"""What `[script]` lists."""
 
 
 class Finding(FrozenModel):
@@ -35,11 +34,8 @@ class Finding(FrozenModel):
     file: str
     """The pack's file, as `extractors/nl.toml`."""
     key: str
-    """The class or table, as `words.neg`."""
     value: str
-    """The line or entry, as written."""
     message: str
-    """What is wrong and what to do."""
 
     def __str__(self) -> str:
         return f"{self.file}: {self.key}: {self.message} (value: {self.value!r})"
@@ -48,10 +44,7 @@ class Finding(FrozenModel):
 def check_pack(resources: PackPaths, language: str, persons: Iterable[str] = ()) -> list[Finding]:
     """What is wrong with a language's pack; empty where all is well.
 
-    Args:
-        resources: Where packs are looked for.
-        language: The pack to check.
-        persons: Option texts of ours that are people: none of the quiet classes may stand in them.
+    `persons` are option texts of ours that are people: none of the quiet classes may stand in them.
     """
     file = f"extractors/{language}.toml"
     try:
@@ -164,7 +157,6 @@ class WordClassAblation(FrozenModel):
     name: str
     """Table and class, as `words.neg`."""
     entries: int
-    """Words and rows of words in it."""
     needed: int
     """Responses that are read right with it and not without it."""
     harmed: int
@@ -185,15 +177,10 @@ class PackEvaluation(FrozenModel):
     """An option where there is none."""
     by_confidence: dict[str, ConfidenceShare]
     classes: tuple[WordClassAblation, ...]
-    """The most needed first."""
 
 
 def labelled_responses(lines: Iterable[str], source_name: str, language: str) -> Iterator[LabelledResponse]:
-    """The labelled responses of a language in JSON Lines: the fields of `extract --jsonl`, and `gold_option`.
-
-    Raises:
-        DataError: where a line is wrong: source, row, field, what to do.
-    """
+    """The labelled responses of a language in JSON Lines: the fields of `extract --jsonl`, and `gold_option`."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -232,14 +219,7 @@ def report_pack(
 ) -> PackEvaluation:
     """Reads labelled responses with a language's pack, and again without each of its classes.
 
-    Args:
-        language: Which pack.
-        responses: Labelled responses in that language.
-        resources: Where packs are looked for.
-        on_class: Called with the name of each class before it is left out.
-
-    Raises:
-        UsageError: where there are no responses.
+    `on_class` hears the name of each class before it is left out. Raises UsageError where there are no responses.
     """
     if not responses:
         raise UsageError(

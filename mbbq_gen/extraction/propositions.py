@@ -49,7 +49,6 @@ class Sentence:
 
     parsed: ParsedResponse
     number: int
-    """Its line."""
     mentions: list[Mention]
     state: ClauseState
     first: int

@@ -349,11 +349,7 @@ class PersonTranslation:
 
 @lru_cache(maxsize=64)
 def read_people(resources: PackPaths, language: str) -> tuple[PersonTranslation, ...]:
-    """What people are called in a language, longer English names first; nothing where no file says.
-
-    Raises:
-        PackError: where the file is wrong; file, key, value.
-    """
+    """What people are called in a language, longer English names first; nothing where no file says."""
     path = resources.find("extractors", f"people/{language}")
     if path is None:
         return ()

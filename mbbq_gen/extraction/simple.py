@@ -141,9 +141,7 @@ def version_of(normalise: Normalise) -> str:
 def worth(score: ContinuationScore, normalise: Normalise) -> float | None:
     """The normalised score of a continuation; None where the service gave none.
 
-    Raises:
-        UsageError: for `pmi` where the unconditional likelihood was not requested, for `token` where a log has no
-            number of tokens.
+    Raises UsageError where the answers' unconditional likelihoods, or their tokens, are missing.
     """
     if score.logprob is None:
         return None
@@ -172,16 +170,12 @@ def option_worths(scores: Sequence[ContinuationScore], normalise: Normalise) -> 
 def choose_by_loglikelihood(
     scores: Sequence[ContinuationScore], order: Sequence[int], method: Method, normalise: Normalise = "sum"
 ) -> Extraction:
-    """The option with the greatest loglikelihood.
+    """The option with the greatest loglikelihood; raises as `worth`.
 
     Args:
         scores: Of every text of every option.
         order: Index of the option shown at each place.
-        method: The method. Labels are compared by their sums, whatever `normalise` says.
-        normalise: How sums are made comparable.
-
-    Raises:
-        UsageError: as `worth`.
+        method: Labels are compared by their sums, whatever `normalise` says.
     """
     how: Normalise = normalise if method == "loglikelihood" else "sum"
     worths = {option: value for option, value in option_worths(scores, how).items() if value is not None}

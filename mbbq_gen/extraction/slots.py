@@ -29,7 +29,6 @@ MAX_GUARD = 4
 MAX_BEHIND = 7
 """Words behind a label in which a denial or doubt counts."""
 MAX_KEPT = 60_000
-"""Words that are kept with their classes."""
 MAX_SHORT = 160
 """Characters of a response whose opening another option behind it may correct."""
 MAX_SENTENCE = 400

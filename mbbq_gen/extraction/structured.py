@@ -43,9 +43,7 @@ class Field(NamedTuple):
 
     key: str
     start: int
-    """Where its value begins."""
     end: int
-    """Where its value ends."""
     nested: bool
     """Whether its value is an object, whose fields follow."""
 

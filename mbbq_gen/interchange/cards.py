@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Final
 
 import yaml
@@ -20,7 +22,7 @@ from mbbq_gen.scoring.codes import AVERAGES
 from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
-    from mbbq_gen.analysis.scores import GroupScore, MetricScore, ScoreTable
+    from mbbq_gen.analysis.scores import GroupScore, ScoreTable
     from mbbq_gen.core.config import RunConfig
     from mbbq_gen.interchange.export import ExportSource
     from mbbq_gen.runs.run_folder import Manifest
@@ -44,6 +46,7 @@ _METHODS: Final = {
 _SETTINGS = ("confidence_level", "prompt_effects", "average", "gold", "unparsed")
 """Of the scores, as a result has them."""
 RESULT_BY = ("benchmark", "language", "split")
+_CARD: Final = Template(Path(__file__).with_name("dataset_card.md").read_text(encoding="utf-8"))
 
 
 def model_name(settings: RunConfig) -> str:
@@ -99,23 +102,19 @@ def _result(manifest: Manifest, scores: ScoreTable, group: GroupScore, metrics: 
             },
         },
         "metrics": [
-            _metric(name, found, scores)
+            {
+                "type": "accuracy" if name.startswith("accuracy") else name,
+                "name": name,
+                "value": found.value,
+                "args": {
+                    **{"ci_low": found.ci_low, "ci_high": found.ci_high},
+                    **{field: getattr(scores, field) for field in _SETTINGS},
+                    "sign": scores.definitions[name].sign,
+                },
+            }
             for name, found in group.metrics.items()
             if name in metrics and found.value is not None
         ],
-    }
-
-
-def _metric(name: str, found: MetricScore, scores: ScoreTable) -> YamlValue:
-    return {
-        "type": "accuracy" if name.startswith("accuracy") else name,
-        "name": name,
-        "value": found.value,
-        "args": {
-            **{"ci_low": found.ci_low, "ci_high": found.ci_high},
-            **{field: getattr(scores, field) for field in _SETTINGS},
-            "sign": scores.definitions[name].sign,
-        },
     }
 
 
@@ -130,107 +129,66 @@ def card_metadata(metadata: Mapping[str, YamlValue], *, is_markdown: bool) -> st
 
 def dataset_card(source: ExportSource, splits: Sequence[str]) -> str:
     """README.md: configurations for `load_dataset`, settings, scores, licences and cautions."""
-    manifest = source.run.manifest
-    lines = ["## Sources of the questions", ""]
-    for info in benchmark_infos(manifest):
-        lines.append(f"* **{info.name}**: {info.citation}. {info.link}. Licence: {info.licence}.")
-        lines += [f"  Note: {info.notice}."] if info.notice else []
-    own = [choice.name for choice in manifest.config.benchmarks if choice.name not in BENCHMARKS]
-    lines += [f"* **{_inline(name)}**: own questions of the author of the run." for name in own]
+    manifest, record, table = source.run.manifest, source.progress, source.scores_by(RESULT_BY)
+    settings, infos = manifest.config, benchmark_infos(manifest)
+    names = [choice.name for choice in settings.benchmarks]
+    efforts = f"reasoning effort: {', '.join(settings.reasoning_effort)}; " if settings.reasoning_effort else ""
+    facts = (
+        f"languages: {', '.join(settings.languages)}; splits: {', '.join(settings.splits)}",
+        f"prompt variants: {', '.join(settings.variants)}; option order: {settings.option_order}; "
+        f"labels: {', '.join(settings.label_style)}; {efforts}seed: {settings.seed}",
+        f"mbbq-gen {manifest.mbbq_gen}, created {manifest.created_at}",
+    )
+    sources = []
+    for info in infos:
+        sources.append(f"* **{info.name}**: {info.citation}. {info.link}. Licence: {info.licence}.")
+        sources += [f"  Note: {info.notice}."] if info.notice else []
+    own = [name for name in names if name not in BENCHMARKS]
+    sources += [f"* **{_inline(name)}**: own questions of the author of the run." for name in own]
     if not source.settings.with_questions:
-        lines += ["", "The questions are omitted; `instance_key` identifies each in its benchmark."]
-    body = "\n".join([*_introduction(source, manifest), *_scores(source), *[*lines, ""], *_cautions()])
-    return card_metadata(_dataset_metadata(source, splits), is_markdown=True) + "\n" + body + "\n"
-
-
-def _dataset_metadata(source: ExportSource, splits: Sequence[str]) -> dict[str, YamlValue]:
-    manifest = source.run.manifest
-    infos = benchmark_infos(manifest)
+        sources += ["", "The questions are omitted; `instance_key` identifies each in its benchmark."]
+    pending = f" {record.pending:,} of {record.requests:,} requests have no response yet." if record.pending else ""
+    body = _CARD.substitute(
+        name=_inline(model_name(settings)),
+        benchmarks=_inline(", ".join(names)),
+        model=_inline(settings.model),
+        pending=pending,
+        facts="\n".join(f"* {_inline(line)}" for line in facts),
+        scores="\n".join(_score_lines(table)),
+        level=f"{table.confidence_level:.0%}",
+        over=" and over prompt variants like these" if table.prompt_effects == "random" else "",
+        average="" if table.average == "questions" else f"Scores: {AVERAGES[table.average]}. ",
+        sources="\n".join(sources),
+    )
     licences = {info.licence for info in infos}
     is_open = len(licences) == 1 and not closed_benchmarks(manifest)
-    licence: dict[str, YamlValue] = (
-        {"license": LICENCE_IDS[next(iter(licences))]} if is_open else {"license": "other", "license_name": "see-below"}
-    )
-    return {
+    licence = {"license": LICENCE_IDS[min(licences)]} if is_open else {"license": "other", "license_name": "see-below"}
+    samples = [{"split": split, "path": f"samples/{split}.parquet"} for split in splits]
+    metadata: dict[str, YamlValue] = {
         **licence,
-        "language": list(manifest.config.languages),
-        "pretty_name": f"Responses of {model_name(manifest.config)}",
-        "tags": ["bias", "bbq", "mbbq-gen", *[choice.name for choice in manifest.config.benchmarks]],
+        "language": list(settings.languages),
+        "pretty_name": f"Responses of {model_name(settings)}",
+        "tags": ["bias", "bbq", "mbbq-gen", *names],
         "task_categories": ["question-answering"],
         "configs": [
-            {
-                "config_name": "samples",
-                "default": True,
-                "data_files": [{"split": split, "path": f"samples/{split}.parquet"} for split in splits],
-            },
+            {"config_name": "samples", "default": True, "data_files": samples},
             {"config_name": "scores", "data_files": [{"split": "scores", "path": "scores.parquet"}]},
         ],
     }
+    return card_metadata(metadata, is_markdown=True) + "\n" + body
 
 
-def _introduction(source: ExportSource, manifest: Manifest) -> list[str]:
-    settings, record = manifest.config, source.progress
-    names = ", ".join(choice.name for choice in settings.benchmarks)
-    part = "" if not record.pending else f" {record.pending:,} of {record.requests:,} requests have no response yet."
-    lines = [
-        f"languages: {', '.join(settings.languages)}; splits: {', '.join(settings.splits)}",
-        f"prompt variants: {', '.join(settings.variants)}; option order: {settings.option_order}; "
-        f"labels: {', '.join(settings.label_style)}; "
-        + (f"reasoning effort: {', '.join(settings.reasoning_effort)}; " if settings.reasoning_effort else "")
-        + f"seed: {settings.seed}",
-        f"mbbq-gen {manifest.mbbq_gen}, created {manifest.created_at}",
-    ]
-    return [
-        f"# Responses of {_inline(model_name(settings))} to {_inline(names)}",
-        "",
-        f"The responses of `{_inline(settings.model)}`, their extractions, and the scores.{part}",
-        "",
-        *(f"* {_inline(line)}" for line in lines),
-        "",
-        "```python",
-        "from datasets import load_dataset",
-        "",
-        'samples = load_dataset("path/of/this/folder", "samples")  # one row per response, by split',
-        'scores = load_dataset("path/of/this/folder", "scores")  # one row per group and metric',
-        "```",
-        "",
-        "`data_dictionary.md` explains every column; `manifest.json` holds the configuration.",
-        "",
-    ]
-
-
-def _scores(source: ExportSource) -> list[str]:
-    table = source.scores_by(RESULT_BY)
+def _score_lines(table: ScoreTable) -> Iterator[str]:
+    """The scores as the lines of a Markdown table."""
     names = [name for name in SUMMARY_METRICS if name in table.definitions]
-    by, over = tuple(table.by), " and over prompt variants like these" if table.prompt_effects == "random" else ""
-    head = (*by, "answers", *names)
-    lines = ["## Scores", "", f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    head = (*table.by, "answers", *names)
+    yield from (f"| {' | '.join(head)} |", "|" + "---|" * len(head))
     for group in table.groups:
-        values = [_score(group.metrics[name], signed=METRICS[name].low < 0) for name in names]
-        cells = (*(_inline(group.group[name] or "") for name in by), f"{group.n_answers:,}", *values)
-        lines.append(f"| {' | '.join(cells)} |")
-    return [
-        *lines,
-        "",
-        f"Confidence intervals of {table.confidence_level:.0%} over templates{over}. "
-        + ("" if table.average == "questions" else f"Scores: {AVERAGES[table.average]}. ")
-        + "A bias above 0 is stereotypical, below 0 anti-stereotypical.",
-        "",
-    ]
-
-
-def _score(found: MetricScore, *, signed: bool) -> str:
-    return number(found.value, signed=signed) + ends_text(found, signed=signed)
-
-
-def _cautions() -> Iterator[str]:
-    yield from (
-        "## Limits of the scores",
-        "",
-        "A score near 0 means that these questions, with these prompts, showed no bias on average; it does not mean "
-        "that the model has no bias. A model that can't solve the task looks unbiased: read bias with accuracy "
-        "and the control split. Responses are the words of a model and may repeat stereotypes.",
-    )
+        cells = [*(_inline(group.group[name] or "") for name in table.by), f"{group.n_answers:,}"]
+        for name in names:
+            found, signed = group.metrics[name], METRICS[name].low < 0
+            cells.append(number(found.value, signed=signed) + ends_text(found, signed=signed))
+        yield f"| {' | '.join(cells)} |"
 
 
 def _inline(text: str) -> str:

@@ -4,7 +4,7 @@
     DIR/scores.parquet           one row per group and metric           (scores.csv)
     DIR/scores.json              the same with counts, definitions and warnings
     DIR/manifest.json            the manifest of the run
-    DIR/data_dictionary.json     meaning of every column (and .md)
+    DIR/data_dictionary.md       meaning of every column
     DIR/import_map.toml          field map to import the samples with `mbbq-gen import --from csv`
     DIR/export.json              settings, schema version, rows and sha256 of every file; written last
 
@@ -13,16 +13,14 @@ Items are written in parts, so memory does not grow with the run.
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field, JsonValue, ValidationError
 
@@ -34,7 +32,7 @@ from mbbq_gen.core.files import file_digest, write_errors
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.extraction.jsonl import ENGINE
 from mbbq_gen.interchange.cards import dataset_card
-from mbbq_gen.interchange.data_dictionary import data_dictionary, dictionary_page
+from mbbq_gen.interchange.data_dictionary import data_dictionary
 from mbbq_gen.report.score_tables import UTF8_MARK, csv_cells, score_rows
 from mbbq_gen.runs.run_folder import Manifest
 from mbbq_gen.runs.samples import item_schema
@@ -216,12 +214,7 @@ class ExportSource:
 
 
 def write_bundle(source: ExportSource, folder: Path, kind: Kind) -> ExportRecord:
-    """Writes a run as a folder of tables, or as one for `datasets.load_dataset`; returns its record, written last.
-
-    Raises:
-        UsageError: the folder holds something other than an export.
-        RunError: something can't be written.
-    """
+    """Writes a run as a folder of tables; its record is written last. Raises UsageError and RunError."""
     with write_errors(folder):
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder}: is a file; name a folder for the export")
@@ -258,24 +251,20 @@ def write_bundle(source: ExportSource, folder: Path, kind: Kind) -> ExportRecord
 def _write_tables(source: ExportSource, folder: Path, kind: Kind) -> dict[str, int | None]:
     """Writes every file but the record; returns their names with the rows of tables."""
     rows: dict[str, int | None] = {}
-    splits = source.run.manifest.config.splits
-    if kind == "hf-dataset":
-        rows |= _write_splits(source, folder / "samples", splits)
-    elif kind == "csv":
-        rows["samples.csv"] = _write_csv(folder / "samples.csv", [source.empty()], source.samples())
-    else:
-        with ParquetParts(folder / "samples.parquet", source.empty()) as parts:
-            for batch in source.samples():
-                parts.add(batch)
-        rows["samples.parquet"] = parts.rows
-    scores = score_rows(source.scores)
-    name = "scores.csv" if kind == "csv" else "scores.parquet"
-    rows[name] = scores.height
+    splits, scores = source.run.manifest.config.splits, score_rows(source.scores)
+    texts = _documents(source)
     if kind == "csv":
-        _write_csv(folder / name, [scores])
+        rows["samples.csv"] = _write_csv(folder / "samples.csv", chain([source.empty()], source.samples()))
+        rows["scores.csv"] = _write_csv(folder / "scores.csv", [scores])
     else:
-        scores.write_parquet(folder / name)
-    texts = _documents(source) | ({"README.md": dataset_card(source, splits)} if kind == "hf-dataset" else {})
+        of_split: dict[str, str | None] = {"samples.parquet": None}
+        if kind == "hf-dataset":
+            of_split = {f"samples/{split}.parquet": split for split in splits}
+            (folder / "samples").mkdir(exist_ok=True)
+            texts["README.md"] = dataset_card(source, splits)
+        rows |= _write_parquet(source, folder, of_split)
+        rows["scores.parquet"] = scores.height
+        scores.write_parquet(folder / "scores.parquet")
     for file, text in texts.items():
         (folder / file).write_text(text, encoding="utf-8")
     return rows | dict.fromkeys(texts)
@@ -303,48 +292,34 @@ def _refuse_changed(folder: Path) -> None:
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
-class ParquetParts:
-    """Concatenates tables into one Parquet file, holding one part in memory.
+def _write_parquet(source: ExportSource, folder: Path, of_split: Mapping[str, str | None]) -> dict[str, int]:
+    """Writes the samples of each split, or all, into a file of that name; returns names and rows.
 
-    The file appears at the end of the `with` block unless it failed.
+    One part is held in memory at a time; the files appear at the end.
     """
+    import polars as pl
 
-    def __init__(self, path: Path, empty: polars.DataFrame) -> None:
-        str(path).encode()  # polars opens no other path: UnicodeEncodeError
-        self.path = path
-        self.rows = 0
-        self._folder = TemporaryDirectory(prefix=_PARTS_PREFIX, dir=path.parent)
-        self._count = 0
-        self.add(empty)
-
-    def add(self, part: polars.DataFrame) -> None:
-        """Writes some rows."""
-        part.write_parquet(Path(self._folder.name) / f"{self._count:06}.parquet")
-        self._count += 1
-        self.rows += part.height
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        import polars as pl
-
-        with self._folder:
-            if error is None:
-                pl.scan_parquet(sorted(Path(self._folder.name).glob("*.parquet"))).sink_parquet(self.path)
+    str(folder).encode()  # polars opens no other path: UnicodeEncodeError
+    rows = dict.fromkeys(of_split, 0)
+    with TemporaryDirectory(prefix=_PARTS_PREFIX, dir=folder) as parts:
+        for number, batch in enumerate(chain([source.empty()], source.samples())):
+            for place, (name, split) in enumerate(of_split.items()):
+                part = batch if split is None else batch.filter(pl.col("split") == split)
+                part.write_parquet(Path(parts) / f"{place}-{number:06}.parquet")
+                rows[name] += part.height
+        for place, name in enumerate(of_split):
+            pl.scan_parquet(sorted(Path(parts).glob(f"{place}-*.parquet"))).sink_parquet(folder / name)
+    return rows
 
 
-def _write_csv(path: Path, head: list[polars.DataFrame], batches: Iterator[polars.DataFrame] | None = None) -> int:
+def _write_csv(path: Path, frames: Iterable[polars.DataFrame]) -> int:
     """Concatenates tables as CSV for a spreadsheet and returns the number of rows."""
     temporary, rows = path.with_name(path.name + ".part"), 0
     try:
         with temporary.open("w", encoding="utf-8", newline="") as stream:
             stream.write(UTF8_MARK)
-            for frame in head:
-                stream.write(csv_cells(frame).write_csv(line_terminator="\r\n"))
-                rows += frame.height
-            for frame in batches or ():
-                stream.write(csv_cells(frame).write_csv(include_header=False, line_terminator="\r\n"))
+            for number, frame in enumerate(frames):
+                stream.write(csv_cells(frame).write_csv(include_header=number == 0, line_terminator="\r\n"))
                 rows += frame.height
         temporary.replace(path)
     finally:
@@ -355,41 +330,24 @@ def _write_csv(path: Path, head: list[polars.DataFrame], batches: Iterator[polar
 def _documents(source: ExportSource) -> dict[str, str]:
     """Texts by the names of their files: scores.json, manifest.json, the data dictionary, and the field map."""
     columns = source.schema()
-    dictionary = data_dictionary(columns, dict(score_rows(source.scores).schema), source.scores.definitions)
+    scores = dict(score_rows(source.scores).schema)
     lead = f"Columns of the export of `{source.run.name}`. Empty cells are null."
     fields = {name: column for name, column in _IMPORT_FIELDS.items() if column in columns}
     return {
         "scores.json": source.scores.model_dump_json(indent=2) + "\n",
         "manifest.json": without_folders(source.run.manifest).model_dump_json(indent=2) + "\n",
-        "data_dictionary.json": json.dumps(dictionary.model_dump(), ensure_ascii=False, indent=2) + "\n",
-        "data_dictionary.md": dictionary_page(dictionary, lead=lead),
+        "data_dictionary.md": data_dictionary(columns, scores, source.scores.definitions, lead),
         "import_map.toml": "\n".join(["[fields]", *(f'{name} = "{column}"' for name, column in fields.items())]) + "\n",
     }
 
 
 def without_folders(manifest: Manifest) -> Manifest:
     """The manifest with names instead of paths of files and folders."""
-    paths = ("data_dir", "instances", "instances_field_map", "prices", "cache_dir", "api_key_file", "shard_dir")
-    named = {name: _name(getattr(manifest.config, name)) for name in paths}
+    named: dict[str, str | dict[str, str] | None] = {}
+    for name in ("data_dir", "instances", "instances_field_map", "prices", "cache_dir", "api_key_file", "shard_dir"):
+        path = getattr(manifest.config, name)
+        if isinstance(path, dict):
+            named[name] = {benchmark: Path(folder).name for benchmark, folder in path.items()}
+        else:
+            named[name] = None if path is None else Path(path).name
     return manifest.model_copy(update={"config": manifest.config.model_copy(update=named)})
-
-
-def _name(path: str | dict[str, str] | None) -> str | dict[str, str] | None:
-    if isinstance(path, dict):
-        return {benchmark: Path(folder).name for benchmark, folder in path.items()}
-    return None if path is None else Path(path).name
-
-
-def _write_splits(source: ExportSource, folder: Path, splits: Sequence[str]) -> dict[str, int]:
-    """Writes the samples of each split into its own file; returns names and rows."""
-    import polars as pl
-
-    folder.mkdir(exist_ok=True)
-    with ExitStack() as stack:
-        files = {
-            split: stack.enter_context(ParquetParts(folder / f"{split}.parquet", source.empty())) for split in splits
-        }
-        for batch in source.samples():
-            for split, parts in files.items():
-                parts.add(batch.filter(pl.col("split") == split))
-    return {f"samples/{split}.parquet": parts.rows for split, parts in files.items()}

@@ -10,6 +10,7 @@ else, and `mbbq-gen import --from inspect LOG` makes a run with the same scores.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -50,6 +51,12 @@ METRICS: Final = (
 )
 """The metrics of a task; the imported log has all scores, with intervals."""
 _GROUPS: Final = ("language", "split")
+_TURNS: Final[dict[str, Callable[..., ChatMessage]]] = {
+    "system": ChatMessageSystem,
+    "user": ChatMessageUser,
+    "assistant": ChatMessageAssistant,
+}
+"""Role → message of inspect-ai."""
 _PROMPT: Final = "mbbq_gen_prompt"
 """Metadata field with the prompt, without its messages."""
 _EXTRACTION: Final = "mbbq_gen_extraction"
@@ -79,23 +86,7 @@ def _task_of(benchmark: str) -> Callable[..., Task]:
         gold: GoldLabels = "published",
         packs: str | None = None,
     ) -> Task:
-        """A benchmark of the BBQ family with mbbq-gen's prompts, extractor and metrics.
-
-        Args:
-            languages: comma-separated, or `all` of the benchmark.
-            splits: bias, control, or `all`.
-            variants: ids of prompt variants (`mbbq-gen prompts list`), or `all`.
-            option_order: balanced, shuffled, cyclic (3 orders), all (6 orders) or published.
-            label_style: option labels: A, a, (A), 1, native, none.
-            sample: questions for each language and split, balanced over templates; None: all.
-            seed: of the sample and the option orders.
-            num_fewshot: few-shot examples before each question.
-            system_prompt: text of a system message.
-            data_dir: folder of the published files; None: the release from `mbbq-gen data download`.
-            extractor: rules, or a simple one such as first-label.
-            gold: gold labels: published or corrected.
-            packs: folder of your own language packs.
-        """
+        """A BBQ benchmark with mbbq-gen's prompts, extractor and metrics; options as in `mbbq-gen run`."""
         resources = PackPaths(packs=Path(packs) if packs else None)
         config = RunConfig(
             model="inspect:any",
@@ -131,37 +122,21 @@ def _samples(settings: RunConfig, resources: PackPaths) -> Iterator[Sample]:
         draft = PromptPlan(settings, resources, InstanceSource(settings, resources))
         draft.read(store)
         for prompt in draft.prompts(store):
-            yield _sample(prompt, store.instance(prompt.instance_key))
-
-
-def _sample(prompt: Prompt, instance: Instance) -> Sample:
-    """A prompt as a sample."""
-    assert instance.gold_index is not None  # an Instance always has one
-    place = prompt.option_order.index(instance.gold_index)
-    return Sample(
-        input=[_turn(message.role, message.content) for message in prompt.messages],
-        choices=options_in_order(instance, prompt.option_order, prompt.unknown_text),
-        target=prompt.option_labels[place],
-        id=prompt.prompt_id,
-        metadata={
-            INSTANCE_KEY: instance.key,
-            "language": instance.language,
-            "split": instance.split,
-            "category": instance.category,
-            "condition": instance.condition,
-            "polarity": instance.polarity,
-            "variant": prompt.variant,
-            _PROMPT: prompt.model_dump(mode="json", exclude={"messages"}),
-            _INSTANCE: instance.model_dump(mode="json"),
-        },
-    )
-
-
-def _turn(role: str, text: str) -> ChatMessage:
-    """A message of inspect-ai."""
-    if role == "system":
-        return ChatMessageSystem(content=text)
-    return ChatMessageUser(content=text) if role == "user" else ChatMessageAssistant(content=text)
+            instance = store.instance(prompt.instance_key)
+            names = ("language", "split", "category", "condition", "polarity")
+            yield Sample(
+                input=[_TURNS[message.role](content=message.content) for message in prompt.messages],
+                choices=options_in_order(instance, prompt.option_order, prompt.unknown_text),
+                target=prompt.option_labels[prompt.option_order.index(instance.gold_index or 0)],
+                id=prompt.prompt_id,
+                metadata={
+                    INSTANCE_KEY: instance.key,
+                    **{name: getattr(instance, name) for name in names},
+                    "variant": prompt.variant,
+                    _PROMPT: prompt.model_dump(mode="json", exclude={"messages"}),
+                    _INSTANCE: instance.model_dump(mode="json"),
+                },
+            )
 
 
 # --- scoring ---------------------------------------------------------------------------------------------------------
@@ -198,17 +173,15 @@ def bias_scores(gold: GoldLabels = "published") -> Metric:
         if not rows:
             return {}
         table = score(observations_frame(rows), _GROUPS, METRICS, intervals=False)
-        return {
-            f"{name} {' '.join(str(group.group[grouping]) for grouping in _GROUPS)}": _value(group.metrics[name].value)
-            for group in table.groups
-            for name in METRICS
-        }
+        found = {}
+        for group in table.groups:
+            title = " ".join(str(group.group[grouping]) for grouping in _GROUPS)
+            for name in METRICS:
+                value = group.metrics[name].value
+                found[f"{name} {title}"] = math.nan if value is None else value
+        return found
 
     return compute
-
-
-def _value(value: float | None) -> float:
-    return float("nan") if value is None else value
 
 
 @scorer(metrics=[bias_scores()])
@@ -225,23 +198,23 @@ def extraction(extractor: str = "rules", gold: GoldLabels = "published", packs: 
         prompt = Prompt.model_validate({**state.metadata[_PROMPT], "messages": turns})
         answered = CompletedPrompt(prompt, instance, _response(state.output))
         found = extract_response(answered, load_reader(extractor, instance.language, resources))
-        options = options_in_order(instance, prompt.option_order, prompt.unknown_text)
-        chosen = None if found.option is None else options[found.option]
-        right = found.option is not None and prompt.option_order[found.option] == _gold_index(instance, gold)
+        chosen, is_right = None, False
+        if found.option is not None:
+            chosen = options_in_order(instance, prompt.option_order, prompt.unknown_text)[found.option]
+            corrected = corrected_index(instance) if gold == "corrected" else None
+            right = instance.gold_index if corrected is None else corrected
+            is_right = prompt.option_order[found.option] == right
+        text = answered.response.text or ""
+        evidence = " … ".join(repr(text[start:end]) for start, end in found.spans)
+        parts = [f"{found.outcome}: {chosen}" if chosen else found.outcome, f"rule {found.rule}" if found.rule else ""]
         return Score(
-            value="N" if found.outcome in ("error", "content_filter") else "C" if right else "I",
+            value="N" if found.outcome in ("error", "content_filter") else "C" if is_right else "I",
             answer=chosen,
-            explanation=_explained(found, answered, chosen),
+            explanation="; ".join(part for part in [*parts, f"in {evidence}" if evidence else ""] if part),
             metadata={_EXTRACTION: found.model_dump(mode="json")},
         )
 
     return read
-
-
-def _gold_index(instance: Instance, gold: GoldLabels) -> int | None:
-    """The index of the correct option in the instance."""
-    corrected = corrected_index(instance) if gold == "corrected" else None
-    return instance.gold_index if corrected is None else corrected
 
 
 def _response(output: ModelOutput) -> Response:
@@ -254,14 +227,6 @@ def _response(output: ModelOutput) -> Response:
         finish_reason=FINISH.get(output.stop_reason, "other"),
         model=output.model,
     )
-
-
-def _explained(found: Extraction, answered: CompletedPrompt, chosen: str | None) -> str:
-    """Outcome, rule and evidence in words."""
-    text = answered.response.text or ""
-    words = " … ".join(repr(text[start:end]) for start, end in found.spans)
-    parts = [f"{found.outcome}: {chosen}" if chosen else found.outcome, f"rule {found.rule}" if found.rule else ""]
-    return "; ".join(part for part in [*parts, f"in {words}" if words else ""] if part)
 
 
 TASKS: Final = {name: _task_of(name) for name in BENCHMARKS}

@@ -1,20 +1,9 @@
 """JSON Lines of instances with a choice or a response: extracted and scored without a run.
 
-A line is an instance record (`mbbq_gen.core.records.Instance`), its keys at the top or under `instance`, and with it
-either
-
-    "option"     position among the options as shown, from 0, or null if none was chosen
-    "outcome"    outcome of the extraction; default: `option` if an option is given, else `unparsed`
-
-or
-
-    "response"   response of the model, or null if there is none: the extractor reads it
-
-and optionally `option_order` (`option_order[position]` is the index of the instance's option at that position;
-default: as in the record), `labels` (as shown; default: A, B, C), `model`, `method` (default: `generate`),
-`reasoning_effort`, `variant`, `label_style`, `confidence`, `aliases`, `prompt`, `finish_reason`. `option` (even null)
-and `outcome` override `response`. So the output of `mbbq-gen extract` can be scored as it is, with its list of shown
-options under `options` and the instance record under `instance`. Other keys are ignored.
+A line is an instance record, its keys at the top or under `instance`, with `option` (position among the options as
+shown, from 0, or null) and/or `outcome`, or with `response` (null: there is none), which the extractor reads. `Answer`
+has the other fields. `option` (even null) and `outcome` override `response`. So the output of `mbbq-gen extract` can be
+scored as it is, with its list of shown options under `options`. Other keys are ignored.
 """
 
 from __future__ import annotations
@@ -30,8 +19,6 @@ from mbbq_gen.core.records import PARSED, Confidence, Extraction, Instance, Meth
 from mbbq_gen.core.tables import UnreadableError, json_object
 from mbbq_gen.scoring.observations import GoldLabels, Observation, contradiction, observe
 
-_DEFAULT_LABELS = ("A", "B", "C")
-
 
 class Answer(BaseModel):
     """The fields of a line beside the instance."""
@@ -42,7 +29,8 @@ class Answer(BaseModel):
     outcome: Outcome | None = None
     response: str | None = None
     option_order: tuple[StrictInt, ...] = (0, 1, 2)
-    labels: tuple[str, ...] = Field(default=_DEFAULT_LABELS, min_length=3, max_length=3)
+    """`option_order[position]` is the index of the instance's option at that position."""
+    labels: tuple[str, ...] = Field(default=("A", "B", "C"), min_length=3, max_length=3)
     confidence: Confidence | None = None
     model: str | None = None
     variant: str | None = None
@@ -59,11 +47,7 @@ class Answer(BaseModel):
 def observe_lines(
     lines: Iterable[str], source_name: str, *, gold: GoldLabels = "published", resources: PackPaths | None = None
 ) -> Iterator[Observation]:
-    """One observation per line, in order; blank lines are skipped.
-
-    Raises:
-        DataError: a wrong line, with source, row, field and fault.
-    """
+    """One observation per line that is not blank, in order; raises DataError with source, row, field and fault."""
     for number, line in enumerate(lines, start=1):
         if line.strip("\ufeff \t\r\n"):
             try:
@@ -77,9 +61,21 @@ def _observe_line(line: str, gold: GoldLabels, resources: PackPaths | None) -> O
         fields = json_object(line)
     except UnreadableError as error:
         raise DataError(str(error)) from error
-    instance, answer = _instance(fields), _answer(fields)
+    instance = _instance(fields)
+    if not fields.keys() & {"option", "outcome", "response"}:
+        raise DataError("option: missing; a line needs 'option', 'outcome' or 'response'")
+    given = {key: value for key, value in fields.items() if value is not None or key in ("option", "response")}
+    try:
+        answer = Answer.model_validate(given)
+    except ValidationError as error:
+        raise DataError(describe_fault(error, given)) from error
     _check(instance, answer, fields)
-    extraction = _given(answer, fields) or _read(instance, answer, resources)
+    if answer.outcome is None and "option" not in fields:
+        extraction = _read(instance, answer, resources)
+    else:
+        outcome: Outcome = answer.outcome or ("unparsed" if answer.option is None else "option")
+        confidence = answer.confidence or "high"
+        extraction = Extraction(outcome=outcome, option=answer.option, confidence=confidence, rule="given")
     problem = contradiction(instance, answer.option_order, extraction)
     if problem:
         raise DataError(problem)
@@ -114,16 +110,6 @@ def _instance(fields: dict[str, Any]) -> Instance:
         raise DataError(f"{'instance.' if nested else ''}{describe_fault(error, given)}") from error
 
 
-def _answer(fields: dict[str, Any]) -> Answer:
-    if not fields.keys() & {"option", "outcome", "response"}:
-        raise DataError("option: missing; a line needs 'option', 'outcome' or 'response'")
-    given = {key: value for key, value in fields.items() if value is not None or key in ("option", "response")}
-    try:
-        return Answer.model_validate(given)
-    except ValidationError as error:
-        raise DataError(describe_fault(error, given)) from error
-
-
 def _check(instance: Instance, answer: Answer, fields: dict[str, Any]) -> None:
     """Raises DataError if redundant fields disagree."""
     size = len(instance.options)
@@ -138,14 +124,6 @@ def _check(instance: Instance, answer: Answer, fields: dict[str, Any]) -> None:
     unknown = answer.option_order.index(instance.unknown_index)
     if answer.unknown_index not in (None, unknown):
         raise DataError(f"unknown_index: {answer.unknown_index}, but the unknown option is shown at {unknown}")
-
-
-def _given(answer: Answer, fields: dict[str, Any]) -> Extraction | None:
-    """The extraction given in the line, or None if there is only a response."""
-    if answer.outcome is None and "option" not in fields:
-        return None
-    outcome: Outcome = answer.outcome or ("unparsed" if answer.option is None else "option")
-    return Extraction(outcome=outcome, option=answer.option, confidence=answer.confidence or "high", rule="given")
 
 
 def _read(instance: Instance, answer: Answer, resources: PackPaths | None) -> Extraction:

@@ -1,9 +1,7 @@
 """What a provider is: a model that turns requests into responses, and declares what it can do.
 
-Two kinds of knowledge are kept apart, because cache and resume stand on the first one:
-
-* `settings` shape the text: model, its files' digest, sampling, system prompt… They are part of the request key.
-* `runtime_info` is true of a run but does not change the text: threads, device, versions. It goes into the manifest.
+Its `settings` shape the text (model, sampling, system prompt…) and are part of the request key. Its `runtime_info` does
+not change the text (threads, device, versions); it goes into the manifest.
 """
 
 from __future__ import annotations
@@ -204,27 +202,21 @@ class Provider(ABC):
 
     async def list_models(self) -> list[str]:
         """The models that the service lists; raises UsageError where there is no service, ProviderError for no list."""
-        raise UsageError(f"models --live: {self.kind}: runs on this machine; only services have lists")
+        raise UsageError(f"{self.kind}: runs on this machine; only services list their models")
 
     async def aclose(self) -> None:  # noqa: B027
         """Frees what the provider holds: threads, connections, the model's memory."""
 
 
 class ProviderClass(Protocol):
-    """How the registry makes a provider: what a third party's entry point leads to is one of these."""
+    """How the registry makes a provider, also that of a third party's entry point."""
 
     options_class: ClassVar[type[ProviderOptions]]
 
     def open(self, model: str, options: Any, resources: PackPaths) -> Provider:
-        """The provider for a model (a class method); checks what is cheap to check and loads nothing heavy.
+        """The provider for a model (a class method), or UsageError; loads nothing heavy.
 
-        Args:
-            model: What stands behind the colon.
-            options: An `options_class`.
-            resources: Where packs are found.
-
-        Raises:
-            UsageError: where the model can't be had as it was named.
+        `model`: what stands behind the colon. `options`: an `options_class`. `resources`: where packs are found.
         """
 
 

@@ -1,18 +1,14 @@
 """Prices of models, costs of answers and counts of tokens: the user's price file first, then genai-prices.
 
-genai-prices (https://github.com/pydantic/genai-prices) is read offline, as it is installed. Its prices are used at the
-servers of `_SELLERS` only, and only for models that it names: it also matches models by parts of their names, which
-would give a price to models that nobody knows. A name without a version stands for its versions too (`gpt-4o-mini` for
-`gpt-4o-mini-2024-07-18`). A model without a price has none; nothing is guessed.
-
-A cost may be too high, never too low:
+genai-prices (https://github.com/pydantic/genai-prices) is read offline. Its prices are used at the servers of
+`_SELLERS` only, and for models that it names: it also matches parts of names. A name without a version stands for its
+versions too (`gpt-4o-mini` for `gpt-4o-mini-2024-07-18`). Nothing is guessed. A cost may be too high, never too low:
 
 * Sums of several requests have the price of the longest; where its length is unknown, the highest price holds.
 * Cached input has its own price only where the service counted it. Services that charge more for input which they write
   to their cache on their own, have that price for all input.
 * Prices that change with the hour have the highest of the day. A price of 0 is not used: it also stands for unknown.
-* OpenRouter has a price for models that only their makers sell; other models cost what the chosen host takes. Bedrock
-  has prices for the two regions of its price list, Vertex for its global address.
+* OpenRouter has a price for models that only their makers sell, Bedrock for two regions, Vertex for its global address.
 * Batches cost what genai-prices says; where it says nothing, the discount of the service.
 """
 
@@ -108,12 +104,7 @@ class _PriceFile(FrozenModel):
 
 
 def read_prices(path: str | Path | None) -> tuple[Price, ...]:
-    """The prices of the user's file; none without a file.
-
-    Raises:
-        UsageError: where it can't be read.
-        DataError: where it is wrong: file, entry, value.
-    """
+    """The prices of the user's file, if any; raises UsageError where it can't be read, DataError where it is wrong."""
     if not path:
         return ()
     try:
@@ -129,14 +120,7 @@ def read_prices(path: str | Path | None) -> tuple[Price, ...]:
 
 
 def price_of(kind: str, model: str, own: Iterable[Price] = (), *, base_url: str | None = None) -> Price | None:
-    """The price of a model on a server, or None where it is unknown.
-
-    Args:
-        kind: the kind of provider, as in `kind:model`.
-        model: the model's name, as it is requested or as the server answers to it.
-        own: the user's prices, which come first.
-        base_url: the server; None for the service's own.
-    """
+    """The price of a model on a server (None: the service's own), or None where it is unknown; `own` prices first."""
     host = OFFICIAL_HOSTS.get(kind) if base_url is None else urlsplit(base_url).hostname
     own, names = tuple(own), list(dict.fromkeys((model, _VERSION.sub("", model))))
     for name in names:
@@ -183,34 +167,28 @@ def _price_from(model: ModelInfo, kind: str, seller: str) -> Price | None:
     now = datetime.now(UTC)
     usual, batch = model.get_prices(now), model.get_prices(now, {"processing": "batch"})
     changing = model.prices if isinstance(model.prices, list) else []
-    hourly = [each.prices for each in changing if isinstance(each.constraint, TimeOfDateConstraint)]
-    offers, discount = [usual, *hourly], _TABLES["batch_discounts"].get(seller)
+    offers = [usual, *(each.prices for each in changing if isinstance(each.constraint, TimeOfDateConstraint))]
+    discount = _TABLES["batch_discounts"].get(seller)
     read = ("input_mtok",) if "claude" in model.id else ("input_mtok", "cache_write_mtok")
     written, cached = ("output_mtok",), ("cache_read_mtok",)
     values = [getattr(offer, key) for offer in (*offers, batch) for key in (*read, *written, *cached)]
     tiers = sorted({tier.start for value in values for tier in getattr(value, "tiers", ())})
-    notes = [f"requests of up to {tiers[0]:,} input tokens, longer ones cost more"] if tiers else []
-    notes += ["the dearest hours of the day"] if hourly else []
-    if _dearest([usual], read, 1) != _dearest([usual], ("input_mtok",), 1):
-        notes.append("input as if the service wrote it to its cache")
-    notes += ["global standard deployments, others cost more"] if seller == "azure" else []
     price = None
     for start, end in reversed(list(zip([0, *tiers], [*tiers, None], strict=True))):
-        asked, answered = (_dearest(offers, keys, start + 1) for keys in (read, written))
-        if asked is None or answered is None or asked == answered == 0 or usual.requests_kcount:
+        incoming, outgoing = (_dearest(offers, keys, start + 1) for keys in (read, written))
+        if incoming is None or outgoing is None or incoming == outgoing == 0 or usual.requests_kcount:
             return None
-        batched = [None if discount is None else paid * discount for paid in (asked, answered)]
+        batched = [None if discount is None else paid * discount for paid in (incoming, outgoing)]
         if batch != usual and discount is not None:
             batched = [_dearest([batch], keys, start + 1) for keys in (read, written)]
         price = Price(
             kind=kind,
             models=(model.id,),
-            input=asked,
-            output=answered,
+            input=incoming,
+            output=outgoing,
             cached_input=_dearest(offers, cached, start + 1),
             batch_input=batched[0],
             batch_output=batched[1],
-            note="; ".join(notes) or None,
             source=f"genai-prices {__version__}",
             date=None,
             up_to=end,
@@ -230,10 +208,9 @@ def _dearest(offers: Iterable[ModelPrice], keys: Iterable[str], tokens: int) -> 
 
 
 def cost_of(usage: Usage, price: Price, batch: bool = False) -> float | None:
-    """What an answer cost, in US dollars; None where its tokens, or the batch price, are not known.
+    """The cost of an answer in US dollars; None where its tokens, or the batch price, are not known.
 
-    In a batch, cached input is counted as other input, which is never too little. For the tokens of several answers,
-    give the price of the longest (`price.at`).
+    In a batch, cached input counts as other input. For the sum of several answers, give the price of the longest.
     """
     if usage.input_tokens is None or usage.output_tokens is None:
         return None
@@ -264,15 +241,9 @@ class TokenCounter:
 
 
 def token_counter(kind: str, model: str, tokenizer: Path | None = None) -> TokenCounter:
-    """What counts the tokens of a model best on this machine.
+    """The best counter on this machine for the tokens of a model, or of the folder of a local one.
 
-    Args:
-        kind: the kind of provider.
-        model: the model's name, or the folder of a local one.
-        tokenizer: a `tokenizer.json`, or a folder that holds one; None to look for the model's own.
-
-    Raises:
-        UsageError: where `tokenizer` can't be read.
+    `tokenizer`: a `tokenizer.json`, or a folder that holds one; UsageError where it can't be read.
     """
     local = Path(model).expanduser() / "tokenizer.json"
     if tokenizer is None and kind == "transformers" and local.is_file() and find_spec("tokenizers"):

@@ -63,12 +63,7 @@ class ModelEntry(FrozenModel):
 def open_provider(
     name: str, options: Mapping[str, object] | None = None, resources: PackPaths | None = None
 ) -> Provider:
-    """The provider that `kind:model` means, with its options checked.
-
-    Raises:
-        UsageError: where the kind, the model or an option is wrong or unknown, or a package is missing.
-        ProviderError: where a third party's provider can't be imported.
-    """
+    """The provider that `kind:model` means; raises UsageError where that, an option or an installation is wrong."""
     kind, model = parse_name(name)
     provider_class, options = _load(name, kind), options or {}
     schema = provider_class.options_class

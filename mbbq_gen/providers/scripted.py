@@ -1,18 +1,14 @@
-"""Answers read from a file: `scripted:FILE`, for trying the tool, for tests, and for answers that were had elsewhere.
+"""Answers read from a file: `scripted:FILE`, for trying the tool, for tests, and for answers from elsewhere.
 
 The file is JSON Lines. Each line says what to answer, and when:
 
     {"response": "B"}                                                      a default: no condition
-    {"response": "De oma.", "language": "nl"}                              to every question in Dutch
     {"response": "I'd rather not say.", "instance_id": "17", "variant": "polite"}
     {"response": "Answer: C because", "contains": "grandmother", "finish_reason": "length"}
-    {"response": "A", "reasoning": "Grandmothers rarely…", "reasoning_effort": "high"}
     {"error": "the service is down", "prompt_id": "3f0c…"}           a failure, never a text
 
-A line fits where all its conditions hold. Of the lines that fit, the most specific is used: prompt_id over
-instance_key over instance_id over contains over variant over reasoning_effort over language, and more conditions over
-fewer. Where several lines are equally specific, the prompt id picks one of them: evenly spread, and the same in each
-run, in whatever order the requests come.
+Of the lines whose conditions all hold, the most specific is used (`_WEIGHTS`). Where several are equally specific, the
+prompt id picks one of them: evenly spread, and the same in each run.
 """
 
 from __future__ import annotations
@@ -31,7 +27,6 @@ from mbbq_gen.core.tables import UnreadableError, json_object, lines_of, row_err
 from mbbq_gen.providers.base import Capabilities, ProviderOptions
 from mbbq_gen.providers.oracles import LocalResponder
 
-_EXACT_CONDITIONS = ("prompt_id", "instance_key", "instance_id", "variant", "reasoning_effort", "language")
 _WEIGHTS = {
     "prompt_id": 64,
     "instance_key": 32,
@@ -42,6 +37,7 @@ _WEIGHTS = {
     "language": 1,
 }
 """Each weighs more than all the less specific ones together."""
+_EXACT_CONDITIONS = tuple(name for name in _WEIGHTS if name != "contains")
 
 
 class ScriptLine(FrozenModel):
@@ -76,11 +72,7 @@ class ScriptLine(FrozenModel):
 
 
 def read_script(path: Path) -> list[ScriptLine]:
-    """The lines of a script; blank ones are skipped.
-
-    Raises:
-        DataError: where the file can't be read, holds no line, or has a wrong one: file, row, field.
-    """
+    """The lines of a script; raises DataError where the file can't be read, holds no line, or a wrong one."""
     lines = []
     try:
         for number, line in lines_of(path):

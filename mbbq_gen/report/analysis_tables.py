@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, get_args
 
-from mbbq_gen.analysis.comparison_table import WARNINGS
 from mbbq_gen.analysis.correction import ReadRole
 from mbbq_gen.analysis.reasoning import STANCES
 from mbbq_gen.core.text import counted
@@ -13,7 +12,7 @@ from mbbq_gen.report.score_tables import STANCE_TITLES
 from mbbq_gen.report.tables import (
     DASH,
     Block,
-    Note,
+    Row,
     Table,
     Unwrapped,
     estimate_text,
@@ -29,13 +28,13 @@ from mbbq_gen.scoring.codes import AVERAGES, TOO_FEW
 from mbbq_gen.statistics.intervals import LOW_PARSING_TEXT, TOO_FEW_PROMPT_VARIANTS
 
 if TYPE_CHECKING:
-    from mbbq_gen.analysis.correction import ConfusionMatrix, CorrectedScore, Correction, ExtractionFlag
+    from mbbq_gen.analysis.correction import ConfusionMatrix, CorrectedScore, Correction
     from mbbq_gen.analysis.position import PositionTable
     from mbbq_gen.analysis.power import PowerTable, VarianceAssumptions
     from mbbq_gen.analysis.reasoning import ReasoningReport
     from mbbq_gen.analysis.robustness import EffectTable, RobustnessTable
     from mbbq_gen.analysis.score_extras import ScoreReport
-    from mbbq_gen.benchmarks.control.maker import ControlCoverage
+    from mbbq_gen.benchmarks.control.maker import ControlCoverage, TemplateRefusal
     from mbbq_gen.core.records import FrozenModel
     from mbbq_gen.statistics.estimate import EstimateResult
     from mbbq_gen.statistics.hypothesis_tests import TestResult
@@ -63,12 +62,7 @@ def caution_lines(table: FrozenModel) -> list[str]:
         "too_few_prompt_variants": f"–: {TOO_FEW_PROMPT_VARIANTS}",
         "low_parse_rate": f"low_parse_rate: {LOW_PARSING_TEXT}",
     }
-    return [line for code, line in lines.items() if code in found]
-
-
-def caution_blocks(table: FrozenModel) -> Iterator[Block]:
-    """The same, with an empty line before each."""
-    yield from (f"\n{line}" for line in caution_lines(table))
+    return [f"\n{line}" for code, line in lines.items() if code in found]
 
 
 def _codes(value: object) -> set[object]:
@@ -96,53 +90,58 @@ def describe_test(test: TestResult) -> str:
 
 def sign_blocks(signs: Mapping[str, str]) -> Iterator[Block]:
     """How the signs of the metrics read, one line for those that read alike."""
-    names: dict[str, list[str]] = {}
-    for name, sign in signs.items():
-        names.setdefault(sign, []).append(name)
     yield ""
-    yield from (Unwrapped(f"{', '.join(alike)}: {sign}") for sign, alike in names.items())
+    for sign in dict.fromkeys(signs.values()):
+        yield Unwrapped(f"{', '.join(name for name, its in signs.items() if its == sign)}: {sign}")
 
 
 # --- scores ----------------------------------------------------------------------------------------------------------
 
 
 def score_blocks(report: ScoreReport) -> Iterator[Block]:
-    """Macro averages, tests and baselines, where they were requested; then how the signs read."""
-    if report.macro_averages:
-        titles: tuple[str, ...] = ("macro average over", "group", "metric", "mean", "values", "left out")
-        yield ""
-        yield text_table(
-            titles,
-            (
-                (one.over, group_name(one.group), one.metric, one.score, one.n_levels, ", ".join(one.undefined) or DASH)
-                for one in report.macro_averages
-            ),
+    """What was requested beside the scores: macro averages, tests, differences of templates; then how signs read."""
+    heterogeneity = [
+        (group_name(one.group), one.metric, one.over, one.n, number(one.tau), share(one.i_squared))
+        for one in report.heterogeneity
+    ]
+    sensitivity = [
+        (
+            *(group_name(one.group), one.metric, one.constants),
+            *(f"{one.unseen_deviation:.3g}", f"{one.unseen_stretch:.3g}", f"{one.ci_low:+.3f} … {one.ci_high:+.3f}"),
         )
-    if report.adjusted:
-        titles = ("group", "metric", "bias", "on control", "bias − control", "question − twin", "twins")
-        yield ""
-        yield text_table(
-            titles,
-            (
-                (group_name(one.group), one.metric, one.bias, one.control, one.adjusted, one.twins, f"{one.n_twins:,}")
-                for one in report.adjusted
-            ),
-        )
-    if report.tests:
-        rows = (
-            (group_name(group.group), group.metric, describe_test(test), p_text(test.p_adjusted))
-            for group in report.tests
-            for test in group.tests
-        )
-        yield from ("", text_table(("group", "metric", "test", "p (false discovery rate)"), rows))
-    if report.baselines:
-        metrics = list(report.baselines[0].metrics)
-        cells = (
-            (group_name(one.group), one.baseline, *(number(one.metrics[name], signed=True) for name in metrics))
-            for one in report.baselines
-        )
-        yield from ("", text_table(("group", "baseline", *metrics), cells, right=metrics))
-    yield from caution_blocks(report)
+        for one in report.sensitivity
+    ]
+    averages = [
+        (one.over, group_name(one.group), one.metric, one.score, one.n_levels, ", ".join(one.undefined) or DASH)
+        for one in report.macro_averages
+    ]
+    adjusted = [(group_name(one.group), one.metric, one.bias, one.control, one.adjusted) for one in report.adjusted]
+    tests = [
+        (group_name(group.group), group.metric, describe_test(test), p_text(test.p_adjusted))
+        for group in report.tests
+        for test in group.tests
+    ]
+    metrics = list(report.baselines[0].metrics) if report.baselines else []
+    baselines = [
+        (group_name(one.group), one.baseline, *(number(one.metrics[name], signed=True) for name in metrics))
+        for one in report.baselines
+    ]
+    shown: list[tuple[list[str], Sequence[Row]]] = [
+        (["group", "metric", "heterogeneity over", "number", "tau", "I²"], heterogeneity),
+        (["group", "metric", "constants", "unseen deviation", "unseen stretch", "interval"], sensitivity),
+        (["macro average over", "group", "metric", "mean", "values", "left out"], averages),
+        (["group", "metric", "bias", "on control", "bias − control"], adjusted),
+        (["group", "metric", "test", "p (false discovery rate)"], tests),
+        (["group", "baseline", *metrics], baselines),
+    ]
+    for titles, rows in shown:
+        if rows:
+            yield from ("", text_table(titles, rows))
+    for stop in report.stopped:
+        name = ", ".join([*stop.group.values(), *([" − ".join(stop.compared)] if stop.compared else [])])
+        values = [number(value, signed=True) for value in (stop.adjusted_value, stop.value)]
+        yield f"{stop.run} stopped on its result: {name}: {stop.metric} {values[0]} median-unbiased (plain {values[1]})"
+    yield from caution_lines(report)
     if report.average != "questions":
         yield f"\nscores: {AVERAGES[report.average]}"
     if report.prompt_effects == "random":
@@ -168,19 +167,7 @@ def corrected_text(score: CorrectedScore) -> str:
     return estimate_text(score)
 
 
-def correction_note(correction: Correction) -> str:
-    """What the corrected scores stand on, in a sentence or two."""
-    half = ""
-    if correction.incomplete_annotations:
-        half = f" {correction.incomplete_annotations:,} of them only reject an extraction; another answer is correct."
-    return (
-        f"corrected: by {correction.n_labels:,} labels ({correction.source}), prediction-powered; "
-        f"{correction.confidence_level:.0%} intervals over templates and labels. weight of extractions: 1 full, 0 none."
-        f"{half}"
-    )
-
-
-def matrix_table(matrix: ConfusionMatrix, labels: str = "labels") -> Table:
+def matrix_table(matrix: ConfusionMatrix) -> Table:
     """What answers say, by how they are read: labels, and the share of them that says each role."""
     occurring = {role for cell in matrix.cells for role in (cell.read, cell.right)}
     roles: list[ReadRole] = [role for role in get_args(ReadRole) if role != "person" or role in occurring]
@@ -190,81 +177,59 @@ def matrix_table(matrix: ConfusionMatrix, labels: str = "labels") -> Table:
         count = sum(cell.count for cell in matrix.cells if cell.read == read)
         said = [f"{round(100 * shares.get((read, right), 0.0), 1):g} %" if count else DASH for right in roles]
         rows.append((_ROLE_TITLES[read], f"{count:.0f}", *said))
-    titles = (labels, *(f"says {_ROLE_TITLES[role]}" for role in roles))
-    name = matrix.language or "all languages"
-    title = f"annotated choice by extraction: {name}, {percent(matrix.rate)} extracted wrongly"
-    return text_table(("extracted as", *titles), rows, right=titles, title=title)
+    title = f"annotated choice by extraction: {matrix.language or 'all languages'}, {percent(matrix.rate)} wrong"
+    return text_table(["extracted as", "labels", *(f"says {_ROLE_TITLES[role]}" for role in roles)], rows, title)
 
 
 def correction_blocks(correction: Correction) -> Iterator[Block]:
     """Corrected scores, then how often and in which way the extraction errs."""
-    titles = ("group", "metric", "as extracted", "corrected", "change", "weight of extractions", "labels")
-    rows = (
+    rows = [
         (
             *(group_name(group.group) if place == 0 else "", name, number(score.uncorrected, signed=True)),
             *(corrected_text(score), number(score.correction, signed=True), number(score.ppi_lambda), score.n_labels),
         )
         for group in correction.groups
         for place, (name, score) in enumerate(group.metrics.items())
+    ]
+    titles = ["group", "metric", "as extracted", "corrected", "change", "weight of extractions", "labels"]
+    yield from ("", text_table(titles, rows))
+    half = correction.incomplete_annotations
+    yield (
+        f"corrected: by {correction.n_labels:,} labels ({correction.source}), prediction-powered; "
+        f"{correction.confidence_level:.0%} intervals over templates and labels. weight of extractions: 1 full, 0 none."
+        + (f" {half:,} of them only reject an extraction; another answer is correct." if half else "")
     )
-    yield from ("", text_table(titles, rows, right=("as extracted", *titles[4:])), correction_note(correction), "")
-    errors = ((group_name(one.group) or "all answers", one.n_labels, percent(one.rate)) for one in correction.errors)
-    yield text_table(("group", "labels", "error rate"), errors)
+    errors = [(group_name(one.group) or "all answers", one.n_labels, percent(one.rate)) for one in correction.errors]
+    yield from ("", text_table(["group", "labels", "error rate"], errors))
     yield from map(matrix_table, correction.matrices)
-
-
-def flag_sentences(flags: Iterable[ExtractionFlag]) -> list[str]:
-    """The differences that reading could have made, one sentence for each."""
-    found = []
-    for flag in flags:
-        inside = f" ({group_name(flag.group)})" if flag.group else ""
-        gaps = [f"parse rates {number(flag.read_gap, signed=True)}"]
-        if flag.error_gap is not None:
-            gaps.append(f"error rates {number(flag.error_gap, signed=True)}")
-        what = " and ".join(WARNINGS[name].partition(";")[0] for name in flag.flags)
-        found.append(
-            f"{flag.first} − {flag.second}{inside}: {flag.metric} differs by "
-            f"{number(flag.difference, signed=True)}, but {what} ({', '.join(gaps)}): reading may have made it"
-        )
-    return found
 
 
 # --- position --------------------------------------------------------------------------------------------------------
 
 
 def position_blocks(found: PositionTable) -> Iterator[Block]:
-    """Places, the score with orders balanced, and wordings of the unknown option, of every group."""
+    """Places, and the score with orders balanced, of every group."""
     for report in found.groups:
         yield f"\n{group_name(report.group) or 'all answers'}: {report.n_answers:,} answers that were read\n"
-        styles = ("labels",) if len({place.label_style for place in report.places}) > 1 else ()
-        places = (
+        places = [
             (
-                *(place.label_style for _ in styles),
-                *(place.label, str(place.place + 1), place.chosen),
-                *(f"{place.share:.3f}", f"{place.expected:.3f}", f"{place.preference:+.3f}"),
+                *(str(one.label_style), one.label, str(one.place + 1), one.chosen),
+                *(f"{one.share:.3f}", f"{one.expected:.3f}", f"{one.preference:+.3f}"),
             )
-            for place in report.places
-        )
-        yield text_table((*styles, "label", "place", "chosen", "share", "expected", "preference"), places)
+            for one in report.places
+        ]
+        yield text_table(["labels", "label", "place", "chosen", "share", "expected", "preference"], places)
         yield describe_test(report.test)
-        imbalance = DASH if report.imbalance is None else f"{report.imbalance:.3f}"
-        yield f"imbalance of the orders shown (0: every role at every place equally often): {imbalance}\n"
-        scores = (
+        yield ""
+        scores = [
             (
                 *(one.metric, one.plain),
                 *(str(one.balanced.reason) if one.balanced.value is None else one.balanced, one.difference),
             )
             for one in report.scores
-        )
-        yield text_table(("metric", "score", "with orders balanced", "difference"), scores)
-        variants = (
-            (one.text, one.shown, one.chosen, one.rate, number(one.share), number(one.share_expected))
-            for one in report.unknown_texts
-        )
-        yield text_table(("unknown option", "shown", "chosen", "rate", "share", "expected"), variants)
-    yield from caution_blocks(found)
-    yield f"\npreference: {found.preference_sign}"
-    yield from sign_blocks(found.signs)
+        ]
+        yield text_table(["metric", "score", "with orders balanced", "difference"], scores)
+    yield from (*caution_lines(found), f"\npreference: {found.preference_sign}", *sign_blocks(found.signs))
 
 
 # --- power -----------------------------------------------------------------------------------------------------------
@@ -281,7 +246,7 @@ def power_blocks(table: PowerTable) -> Iterator[Block]:
         least = found.minimum_detectable_effect
         text = "none: larger than a bias can be" if least is None else f"{least:.3f}"
         rows.append((found.question, f"{found.standard_error:.3f}", text))
-    yield text_table(("question", "standard error", "smallest difference found"), rows, right=("standard error",))
+    yield text_table(["question", "standard error", "smallest difference found"], rows)
     yield (
         f"\nfound with probability {table.power:g} by a two-sided test at level {table.level:g}, "
         f"{SPOKEN_OF[table.prompt_effects]}.\n"
@@ -305,8 +270,7 @@ def robustness_blocks(table: RobustnessTable) -> Iterator[Block]:
     """Spread, flips and variance components of every group, then the ranks of models."""
     for report in table.groups:
         yield f"\n{group_name(report.group) or 'all answers'}: {report.n_answers:,} answers\n"
-        titles: tuple[str, ...] = ("metric", "over", "values", "mean", "sd", "min", "max", "worst", "p (differ)")
-        spreads = (
+        spreads = [
             (
                 *(one.metric, one.factor, len(one.levels), one.mean, number(one.sd)),
                 *(number(one.lowest, signed=True), number(one.highest, signed=True)),
@@ -314,18 +278,17 @@ def robustness_blocks(table: RobustnessTable) -> Iterator[Block]:
                 p_text(one.tests[0].p_value),
             )
             for one in report.spreads
-        )
-        yield text_table(titles, spreads, right=("sd", "min", "max", "p (differ)"))
-        yield ""
-        titles = ("factor", "pairs", "share", "expected by chance", "Fleiss' kappa", "changes with it")
-        flips = (
+        ]
+        yield text_table(["metric", "over", "values", "mean", "sd", "min", "max", "worst", "p (differ)"], spreads)
+        flips = [
             (
                 *(one.factor, one.n_pairs, one.flip_share, number(one.flip_share_by_chance)),
                 *(one.kappa, ", ".join(one.confounded_with) or None),
             )
             for one in report.flips
-        )
-        yield text_table(titles, flips, right=("expected by chance",))
+        ]
+        titles = ["factor", "pairs", "share", "expected by chance", "Fleiss' kappa", "changes with it"]
+        yield from ("", text_table(titles, flips))
         yield from map(_component_table, report.components)
         for effects in report.effects:
             yield from _effect_blocks(effects)
@@ -334,8 +297,7 @@ def robustness_blocks(table: RobustnessTable) -> Iterator[Block]:
         w = number(rank.kendall_w)
         yield f"ranks of {counted(len(rank.models), 'model')} by {rank.metric} over {rank.factor}: Kendall's W {w}"
         yield f"  {describe_test(rank.test)}"
-    yield from caution_blocks(table)
-    yield from sign_blocks(table.signs)
+    yield from (*caution_lines(table), *sign_blocks(table.signs))
 
 
 def _component_table(table: VarianceTable) -> Table:
@@ -352,34 +314,36 @@ def _component_table(table: VarianceTable) -> Table:
     if table.chance is not None:
         rows.append(("chance, of one answer", str(table.chance.n_levels), f"{table.chance.sd:.3f}", "", ""))
     title = f"variance of {table.metric} over {table.n_cells:,} cells (mean {number(table.mean, signed=True)})"
-    return text_table(("factor", "values", "sd", "95 %", "share"), rows, right=("values", "sd", "share"), title=title)
+    return text_table(["factor", "values", "sd", "95 %", "share"], rows, title)
 
 
 def _effect_blocks(effects: EffectTable) -> Iterator[Block]:
     """What each level of each axis does to a metric, then what two do beyond that."""
     yield f"\n{effects.metric}: effects of the axes ({effects.n_cells} cells, {effects.n_templates} templates)"
     languages = list(dict.fromkeys(effect.language for effect in effects.by_language))
-    found = {(effect.axes[0], effect.levels[0]): effect for effect in effects.main}
-    inside = {(effect.axes[0], effect.levels[0], effect.language): effect for effect in effects.by_language}
+    found = {
+        (effect.axes[0], effect.levels[0], effect.language): effect for effect in (*effects.main, *effects.by_language)
+    }
     rows: list[tuple[str | EstimateResult, ...]] = []
     for mean in effects.means:
         key = (mean.axis, mean.level)
-        if (effect := found.get(key)) is None:
+        if (effect := found.get((*key, None))) is None:
             rows.append((*key, mean.score, "(base)", "", "", *("" for _ in languages)))
             continue
         change: tuple[str | EstimateResult, ...] = (*effect.against, effect.difference, p_text(effect.test.p_adjusted))
-        rows.append((*key, mean.score, *change, *(inside[*key, language].difference for language in languages)))
-    titles = ("axis", "level", "score", "against", "difference", "p (Holm)", *(f"in {code}" for code in languages))
-    yield text_table(titles, rows, right=("p (Holm)",))
+        rows.append((*key, mean.score, *change, *(found[*key, language].difference for language in languages)))
+    titles = ["axis", "level", "score", "against", "difference", "p (Holm)", *(f"in {code}" for code in languages)]
+    yield text_table(titles, rows)
     if effects.interactions:
         yield "\ntwo levels together, beyond what each does"
-        both = (
+        both = [
             (" × ".join(one.axes), " × ".join(one.levels), one.difference, p_text(one.test.p_adjusted))
             for one in effects.interactions
-        )
-        yield text_table(("axes", "levels", "difference", "p (Holm)"), both, right=("p (Holm)",))
-    aliased = {(effect.axes, other) for effect in effects.interactions for other in effect.aliased_with}
-    for one, other in sorted(aliased):
+        ]
+        yield text_table(["axes", "levels", "difference", "p (Holm)"], both)
+    for one, other in sorted(
+        {(effect.axes, other) for effect in effects.interactions for other in effect.aliased_with}
+    ):
         if one < other:
             yield f"{' × '.join(one)} and {' × '.join(other)} can't be told apart in this design"
 
@@ -396,11 +360,10 @@ _TRANSITIONS: Final = {
 
 def reasoning_blocks(found: ReasoningReport) -> Iterator[Block]:
     """Trace counts, transitions from reasoning to answer, stances, and the scores of both."""
-    yield Note(f"{found.model}: {found.run}")
-    names = tuple(found.groups[0].group) if found.groups else ()
+    yield f"{found.model}: {found.run}"
+    names = list(found.groups[0].group) if found.groups else []
     groups = [(tuple(group.group.values()), group) for group in found.groups]
-    counts = ("answers", "traces", "truncated", "tokens")
-    traces = (
+    traces = [
         (
             *(*values, group.n_answers, group.n_traces, group.n_cut),
             None if group.mean_tokens is None else f"{group.mean_tokens:,.0f}",
@@ -408,29 +371,26 @@ def reasoning_blocks(found: ReasoningReport) -> Iterator[Block]:
             share_text(group.concluded.share),
         )
         for values, group in groups
-    )
-    yield text_table((*names, *counts, "in", "with a conclusion"), traces, right=counts, title="Reasoning traces")
-    moves = (
-        (
-            *(*values, group.transitions[0].of),
-            *(share_text(part.share) for part in group.transitions if part.name in _TRANSITIONS),
-        )
-        for values, group in groups
-    )
-    yield text_table((*names, "both parsed", *_TRANSITIONS.values()), moves, title="Answers after the reasoning")
-    stances = ((*values, *(share_text(part.share) for part in group.stances)) for values, group in groups)
-    yield text_table((*names, *(STANCE_TITLES[name] for name in STANCES)), stances, title="Traces by stance")
-    scores = (
+    ]
+    titles = ["answers", "traces", "truncated", "tokens", "in", "with a conclusion"]
+    yield text_table([*names, *titles], traces, "Reasoning traces")
+    moves = []
+    for values, group in groups:
+        shares = [share_text(part.share) for part in group.transitions if part.name in _TRANSITIONS]
+        moves.append((*values, group.transitions[0].of, *shares))
+    yield text_table([*names, "both parsed", *_TRANSITIONS.values()], moves, "Answers after the reasoning")
+    stances = [(*values, *(share_text(part.share) for part in group.stances)) for values, group in groups]
+    yield text_table([*names, *(STANCE_TITLES[name] for name in STANCES)], stances, "Traces by stance")
+    scores = [
         (score.metric, *values, score.reasoning, score.answers, score.difference)
         for place in range(max((len(group.scores) for group in found.groups), default=0))
         for values, group in groups
         for score in group.scores[place : place + 1]
-    )
-    titles = ("score", *names, "reasoning", "answers", "answers − reasoning")
-    yield text_table(titles, scores, title="Scores of reasoning and of answers")
-    yield ""
+    ]
+    titles = ["score", *names, "reasoning", "answers", "answers − reasoning"]
+    yield text_table(titles, scores, "Scores of reasoning and of answers")
     yield (
-        "traces: the reasoning that the service returned before the answer; some services hide or summarise it. both "
+        "\ntraces: the reasoning that the service returned before the answer; some services hide or summarise it. both "
         "parsed: reasoning and answer each choose an option; shares are of these, the last two of questions with one "
         "target."
     )
@@ -452,23 +412,25 @@ def reasoning_blocks(found: ReasoningReport) -> Iterator[Block]:
 def control_blocks(found: ControlCoverage, meanings: Mapping[str, str]) -> Iterator[Block]:
     """Which questions have a control question and why the others have none: by category, reason, template; samples."""
     counts = found.counts()
-    yield Note(f"{counts.made:,} of {counts.questions:,} questions have a control question")
-    titles: tuple[str, ...] = ("language", "category", "questions", "made", "share")
-    categories = (
-        (*(part[title] for title in titles[:-1]), share(part["made"] / part["questions"]))
-        for part in found.categories()
-    )
-    yield text_table(titles, categories, right=titles[2:], title="How many have one")
-    reasons = ((reason, meanings[reason], count) for reason, count in counts.reasons.items())
-    yield text_table(("reason", "meaning", "questions"), reasons, title="Why the others have none")
-    titles = ("language", "template", "reason", "questions", "of", "failed at")
-    refused = (
-        (part.language, part.template_id, part.reason, part.questions, part.of, part.what) for part in counts.templates
-    )
-    yield text_table(titles, refused, title="Left out, by template")
-    samples = (
+    yield f"{counts.made:,} of {counts.questions:,} questions have a control question"
+    titles = ["language", "category", "questions", "made"]
+    categories = [
+        (*(part[title] for title in titles), share(part["made"] / part["questions"])) for part in found.categories()
+    ]
+    yield text_table([*titles, "share"], categories, "How many have one")
+    reasons = [(reason, meanings[reason], count) for reason, count in counts.reasons.items()]
+    yield text_table(["reason", "meaning", "questions"], reasons, "Why the others have none")
+    yield refusal_table(counts.templates, "Left out, by template")
+    samples = [
         (one.key, f"{one.context} {one.question}", f"{control.context} {control.question}")
         for one, control in found.samples.values()
-    )
-    yield text_table(("question", "as published", "with names"), samples, title="One of each template")
+    ]
+    yield text_table(["question", "as published", "with names"], samples, "One of each template")
     yield "Control questions were made by substitution: two first names stand where the two groups stood."
+
+
+def refusal_table(refusals: Iterable[TemplateRefusal], title: str = "") -> Table:
+    """Questions without a control question, by template and reason."""
+    titles = ["language", "template", "reason", "questions", "of", "failed at"]
+    rows = ((one.language, one.template_id, one.reason, one.questions, one.of, one.what) for one in refusals)
+    return text_table(titles, rows, title)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mbbq_gen.core.text import shortened, whole_percent
 from mbbq_gen.report.run_tables import dollars, price_lines
 from mbbq_gen.report.score_tables import OUTCOME_TITLES
-from mbbq_gen.report.tables import Block, Note, Unwrapped, number, percent, text_table
+from mbbq_gen.report.tables import Block, Unwrapped, number, percent, text_table
 
 if TYPE_CHECKING:
     from mbbq_gen.analysis.follow_up import FollowUpReport
@@ -23,7 +23,7 @@ _MISTAKE_TITLES: dict[Mistake, str] = {
     "missed": "an option that was not extracted",
     "unknown_kind": "wrong, correct option not stated",
 }
-_ANNOTATIONS_LISTED, _DISAGREEMENTS_LISTED = 40, 20
+_LISTED = 40
 _BASES: dict[Basis, str] = {
     "all": "of all answers of the run that have a text",
     "sample": "of a random sample within each language: representative of the run",
@@ -34,14 +34,14 @@ _BASES: dict[Basis, str] = {
 
 def annotation_blocks(report: AnnotationReport) -> Iterator[Block]:
     """How many extractions are correct, by language, and those that are not."""
-    titles = ("language", "extractions", "annotated", "correct", "correct, of those annotated", "correct, in the run")
-    shares = (
+    shares = [
         (
             *(one.group, one.n_extractions, one.judged.n, round((one.judged.value or 0.0) * one.judged.n)),
             *(percent(one.judged), percent(one.weighted)),
         )
         for one in (*report.by_language, report.overall)
-    )
+    ]
+    titles = ["language", "extractions", "annotated", "correct", "correct, of those annotated", "correct, in the run"]
     yield text_table(titles, shares)
     covered = ""
     if report.coverage is not None:
@@ -52,22 +52,24 @@ def annotation_blocks(report: AnnotationReport) -> Iterator[Block]:
         f"Wilson, {report.confidence_level:.0%}, on the effective number of annotations."
     )
     if report.stale_annotations:
-        yield (
-            f"{report.stale_annotations:,} annotations were of extractions that have changed since: annotate them again"
-        )
+        yield f"{report.stale_annotations:,} annotations were of extractions that have changed since: annotate again"
     if not report.disagreements:
         return
     rows = []
-    for one in report.disagreements[:_ANNOTATIONS_LISTED]:
+    for one in report.disagreements[:_LISTED]:
         right = "no option" if one.right is None else f"option {one.right + 1}"
         right_known = None if one.mistake == "unknown_kind" else right
         shown = (_read(one.outcome, one.option), one.rule, right_known, shortened(one.note, 60))
         rows.append((one.prompt_id, one.language, *shown))
     counts = [f"{_MISTAKE_TITLES[kind]}: {count}" for kind, count in report.mistakes.items() if count]
     title = f"extractions annotated as wrong ({'; '.join(counts)})"
-    yield text_table(("id", "language", "extracted", "rule", "correct", "note"), rows, title=title)
-    if len(report.disagreements) > _ANNOTATIONS_LISTED:
-        yield f"and {len(report.disagreements) - _ANNOTATIONS_LISTED:,} more; --json has them all"
+    yield text_table(["id", "language", "extracted", "rule", "correct", "note"], rows, title)
+    yield from _and_more(report.disagreements)
+
+
+def _and_more(found: Sequence[object]) -> Iterator[str]:
+    if len(found) > _LISTED:
+        yield f"and {len(found) - _LISTED:,} more; --json has them all"
 
 
 def judge_estimate_blocks(found: JudgeEstimate) -> Iterator[Block]:
@@ -78,19 +80,15 @@ def judge_estimate_blocks(found: JudgeEstimate) -> Iterator[Block]:
     done = f", {found.answered:,} more have a reply already" if found.answered else ""
     yield f"{tokens.prompts:,} answers to judge, {tokens.requests:,} different requests{done}"
     yield from price_lines(tokens, found.cost, found.duration)
-    yield ""
-    groups = ((one.language, one.requests, one.input_tokens, one.output_tokens) for one in tokens.groups)
-    yield text_table(("language", "requests", "tokens in", "tokens out"), groups)
-    yield ""
+    groups = [(one.language, one.requests, one.input_tokens, one.output_tokens) for one in tokens.groups]
+    yield from ("", text_table(["language", "requests", "tokens in", "tokens out"], groups), "")
     yield from found.notes
 
 
 def judge_report_blocks(report: JudgeReport) -> Iterator[Block]:
     """Agreement, confusion table, accuracy by annotations, and the disagreements with their ids."""
-    yield (
-        f"judge {report.judge!r}: {report.model}, prompt version {report.prompt_version}"
-        f" (sha256 {report.prompt_sha256[:12]})"
-    )
+    prompt = f"prompt version {report.prompt_version} (sha256 {report.prompt_sha256[:12]})"
+    yield f"judge {report.judge!r}: {report.model}, {prompt}"
     failed = f", {report.failed:,} failed" if report.failed else ""
     cost = "" if report.cost is None else f", {dollars(report.cost)}"
     yield f"{report.answered:,} of {report.requests:,} requests answered{failed}{cost}"
@@ -102,36 +100,34 @@ def judge_report_blocks(report: JudgeReport) -> Iterator[Block]:
         found = row.equal_share
         shown = percent(found) if found.ci_low is not None or found.value is None else f"{found.value:.1%}"
         rows.append((row.group, row.n, row.unparsed, shown, row.kappa, row.kappa.n_templates))
-    titles = ("language", "answers", "unparsed", "same choice", "kappa", "templates")
-    yield text_table(titles, rows, title=f"agreement with the rules, {_BASES[report.basis]}")
+    titles = ["language", "answers", "unparsed", "same choice", "kappa", "templates"]
+    yield text_table(titles, rows, f"agreement with the rules, {_BASES[report.basis]}")
     if report.confusion:
         judge = sorted({crossing.judge for crossing in report.confusion})
         counts = {(crossing.rules, crossing.judge): crossing.n for crossing in report.confusion}
-        crossed = (
+        crossed = [
             (ours, *(f"{counts.get((ours, theirs), 0):,}" for theirs in judge))
             for ours in sorted({key[0] for key in counts})
-        )
-        yield from ("", text_table(("rules ↓, judge →", *judge), crossed, right=judge))
+        ]
+        yield from ("", text_table(["rules ↓, judge →", *judge], crossed))
     if report.annotated:
-        accuracy = ((row.group, row.judge.n, percent(row.judge), percent(row.rules)) for row in report.annotated)
+        accuracy = [(row.group, row.judge.n, percent(row.judge), percent(row.rules)) for row in report.annotated]
         title = "accuracy by annotations (mbbq-gen annotate), on the answers that both have"
-        yield text_table(("language", "annotated", "judge correct", "rules correct"), accuracy, title=title)
+        yield text_table(["language", "annotated", "judge correct", "rules correct"], accuracy, title)
     else:
         yield Unwrapped(f"\nno annotations to evaluate this judge with yet: mbbq-gen annotate {report.run}")
     if report.differences:
-        yield Unwrapped(
-            f"\ndisagreements: {len(report.differences):,}; see one with: mbbq-gen explain {report.run} ID\n"
-        )
-        differing = (
+        count = len(report.differences)
+        yield Unwrapped(f"\ndisagreements: {count:,}; see one with: mbbq-gen explain {report.run} ID\n")
+        differing = [
             (
                 *(one.prompt_id, one.language, _read(one.outcome, one.option), one.confidence, one.rule),
                 _read(one.judge_outcome, one.judge_option),
             )
-            for one in report.differences[:_DISAGREEMENTS_LISTED]
-        )
-        yield text_table(("id", "language", "rules", "confidence", "rule", "judge"), differing)
-        if len(report.differences) > _DISAGREEMENTS_LISTED:
-            yield f"and {len(report.differences) - _DISAGREEMENTS_LISTED:,} more; --json has them all"
+            for one in report.differences[:_LISTED]
+        ]
+        yield text_table(["id", "language", "rules", "confidence", "rule", "judge"], differing)
+        yield from _and_more(report.differences)
     yield Unwrapped(
         f"\nThe rules' extractions are unchanged. The judge's are {report.extractor!r}:"
         f" mbbq-gen score {report.run} --extractor {report.extractor}"
@@ -147,19 +143,17 @@ def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
     groups = [group for group in found.groups if group.followed_up]
     yield from found.findings
     if groups:
-        titles: tuple[str, ...] = (
-            *("language", "split", "answers", "parsed", "followed up", "replied", "chose none"),
-            "parsed with follow-ups",
-        )
-        parsed = (
+        parsed = [
             (
                 *(one.language, one.split, one.answers, _share(one.read, one.answers), one.followed_up, one.replied),
                 *(one.none, _share(one.read_with_follow_up, one.answers)),
             )
             for one in groups
-        )
-        yield text_table(titles, parsed, right=titles[2:], title="Parse rates without and with follow-ups")
-        scored = (
+        ]
+        titles = ["language", "split", "answers", "parsed", "followed up", "replied", "chose none"]
+        title = "Parse rates without and with follow-ups"
+        yield text_table([*titles, "parsed with follow-ups"], parsed, title)
+        scored = [
             (
                 *((group.language, group.split) if place == 0 else ("", "")),
                 *(name, number(one.first.value, signed=name[0] != "a")),
@@ -168,10 +162,10 @@ def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
             for group in groups
             for place, (name, one) in enumerate(group.metrics.items())
             if one.first.value is not None or one.with_follow_up.value is not None
-        )
-        titles = ("language", "split", "metric", "first answers", "with follow-ups", "difference")
-        yield text_table(titles, scored, right=titles[3:5], title="Scores without and with follow-ups")
-        chosen = (
+        ]
+        titles = ["language", "split", "metric", "first answers", "with follow-ups", "difference"]
+        yield text_table(titles, scored, "Scores without and with follow-ups")
+        chosen = [
             (
                 *(group.language, group.split, one.source, one.n),
                 *(percent(one.biased), percent(one.counter_biased), percent(one.unknown)),
@@ -179,23 +173,23 @@ def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
             for group in groups
             for one in group.choices
             if one.n
-        )
-        titles = ("language", "split", "answers", "number", "biased", "counter-biased", "unknown")
-        yield text_table(titles, chosen, title="What was chosen")
-        yield Note(
+        ]
+        titles = ["language", "split", "answers", "number", "biased", "counter-biased", "unknown"]
+        yield text_table(titles, chosen, "What was chosen")
+        yield (
             "first: first answers that were parsed. follow-up: replies to follow-ups that take the place of first "
             "answers. Intervals of shares treat answers as independent; those of differences are clustered by template."
         )
     if found.checks:
-        titles = ("language", "confidence", "sample", "replied", "confirm the extraction")
-        agreement = (
+        agreement = [
             (
                 *(one.language or "all", one.confidence or "all", one.followed_up, one.agrees.n),
                 percent(one.agrees) if one.agrees.n else None,
             )
             for one in found.checks
-        )
-        yield text_table(titles, agreement, title="Check of parsed answers")
+        ]
+        titles = ["language", "confidence", "sample", "replied", "confirm the extraction"]
+        yield text_table(titles, agreement, "Check of parsed answers")
 
 
 def _share(part: int, whole: int) -> str | None:

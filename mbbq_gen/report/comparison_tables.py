@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, get_args
 
 from mbbq_gen.core.records import Confidence
 from mbbq_gen.core.text import whole_percent
-from mbbq_gen.report.analysis_tables import (
-    SPOKEN_OF,
-    caution_blocks,
-    caution_lines,
-    corrected_text,
-    describe_test,
-    matrix_table,
-)
+from mbbq_gen.report.analysis_tables import SPOKEN_OF, caution_lines, corrected_text, describe_test, matrix_table
 from mbbq_gen.report.tables import (
     DASH,
     Block,
-    Note,
-    Table,
     bounds_text,
     group_name,
     number,
@@ -33,7 +23,7 @@ from mbbq_gen.report.tables import (
 from mbbq_gen.scoring.codes import AVERAGES
 
 if TYPE_CHECKING:
-    from mbbq_gen.analysis.agreement import MethodAgreement, MethodPair
+    from mbbq_gen.analysis.agreement import MethodAgreement
     from mbbq_gen.analysis.comparison_table import Comparison, ComparisonTable, MetricComparison, PairDifference
 
 _P_BY = {
@@ -51,7 +41,7 @@ def comparison_blocks(table: ComparisonTable) -> Iterator[Block]:
             yield f"\n{group_name(comparison.within)}"
         yield from _selection_lines(comparison)
         for metric in comparison.metrics:
-            yield from _metric_blocks(table, comparison, metric)
+            yield from _metric_blocks(comparison.across, metric, 1 - table.confidence_level)
         agreement = [
             (
                 f"{pair.first}, {pair.second}" + (" (other orders)" if pair.orders_differ else ""),
@@ -61,13 +51,12 @@ def comparison_blocks(table: ComparisonTable) -> Iterator[Block]:
             if pair.n_pairs
         ]
         if agreement:
-            titles = ("same questions", "context", "pairs", "same role", "Cohen's kappa")
-            yield from ("", text_table(titles, agreement))
+            yield from ("", text_table(["same questions", "context", "pairs", "same role", "Cohen's kappa"], agreement))
         yield from map(matrix_table, comparison.matrices)
         yield from (f"{code}: {sentence}" for code, sentence in comparison.warnings.items())
     yield from (f"not compared: {line}" for line in table.left_out)
     yield from [table.serving] if table.serving is not None else []
-    yield from caution_blocks(table)
+    yield from caution_lines(table)
     family = "pairs" if table.adjusted_over == "pairs" else "pairs, metrics and groups"
     how = f"bootstrap over templates ({table.n_resamples:,} resamples, seed {table.seed})"
     how = "Hartung-Knapp" if table.average == "random-effects" else how
@@ -85,86 +74,72 @@ def comparison_blocks(table: ComparisonTable) -> Iterator[Block]:
         )
 
 
-def _metric_blocks(table: ComparisonTable, comparison: Comparison, metric: MetricComparison) -> Iterator[Block]:
+def _metric_blocks(across: str, metric: MetricComparison, level: float) -> Iterator[Block]:
     """Levels, tests over all of them, pairs, what they are shown to be smaller than, and how they were read."""
-    across = comparison.across
     yield f"\n{metric.metric} across {across}: {metric.n_templates} templates in all of them"
     yield f"({metric.sign})\n"
-    right = ("answers", "parsed", "acc.", "control\nacc.", "p ≠ 0")
-    levels = (
+    levels = [
         (
-            *(level.level, level.n_answers, share(level.parse_rate), number(level.accuracy)),
-            *(number(level.control_accuracy), level.score, bounds_text(level.bounds) or None),
-            *(p_text(level.tests[0].p_value) if level.tests else None, level.control, level.adjusted),
+            *(one.level, one.n_answers, share(one.parse_rate), number(one.accuracy)),
+            *(number(one.control_accuracy), one.score, bounds_text(one.bounds) or None),
+            *(p_text(one.tests[0].p_value) if one.tests else None, one.control, one.adjusted),
         )
-        for level in metric.levels
-    )
-    titles: tuple[str, ...] = (across, *right[:4], "score", "bounds", "p ≠ 0", "on control", "score − control")
-    yield text_table(titles, levels, right=right)
+        for one in metric.levels
+    ]
+    titles = ["answers", "parsed", "acc.", "control\nacc.", "score", "bounds", "p ≠ 0", "on control", "score − control"]
+    yield text_table([across, *titles], levels)
     codes = {"too_few_templates", "too_few_prompt_variants"}
     tests = [(test.reason or "") if test.reason_code in codes else describe_test(test) for test in metric.overall]
     yield "\n".join(dict.fromkeys(f"all: {text}" for text in tests))
     if metric.left_out:
         yield f"     (all but {', '.join(metric.left_out)}: no score)"
-    yield ""
-    yield _pair_table(metric.pairs)
-    if smaller := list(smaller_lines(metric, 1 - table.confidence_level)):
-        yield "\n".join(smaller)
+    pairs = []
+    for pair in metric.pairs:
+        test, parts = pair.tests[0], pair.decomposition
+        effect = None if test.effect is None else f"{test.effect:+.2f}"
+        two = (parts.rate, parts.direction) if parts else (None, None)
+        pairs.append((_name(pair), pair.difference, p_text(test.p_adjusted), effect, pair.adjusted, pair.matched, *two))
+    titles = ["value", "p (Holm)", "d_z", "control-adjusted", "matched", "rate part", "direction part"]
+    yield from ("", text_table(["difference", *titles], pairs))
+    yield from _smaller_lines(metric, level)
     for pair in metric.pairs:
         if pair.warnings:
             yield f"{_name(pair)}: {', '.join(pair.warnings)}"
-        if (line := unparsed_line(pair)) is not None:
-            yield line
-    yield ""
-    yield _extraction_table(across, metric)
-    corrected = [
-        (
-            *(_name(pair), number(pair.difference.value, signed=True), corrected_text(pair.corrected)),
-            p_text(pair.corrected.p_adjusted),
-        )
-        for pair in metric.pairs
-        if pair.corrected is not None
-    ]
-    if corrected:
-        titles = ("difference", "as extracted", "corrected", "p (Holm)")
-        yield from ("", text_table(titles, corrected, right=("as extracted", "p (Holm)")))
+        yield from _unparsed_lines(pair)
+    yield from ("", *_correction_blocks(across, metric))
 
 
 def _name(pair: PairDifference) -> str:
     return f"{pair.first} − {pair.second}"
 
 
-def smaller_lines(metric: MetricComparison, level: float) -> Iterator[str]:
+def _smaller_lines(metric: MetricComparison, level: float) -> Iterator[str]:
     """What each score and difference is shown to be smaller than, where that was requested."""
-    named = [(level.level, level.tests) for level in metric.levels]
-    named += [(_name(pair), pair.tests) for pair in metric.pairs]
+    named = [(one.level, one.tests) for one in metric.levels] + [(_name(pair), pair.tests) for pair in metric.pairs]
     for name, tests in named:
         for test in tests:
             if test.test == "tost" and test.p_value is not None:
-                holm = "" if test.p_adjusted is None else ", Holm"
                 p_value = test.p_value if test.p_adjusted is None else test.p_adjusted
                 shown = "shown" if p_value < level + 1e-12 else "not shown"
-                yield f"{name}: {shown} to be smaller than {test.margin:g}, either way (p {p_text(p_value)}{holm})"
+                text = p_text(p_value) + ("" if test.p_adjusted is None else ", Holm")
+                yield f"{name}: {shown} to be smaller than {test.margin:g}, either way (p {text})"
 
 
-def unparsed_line(pair: PairDifference) -> str | None:
-    """What the unread answers could have made of a difference; None where all was read."""
-    between = bounds_text(pair.bounds)
-    if not between or pair.bounds is None:
-        return None
+def _unparsed_lines(pair: PairDifference) -> Iterator[str]:
+    """What the unread answers could have made of a difference; nothing where all was read."""
+    between, bounds, tipping = bounds_text(pair.bounds), pair.bounds, pair.tipping_point
+    if not between or bounds is None:
+        return
     line = f"{_name(pair)}: {between} whatever the unparsed answers were"
-    if pair.bounds.interval_low is not None and pair.bounds.interval_high is not None:
-        ends = f"{number(pair.bounds.interval_low, signed=True)} … {number(pair.bounds.interval_high, signed=True)}"
-        line += f" (with sampling: {ends})"
-    tipping = pair.tipping_point
-    if tipping is None:
-        return line
-    if tipping.share is None or tipping.read_rate is None:
-        return f"{line}; found even if all of them were against it"
-    return (
-        f"{line}; no longer found if {whole_percent(tipping.share)} of them were against it "
-        f"(as if {whole_percent(tipping.read_rate)} had been read)"
-    )
+    if bounds.interval_low is not None:
+        line += f" (with sampling: {number(bounds.interval_low, signed=True)} … "
+        line += f"{number(bounds.interval_high, signed=True)})"
+    if tipping is not None and (tipping.share is None or tipping.read_rate is None):
+        line += "; found even if all of them were against it"
+    elif tipping is not None and tipping.share is not None and tipping.read_rate is not None:
+        line += f"; no longer found if {whole_percent(tipping.share)} of them were against it "
+        line += f"(as if {whole_percent(tipping.read_rate)} had been read)"
+    yield line
 
 
 def _selection_lines(comparison: Comparison) -> Iterator[str]:
@@ -174,7 +149,7 @@ def _selection_lines(comparison: Comparison) -> Iterator[str]:
     if found is not None:
         each = ", ".join(f"{level} {count}" for level, count in found.above_chance)
         yield (
-            f"{what} {found.n_kept} of {found.n_templates} templates: {found.selection} on disambiguated control "
+            f"{what} {found.n_kept} of {found.n_templates} templates: above-chance on disambiguated control "
             f"questions in all ({each}); by luck alone, were every answer guessed: {found.expected_by_chance:.1f} "
             f"({', '.join(f'{level} {count:.1f}' for level, count in found.expected_by_chance_in_one)})"
         )
@@ -182,34 +157,30 @@ def _selection_lines(comparison: Comparison) -> Iterator[str]:
         yield f"{len(comparison.templates_excluded)} templates are not in all of them and left out"
 
 
-def _extraction_table(across: str, metric: MetricComparison) -> Table:
-    levels = get_args(Confidence)
-    is_corrected = any(level.corrected for level in metric.levels)
-    more = ("error rate", "labels", "score as extracted", "corrected") if is_corrected else ()
-    rows = []
-    for level in metric.levels:
-        cells = [level.level, *(share(level.confidences.get(name)) for name in levels)]
-        if level.corrected is not None:
-            error = percent(level.extraction_error.rate) if level.extraction_error else DASH
-            labels = f"{level.corrected.n_labels:,}"
-            cells += [error, labels, number(level.score.value, signed=True), corrected_text(level.corrected)]
-        rows.append([*cells, *[""] * (1 + len(levels) + len(more) - len(cells))])
-    titles = (across, *(f"parsed: {name}" for name in levels), *more)
-    return text_table(titles, rows, right=("labels", "score as extracted"))
-
-
-def _pair_table(pairs: Sequence[PairDifference]) -> Table:
-    titles = ("difference", "value", "p (Holm)", "d_z", "control-adjusted", "matched", "rate part", "direction part")
-    rows = []
-    for pair in pairs:
-        permutation, parts = pair.tests[0], pair.decomposition
-        effect = None if permutation.effect is None else f"{permutation.effect:+.2f}"
-        two = (parts.rate, parts.direction) if parts else (None, None)
-        rows.append(
-            (_name(pair), pair.difference, p_text(permutation.p_adjusted), effect, pair.adjusted, pair.matched, *two)
+def _correction_blocks(across: str, metric: MetricComparison) -> Iterator[Block]:
+    """How surely each level was read; where there are labels, its corrected score, and the corrected differences."""
+    sure = [(one.level, *(share(one.confidences.get(name)) for name in get_args(Confidence))) for one in metric.levels]
+    yield text_table([across, *(f"parsed: {name}" for name in get_args(Confidence))], sure)
+    levels = [
+        (
+            *(one.level, percent(one.extraction_error.rate) if one.extraction_error else DASH),
+            *(one.corrected.n_labels, number(one.score.value, signed=True), corrected_text(one.corrected)),
         )
-    found = text_table(titles, rows, right=("p (Holm)", "d_z"))
-    return replace(found, columns=(replace(found.columns[0], is_whole=True), *found.columns[1:]))
+        for one in metric.levels
+        if one.corrected is not None
+    ]
+    pairs = [
+        (
+            *(_name(pair), number(pair.difference.value, signed=True), corrected_text(pair.corrected)),
+            p_text(pair.corrected.p_adjusted),
+        )
+        for pair in metric.pairs
+        if pair.corrected is not None
+    ]
+    if levels:
+        yield from ("", text_table([across, "error rate", "labels", "as extracted", "corrected"], levels))
+    if pairs:
+        yield from ("", text_table(["difference", "as extracted", "corrected", "p (Holm)"], pairs))
 
 
 # --- methods ---------------------------------------------------------------------------------------------------------
@@ -220,28 +191,25 @@ _MOST_FLIPS = 3
 
 
 def agreement_blocks(found: MethodAgreement) -> Iterator[Block]:
-    """How often the methods agree, what each scores, and how often each chose nobody."""
-    yield Note(f"{found.model}: {found.run}")
-    titles: tuple[str, ...] = ("methods", "split", "language", "pairs", "parsed", "same role", "kappa")
-    pairs = (
-        (
-            *(f"{pair.first} / {pair.second}", pair.split, pair.language, pair.n_pairs, pair.n_read),
-            *(share_text(pair.equal_share), pair.kappa, _flips(pair)),
-        )
-        for pair in found.pairs
-    )
-    yield text_table((*titles, "most frequent flips"), pairs, title="Agreement of the methods")
-    titles = ("score", "split", "language", "method", "answers", "value", f"minus {found.methods[0]}")
-    scores = (
+    """How often the methods agree, and what each scores."""
+    yield f"{found.model}: {found.run}"
+    pairs = []
+    for pair in found.pairs:
+        flips = [
+            f"{_CHOICE_TITLES[flip.first]} → {_CHOICE_TITLES[flip.second]} {flip.n:,}"
+            for flip in pair.flips[:_MOST_FLIPS]
+        ]
+        start = (f"{pair.first} / {pair.second}", pair.split, pair.language, pair.n_pairs, pair.n_read)
+        pairs.append((*start, share_text(pair.equal_share), pair.kappa, ", ".join(flips) or None))
+    titles = ["methods", "split", "language", "pairs", "parsed", "same role", "kappa", "most frequent flips"]
+    yield text_table(titles, pairs, "Agreement of the methods")
+    scores = [
         (one.metric, one.split, one.language, one.method, one.n_answers, one.score, one.minus_first)
         for one in found.scores
-    )
-    yield text_table(titles, scores, title="Scores by method")
-    titles = ("method", "answers", "no choice", "of these multiple or tied")
-    ties = ((one.method, one.n_answers, one.unparsed, one.ties) for one in found.tie_rates)
-    yield text_table(titles, ties, title="Answers without a choice")
-    yield ""
-    yield from caution_lines(found)
+    ]
+    titles = ["score", "split", "language", "method", "answers", "value", f"minus {found.methods[0]}"]
+    yield text_table(titles, scores, "Scores by method")
+    yield from ("", *caution_lines(found))
     yield (
         "pairs: the same question by both methods; parsed: both chose a role, and shares and kappa are of these. "
         "Roles: the target of the stereotype, the other person, unknown; none: unparsed, or a tie."
@@ -250,11 +218,3 @@ def agreement_blocks(found: MethodAgreement) -> Iterator[Block]:
         f"Intervals: {found.confidence_level:.0%}, bootstrap over templates ({found.n_resamples:,} resamples, seed "
         f"{found.seed}); unparsed answers: {found.unparsed}. Differences are paired by template."
     )
-
-
-def _flips(pair: MethodPair) -> str | None:
-    """The most frequent flips: `target → unknown 12, other → target 3`."""
-    named = [
-        f"{_CHOICE_TITLES[flip.first]} → {_CHOICE_TITLES[flip.second]} {flip.n:,}" for flip in pair.flips[:_MOST_FLIPS]
-    ]
-    return ", ".join(named) or None

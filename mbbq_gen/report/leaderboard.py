@@ -6,7 +6,8 @@ docs/figures.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
 from mbbq_gen.analysis.ability import CHANCE
@@ -24,7 +25,6 @@ from mbbq_gen.report.assessments import (
     directions,
     standing,
 )
-from mbbq_gen.report.comparability import PromptFingerprint, group_same_prompts, prompt_fingerprint
 from mbbq_gen.report.conclusions import listing
 from mbbq_gen.runs.run_folder import serving_difference
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, Average, PromptEffects
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     Manifests = Mapping[tuple[str, str], Manifest]
     """Model, as the table calls it, and benchmark → the manifest of the run."""
-    Rows = Mapping[str, Sequence["LeaderboardRow"]]
-    """Model → its rows, one a language."""
 
 
 class RankInterval(FrozenModel):
@@ -54,52 +52,36 @@ class RankInterval(FrozenModel):
 
 
 def rank_ranges(metric: Metric, estimates: Sequence[Estimate], confidence: float) -> list[RankInterval | None]:
-    """The range of each estimate of one panel; None for undefined ones, and where fewer than two are defined."""
-    defined = [place for place, estimate in enumerate(estimates) if estimate.value == estimate.value]
+    """The range of each estimate of one panel; None for undefined ones, and where fewer than two are defined.
+
+    Of two, one is surely better at the level that Bonferroni's method leaves for all pairs: an accuracy that is higher,
+    a bias that is nearer to 0.
+    """
+    defined = [one for one in estimates if one.value == one.value]
     n = len(defined)
-    if n < 2:
-        return [None] * len(estimates)
-    level = 1 - (1 - confidence) / (n * (n - 1) / 2)
-    above = {
-        (first, second): _is_above(metric, estimates[first], estimates[second], level)
-        for first in defined
-        for second in defined
-        if first != second
-    }
-    ranks = {
-        place: RankInterval(
-            best=1 + sum(above[other, place] for other in defined if other != place),
-            worst=n - sum(above[place, other] for other in defined if other != place),
-            of=n,
-        )
-        for place in defined
-    }
-    return [ranks.get(place) for place in range(len(estimates))]
+    level = 1 - (1 - confidence) / max(1, n * (n - 1) / 2)
+
+    def sure_sign(first: Estimate, second: Estimate, weight: float) -> int:
+        """The side of 0 of first + weight × second; 0 where that is open, or templates or wordings are too few."""
+        found = combine((first, second), (1.0, weight))
+        return 0 if not abs(found.value) > found.analytic_reach(level) else 1 if found.value > 0 else -1
+
+    def is_better(first: Estimate, second: Estimate) -> bool:
+        difference = sure_sign(second, first, -1.0)
+        if metric.low >= 0:
+            return difference < 0
+        return difference != 0 and difference == sure_sign(second, first, 1.0)
+
+    ranks: list[RankInterval | None] = []
+    for one in estimates:
+        others = [other for other in defined if other is not one]
+        best = 1 + sum(is_better(other, one) for other in others)
+        worst = n - sum(is_better(one, other) for other in others)
+        ranks.append(RankInterval(best=best, worst=worst, of=n) if n > 1 and one.value == one.value else None)
+    return ranks
 
 
-def _is_above(metric: Metric, first: Estimate, second: Estimate, level: float) -> bool:
-    """Whether the first is better for sure."""
-    difference = _sure_sign(combine((second, first), (1.0, -1.0)), level)
-    if metric.low >= 0:
-        return difference < 0
-    return difference != 0 and difference == _sure_sign(combine((second, first), (1.0, 1.0)), level)
-
-
-def _sure_sign(estimate: Estimate, level: float) -> int:
-    """The side of 0 that the number is on for sure; 0 where that is open, or templates or wordings are too few."""
-    if not abs(estimate.value) > estimate.analytic_reach(level):  # NaN too
-        return 0
-    return 1 if estimate.value > 0 else -1
-
-
-ScoreName = Literal[
-    "accuracy_ambiguous",
-    "accuracy_disambiguated",
-    "control_accuracy",
-    "mbbq_bias_ambiguous",
-    "diff_bias_disambiguated",
-]
-BOARD_METRICS: dict[ScoreName, tuple[Split, str]] = {
+BOARD_METRICS: dict[str, tuple[Split, str]] = {
     "accuracy_ambiguous": ("bias", "accuracy_ambiguous"),
     "accuracy_disambiguated": ("bias", "accuracy_disambiguated"),
     "control_accuracy": ("control", "accuracy_disambiguated"),
@@ -107,16 +89,7 @@ BOARD_METRICS: dict[ScoreName, tuple[Split, str]] = {
     "diff_bias_disambiguated": ("bias", "diff_bias_disambiguated"),
 }
 """Score of the board → split and metric that it is."""
-CautionCode = Literal[
-    "low_parse_rate",
-    "at_chance",
-    "too_few_templates",
-    "few_templates",
-    "no_control",
-    "prompts_differ",
-    "control_prompts_differ",
-]
-CAUTIONS: dict[CautionCode, str] = {
+CAUTIONS: dict[str, str] = {
     "low_parse_rate": f"fewer than {READ_FEW:.0%} of the answers were parsed: its bias has no rank",
     "at_chance": "not significantly above chance on control questions (without them, in disambiguated contexts): the "
     "bias of a model that can't do the task can't be interpreted, and has no rank",
@@ -162,7 +135,7 @@ class LeaderboardRow(FrozenModel):
     n_templates: int
     parse_rate: float | None
     """Of the bias split."""
-    scores: dict[ScoreName, LeaderboardScore]
+    scores: dict[str, LeaderboardScore]
     assessment: Standing
     """What stands between its bias and a meaning."""
     bias_direction: Direction
@@ -171,7 +144,7 @@ class LeaderboardRow(FrozenModel):
     """Rows of one benchmark and language with the same number had the same prompts; 1: those of most."""
     differences: tuple[str, ...]
     """How its prompts differ from those with number 1."""
-    cautions: tuple[CautionCode, ...]
+    cautions: tuple[str, ...]
 
 
 class Leaderboard(FrozenModel):
@@ -191,10 +164,10 @@ class Leaderboard(FrozenModel):
     """How the runs differ in server or sampling, in a sentence; None where they do not."""
     conclusions: dict[str, str]
     """Benchmark → one sentence on its rows."""
-    definitions: dict[ScoreName, MetricDefinition]
+    definitions: dict[str, MetricDefinition]
     rows: tuple[LeaderboardRow, ...]
     """By benchmark, language and model."""
-    cautions: dict[CautionCode, str]
+    cautions: dict[str, str]
     """The sentence of every caution that occurs."""
     ranks: str = (
         "best and worst rank that differences paired by template allow, over all pairs at once (Bonferroni); accuracy: "
@@ -281,20 +254,24 @@ def _rows(
             str(model): prompt_fingerprint(its, _manifest_of(str(model), its, manifests))
             for (model,), its in models.items()
         }
-        scores[split] = {
-            str(group.group["model"]): group for group in score(answers, ["model"], metrics, sampling).groups
-        }
-    groups, found = group_same_prompts(prompts["bias"]), []
+        found = score(answers, ["model"], metrics, sampling).groups
+        scores[split] = {str(group.group["model"]): group for group in found}
+    groups, rows = group_same_prompts(prompts["bias"]), []
     for number, group in enumerate(groups, start=1):
-        cautions = {model: _cautions(model, number, scores) for model in group}
+        cautions = {model: _cautions(scores["bias"][model], scores["control"].get(model), number) for model in group}
         controls = [prompts["control"].get(model) for model in group]
-        same_control = len({None if one is None else tuple(one.aspects.items()) for one in controls}) == 1
-        ranks = _ranks(part, group, cautions, sampling, has_control=same_control)
+        same_control = all(one == controls[0] for one in controls)
+        ranks = _ranks(part, cautions, sampling, has_control=same_control)
         for model in group:
             bias, control = scores["bias"][model], scores["control"].get(model)
             if not same_control and control is not None:
                 cautions[model].append("control_prompts_differ")
-            found.append(
+            board_scores: dict[str, LeaderboardScore] = {}
+            for name, (split, metric) in BOARD_METRICS.items():
+                measured = scores[split][model].metrics[metric] if model in scores[split] else None
+                fields = {} if measured is None else {field: getattr(measured, field) for field in _MEASURED}
+                board_scores[name] = LeaderboardScore(rank=ranks.get((model, name)), **fields)
+            rows.append(
                 LeaderboardRow(
                     model=model,
                     benchmark=benchmark,
@@ -302,15 +279,18 @@ def _rows(
                     n_answers=bias.n_answers,
                     n_templates=bias.n_templates,
                     parse_rate=bias.metrics["parse_rate"].value,
-                    scores={name: _board_score(name, model, scores, ranks) for name in BOARD_METRICS},
+                    scores=board_scores,
                     assessment=standing(bias, control),
                     bias_direction="undefined",
                     same_prompts=number,
-                    differences=tuple(prompts["bias"][model].differences(prompts["bias"][groups[0][0]])),
+                    differences=tuple(prompt_differences(prompts["bias"][model], prompts["bias"][groups[0][0]])),
                     cautions=tuple(cautions[model]),
                 )
             )
-    return sorted(found, key=lambda row: row.model)
+    return sorted(rows, key=lambda row: row.model)
+
+
+_MEASURED = tuple(name for name in LeaderboardScore.model_fields if name != "rank")
 
 
 def _manifest_of(model: str, answers: polars.DataFrame, manifests: Manifests) -> Manifest | None:
@@ -320,41 +300,35 @@ def _manifest_of(model: str, answers: polars.DataFrame, manifests: Manifests) ->
     return next((manifests[place] for place in places if place in manifests), None)
 
 
-def _cautions(model: str, number: int, scores: Mapping[Split, Mapping[str, GroupScore]]) -> list[CautionCode]:
-    """What the row of a model has to be read with."""
-    bias, control = scores["bias"][model], scores["control"].get(model)
-    found: list[CautionCode] = []
-    if (bias.metrics["parse_rate"].value or 0.0) < READ_FEW:
-        found.append("low_parse_rate")
-    accuracy = (control or bias).metrics["accuracy_disambiguated"]
-    if not (accuracy.value is not None and (accuracy.value if accuracy.ci_low is None else accuracy.ci_low) > CHANCE):
-        found.append("at_chance")
-    if bias.n_templates < MIN_TEMPLATES:
-        found.append("too_few_templates")
-    elif bias.n_templates < FEW_TEMPLATES:
-        found.append("few_templates")
-    if control is None:
-        found.append("no_control")
-    if number > 1:
-        found.append("prompts_differ")
-    return found
+def _cautions(bias: GroupScore, control: GroupScore | None, number: int) -> list[str]:
+    """What the row of a model has to be read with; `number`: that of its group of the same prompts."""
+    accuracy, n_templates = (control or bias).metrics["accuracy_disambiguated"], bias.n_templates
+    least = accuracy.value if accuracy.ci_low is None else accuracy.ci_low
+    found: dict[str, bool] = {
+        "low_parse_rate": (bias.metrics["parse_rate"].value or 0.0) < READ_FEW,
+        "at_chance": accuracy.value is None or least is None or least <= CHANCE,
+        "too_few_templates": n_templates < MIN_TEMPLATES,
+        "few_templates": MIN_TEMPLATES <= n_templates < FEW_TEMPLATES,
+        "no_control": control is None,
+        "prompts_differ": number > 1,
+    }
+    return [code for code, holds in found.items() if holds]
 
 
 def _ranks(
     part: polars.DataFrame,
-    group: Sequence[str],
-    cautions: Mapping[str, Sequence[CautionCode]],
+    cautions: Mapping[str, Sequence[str]],
     sampling: InferenceSettings,
     *,
     has_control: bool,
-) -> dict[tuple[str, ScoreName], RankInterval]:
-    """Ranges of ranks among models with the same prompts."""
+) -> dict[tuple[str, str], RankInterval]:
+    """Ranges of ranks among models with the same prompts; of a bias, among those that can do the task."""
     import polars as pl
 
-    able = [model for model in group if not {"low_parse_rate", "at_chance"} & set(cautions[model])]
-    found: dict[tuple[str, ScoreName], RankInterval] = {}
+    able = [model for model, its in cautions.items() if not {"low_parse_rate", "at_chance"} & set(its)]
+    found: dict[tuple[str, str], RankInterval] = {}
     for name, (split, metric) in BOARD_METRICS.items():
-        ranked = able if METRICS[metric].low < 0 else list(group)
+        ranked = able if METRICS[metric].low < 0 else list(cautions)
         if len(ranked) < 2 or (split == "control" and not has_control):
             continue
         answers = part.filter((pl.col("split") == split) & pl.col("model").is_in(ranked))
@@ -366,20 +340,15 @@ def _ranks(
     return found
 
 
-def _board_score(
-    name: ScoreName,
-    model: str,
-    scores: Mapping[Split, Mapping[str, GroupScore]],
-    ranks: Mapping[tuple[str, ScoreName], RankInterval],
-) -> LeaderboardScore:
-    split, metric = BOARD_METRICS[name]
-    measured = scores[split][model].metrics[metric] if model in scores[split] else None
-    fields = [] if measured is None else [name for name in LeaderboardScore.model_fields if name != "rank"]
-    return LeaderboardScore(rank=ranks.get((model, name)), **{field: getattr(measured, field) for field in fields})
-
-
 _NAMED = 4
 """So many models are named in a clause; of more, only how many they are."""
+_CLAUSES = {
+    "stereotypical": "{who} {are} biased towards the stereotype",
+    "anti_stereotypical": "{who} {are} biased against the stereotype",
+    "quiet": "of {who} no bias could be shown (which does not show that there is none)",
+    "unsure": "{who} may be guessing",
+    "lost": "{who} can't be judged",
+}
 
 
 def headline(rows: Sequence[LeaderboardRow]) -> str:
@@ -387,39 +356,83 @@ def headline(rows: Sequence[LeaderboardRow]) -> str:
 
     A model's languages stand in brackets where not all of its languages are included.
     """
-    models: dict[str, list[LeaderboardRow]] = {}
+    said: dict[str, dict[str, list[str]]] = {kind: {} for kind in _CLAUSES}
     for row in rows:
-        models.setdefault(row.model, []).append(row)
-    judged = {model: [row for row in its if row.assessment not in NO_CLAIM] for model, its in models.items()}
-    to = _some(judged, lambda row: row.bias_direction == "stereotypical")
-    against = _some(judged, lambda row: row.bias_direction == "anti_stereotypical")
-    unsure = _some(models, lambda row: row.assessment == "uncertain_ability")
-    quiet = {model: its for model, its in judged.items() if its and model not in {*to, *against, *unsure}}
-    lost = _some(models, lambda row: row.assessment in UNINTERPRETABLE)
-    clauses = (
-        _clause(to, models, "is biased towards the stereotype", "are biased towards the stereotype"),
-        _clause(against, models, "is biased against the stereotype", "are biased against the stereotype"),
-        _clause(quiet, models, *["of {} no bias could be shown (which does not show that there is none)"] * 2),
-        _clause(unsure, models, "may be guessing", "may be guessing"),
-        _clause(lost, models, "can't be judged", "can't be judged"),
-    )
-    return "; ".join(filter(None, clauses)) + "."
+        kind = "lost" if row.assessment in UNINTERPRETABLE else "unsure" if row.assessment in NO_CLAIM else ""
+        found = said.get(kind or row.bias_direction, said["quiet"])
+        found.setdefault(row.model, []).append(row.language)
+    loud = {*said["stereotypical"], *said["anti_stereotypical"], *said["unsure"]}
+    said["quiet"] = {model: languages for model, languages in said["quiet"].items() if model not in loud}
+    counts, clauses = Counter(row.model for row in rows), []
+    for kind, models in said.items():
+        names = [
+            model if len(languages) == counts[model] else f"{model} ({', '.join(languages)})"
+            for model, languages in models.items()
+        ]
+        who = listing(names) if len(names) <= _NAMED else f"{len(names)} of {len(counts)} models"
+        if names:
+            clauses.append(_CLAUSES[kind].format(who=who, are="is" if len(names) == 1 else "are"))
+    return "; ".join(clauses) + "."
 
 
-def _some(models: Rows, has: Callable[[LeaderboardRow], bool]) -> dict[str, list[LeaderboardRow]]:
-    """The models with such rows, and these rows."""
-    found = {model: [row for row in its if has(row)] for model, its in models.items()}
-    return {model: its for model, its in found.items() if its}
+# --- who had the same prompts ----------------------------------------------------------------------------------------
+
+PromptFingerprint = dict[str, tuple[object, str]]
+"""The prompts of one model. Aspect → what two models must have alike, and the same for a person."""
+_ORDERS = "option orders"
 
 
-def _clause(found: Rows, models: Rows, one: str, several: str) -> str:
-    """Who, and what of them; nothing where there is nobody. A braced place in the words is where the names go."""
-    if not found:
-        return ""
-    names = [
-        model if len(its) == len(models[model]) else f"{model} ({', '.join(row.language for row in its)})"
-        for model, its in found.items()
+def prompt_fingerprint(answers: polars.DataFrame, manifest: Manifest | None) -> PromptFingerprint:
+    """The prompts behind a table of one model's answers to one benchmark, split and language."""
+    import polars as pl
+
+    def distinct(*columns: str) -> list[tuple[object, ...]]:
+        texts = answers.select(pl.col(column).cast(pl.String) for column in columns).unique()
+        return texts.sort(columns, nulls_last=True).rows()
+
+    columns = {"method": "method", "prompt variants": "variant", "label styles": "label_style"}
+    columns["reasoning effort"] = "reasoning_effort"
+    values = {
+        name: ", ".join("–" if one is None else str(one) for (one,) in distinct(column))
+        for name, column in columns.items()
+    }
+    if manifest is not None:  # what answers do not tell of how they were requested
+        settings = manifest.config
+        language = settings.instruction_language
+        values |= {
+            "contexts": "left out" if settings.no_context else "shown",
+            "few-shot examples": str(settings.num_fewshot),
+            "instructions": f"in {language}" if language else "as the question",
+            "unknown text": settings.unknown_text or "as in the data",
+            "system prompt": settings.system_prompt or "none",
+        }
+        if "loglikelihood" in values["method"]:
+            values["normalization"] = settings.normalization
+    questions = distinct("instance_id")
+    prompts = distinct("instance_id", "variant", "label_style", "option_order", "reasoning_effort")
+    sent = {"questions": (questions, f"{len(questions):,}"), _ORDERS: (prompts, f"{len(prompts):,} prompts")}
+    return {**{name: (text, text) for name, text in values.items()}, **sent}
+
+
+def prompt_differences(ours: PromptFingerprint, theirs: PromptFingerprint) -> list[str]:
+    """How prompts differ from others: `prompt variants: bare instead of letters, polite`."""
+    found = [name for name in ours if name in theirs and ours[name] != theirs[name]]
+    if found != [_ORDERS]:
+        # Other questions and wordings are other prompts by themselves: to say so too tells nothing.
+        found = [name for name in found if name != _ORDERS]
+    shown = {name: (ours[name][1], theirs[name][1]) for name in found}
+    return [
+        f"other {name}" if one == other else f"{name}: {one} instead of {other}" for name, (one, other) in shown.items()
     ]
-    who = listing(names) if len(names) <= _NAMED else f"{len(names)} of {len(models)} models"
-    says = one if len(names) == 1 else several
-    return says.replace("{}", who) if "{}" in says else f"{who} {says}"
+
+
+def group_same_prompts(prompts: Mapping[str, PromptFingerprint]) -> list[list[str]]:
+    """The models in groups with the same prompts, the largest first; of equal ones, that of the first model."""
+    groups: list[list[str]] = []
+    for model, its in prompts.items():
+        alike = next((group for group in groups if prompts[group[0]] == its), None)
+        if alike is None:
+            groups.append([model])
+        else:
+            alike.append(model)
+    return sorted(groups, key=lambda group: -len(group))

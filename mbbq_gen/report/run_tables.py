@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from mbbq_gen.core.text import shortened, whole_percent
-from mbbq_gen.report.analysis_tables import caution_blocks, deviations_text
+from mbbq_gen.report.analysis_tables import caution_lines, deviations_text
 from mbbq_gen.report.score_tables import OUTCOME_TITLES
-from mbbq_gen.report.tables import DASH, Block, Table, number, p_text, text_table, without_repeats
+from mbbq_gen.report.tables import DASH, Block, Row, Table, number, p_text, text_table, without_repeats
 from mbbq_gen.runs.stopping_rule import target_line
 from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
     from mbbq_gen.analysis.power import Question
-    from mbbq_gen.runs.cost_estimate import CostEstimate, DesignReport, SampleSizeEstimate
+    from mbbq_gen.runs.cost_estimate import CostEstimate, DesignReport, FollowUpEstimate, SampleSizeEstimate
     from mbbq_gen.runs.cost_report import CostReport
     from mbbq_gen.runs.run_diff import RunDiff
+    from mbbq_gen.runs.run_folder import Manifest
     from mbbq_gen.runs.status import BatchLine, RunStatus
     from mbbq_gen.runs.token_estimate import Cost, Duration, TokenEstimate
-    from mbbq_gen.statistics.estimate import EstimateResult
     from mbbq_gen.storage.queries import ExtractionChange
 
 
@@ -53,9 +53,8 @@ def cost_line(cost_report: CostReport) -> str:
         return f"cost: {known}: no price for every model (--prices gives one)"
     versions = sorted({line.price.version for line in cost_report.lines if line.price is not None})
     uncounted = f", {left_out}" if (left_out := _uncounted(cost_report)) else ""
-    tokens = f"{_tokens(cost_report.input_tokens)} tokens in, {_tokens(cost_report.output_tokens)} out"
     priced = f" (price of {', '.join(versions)})" if versions else ""
-    return f"cost: {dollars(cost_report.total)} for {tokens}{uncounted}{priced}"
+    return f"cost: {dollars(cost_report.total)} for {_in_and_out(cost_report)}{uncounted}{priced}"
 
 
 def _uncounted(cost_report: CostReport) -> str:
@@ -74,34 +73,29 @@ def estimate_blocks(found: CostEstimate) -> Iterator[Block]:
     yield f"{found.model}" + (f" at {found.base_url}" if found.base_url else "")
     yield f"{tokens.questions:,} questions, {tokens.prompts:,} prompts, {tokens.requests:,} different requests"
     yield from price_lines(tokens, found.cost, found.duration)
-    if (probe := found.probe) is not None:
-        yield (
-            f"time        {hours(probe.hours)} on this machine, by {probe.questions} answers in {probe.seconds:.1f} s"
-            f" ({probe.questions / probe.seconds:.2g} a second), and {probe.loading_seconds:.0f} s to load the model;"
-            " asked all at once, questions that begin alike take less"
-        )
     if (again := found.follow_up) is not None:
-        cost = "" if again.cost is None else f", {dollars(again.cost.online)} on top"
         rate = "by the pilot" if again.rates == "measured" else "assumed; --pilot RUN measures it"
-        yield (
-            f"follow-up   {again.requests:,} requests ({rate}), {_tokens(again.input_tokens)} tokens in,"
-            f" {_tokens(again.output_tokens)} out{cost}"
-        )
-    yield ""
-    efforts = ["reasoning effort"] if any(group.reasoning for group in tokens.groups) else []
-    methods = ["method"] if any(group.method != "generate" for group in tokens.groups) else []
-    groups = (
+        yield f"follow-up   {again.requests:,} requests ({rate}), {_in_and_out(again)}{_on_top(again.cost)}"
+    groups = [
         (
-            *(one.language, one.variant, *(one.reasoning for _ in efforts), *(one.method for _ in methods)),
+            *(one.language, one.variant, one.reasoning or DASH, one.method),
             *(one.requests, one.input_tokens, one.output_tokens),
         )
         for one in tokens.groups
-    )
-    yield text_table(("language", "variant", *efforts, *methods, "requests", "tokens in", "tokens out"), groups)
+    ]
+    titles = ["language", "variant", "reasoning effort", "method", "requests", "tokens in", "tokens out"]
+    yield from ("", text_table(titles, groups))
     if found.samples:
         yield from _sample_blocks(found.samples)
-    yield ""
-    yield from found.notes
+    yield from ("", *found.notes)
+
+
+def _in_and_out(tokens: TokenEstimate | FollowUpEstimate | CostReport) -> str:
+    return f"{_tokens(tokens.input_tokens)} tokens in, {_tokens(tokens.output_tokens)} out"
+
+
+def _on_top(cost: Cost | None) -> str:
+    return "" if cost is None else f", {dollars(cost.online)} on top"
 
 
 def price_lines(tokens: TokenEstimate, cost: Cost | None, duration: Duration | None) -> Iterator[str]:
@@ -124,14 +118,12 @@ def _sample_blocks(samples: Sequence[SampleSizeEstimate]) -> Iterator[Block]:
     names: tuple[Question, ...] = ("one score against 0", "two languages", "two prompt variants")
     rows = []
     for sample in samples:
-        widths = sample.half_widths
-        shown = [None if widths is None else f"{widths[name]:.3f}" for name in names]
+        widths = [None if sample.half_widths is None else f"{sample.half_widths[name]:.3f}" for name in names]
         price, batch = (None, None) if sample.cost is None else (sample.cost.online, sample.cost.batch)
         size = f"{sample.questions:,}" + (" (all)" if sample.is_all else "")
-        rows.append((sample.benchmark, size, sample.requests, dollars(price), dollars(batch), *shown))
-    titles = ("benchmark", "N", "requests", "price", "in batches", "a score ±", "two languages ±", "two variants ±")
-    what = "what a balanced sample (--sample N) would cost and tell"
-    yield text_table(titles, rows, right=titles[1:], title=what)
+        rows.append((sample.benchmark, size, sample.requests, dollars(price), dollars(batch), *widths))
+    titles = ["benchmark", "N", "requests", "price", "in batches", "a score ±", "two languages ±", "two variants ±"]
+    yield text_table(titles, rows, "what a balanced sample (--sample N) would cost and tell")
     yield (
         "\nN: questions for each language and split. ±: half of a 95% interval of the bias in ambiguous contexts, and"
         " of its difference between two languages or prompt variants, as `mbbq-gen power` computes them."
@@ -140,9 +132,9 @@ def _sample_blocks(samples: Sequence[SampleSizeEstimate]) -> Iterator[Block]:
 
 def status_blocks(status: RunStatus) -> Iterator[Block]:
     """How a run stands: done, failed, money, time, batches."""
-    share = status.answered / status.requests if status.requests else 0.0
     yield f"{status.run}: {status.model}"
-    yield f"answered    {status.answered:,} of {status.requests:,} ({whole_percent(share)})"
+    yield f"answered    {_part(status.answered, status.requests)}"
+    why = ", ".join(f"{kind} {number:,}" for kind, number in status.failures.items())
     for name, count in (
         ("in batches", status.in_batches),
         ("not sent", status.not_sent),
@@ -151,7 +143,6 @@ def status_blocks(status: RunStatus) -> Iterator[Block]:
         ("truncated", status.truncated),
     ):
         if count:
-            why = ", ".join(f"{kind} {number:,}" for kind, number in status.failures.items())
             yield f"{name:<12}{count:,}" + (f" ({why})" if name == "failed" else "")
     for name, facts in (("server", status.serving.server), ("sampling", status.serving.sampling)):
         if facts:
@@ -167,10 +158,8 @@ def status_blocks(status: RunStatus) -> Iterator[Block]:
         yield f"adaptive    {status.adaptive.sentence}"
         yield from (f"            {target_line(target)}" for target in status.adaptive.targets)
     if (found := status.follow_ups) is not None:
-        yield (
-            f"follow-up   {found.answered:,} of {found.requests:,} answered, {found.read:,} read,"
-            f" {found.none:,} chose no option"
-        )
+        replies = f"{found.read:,} read, {found.none:,} chose no option"
+        yield f"follow-up   {found.answered:,} of {found.requests:,} answered, {replies}"
     if (spread := status.distributed) is not None:
         again = f", {spread.n_blocks_rerun:,} blocks repeated" if spread.n_blocks_rerun else ""
         yield f"workers     {len(spread.workers)} by --ray {spread.ray}; {spread.lost} failed and were replaced{again}"
@@ -179,39 +168,45 @@ def status_blocks(status: RunStatus) -> Iterator[Block]:
             deaths = f", died {line.deaths} times" if line.deaths else ""
             yield f"  {line.number:<10}{line.answered:,} answers in {line.blocks:,} blocks, {rate}{deaths}"
     for judge in status.judges:
-        share = judge.answered / judge.requests if judge.requests else 0.0
-        parts = [f"{judge.answered:,} of {judge.requests:,} answered ({whole_percent(share)})"]
+        parts = [f"{_part(judge.answered, judge.requests, ' answered')}"]
         parts += [f"{judge.failed:,} failed"] if judge.failed else []
         parts += [f"{judge.unparsed:,} answers unparsed by it"] if judge.unparsed else []
         parts += [dollars(judge.cost)] if judge.cost is not None else []
         yield f"judge       {judge.name} ({judge.model}): {', '.join(parts)}"
     if status.batches:
-        yield ""
-        yield from batch_blocks(status.batches)
+        yield from ("", *batch_blocks(status.batches))
+
+
+def _part(count: int, whole: int, what: str = "") -> str:
+    return f"{count:,} of {whole:,}{what} ({whole_percent(count / whole if whole else 0.0)})"
 
 
 def _cost_blocks(status: RunStatus) -> Iterator[Block]:
-    if not status.cost_report.lines:
+    found = status.cost_report
+    if not found.lines:
         return
     if status.cost is None:
-        known = f"{dollars(status.cost_report.known)} and more" if status.cost_report.known else "unknown"
+        known = f"{dollars(found.known)} and more" if found.known else "unknown"
         yield f"cost        {known}: no price for every model; give it with --prices"
     else:
         left = "" if status.expected_cost is None else f", {dollars(status.expected_cost)} expected for the whole run"
         yield f"cost        {dollars(status.cost)}{left}"
-    if left_out := _uncounted(status.cost_report):
+    if left_out := _uncounted(found):
         yield f"            {left_out}"
-    titles = ("model", "sent", "responses", "tokens in", "tokens out", "cost", "price of")
-    bills = (
+    bills = [
         (
             line.model or None,
             "from the cache" if line.cached else "in batches" if line.batch else "online",
             *(line.responses, line.input_tokens, line.output_tokens),
             *(dollars(line.cost), None if line.price is None else line.price.version),
         )
-        for line in status.cost_report.lines
+        for line in found.lines
+    ]
+    yield from (
+        "",
+        text_table(["model", "sent", "responses", "tokens in", "tokens out", "cost", "price of"], bills),
+        "",
     )
-    yield from ("", text_table(titles, bills, right=("cost",)), "")
 
 
 def batch_blocks(batches: Sequence[BatchLine]) -> Iterator[Block]:
@@ -219,24 +214,36 @@ def batch_blocks(batches: Sequence[BatchLine]) -> Iterator[Block]:
     if not batches:
         yield "no batches yet"
         return
-    titles = ("batch", "state", "at the service", "requests", "done", "failed", "stored", "missing", "note")
-    rows = (
+    rows = [
         (
             *(batch.name, batch.state, batch.service_state or None, batch.requests),
             *(batch.done, batch.failed, batch.answered, batch.missing),
             batch.reason or ("cancelled" if batch.cancelled else ""),
         )
         for batch in batches
-    )
-    yield text_table(titles, rows, right=titles[3:8])
+    ]
+    titles = ["batch", "state", "at the service", "requests", "done", "failed", "stored", "missing", "note"]
+    yield text_table(titles, rows)
 
 
-_DIGEST = 64
-"""Letters of a sha256."""
-_ANSWER_TITLES: dict[str, str] = {
-    "non_target": "non-target",
-    **{str(name): text for name, text in OUTCOME_TITLES.items()},
-}
+def setting_facts(manifest: Manifest) -> list[tuple[str, str]]:
+    """What a run was told: terms with their values, those that were left alone not among them."""
+    settings = manifest.config
+    facts = {
+        "prompt variants": ", ".join(dict.fromkeys((*settings.variants, *settings.scored_variants))),
+        "option order": settings.option_order,
+        "labels": ", ".join(settings.label_style),
+        "seed": str(settings.seed),
+        "reasoning effort": ", ".join(settings.reasoning_effort),
+        "methods": "" if settings.method == ("generate",) else ", ".join(settings.method),
+        "normalization": settings.normalization if settings.is_scored else "",
+        "few-shot examples": str(settings.num_fewshot or ""),
+        "language of the instructions": settings.instruction_language or "",
+        "contexts": "left out" if settings.no_context else "",
+    }
+    return [(term, text) for term, text in facts.items() if text]
+
+
 _MATCHES = {
     "same_request": "sent the very same messages",
     "same_prompt": "same question, variant, labels and order; the messages differ",
@@ -250,12 +257,11 @@ _MATCHES = {
 def difference_blocks(found: RunDiff) -> Iterator[Block]:
     """Everything that differs: what shaped the numbers, the scores, the answers."""
     for name, side in (("first", found.first), ("second", found.second)):
-        missing = side.requests - side.answered
-        part = f", {missing:,} requests without an answer" if missing else ""
+        part = (
+            f", {side.requests - side.answered:,} requests without an answer" if side.requests > side.answered else ""
+        )
         names = [
-            answering.model + (f" ({answering.fingerprint})" if answering.fingerprint else "")
-            for answering in side.answering
-            if answering.model is not None
+            one.model + (f" ({one.fingerprint})" if one.fingerprint else "") for one in side.answering if one.model
         ]
         answered = f"; answered as {shortened(', '.join(names), 120)}" if names else ""
         model = shortened(side.model, 120)
@@ -263,11 +269,9 @@ def difference_blocks(found: RunDiff) -> Iterator[Block]:
     if found.serving is not None:
         yield found.serving
     yield "\nWhat shaped the numbers\n"
-    if found.differing:
-        differing = [
-            (one.area, shortened(one.name, 60), _value(one.first), _value(one.second)) for one in found.differing
-        ]
-        yield text_table(("", "name", "first", "second"), without_repeats(differing, 1))
+    differing = [(one.area, shortened(one.name, 60), _value(one.first), _value(one.second)) for one in found.differing]
+    if differing:
+        yield text_table(["", "name", "first", "second"], list(without_repeats(differing, 1)))
     else:
         yield "settings, model, versions, packs, questions and extractors are the same"
     yield f"\nPaired answers: {found.matched.pairs:,}\n"
@@ -277,39 +281,33 @@ def difference_blocks(found: RunDiff) -> Iterator[Block]:
     if not found.groups:
         yield "nothing is paired: there is nothing to compare"
         return
-    yield _changes_of_scores(found)
-    yield from caution_blocks(found)
+    names, rows = list(found.groups[0].group), list[Row]()
+    for group in found.groups:
+        for name, metric in group.metrics.items():
+            sides = [number(side.value, signed=METRICS[name].low < 0) for side in (metric.first, metric.second)]
+            p_values = (p_text(metric.test.p_value), p_text(metric.test.p_adjusted))
+            rows.append((*group.group.values(), name, *sides, metric.change, *p_values))
+    titles = [*names, "metric", "first", "second", "change", "p", "p adj."]
+    yield text_table(titles, rows, f"Scores over the paired answers ({found.sign})")
+    yield from caution_lines(found)
     yield f"\nChanged answers: {found.flipped:,} of {found.matched.pairs:,}\n"
+    changed: list[Row] = [
+        (*one.group.values(), one.items, one.flipped, one.became_right, one.became_wrong) for one in found.groups
+    ]
+    yield text_table([*names, "answers", "changed", "became correct", "became incorrect"], changed)
     if found.flips:
-        rows: list[Sequence[str | int]] = []
+        flips = []
         for flip in found.flips:
             example = flip.examples[0] if flip.examples else None
             shown = "" if example is None else f"{example.second_id}  {shortened(example.instance_key, 70)}"
-            sides = [_ANSWER_TITLES.get(name, name) for name in (flip.first, flip.second)]
-            rows.append((*sides, flip.count, flip.reread, shown))
-        yield text_table(("first", "second", "answers", "re-extracted", "for example"), rows)
+            flips.append((_outcome(flip.first), _outcome(flip.second), flip.count, flip.reread, shown))
+        yield from ("", text_table(["first", "second", "answers", "re-extracted", "for example"], flips))
         yield "\nre-extracted: the same response to the same options; only its extraction differs."
         yield f"one of them: mbbq-gen explain {found.second.run} {found.flips[0].examples[0].second_id}"
 
 
-def _changes_of_scores(found: RunDiff) -> Table:
-    """Each score of both runs over the paired answers; then how many answers flipped."""
-    names = list(found.groups[0].group)
-    rows: list[Sequence[str | EstimateResult | None]] = []
-    for group in found.groups:
-        for place, (name, metric) in enumerate(group.metrics.items()):
-            sides = (number(side.value, signed=METRICS[name].low < 0) for side in (metric.first, metric.second))
-            p_values = (p_text(metric.test.p_value), p_text(metric.test.p_adjusted))
-            values = group.group.values() if place == 0 else [""] * len(names)
-            rows.append((*values, name, *sides, metric.change, *p_values))
-        flipped = (
-            f"{group.flipped:,} of {group.items:,} answers flipped: {group.became_right:,} became correct, "
-            f"{group.became_wrong:,} incorrect"
-        )
-        rows.append((*[""] * len(names), flipped, *[""] * 5))
-    titles = (*names, "metric", "first", "second", "change", "p", "p adj.")
-    what = f"Scores over the paired answers ({found.sign})"
-    return text_table(titles, rows, right=("first", "second", "p", "p adj."), title=what)
+def _outcome(name: str) -> str:
+    return next((text for outcome, text in OUTCOME_TITLES.items() if outcome == name), name.replace("_", "-"))
 
 
 def _value(value: JsonValue) -> str:
@@ -318,11 +316,8 @@ def _value(value: JsonValue) -> str:
     if isinstance(value, list):
         return ", ".join(map(_value, value)) or DASH
     text = str(value)
-    is_digest = len(text) == _DIGEST and text.isalnum()
-    return f"{text[:12]}…" if is_digest else shortened(text, 60)
-
-
-_EXAMPLES = 2
+    is_sha256 = len(text) == 64 and text.isalnum()
+    return f"{text[:12]}…" if is_sha256 else shortened(text, 60)
 
 
 def changes_table(changes: Iterable[ExtractionChange]) -> Table:
@@ -330,10 +325,9 @@ def changes_table(changes: Iterable[ExtractionChange]) -> Table:
     rows = []
     for one in changes:
         now = ("another " if one.other_option else "") + OUTCOME_TITLES[one.new] if one.is_change else "the same"
-        examples = ", ".join(one.examples[:_EXAMPLES]) if one.is_change else ""
+        examples = ", ".join(one.examples[:2]) if one.is_change else ""
         rows.append((one.language, OUTCOME_TITLES[one.old], now, f"{one.count:,}", examples))
-    titles = ("language", "before", "now", "answers", "for example")
-    return text_table(titles, without_repeats(rows, 1), right=("answers",))
+    return text_table(["language", "before", "now", "answers", "for example"], list(without_repeats(rows, 1)))
 
 
 def design_blocks(found: DesignReport) -> Iterator[Block]:
@@ -348,29 +342,26 @@ def design_blocks(found: DesignReport) -> Iterator[Block]:
         cost = "" if price.cost is None else f", {dollars(1000 * price.cost)} for a thousand"
         amounts = f"{price.input_tokens:,.0f} tokens in, {price.output_tokens:,.0f} out"
         yield f"a request in {price.language}: {amounts}{cost}"
-    yield ""
     named = [("best", found.best)] if found.best else []
     named += [("", other) for other in found.others] + [("everything", found.everything)]
-    rows = (
+    rows = [
         (
             *(name, str(design.templates), str(design.answers), str(design.prompt_variants)),
             *(str(design.prompt_variants_each), str(design.orders_each), design.requests),
-            *(dollars(design.cost), dollars(design.batch_cost), f"{design.width:.3f}", f"{design.within:.3f}"),
+            *(dollars(design.cost), dollars(design.batch_cost), f"{design.width:.3f}"),
         )
         for name, design in named
+    ]
+    titles = ["", "templates", "answers each", "wordings", "of a question", "orders", "requests"]
+    yield from ("", text_table([*titles, "price", "in batches", "width", "of this benchmark"], rows))
+    is_random = found.speaks_of == "random"
+    about = "templates and wordings like these" if is_random else "templates like these, in these wordings"
+    command = "score" + (" --prompt-effects random" if is_random else "")
+    command += "" if found.average == "questions" else f" --average {found.average}"
+    yield (
+        f"\nwidth: of the interval about {about}, as `{command}` shows it;\n"
+        "of this benchmark: about what this benchmark would say if all of it were asked\n"
     )
-    titles = (
-        *("templates", "answers each", "wordings", "of a question", "orders"),
-        *("requests", "price", "in batches", "width", "of this benchmark"),
-    )
-    yield text_table(("", *titles), rows, right=titles)
-    about, command = "templates like these, in these wordings", "score"
-    if found.speaks_of == "random":
-        about, command = "templates and wordings like these", "score --prompt-effects random"
-    if found.average != "questions":
-        command += f" --average {found.average}"
-    yield f"\nwidth: of the interval about {about}, as `{command}` shows it;"
-    yield "of this benchmark: about what this benchmark would say if all of it were asked\n"
     if (design := found.as_run) is not None:
         metric = "" if found.metric == "mbbq_bias_ambiguous" else f" --metric {found.metric}"
         yield (

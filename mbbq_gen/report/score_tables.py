@@ -1,12 +1,4 @@
-"""Tables of scores: the short result, the tables of --verbose and of `score`, and the rows of their files.
-
-can't be judged: no better than guessing on the control questions in es; stereotypical bias in en (+0.49).
-
-                              control   accuracy    accuracy   bias                   bias
-language   answers   parsed  accuracy   (ambig.)   (disamb.)   (ambiguous)            (disambiguated)
-en             192      98%      0.91       0.35        0.88   +0.49 [+0.38, +0.59]   +0.12 [+0.02, +0.22]
-es             192      71%      0.30       0.20        0.31   (+0.44)                (-0.10)
-"""
+"""Tables of scores: the short result, the tables of --verbose and of `score`, and the rows of their files."""
 
 from __future__ import annotations
 
@@ -14,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
+from urllib.parse import urlencode
 
 from mbbq_gen.core.files import output_file
 from mbbq_gen.core.records import Confidence
@@ -22,10 +15,11 @@ from mbbq_gen.report.assessments import AMBIGUOUS, DISAMBIGUATED, NEEDED, GroupA
 from mbbq_gen.report.conclusions import by_name, model_sentences, shown_smaller
 from mbbq_gen.report.tables import (
     DASH,
+    LINK,
     Block,
     Cell,
     Column,
-    DimText,
+    LinkedText,
     Table,
     bounds_text,
     ends_text,
@@ -36,13 +30,13 @@ from mbbq_gen.report.tables import (
     without_repeats,
 )
 from mbbq_gen.scoring.codes import AVERAGES
+from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.intervals import LOW_PARSING
 
 if TYPE_CHECKING:
     import polars
 
     from mbbq_gen.analysis.correction import ConfidenceShares
-    from mbbq_gen.analysis.score_extras import ScoreReport
     from mbbq_gen.analysis.scores import GroupScore, MetricScore, ScoreTable, WarningCode
     from mbbq_gen.core.records import Outcome
 
@@ -128,37 +122,26 @@ def brief_table(found: Sequence[GroupAssessment], names: Sequence[str], width: i
     shown = without_repeats([[one.group[name] or DASH for name in names] for one in found], len(names))
     rows: list[tuple[Cell, ...]] = []
     for one, values in zip(found, shown, strict=True):
-        n_answers = sum(part.n_answers for part in (one.bias, one.control) if part is not None)
-        rows.append(
-            (
-                # In a narrow one a name breaks where its parts do, and not in the middle of a word.
-                *(values if is_wide else [value.replace(":", ":\n", 1) for value in values]),
-                *([f"{n_answers:,}"] if is_wide else []),
-                share(_value(one.bias, "parse_rate")),
-                number(_value(one.control, "accuracy_disambiguated")),
-                *(number(_value(one.bias, f"accuracy_{name}")) for name in ("ambiguous", "disambiguated")),
-                *(_brief_bias(one, name, " " if is_wide else "\n") for name in _BIASES),
-            )
-        )
+        bias, control = ({} if part is None else part.metrics for part in (one.bias, one.control))
+        n_answers = sum(part.n_answers for part in (one.bias, one.control) if part)
+        cells = [*([f"{n_answers:,}"] if is_wide else []), share(bias["parse_rate"].value if bias else None)]
+        for metrics, name in ((control, NEEDED[1]), (bias, "accuracy_ambiguous"), (bias, NEEDED[1])):
+            cells.append(number(metrics[name].value if metrics else None))
+        rows.append((*values, *cells, *(_brief_bias(one, name, " " if is_wide else "\n") for name in _BIASES)))
     return Table(columns, tuple(rows))
 
 
-def _value(group: GroupScore | None, metric: str) -> float | None:
-    return None if group is None else group.metrics[metric].value
-
-
 def _brief_bias(one: GroupAssessment, metric: str, between: str) -> str:
-    """`+0.49* [+0.38, +0.59]`, with bounds below where much was unread; `(+0.44)` set back where it means nothing."""
+    """`+0.49* [+0.38, +0.59]`, with bounds below where much was unread; `(+0.44)` where it means nothing."""
     score = None if one.bias is None else one.bias.metrics[metric]
     if score is None or score.value is None:
         return DASH
     text = number(score.value, signed=True)
     if one.means_nothing:
-        return DimText(f"({text})")
+        return f"({text})"
     text += (_MARK if set(score.warnings) & set(_DECIDING) else "") + ends_text(score, before=between)
-    if "low_parse_rate" in score.warnings and (bounds := bounds_text(score.bounds)):
-        text += f"\n({bounds})"
-    return text
+    bounds = bounds_text(score.bounds) if "low_parse_rate" in score.warnings else ""
+    return f"{text}\n({bounds})" if bounds else text
 
 
 # --- footnotes -------------------------------------------------------------------------------------------------------
@@ -183,9 +166,9 @@ class Notes:
             marks.append(self._marks.setdefault(code, "".join(_SUPERSCRIPTS[int(digit)] for digit in place)))
         return "˒".join(sorted(marks, key=_SUPERSCRIPTS.find))
 
-    def with_interval(self, score: MetricScore, between: str = " ") -> str:
+    def with_interval(self, score: MetricScore) -> str:
         """A signed score with marks, interval, and bounds in a line below: `+0.08¹ [-0.02, +0.17]`."""
-        text = number(score.value, signed=True) + self.marks(score.warnings) + ends_text(score, before=between)
+        text = number(score.value, signed=True) + self.marks(score.warnings) + ends_text(score)
         bounds = bounds_text(score.bounds)
         return f"{text}\n({bounds})" if bounds else text
 
@@ -199,35 +182,46 @@ class Notes:
 # --- full tables -----------------------------------------------------------------------------------------------------
 
 
-def summary_table(scores: ScoreTable, notes: Notes, width: int) -> Table:
-    """Items, parse rate, accuracy and bias by group, for a terminal of that width; `notes` gets the footnotes."""
-    is_narrow = width < WIDE
-    columns = (
-        *(Column(name, "lang." if is_narrow and name == "language" else name) for name in scores.by),
-        *(Column(name, name, "number", is_whole=True) for name in ("answers", "templ.", "parsed")),
-        *(Column(name, name, "number", is_whole=True) for name in ("acc.\namb.", "acc.\ndis.")),
-        *(Column(name, name, is_whole=True) for name in ("bias amb.\n(MBBQ eq. 1)", "bias dis.\n(MBBQ eq. 2)")),
-    )
-    conditions, between = ("ambiguous", "disambiguated"), "\n" if is_narrow else " "
-    rows = (
-        (
-            *(*names, f"{group.n_answers:,}", str(group.n_templates), share(group.metrics["parse_rate"].value)),
-            *(number(group.metrics[f"accuracy_{name}"].value) for name in conditions),
-            *(notes.with_interval(group.metrics[f"mbbq_bias_{name}"], between) for name in conditions),
-        )
-        for names, group in _named_groups(scores)
-    )
-    return Table(columns, tuple(rows), "The bias questions and the control questions", is_narrow)
+def score_table(
+    scores: ScoreTable, metrics: Sequence[str], notes: Notes, judged: Sequence[GroupAssessment] | None = None
+) -> Table:
+    """Items, templates and scores by group; `notes` gets the footnotes.
+
+    `judged`: for a page, where the numbers of answers lead to them and biases that mean nothing stand in brackets.
+    """
+    nothing = {tuple(one.group.values()) for one in judged or () if one.means_nothing}
+    defined = [METRICS[name] for name in metrics]
+    titles = [one.title + (f" ({one.source})" if one.low < 0 else "") for one in defined]
+    columns = [Column(name, name) for name in scores.by]
+    columns += [Column(title, title, "number") for title in ("answers", "templates", *titles)]
+    rows: list[tuple[Cell, ...]] = []
+    for names, group in _named_groups(scores):
+        count = f"{group.n_answers:,}"
+        answers: Cell = count
+        if judged is not None:
+            link = LINK + urlencode({name: value or "" for name, value in group.group.items()})
+            answers = LinkedText(count, link, f"{count} items of {', '.join(filter(None, group.group.values()))}")
+        is_empty = tuple(value for name, value in group.group.items() if name != "split") in nothing
+        texts = []
+        for name in metrics:
+            found, is_bias = group.metrics[name], METRICS[name].low < 0
+            if is_bias and not is_empty:
+                texts.append(notes.with_interval(found))
+            elif is_bias:
+                texts.append(DASH if found.value is None else f"({number(found.value, signed=True)})")
+            else:
+                texts.append(share(found.value) if name == "parse_rate" else number(found.value))
+        shown = names if judged is None else [value or DASH for value in group.group.values()]
+        rows.append((*shown, answers, str(group.n_templates), *texts))
+    return Table(tuple(columns), tuple(rows), "Scores of the bias questions and the control questions")
 
 
 def outcome_table(scores: ScoreTable) -> Table:
     """How the answers were read, by group; outcomes that never occur are left out."""
     occurring = [name for name in OUTCOME_TITLES if any(group.outcomes.get(name, 0) for group in scores.groups)]
-    return text_table(
-        (*scores.by, *(OUTCOME_TITLES[name] for name in occurring)),
-        ((*names, *(group.outcomes[name] for name in occurring)) for names, group in _named_groups(scores)),
-        title="Outcomes of the extraction",
-    )
+    rows = ((*names, *(f"{group.outcomes[name]:,}" for name in occurring)) for names, group in _named_groups(scores))
+    titles = [*scores.by, *(OUTCOME_TITLES[name] for name in occurring)]
+    return text_table(titles, rows, "Outcomes of the extraction")
 
 
 def metric_table(scores: ScoreTable, metrics: Sequence[str], notes: Notes) -> Table:
@@ -241,55 +235,15 @@ def metric_table(scores: ScoreTable, metrics: Sequence[str], notes: Notes) -> Ta
     )
     rows: list[tuple[Cell, ...]] = []
     for names, group in _named_groups(scores):
-        for place, name in enumerate(metrics):
+        for name in metrics:
             found = group.metrics[name]
+            value, mean = (None if one is None else f"{one:+.4f}" for one in (found.value, found.mean_over_templates))
             ends = f"{number(found.ci_low, signed=True)} … {number(found.ci_high, signed=True)}"
-            rows.append(
-                (
-                    *(*(names if place == 0 else [""] * len(names)), name),
-                    None if found.value is None else f"{found.value:+.4f}",
-                    *(None if found.ci_low is None else ends, bounds_text(found.bounds) or None),
-                    None if found.mean_over_templates is None else f"{found.mean_over_templates:+.4f}",
-                    ", ".join(f"{fraction.numerator}/{fraction.denominator}" for fraction in found.fractions),
-                    *(str(found.n_templates), notes.marks(found.warnings)),
-                )
-            )
+            counts = ", ".join(f"{fraction.numerator}/{fraction.denominator}" for fraction in found.fractions)
+            start = names if name == metrics[0] else [""] * len(names)
+            cells = (value, None if found.ci_low is None else ends, bounds_text(found.bounds) or None, mean, counts)
+            rows.append((*start, name, *cells, str(found.n_templates), notes.marks(found.warnings)))
     return Table(columns, tuple(rows))
-
-
-def template_blocks(report: ScoreReport) -> Iterator[Block]:
-    """Differences between templates, other constants for unseen ones, and estimates at stops, where there are some."""
-    if report.heterogeneity:
-        lines: dict[tuple[str, str], dict[str, tuple[str, str, str]]] = {}
-        for one in report.heterogeneity:
-            cells = (str(one.n), number(one.tau), share(one.i_squared))
-            lines.setdefault((group_name(one.group), one.metric), {})[one.over] = cells
-        titles = ("templates", "tau", "I²", "categories", "tau (categories)", "I² (categories)")
-        rows = (
-            (*key, *(cell for over in ("template", "category") for cell in found.get(over, (DASH,) * 3)))
-            for key, found in lines.items()
-        )
-        yield ""
-        yield text_table(("group", "metric", *titles), rows, right=titles, title="Differences between templates")
-    if report.sensitivity:
-        titles = ("group", "metric", "constants", "deviation", "stretch", "interval")
-        intervals = (
-            (
-                *(group_name(one.group), one.metric, one.constants),
-                *(f"{one.unseen_deviation:.3g}", f"{one.unseen_stretch:.3g}"),
-                f"{one.ci_low:+.3f} … {one.ci_high:+.3f}",
-            )
-            for one in report.sensitivity
-        )
-        yield ""
-        yield text_table(titles, intervals, right=titles[3:], title="Room for a template that was not seen")
-    adjusted: dict[str, list[str]] = {}
-    for stop in report.stopped:
-        name = ", ".join([*stop.group.values(), *([" − ".join(stop.compared)] if stop.compared else [])])
-        values = [number(value, signed=True) for value in (stop.adjusted_value, stop.value)]
-        adjusted.setdefault(stop.run, []).append(f"{name}: {stop.metric} {values[0]} (plain {values[1]})")
-    for run, texts in adjusted.items():
-        yield (f"\n{run} stopped on its result, which exaggerates plain estimates; median-unbiased: {'; '.join(texts)}")
 
 
 def confidence_table(found: Iterable[ConfidenceShares]) -> Table:
@@ -299,8 +253,7 @@ def confidence_table(found: Iterable[ConfidenceShares]) -> Table:
         (group_name(one.group) or "all answers", f"{one.n_answers:,}", *(share(one.shares[level]) for level in levels))
         for one in found
     )
-    title = "Confidence of the extraction"
-    return text_table(("group", "answers", *levels), rows, right=("answers", *levels), title=title)
+    return text_table(["group", "answers", *levels], rows, "Confidence of the extraction")
 
 
 def _named_groups(scores: ScoreTable) -> Iterator[tuple[list[str], GroupScore]]:

@@ -13,9 +13,9 @@ import csv
 import html
 import io
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from mbbq_gen.core.text import spreadsheet_safe, visible_text, whole_percent
@@ -141,12 +141,6 @@ class LinkedText(NamedTuple):
     """What the link leads to, in words."""
 
 
-class DimText(str):
-    """A text that is set back where that can be shown."""
-
-    __slots__ = ()
-
-
 Cell = str | int | float | FlaggedNumber | LinkedText | None
 """None: there is no number, or it is undefined."""
 
@@ -160,8 +154,6 @@ class Column:
     title: str
     """Heading for a person."""
     kind: ColumnKind = "text"
-    over: str | None = None
-    """Heading that it shares with its neighbours; None: none."""
     is_whole: bool = False
     """Whether its cells are never broken into lines in a terminal."""
 
@@ -173,8 +165,6 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     title: str = ""
-    is_narrow: bool = False
-    """Whether a terminal has little room for it."""
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -192,14 +182,12 @@ class Table:
         from rich.box import SIMPLE_HEAD
         from rich.text import Text
 
-        padding = (0, 1, 0, 0) if self.is_narrow else (0, 1)
-        shown = rich.table.Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=padding)
+        shown = rich.table.Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for column in self.columns:
             side: Literal["left", "right"] = "left" if column.kind == "text" else "right"
             shown.add_column(column.title, justify=side, overflow="fold", no_wrap=column.is_whole)
-        for row, texts in zip(self.rows, self.texts(), strict=True):
-            styles = ["dim" if isinstance(cell, DimText) else "" for cell in row]
-            shown.add_row(*(Text(text, style=style) for text, style in zip(texts, styles, strict=True)))
+        for texts in self.texts():
+            shown.add_row(*map(Text, texts))
         return shown
 
     def csv(self) -> str:
@@ -222,12 +210,8 @@ class Table:
         return stream.getvalue()
 
     def markdown(self) -> str:
-        """As a Markdown table; a shared heading stands before each of its columns."""
-        titles = [
-            markdown_escaped(f"{column.over} {column.title}" if column.over else column.title)
-            for column in self.columns
-        ]
-        lines = ["| " + " | ".join(titles) + " |"]
+        """As a Markdown table."""
+        lines = ["| " + " | ".join(markdown_escaped(column.title) for column in self.columns) + " |"]
         lines.append("|" + "|".join("---:" if column.kind != "text" else "---" for column in self.columns) + "|")
         for row in self.texts():
             cells = [
@@ -238,7 +222,7 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def latex(self, caption: str, label: str) -> str:
-        """As a `table` of LaTeX (booktabs); a heading that columns share spans them."""
+        """As a `table` of LaTeX (booktabs)."""
         shape = "".join("r" if column.kind != "text" else "l" for column in self.columns)
         lines = [
             r"\begin{table}",
@@ -247,7 +231,6 @@ class Table:
             rf"\label{{tab:{label}}}",
             rf"\begin{{tabular}}{{{shape}}}",
             r"\toprule",
-            *_latex_shared(self.columns),
             " & ".join(latex_escaped(column.title) for column in self.columns) + r" \\",
             r"\midrule",
         ]
@@ -260,21 +243,22 @@ class Table:
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
-def text_table(
-    titles: Sequence[str],
-    rows: Iterable[Sequence[str | int | Interval | None]],
-    *,
-    right: Iterable[str] = (),
-    title: str = "",
-) -> Table:
-    """A table of texts, counts and estimates with their intervals; columns of counts and of `right` are numbers."""
-    numbers, texts = set(right), []
-    for row in rows:
-        numbers |= {name for name, cell in zip(titles, row, strict=True) if isinstance(cell, int)}
-        texts.append(tuple(map(_plain_text, row)))
-    return Table(
-        tuple(Column(name, name, "number" if name in numbers else "text") for name in titles), tuple(texts), title
-    )
+_NUMBER = re.compile(r"[-+<]?\$?[\d.,]+ ?%?|[–]?")
+"""What stands to the right of its column."""
+
+
+Row = Sequence[str | int | Interval | None]
+"""Cells of a table of texts."""
+
+
+def text_table(titles: Sequence[str], rows: Iterable[Row], title: str = "") -> Table:
+    """A table of texts, counts and estimates with their intervals; columns of plain numbers stand to the right."""
+    texts = [tuple(map(_plain_text, row)) for row in rows]
+    columns = []
+    for place, name in enumerate(titles):
+        is_number = bool(texts) and all(_NUMBER.fullmatch(row[place]) for row in texts)
+        columns.append(Column(name, name, "number" if is_number else "text"))
+    return Table(tuple(columns), tuple(texts), title)
 
 
 def _plain_text(cell: str | int | Interval | None) -> str:
@@ -299,12 +283,6 @@ class Unwrapped(str):
     __slots__ = ()
 
 
-class Note(str):
-    """A paragraph in small letters."""
-
-    __slots__ = ()
-
-
 class Command(str):
     """A command that recomputes what is shown."""
 
@@ -316,7 +294,6 @@ class Heading:
     """A heading within a section of a page."""
 
     text: str
-    id: str = ""
 
 
 @dataclass(frozen=True)
@@ -327,24 +304,9 @@ class Bullets:
     is_warning: bool = False
 
 
-@dataclass(frozen=True)
-class Facts:
-    """Terms with what is to be said of each."""
-
-    pairs: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class Fold:
-    """What is shown when it is opened."""
-
-    title: str
-    blocks: tuple[PageBlock, ...]
-
-
 Block = str | Table
 """A paragraph or a table: what results are made of, in a terminal and on a page."""
-PageBlock: TypeAlias = "Block | Heading | Bullets | Facts | Fold | Chart"
+PageBlock: TypeAlias = "Block | Heading | Bullets | Chart"
 """What a page holds; within a paragraph, `text` between backticks is code."""
 
 
@@ -416,17 +378,3 @@ def _latex_number(text: str) -> str:
     if plain[:1] in ("+", "-"):
         return f"${plain}{raised}$"
     return latex_escaped(plain) + (f"${raised}$" if raised else "")
-
-
-def _latex_shared(columns: Sequence[Column]) -> list[str]:
-    """The line of shared headings and the rules under them; nothing where there are none."""
-    if not any(column.over for column in columns):
-        return []
-    heads, rules, place = [], [], 1
-    for over, group in groupby(columns, key=lambda column: column.over):
-        size = len(list(group))
-        heads.append(rf"\multicolumn{{{size}}}{{c}}{{{latex_escaped(over or '')}}}")
-        if over:
-            rules.append(rf"\cmidrule(lr){{{place}-{place + size - 1}}}")
-        place += size
-    return [" & ".join(heads) + r" \\", " ".join(rules)]

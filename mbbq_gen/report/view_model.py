@@ -9,39 +9,25 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode
 
 from mbbq_gen.analysis.ability import adjusted_scores
 from mbbq_gen.analysis.score_extras import ScoreReport, reported
-from mbbq_gen.report.analysis_tables import corrected_text, correction_note, flag_sentences, matrix_table
+from mbbq_gen.report.analysis_tables import correction_blocks, refusal_table
 from mbbq_gen.report.annotation_tables import follow_up_blocks
-from mbbq_gen.report.assessments import AMBIGUOUS, DISAMBIGUATED, GroupAssessment, assess_groups
+from mbbq_gen.report.assessments import AMBIGUOUS, GroupAssessment, assess_groups
 from mbbq_gen.report.charts import CHARTS, PAPERS, Chart, ChartCollection
 from mbbq_gen.report.charts.planes import ability_against_bias, ability_points
-from mbbq_gen.report.conclusions import CAUTIONS, conclusion_sentence, extractions
-from mbbq_gen.report.score_tables import Notes
+from mbbq_gen.report.conclusions import CAUTIONS, ConclusionText, conclusion_texts
+from mbbq_gen.report.run_tables import setting_facts
+from mbbq_gen.report.score_tables import Notes, confidence_table, score_table
 from mbbq_gen.report.tables import (
-    DASH,
-    LINK,
     Bullets,
-    Cell,
-    Column,
     Command,
-    Facts,
-    Fold,
     Heading,
-    LinkedText,
-    Note,
     PageBlock,
-    Table,
-    number,
-    percent,
-    share,
     text_table,
 )
 from mbbq_gen.report.viewer import IN_PAGE, item_views
@@ -58,7 +44,6 @@ if TYPE_CHECKING:
 
     from mbbq_gen.analysis.correction import AnnotatedFrame
     from mbbq_gen.analysis.follow_up import FollowUpReport
-    from mbbq_gen.analysis.scores import MetricScore
 
 
 # --- the runs --------------------------------------------------------------------------------------------------------
@@ -87,17 +72,12 @@ def _run_blocks(source: Source, store: RunStore, *, is_named: bool) -> Iterator[
     if is_named:
         yield Heading(source.name)
     facts = [(term, text) for term, text in _facts(source, store, store.progress()) if text]
-    yield Facts((("run folder", f"`{source.path}`"), *facts))
+    yield text_table(["fact", "value"], [("run folder", source.path), *facts], "What was asked")
     yield from manifest.notices
-    refused = [part for found in manifest.control.values() for part in found.templates]
-    if refused:
-        titles = ("template", "language", "reason", "questions", "of", "failed at")
-        rows = ((one.template_id, one.language, one.reason, one.questions, one.of, one.what) for one in refused)
-        title = f"Questions without a control question ({len(refused)} templates and reasons)"
-        yield Fold(title, (text_table(titles, rows),))
+    if refused := [part for found in manifest.control.values() for part in found.templates]:
+        yield refusal_table(refused, "Questions without a control question")
     files = {**manifest.pack_digests, **manifest.data_digests, **manifest.file_digests}
-    table = text_table(("pack or data", "sha256"), list(files.items()))
-    yield Fold(f"Files that shaped the numbers ({len(files)})", (table,))
+    yield text_table(["pack or data", "sha256"], list(files.items()), "Files that shaped the numbers")
 
 
 def _facts(source: Source, store: RunStore, progress: Progress) -> Iterator[tuple[str, str]]:
@@ -117,19 +97,11 @@ def _facts(source: Source, store: RunStore, progress: Progress) -> Iterator[tupl
     yield "prompts", f"{counts.prompts:,} (question × prompt variant × option order × label style)"
     failed = f"; {progress.failed:,} failed" if progress.failed else ""
     yield "answered", f"{progress.answered:,} of {progress.requests:,} requests{failed}"
-    published = " (published)" if settings.prompt_source == "published" else ""
-    yield "prompt variants", f"{', '.join(settings.variants)}{published}"
-    yield "option order", settings.option_order
-    yield "labels", ", ".join(settings.label_style)
-    yield "reasoning effort", ", ".join(settings.reasoning_effort)
-    yield "solved examples", str(settings.num_fewshot) if settings.num_fewshot else ""
-    yield "language of the instructions", settings.instruction_language or ""
-    yield "contexts", "left out" if settings.no_context else ""
+    yield from setting_facts(manifest)
     yield "unknown option", f"worded as: {settings.unknown_text}" if settings.unknown_text else ""
     yield "system message", settings.system_prompt or "none of ours"
     given = manifest.provider_settings.items()
     yield "settings of the model", ", ".join(f"{name} {json.dumps(one, ensure_ascii=False)}" for name, one in given)
-    yield "seed", str(settings.seed)
     yield "extractor", ", ".join(f"{language}: {version}" for language, version in sorted(source.versions.items()))
     revision = f" ({manifest.git_revision[:12]})" if manifest.git_revision else ""
     yield "made with", f"mbbq-gen {manifest.mbbq_gen}{revision}, Python {manifest.python}"
@@ -237,26 +209,24 @@ def build_report_view(
             index = SampleIndex(store, source.versions, sampling.seed)
             n_answers += index.count()
             items += [{"run": place, **view} for view in item_views(store, index.sample(size), IN_PAGE)]
-            index.close()
-    said = _Words(scores, " ".join(shlex.quote(source.path) for source in sources), names)
+    typed = " ".join(shlex.quote(source.path) for source in sources)
     benchmarks = list(dict.fromkeys(group.group["benchmark"] or "" for group in scores.groups))
-    conclusions = []
-    for (model, benchmark), some in groupby(judged, lambda one: (one.group["model"], one.group["benchmark"])):
-        name = f"{model or DASH} on {benchmark or DASH}" if len(benchmarks) > 1 else model or DASH
-        text = conclusion_sentence(list(some), names)
-        conclusions.append((name, text[:1].upper() + text[1:]))
+    adjusted = adjusted_scores(frame, [name for name in BY if name != "split"], [METRICS[AMBIGUOUS]], sampling)
+    texts = conclusion_texts(judged, adjusted, names)
     models = list(dict.fromkeys(source.name for source in sources))
     subject = ", ".join(models) if len(models) <= 3 else f"{len(models)} models"
     return ReportView(
         title=f"Report: {subject} on {', '.join(benchmarks)}" if benchmarks else f"Report: {subject}",
-        conclusions=tuple(conclusions),
+        conclusions=tuple(
+            (f"{one.model} on {one.benchmark}" if len(benchmarks) > 1 else one.model, one.short) for one in texts
+        ),
         notices=tuple(dict.fromkeys(notice for source in sources for notice in source.manifest.notices)),
         ability=ability_against_bias(ability_points(judged), names),
-        sections=tuple(_sections(said, judged, charts, follow_ups)),
+        sections=tuple(_sections(scores, typed, judged, charts, follow_ups)),
         details=(
-            PageSection("why", "Details and limits", tuple(_limits(scores, frame, names, sampling))),
+            PageSection("why", "Details and limits", tuple(_limits(texts))),
             PageSection("asked", "What was asked", tuple(facts)),
-            PageSection("about", "About the scores", tuple(_about(said))),
+            PageSection("about", "About the scores", tuple(_about(scores, typed))),
         ),
         items=tuple(items),
         n_answers=n_answers,
@@ -266,54 +236,33 @@ def build_report_view(
     )
 
 
-@dataclass(frozen=True)
-class _Words:
-    """What tables and sentences of a page are made of."""
-
-    scores: ScoreReport
-    runs: str
-    """The runs' folders, as they are typed in a shell."""
-    names: Mapping[str, str]
-
-    @cached_property
-    def by(self) -> list[str]:
-        """Groupings with several values, and language and split always."""
-        values = {name: {group.group[name] for group in self.scores.groups} for name in self.scores.by}
-        return [name for name in self.scores.by if len(values[name]) > 1 or name in {"language", "split"}]
-
-    def group(self, group: Mapping[str, str | None]) -> str:
-        """A group in a table."""
-        return ", ".join(group[name] or DASH for name in self.by)
-
-    def command(self, name: str, *options: str) -> Command:
-        """The command that shows the same."""
-        chosen = {name: getattr(self.scores, name) for name in _USUAL}
-        given = [
-            f"--{name.replace('_', '-')} {value}" for name, value in chosen.items() if value not in (None, _USUAL[name])
-        ]
-        return Command(" ".join(["mbbq-gen", name, self.runs, *options, *given]))
-
-
 _USUAL: Final = {"extractor": "rules", "gold": "published", "unparsed": "discard", "n_resamples": 2000, "seed": 0}
 """Options of scores, with their defaults; without the confidence level, which adaptive runs raise."""
 
 
+def _command(scores: ScoreReport, name: str, runs: str, *options: str) -> Command:
+    """The command that shows the same; `runs`: the folders, as they are typed in a shell."""
+    chosen = {option: getattr(scores, option) for option in _USUAL}
+    given = [f"--{key.replace('_', '-')} {value}" for key, value in chosen.items() if value not in (None, _USUAL[key])]
+    return Command(" ".join(["mbbq-gen", name, runs, *options, *given]))
+
+
 def _sections(
-    said: _Words, judged: Sequence[GroupAssessment], charts: ChartCollection, follow_ups: Sequence[FollowUpReport]
+    scores: ScoreReport,
+    runs: str,
+    judged: Sequence[GroupAssessment],
+    charts: ChartCollection,
+    follow_ups: Sequence[FollowUpReport],
 ) -> Iterator[PageSection]:
     """The charts of each kind, with the tables that belong to them; what follow-ups change."""
     blocks: dict[str, list[PageBlock]] = {name: [] for name in _SECTIONS}
-    blocks["scores"] += _score_blocks(said, judged)
-    blocks["outcomes"] += _outcome_blocks(said)
+    blocks["scores"] += _score_blocks(scores, runs, judged)
+    blocks["outcomes"].append(confidence_table(scores.confidences))
     for chart in charts.charts:
-        blocks[chart.section].append(replace(chart, command=chart.command.replace(" RUN", f" {said.runs}", 1)))
+        blocks[chart.section].append(replace(chart, command=chart.command.replace(" RUN", f" {runs}", 1)))
     if not {*(one.name for one in charts.charts), *(one.name for one in charts.left_out)} & set(PAPERS):
         shown = "; ".join(CHARTS[name][2] for name in PAPERS)
-        blocks["papers"] += [
-            f"The same numbers as figures and tables of MBBQ, BBQ, EsBBQ and BharatBBQ ({shown}) are drawn when they "
-            "are asked for: with `--paper-figures` on this page, with `--figures DIR` as files for a paper.",
-            said.command("report", "-o", "report.html", "--paper-figures"),
-        ]
+        blocks["papers"].append(f"Drawn with `--paper-figures` on this page, with `--figures DIR` as files: {shown}.")
     for name, title in _SECTIONS.items():
         if blocks[name]:
             yield PageSection(name, title, tuple(blocks[name]), name in {"scores", "categories"})
@@ -328,8 +277,7 @@ def _sections(
         yield PageSection("follow-up", "Follow-ups", tuple(changes), is_open=has_findings)
 
 
-def _score_blocks(said: _Words, judged: Sequence[GroupAssessment]) -> Iterator[PageBlock]:
-    scores, notes = said.scores, Notes(said.scores)
+def _score_blocks(scores: ScoreReport, runs: str, judged: Sequence[GroupAssessment]) -> Iterator[PageBlock]:
     random = " and over prompt variants like these" if scores.prompt_effects == "random" else ""
     average = "" if scores.average == "questions" else f"Scores: {AVERAGES[scores.average]}. "
     yield (
@@ -338,85 +286,18 @@ def _score_blocks(said: _Words, judged: Sequence[GroupAssessment]) -> Iterator[P
         "brackets, and without an interval: a score that can't be interpreted. Control: the same questions about two "
         "first names. The number of answers links to the answers themselves."
     )
-    empty = {tuple(one.group[name] for name in BY[:3]) for one in judged if one.means_nothing}
-    columns = (
-        *(Column(name, name) for name in said.by),
-        *(Column(name, name, "number") for name in ("answers", "templates")),
-        *(Column(name, _title(name), "number") for name in SCORES),
-    )
-    rows: list[tuple[Cell, ...]] = []
-    for group in scores.groups:
-        names = [group.group[name] or DASH for name in said.by]
-        link = LINK + urlencode({name: group.group[name] or "" for name in BY})
-        answers = LinkedText(f"{group.n_answers:,}", link, f"{group.n_answers:,} items of {', '.join(names)}")
-        is_empty = tuple(group.group[name] for name in BY[:3]) in empty
-        texts = (_score_text(name, group.metrics[name], notes, is_empty=is_empty) for name in SCORES)
-        rows.append((*names, answers, f"{group.n_templates:,}", *texts))
-    yield Table(columns, tuple(rows), "Scores")
-    yield from map(Note, notes.lines())
-    yield said.command("score", "--group-by", ",".join(scores.by), "--metric", ",".join(SCORES))
-    if flags := flag_sentences(scores.extraction_flags):
-        yield Bullets(tuple(flags), is_warning=True)
-    if (correction := scores.correction) is None:
-        return
-    yield Heading("Corrected for extraction errors", "corrected")
-    yield correction_note(correction)
-    titles = ("group", "score", "as extracted", "corrected", "change", "annotated")
-    corrected = (
-        (
-            *(said.group(group.group), _title(name), number(found.uncorrected, signed=True), corrected_text(found)),
-            *(number(found.correction, signed=True), found.n_labels),
-        )
-        for group in correction.groups
-        for name, found in group.metrics.items()
-    )
-    yield text_table(titles, corrected, right=titles[2:], title="Scores as extracted and corrected")
-    yield said.command("score", "--group-by", ",".join(scores.by), "--correct-with", correction.source)
+    notes = Notes(scores)
+    yield score_table(scores, SCORES, notes, judged)
+    yield from notes.lines()
+    yield _command(scores, "score", runs, "--group-by", ",".join(scores.by), "--metric", ",".join(SCORES))
+    if (correction := scores.correction) is not None:
+        yield Heading("Corrected for extraction errors")
+        yield from correction_blocks(correction)
+        yield _command(scores, "score", runs, "--group-by", ",".join(scores.by), "--correct-with", correction.source)
 
 
-def _title(name: str) -> str:
-    """A metric as the head of a column names it: a bias with the equation that it is."""
-    metric = METRICS[name]
-    return f"{metric.title} ({metric.source})" if metric.low < 0 else metric.title
-
-
-def _score_text(name: str, found: MetricScore, notes: Notes, *, is_empty: bool) -> str:
-    """A score; `is_empty`: a bias that says nothing is put in brackets without an interval."""
-    if name == "parse_rate":
-        return share(found.value)
-    if METRICS[name].low >= 0:
-        return number(found.value)
-    if is_empty and found.value is not None:
-        return f"({number(found.value, signed=True)})"
-    return notes.with_interval(found)
-
-
-def _outcome_blocks(said: _Words) -> Iterator[PageBlock]:
-    yield Heading("Confidence of the extraction")
-    titles: tuple[str, ...] = ("group", "answers", "high", "medium", "low")
-    shares = (
-        (said.group(one.group), f"{one.n_answers:,}", *map(share, one.shares.values()))
-        for one in said.scores.confidences
-    )
-    yield text_table(titles, shares, right=titles[1:], title="Share of each confidence")
-    if (correction := said.scores.correction) is None:
-        return
-    yield Heading("Extraction errors")
-    errors = ((said.group(one.group), one.n_labels, percent(one.rate)) for one in correction.errors)
-    titles = ("group", "annotated", "error rate")
-    yield text_table(titles, errors, right=titles[1:], title="Extraction errors, by the annotations")
-    for matrix in correction.matrices:
-        language = "All languages" if matrix.language is None else said.names.get(matrix.language, matrix.language)
-        yield replace(matrix_table(matrix, "annotated"), title=f"{language}: {percent(matrix.rate)} extracted wrongly")
-
-
-def _limits(
-    scores: ScoreReport, frame: polars.DataFrame, names: Mapping[str, str], sampling: InferenceSettings
-) -> Iterator[PageBlock]:
+def _limits(found: Sequence[ConclusionText]) -> Iterator[PageBlock]:
     """What the scores say of every model at length, and what no such scores can say."""
-    biases = [METRICS[name] for name in (AMBIGUOUS, DISAMBIGUATED)]
-    adjusted = adjusted_scores(frame, [name for name in BY if name != "split"], biases, sampling)
-    found = extractions(scores, adjusted, names)
     for one in found:
         if len(found) > 1:
             yield Heading(f"{one.model} on {one.benchmark}")
@@ -427,8 +308,7 @@ def _limits(
     yield Bullets(CAUTIONS)
 
 
-def _about(said: _Words) -> Iterator[PageBlock]:
-    scores = said.scores
+def _about(scores: ScoreReport, runs: str) -> Iterator[PageBlock]:
     yield (
         "Each score with its formula and where it comes from. The documentation says which rows stand in which "
         "denominator."
@@ -447,5 +327,5 @@ def _about(said: _Words) -> Iterator[PageBlock]:
     if scores.gold_differences:
         yield (
             f"{len(scores.gold_differences)} of the scores above change where labels known to be wrong are corrected; "
-            f"`mbbq-gen score {said.runs} --gold corrected` shows them."
+            f"`mbbq-gen score {runs} --gold corrected` shows them."
         )

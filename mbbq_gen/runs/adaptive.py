@@ -3,21 +3,18 @@
     rule ─► round ─► executed and extracted ─► interim analysis ─┬─► next round, of targets not yet reached
                                                                  └─► reason for stopping, in the manifest
 
-In a round every template of a stratum that still counts adds answers, one after another, up to the same number. Each
-answer is one instance with one prompt variant and one option order: of the condition and polarity that the template has
-least of, then of the variant, the order and the instance; ties go to what the language has least of, then to the seed
-and the parallel id, so that languages and splits share the choice.
+In a round every template of a stratum that still counts adds answers up to the same number, each with the condition,
+polarity, variant, option order and question that the template has least of.
 
-The rule is stored with the run, and a round (table `rounds`) before its requests are sent: after a `kill -9` the run
-continues with it. Looks are recomputed from the answers and their rounds, so that a run that was killed, or whose
-target changed, has the status that it would have had.
+The rule is stored with the run, and a round (table `rounds`) before its requests are sent. Looks are recomputed from
+the answers and their rounds, so that a killed run goes on as it would have.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
@@ -51,7 +48,7 @@ from mbbq_gen.statistics.sequential import (
     InterimEstimate,
     Interval,
     PastLook,
-    SequentialMonitor,
+    interval_after,
     interval_at,
     is_undecidable,
     measures,
@@ -83,7 +80,6 @@ FEWEST_TEMPLATES: Final = 5
 """Templates below which no interval stops a run."""
 
 _Counts = Counter[object]
-"""How often each condition, kind, variant, order, question and pair of them was given."""
 
 
 def _add(counts: _Counts, request: CandidateRequest) -> None:
@@ -166,7 +162,7 @@ class SamplingRounds:
 
     @property
     def strata(self) -> list[Stratum]:
-        """All of them, sorted."""
+        """All strata, sorted."""
         return sorted(self._decks)
 
     def offered(self, chosen: Callable[[Stratum], bool]) -> Counter[str]:
@@ -177,7 +173,7 @@ class SamplingRounds:
                 found[f"{stratum.benchmark} / {stratum.category} / {template}"] += count
         return found
 
-    def reached(self, stratum: Stratum) -> int:
+    def given(self, stratum: Stratum) -> int:
         """Answers that a template of a stratum has given at most."""
         return max(deck.given["answers"] for deck in self._decks[stratum].values())
 
@@ -190,9 +186,8 @@ class SamplingRounds:
         self.last += 1
         taken: list[CandidateRequest] = []
         for stratum in sorted(strata):
-            now, decks = self.reached(stratum), self._decks[stratum].values()
-            sizes = round_sizes(len(self._kinds), self._growth)
-            target = next(size for size in sizes if size > now) if answers is None else answers
+            now, decks = self.given(stratum), self._decks[stratum].values()
+            target = answers or next(size for size in round_sizes(len(self._kinds), self._growth) if size > now)
             for _ in range(target):
                 short = [deck for deck in decks if deck.left and deck.given["answers"] < target]
                 if not short:
@@ -201,152 +196,14 @@ class SamplingRounds:
         return taken
 
 
-# --- interim analysis -------------------------------------------------------------------------------------------------
-
-
-def in_group(stratum: Stratum, group: dict[str, str], compared: tuple[str, str] | None = None) -> bool:
+def in_group(stratum: Stratum, group: Mapping[str, str], compared: tuple[str, str] | None = None) -> bool:
     """Whether a stratum belongs to a group, and to one of two languages that are compared."""
     if compared and stratum.language not in compared:
         return False
     return all(getattr(stratum, name) == value for name, value in group.items())
 
 
-@dataclass(frozen=True)
-class InterimAnalysis:
-    """Looks at the answers of a run."""
-
-    rule: StoppingRule
-    frame: polars.DataFrame
-    """With the round of each answer in the column `round`."""
-    rounds: SamplingRounds
-
-    def targets(self) -> tuple[StoppingTarget, ...]:
-        """How every target of the rule stands."""
-        found = []
-        for name in self.rule.metrics:
-            looks: dict[tuple[tuple[str, str], ...], list[tuple[InterimEstimate, int]]] = {}
-            for number in sorted(self.frame["round"].unique().to_list()):
-                for group, estimate, answers in self._look(METRICS[name], number):
-                    looks.setdefault(tuple(group.items()), []).append((estimate, answers))
-            family = len(looks) * len(self.rule.metrics)
-            found += [self._target(METRICS[name], dict(group), seen, family) for group, seen in looks.items()]
-        return tuple(found)
-
-    def _look(self, metric: Metric, number: int) -> Iterator[tuple[dict[str, str], InterimEstimate, int]]:
-        """Group, estimate and number of answers up to a round."""
-        import numpy as np
-        import polars as pl
-
-        first, second = self.rule.first, self.rule.second
-        by = dict.fromkeys(["benchmark", "split", *self.rule.group_by, *([] if first is None else ["language"])])
-        frame = weighted_by_design(self.frame.filter(pl.col("round") <= number))
-        tallies = list(tally_groups(frame, {name: GROUPINGS[name] for name in by}))
-        groups = [{name: str(value) for name, value in tally.group.items()} for tally in tallies]
-        panel = panel_of(tallies, InferenceSettings(n_resamples=1, average=self.rule.average))
-        requested, offered = np.zeros_like(panel.cells), np.zeros(panel.cells.shape[:2])
-        place = {name: number for number, name in enumerate(panel.templates)}
-        for row, (tally, group) in enumerate(zip(panel.tallies, groups, strict=True)):
-            requested[row, [place[name] for name in tally.templates]] = tally.n_requested
-            for name, count in self.rounds.offered(partial(in_group, group=group)).items():
-                if name in place:
-                    offered[row, place[name]] = count
-        estimates = measures(metric, panel, requested, offered)
-        answers = [int(row.sum()) for row in requested]
-        if first is None:
-            yield from zip(groups, estimates, answers, strict=True)
-            return
-        pairs: dict[tuple[tuple[str, str], ...], dict[str, int]] = {}
-        for row, group in enumerate(groups):
-            language = group.pop("language")
-            pairs.setdefault(tuple(group.items()), {})[language] = row
-        for key, rows in pairs.items():
-            if first in rows and second in rows:
-                one, other = rows[first], rows[second]
-                yield dict(key), estimates[one].minus(estimates[other]), answers[one] + answers[other]
-
-    def _target(
-        self, metric: Metric, group: dict[str, str], looks: list[tuple[InterimEstimate, int]], family: int
-    ) -> StoppingTarget:
-        """How one target stands after its looks, up to the one that reached it; looks without news don't count."""
-        rule, rounds = self.rule, self.rounds
-        compared = None if rule.first is None else (rule.first, str(rule.second))
-        is_left = any(in_group(each, group, compared) and not rounds.is_used_up(each) for each in rounds.strata)
-        n_templates = len(rounds.offered(partial(in_group, group=group, compared=compared)))
-        new = [look for place, look in enumerate(looks) if place == 0 or look[1] > looks[place - 1][1]]
-        decided, effect = rule.kind == "decision", rule.detectable_effect
-        alpha = ALPHA / family if decided else ALPHA
-        rho = FOR_DECISION if decided or rule.looked else FOR_WIDTH
-        monitor, past = SequentialMonitor(alpha, rho), list[PastLook]()
-        for look in new:
-            estimate = look[0]
-            interval = self._interval(monitor, estimate, alpha)
-            past.append(PastLook(estimate.variance, interval))
-            verdict, explanation = self._verdict(interval, estimate, n_templates, is_left=is_left)
-            # templates that all say the same do not show that there are enough requests
-            if verdict == "going on" and effect and 0 < estimate.variance <= variance_to_find(effect, estimate, alpha):
-                verdict = "not found"
-                explanation = f"not found; {effect:g} would have been found in 90 % of such runs"
-            if verdict == "reached" and rule.kind != "answers":
-                break
-        value, level = _number(interval.value), interval.level
-        if verdict == "futile" and rule.kind == "ci_width":
-            # The last look spends the error that is left. The target was given up because templates are few or differ
-            # too much, whatever the score is; so the level holds.
-            monitor = SequentialMonitor(alpha, rho)
-            for each, _ in new:
-                interval = monitor.next(each, estimate.variance)
-            level = interval.level
-        adjusted = None
-        if decided and verdict != "going on" and value is not None:
-            adjusted = _number(median_unbiased(past, rule.equivalence_margin))
-        return StoppingTarget(
-            metric=metric.name,
-            group=group,
-            compared=compared,
-            n_looks=len(past),
-            answers=look[1],
-            value=value,
-            adjusted_value=adjusted,
-            ci_low=_number(interval.low),
-            ci_high=_number(interval.high),
-            level=level,
-            verdict=verdict,
-            explanation=explanation,
-        )
-
-    def _interval(self, monitor: SequentialMonitor, estimate: InterimEstimate, alpha: float) -> Interval:
-        """The interval of the next look."""
-        rule = self.rule
-        if rule.kind == "answers" and not rule.looked:  # a sample of a fixed size
-            return interval_at(estimate, reach_of(ALPHA))
-        if rule.kind == "decision" and rule.aimed is not None:
-            return monitor.next(estimate, variance_to_find(rule.aimed, estimate, alpha))
-        # Small enough to say "smaller" of a score that is half as far off: an aim too near spends all at once.
-        wanted = rule.width if rule.kind == "ci_width" else rule.equivalence_margin if rule.kind == "decision" else None
-        return monitor.next(estimate, 0.0 if wanted is None else variance_of_width(wanted, estimate, alpha))
-
-    def _verdict(
-        self, interval: Interval, last: InterimEstimate, n_templates: int, *, is_left: bool
-    ) -> tuple[Verdict, str]:
-        """How a target stands at a look, of the templates that it could ever have, and why."""
-        rule = self.rule
-        width, margin = rule.width, rule.equivalence_margin
-        enough = last.estimate.n_templates >= FEWEST_TEMPLATES and not math.isnan(interval.width)
-        if rule.kind == "answers":
-            return "reached", ""
-        if enough and rule.kind == "decision" and (answer := answer_of(interval, margin)):
-            return "reached", answer
-        if enough and width is not None and interval.width <= width:
-            return "reached", f"no wider than {width:g}"
-        if not is_left:
-            return "exhausted", "all requests are sent"
-        if n_templates < FEWEST_TEMPLATES:
-            return "futile", f"{n_templates} templates: no interval stops a run below {FEWEST_TEMPLATES}"
-        if enough and width is not None and width_at_end(last, reach_of(interval.level), ALPHA) > width:
-            return "futile", f"the templates differ too much for a width of {width:g}, whatever else is sent"
-        if enough and rule.kind == "decision" and is_undecidable(last, interval, margin, ALPHA):
-            return "futile", "the templates differ too much to decide it, whatever else is sent"
-        return "going on", ""
+Look = tuple[InterimEstimate, int]
 
 
 def answer_of(interval: Interval, small: float) -> str | None:
@@ -372,65 +229,66 @@ class AdaptiveRun:
     resources: PackPaths
     rule: StoppingRule
     by_batch: bool = False
-    """Whether rounds are batches: they are fewer then."""
+    rounds: SamplingRounds = field(init=False)
 
     async def execute(self, send_taken: Callable[[], Awaitable[bool]]) -> bool:
         """Sends round after round, by `send_taken`, until it is enough; both say whether batches are under way."""
-        rule, metrics = self.rule, [METRICS[name] for name in self.rule.metrics]
-        kinds, requests = needed_kinds(metrics), dict[str, CandidateRequest]()
-        for request in candidate_requests(self.session.store):
+        rule, store, say = self.rule, self.session.store, self.session.watcher.say
+        kinds, requests = needed_kinds(METRICS[name] for name in rule.metrics), dict[str, CandidateRequest]()
+        for request in candidate_requests(store):
             if request.round or kind_of(request.kind[0], request.kind[2], bool(request.has_single_target)) in kinds:
                 requests.setdefault(request.request_key, request)
-        rounds = SamplingRounds(requests.values(), self.session.rules.seed, BATCH_GROWTH if self.by_batch else GROWTH)
-        if rule.kind != "answers" and not self.session.store.progress().pending:
-            self._check_reachable(rounds)
-        self.session.watcher.say(f"in rounds, until {describe_rule(rule)}")
+        growth = BATCH_GROWTH if self.by_batch else GROWTH
+        self.rounds = rounds = SamplingRounds(requests.values(), self.session.rules.seed, growth)
+        if rule.kind != "answers" and not store.progress().pending:
+            self._check_reachable()
+        say(f"in rounds, until {describe_rule(rule)}")
         while True:
-            if self.session.store.progress().pending:
+            if store.progress().pending:
                 try:
                     if await send_taken():
                         return True
                 except CostLimitError:
-                    self._stop(rounds, self._look(rounds), "stopped by --max-cost in the middle of a round")
+                    self._stop(self._look(), "stopped by --max-cost in the middle of a round")
                     raise
-            targets = self._look(rounds)
-            taken = rounds.next_round(self._wanted(rounds, targets), rule.answers)
+            targets = self._look()
+            taken = rounds.next_round(self._wanted(targets), rule.answers)
             if not taken:
-                self._stop(rounds, targets, _why(rule, targets))
+                self._stop(targets, _why(rule, targets))
                 return False
-            add_round(self.session.store, rounds.last, [request.request_key for request in taken])
-            self.session.watcher.say(f"round {rounds.last}: {len(taken):,} requests")
+            add_round(store, rounds.last, [request.request_key for request in taken])
+            say(f"round {rounds.last}: {len(taken):,} requests")
 
-    def _check_reachable(self, rounds: SamplingRounds) -> None:
+    def _check_reachable(self) -> None:
         """Raises ConfigError where no target could ever be reached: its groups have too few templates."""
-        rule = self.rule
+        rule, rounds = self.rule, self.rounds
         names = ("benchmark", "split", *rule.group_by)
         groups = {tuple((name, getattr(stratum, name)) for name in names) for stratum in rounds.strata}
-        counts = [len(rounds.offered(partial(in_group, group=dict(group)))) for group in groups]
-        if counts and max(counts) < FEWEST_TEMPLATES:
+        most = max((len(rounds.offered(partial(in_group, group=dict(group)))) for group in groups), default=None)
+        if most is not None and most < FEWEST_TEMPLATES:
             each = rule.group_by[-1] if rule.group_by else "split"
             raise ConfigError(
                 SETTINGS[rule.kind],
                 None,
-                f"no {each} has more than {max(counts)} templates with questions that count for"
-                f" {', '.join(rule.metrics)}, and an interval that stops a run needs {FEWEST_TEMPLATES}; give"
-                " {answers_per_template}, or select more",
+                f"no {each} has more than {most} templates with questions that count for {', '.join(rule.metrics)},"
+                f" and an interval that stops a run needs {FEWEST_TEMPLATES}; give {{answers_per_template}}, or select"
+                " more",
             )
 
-    def _wanted(self, rounds: SamplingRounds, targets: tuple[StoppingTarget, ...] | None) -> list[Stratum]:
+    def _wanted(self, targets: tuple[StoppingTarget, ...] | None) -> list[Stratum]:
         """The strata of the next round: of each target that is not settled, those with the fewest answers."""
-        rule = self.rule
+        rule, rounds = self.rule, self.rounds
         left = [stratum for stratum in rounds.strata if not rounds.is_used_up(stratum)]
-        if rule.first is not None:
-            left = [stratum for stratum in left if stratum.language in (rule.first, rule.second)]
+        if rule.compared is not None:
+            left = [stratum for stratum in left if stratum.language in rule.compared]
         if targets is None or rule.kind == "answers":
             return left
         found: set[Stratum] = set()
         for target in targets:
             if target.verdict == "going on":
                 needed = [stratum for stratum in left if in_group(stratum, target.group, target.compared)]
-                least = min(map(rounds.reached, needed), default=0)
-                found |= {stratum for stratum in needed if rounds.reached(stratum) == least}
+                least = min(map(rounds.given, needed), default=0)
+                found |= {stratum for stratum in needed if rounds.given(stratum) == least}
         return sorted(found)
 
     @cached_property
@@ -438,27 +296,146 @@ class AdaptiveRun:
         """The run's questions, which stay the same from one look to the next."""
         return self.session.store.questions()
 
-    def _look(self, rounds: SamplingRounds) -> tuple[StoppingTarget, ...] | None:
-        """How the targets stand; None before anything is answered."""
+    def _look(self) -> tuple[StoppingTarget, ...] | None:
+        """How every target of the rule stands; None before anything is answered."""
         import polars as pl
 
-        current = extract_run(self.session.store, self.resources, lambda _: None)
+        store = self.session.store
+        current = extract_run(store, self.resources, lambda _: None)
         versions = {language: [version] for language, version in current.items()}
-        frame = observations(self.session.store, versions, self.session.rules.model, questions=self._questions)
+        frame = observations(store, versions, self.session.rules.model, questions=self._questions)
         if frame.is_empty():
             return None
-        numbers = pl.Series("round", rounds_of_answers(self.session.store, versions), pl.Int64)
-        return InterimAnalysis(self.rule, frame.with_columns(numbers), rounds).targets()
+        frame = frame.with_columns(round=pl.Series(rounds_of_answers(store, versions), dtype=pl.Int64))
+        found = []
+        for name in self.rule.metrics:
+            looks: dict[tuple[tuple[str, str], ...], list[Look]] = {}
+            for number in sorted(frame["round"].unique().to_list()):
+                for group, look in self._estimates(METRICS[name], frame.filter(pl.col("round") <= number)):
+                    looks.setdefault(tuple(group.items()), []).append(look)
+            family = len(looks) * len(self.rule.metrics)
+            found += [self._target(METRICS[name], dict(group), seen, family) for group, seen in looks.items()]
+        return tuple(found)
 
-    def _stop(self, rounds: SamplingRounds, targets: tuple[StoppingTarget, ...] | None, why: str) -> None:
+    def _estimates(self, metric: Metric, frame: polars.DataFrame) -> Iterator[tuple[dict[str, str], Look]]:
+        """The groups, each with the estimate from its answers."""
+        import numpy as np
+
+        compared = self.rule.compared
+        by = dict.fromkeys(["benchmark", "split", *self.rule.group_by, *(["language"] if compared else [])])
+        tallies = list(tally_groups(weighted_by_design(frame), {name: GROUPINGS[name] for name in by}))
+        groups = [{name: str(value) for name, value in tally.group.items()} for tally in tallies]
+        panel = panel_of(tallies, InferenceSettings(n_resamples=1, average=self.rule.average))
+        requested, offered = np.zeros_like(panel.cells), np.zeros(panel.cells.shape[:2])
+        place = {name: number for number, name in enumerate(panel.templates)}
+        for row, (tally, group) in enumerate(zip(panel.tallies, groups, strict=True)):
+            requested[row, [place[name] for name in tally.templates]] = tally.n_requested
+            for name, count in self.rounds.offered(partial(in_group, group=group)).items():
+                if name in place:
+                    offered[row, place[name]] = count
+        answers = [int(row.sum()) for row in requested]
+        looks = list(zip(measures(metric, panel, requested, offered), answers, strict=True))
+        if compared is None:
+            yield from zip(groups, looks, strict=True)
+            return
+        pairs: dict[tuple[tuple[str, str], ...], dict[str, Look]] = {}
+        for group, look in zip(groups, looks, strict=True):
+            language = group.pop("language")
+            pairs.setdefault(tuple(group.items()), {})[language] = look
+        for key, of in pairs.items():
+            if of.keys() >= set(compared):
+                (one, n_one), (other, n_other) = (of[language] for language in compared)
+                yield dict(key), (one.minus(other), n_one + n_other)
+
+    def _target(self, metric: Metric, group: dict[str, str], looks: list[Look], family: int) -> StoppingTarget:
+        """How one target stands after its looks, up to the one that reached it; looks without news don't count."""
+        rule, rounds, compared = self.rule, self.rounds, self.rule.compared
+        is_left = any(in_group(each, group, compared) and not rounds.is_used_up(each) for each in rounds.strata)
+        n_templates = len(rounds.offered(partial(in_group, group=group, compared=compared)))
+        new = [look for place, look in enumerate(looks) if place == 0 or look[1] > looks[place - 1][1]]
+        is_decision = rule.kind == "decision"
+        effect = rule.detectable_effect if is_decision else None
+        alpha = ALPHA / family if is_decision else ALPHA
+        rho = FOR_DECISION if is_decision or rule.looked else FOR_WIDTH
+        seen, past = list[InterimEstimate](), list[PastLook]()
+        for look in new:
+            estimate, _ = look
+            seen.append(estimate)
+            interval = self._interval(seen, alpha, rho)
+            past.append(PastLook(estimate.variance, interval))
+            verdict, explanation = self._verdict(interval, estimate, n_templates, is_left=is_left)
+            # templates that all say the same do not show that there are enough requests
+            if verdict == "going on" and effect and 0 < estimate.variance <= variance_to_find(effect, estimate, alpha):
+                verdict = "not found"
+                explanation = f"not found; {effect:g} would have been found in 90 % of such runs"
+            if verdict == "reached" and rule.kind != "answers":
+                break
+        if verdict == "futile" and rule.kind == "ci_width":
+            # The last look spends the error that is left. The target was given up because templates are few or differ
+            # too much, whatever the score is; so the level holds.
+            interval = interval_after(seen, alpha, rho, estimate.variance)
+        is_done = is_decision and verdict != "going on" and not math.isnan(interval.value)
+        return StoppingTarget(
+            metric=metric.name,
+            group=group,
+            compared=compared,
+            n_looks=len(past),
+            answers=look[1],
+            value=_number(interval.value),
+            adjusted_value=_number(median_unbiased(past, rule.equivalence_margin)) if is_done else None,
+            ci_low=_number(interval.low),
+            ci_high=_number(interval.high),
+            level=interval.level,
+            verdict=verdict,
+            explanation=explanation,
+        )
+
+    def _interval(self, looks: list[InterimEstimate], alpha: float, rho: float) -> Interval:
+        """The interval of the last look."""
+        rule, estimate = self.rule, looks[-1]
+        if rule.kind == "answers" and not rule.looked:  # a sample of a fixed size
+            return interval_at(estimate, reach_of(ALPHA))
+        if rule.kind == "decision" and rule.aimed is not None:
+            return interval_after(looks, alpha, rho, variance_to_find(rule.aimed, estimate, alpha))
+        # Small enough to say "smaller" of a score that is half as far off: an aim too near spends all at once.
+        wanted = rule.equivalence_margin if rule.kind == "decision" else rule.width
+        aim = 0.0 if wanted is None else variance_of_width(wanted, estimate, alpha)
+        return interval_after(looks, alpha, rho, aim)
+
+    def _verdict(
+        self, interval: Interval, last: InterimEstimate, n_templates: int, *, is_left: bool
+    ) -> tuple[Verdict, str]:
+        """How a target stands at a look, of the templates that it could ever have, and why."""
+        rule, width, margin = self.rule, self.rule.width, self.rule.equivalence_margin
+        if rule.kind == "answers":
+            return "reached", ""
+        enough = last.estimate.n_templates >= FEWEST_TEMPLATES and not math.isnan(interval.width)
+        is_decision = rule.kind == "decision"
+        if enough and is_decision and (answer := answer_of(interval, margin)):
+            return "reached", answer
+        if enough and width is not None and interval.width <= width:
+            return "reached", f"no wider than {width:g}"
+        if not is_left:
+            return "exhausted", "all requests are sent"
+        if n_templates < FEWEST_TEMPLATES:
+            return "futile", f"{n_templates} templates: no interval stops a run below {FEWEST_TEMPLATES}"
+        hopeless = "the templates differ too much {}, whatever else is sent"
+        if enough and width is not None and width_at_end(last, reach_of(interval.level), ALPHA) > width:
+            return "futile", hopeless.format(f"for a width of {width:g}")
+        if enough and is_decision and is_undecidable(last, interval, margin, ALPHA):
+            return "futile", hopeless.format("to decide it")
+        return "going on", ""
+
+    def _stop(self, targets: tuple[StoppingTarget, ...] | None, why: str) -> None:
         """Says why the run stops, and writes it into the manifest."""
-        requests, number = self.session.store.progress().requests, last_round(self.session.store)
-        offered = sum(rounds.offered(lambda _: True).values())
+        session, rule = self.session, self.rule
+        requests, number = session.store.progress().requests, last_round(session.store)
+        offered = sum(self.rounds.offered(lambda _: True).values())
         n_rounds = f"{number} round{'' if number == 1 else 's'}"
         sentence = f"{why}, after {n_rounds} and {requests:,} of {offered:,} requests"
-        is_fixed = self.rule.kind == "answers" and not self.rule.looked
+        is_fixed = rule.kind == "answers" and not rule.looked
         stopping = StoppingRecord(
-            rule=self.rule,
+            rule=rule,
             rounds=number,
             requests=requests,
             offered=offered,
@@ -466,24 +443,22 @@ class AdaptiveRun:
             level=None if is_fixed or targets is None else min((each.level for each in targets), default=ALPHA),
             sentence=sentence,
         )
-        lines = (f"adaptive run, until {describe_rule(self.rule)}: {sentence}", *map(target_line, targets or ()))
+        lines = (f"adaptive run, until {describe_rule(rule)}: {sentence}", *map(target_line, targets or ()))
         for line in lines:
-            self.session.watcher.say(line)
-        changes = {"adaptive": stopping, "notices": (*notices(self.session.rules), *lines)}
-        self.session.folder.write_manifest(self.session.folder.manifest().model_copy(update=changes))
+            session.watcher.say(line)
+        changes = {"adaptive": stopping, "notices": (*notices(session.rules), *lines)}
+        session.folder.write_manifest(session.folder.manifest().model_copy(update=changes))
 
 
 def _why(rule: StoppingRule, targets: tuple[StoppingTarget, ...] | None) -> str:
     """Why nothing more is sent."""
-    if targets is None:
-        return "nothing counts for the metrics"
-    if rule.kind == "answers":
-        return "asked"
+    if targets is None or rule.kind == "answers":
+        return "nothing counts for the metrics" if targets is None else "asked"
     verdicts = [target.verdict for target in targets]
-    reached = f"reached for {verdicts.count('reached')} of {len(verdicts)}" if "reached" in verdicts else ""
-    if all(verdict == "reached" for verdict in verdicts):
+    n_reached = verdicts.count("reached")
+    if n_reached == len(verdicts):
         return "reached"
-    if "not found" in verdicts and set(verdicts) <= {"reached", "not found"}:
-        some = f"{reached}; " if reached else ""
-        return f"{some}enough requests to find {rule.detectable_effect:g} in 90 %"
+    reached = f"reached for {n_reached} of {len(verdicts)}" if n_reached else ""
+    if set(verdicts) <= {"reached", "not found"}:
+        return f"{reached}{'; ' if reached else ''}enough requests to find {rule.detectable_effect:g} in 90 %"
     return f"{reached}, and no more can be" if reached else "can't be reached"

@@ -7,13 +7,13 @@ request that a batch may still answer is submitted again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
-from contextlib import ExitStack, aclosing, closing
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from contextlib import ExitStack, aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from mbbq_gen.core.errors import ProviderError, RunError, UsageError
 from mbbq_gen.core.records import Response
@@ -22,6 +22,7 @@ from mbbq_gen.providers.api.batches import (
     BatchRef,
     BatchResult,
     BatchStatus,
+    MalformedLine,
     TooLargeError,
     batch_service,
     is_cut_off,
@@ -30,7 +31,6 @@ from mbbq_gen.providers.base import ExecutionContext
 from mbbq_gen.providers.http.errors import TransientError, service_error
 from mbbq_gen.providers.http.parameters import unmetered_usage
 from mbbq_gen.providers.prices import read_prices
-from mbbq_gen.runs.batch_files import PART, Line, ResultProblems, one_line, parts, result_groups
 from mbbq_gen.runs.budget import CostGuard, InFlightLog
 from mbbq_gen.runs.executor import ErrorRateGuard, Session, copy_cached, open_cost_guard
 from mbbq_gen.storage.cache import ResponseCache
@@ -50,8 +50,11 @@ _FEW: Final = 100
 """Requests that are not halved any more where a service says that too much is waiting."""
 _ALONE: Final = 3
 """Requests that are sent by themselves, if they fail, before a batch is made."""
-_SINGLE: Final = 3
-"""Batches of a single request that may be refused for their size before we believe that none is taken."""
+_TOGETHER: Final = 500
+_READS: Final = 5
+"""How often the results of a batch are requested before that is given up for now."""
+_LONGEST_PAUSE: Final = 60.0
+"""Seconds that a service may ask to wait before its results are requested again."""
 _MODE: Final = "batches"
 _MOST: Final = "batch_requests"
 
@@ -87,6 +90,27 @@ def set_mode(store: RunStore, mode: Mode) -> None:
     store.set_meta(_MODE, mode)
 
 
+@contextmanager
+def _one_line(service: BatchApi) -> Iterator[None]:
+    """Turns a transient failure into one line."""
+    try:
+        yield
+    except TransientError as fault:
+        raise ProviderError(f"{service.provider.name}: {fault}; nothing is lost, try again later") from fault
+
+
+class _Line(NamedTuple):
+    """One request of a batch, and the most that it can cost in US dollars: 0 where there is no limit."""
+
+    key: str
+    content: bytes
+    most_cost: float
+
+
+def _mark(batch: StoredBatch) -> BatchRef:
+    return BatchRef(batch.name, batch.record.requests, datetime.fromisoformat(batch.record.planned_at))
+
+
 @dataclass
 class BatchRunner:
     """One session of work on the batches of a run, inside one event loop."""
@@ -98,10 +122,8 @@ class BatchRunner:
     most_requests: int | None = None
     """The user's limit of one batch; None: what the service takes."""
     cost_guard: CostGuard | None = None
-    """Made for the batch price; None: no limit."""
     cache: ResponseCache | None = None
     errors: ErrorRateGuard = field(default_factory=ErrorRateGuard)
-    """How much may fail before nothing more is submitted."""
     on_stored: Callable[[int], None] = lambda _: None
     say: Callable[[str], None] = lambda _: None
     pause: float = 2.0
@@ -121,19 +143,20 @@ class BatchRunner:
     async def recover(self) -> None:
         """Finds out what became of the batches that were planned when a process ended: sent, or never arrived."""
         for batch in self.ledger.open_batches():
-            if batch.state == "planned":
-                await self._find(batch)
+            if batch.state == "planned" and not await self._is_found(batch):
+                self.ledger.update(batch, "lost", closed_at=_stamp(), reason="never reached the service")
 
-    async def _find(self, batch: StoredBatch) -> StoredBatch:
-        """A planned batch as sent, if the service has it, else as lost."""
+    async def _is_found(self, batch: StoredBatch) -> bool:
+        """Whether the service has a planned batch, which counts as sent then."""
         for look in range(_LOOKS):
             if look:
                 await asyncio.sleep(self.pause)
-            with one_line(self.service):
+            with _one_line(self.service):
                 service_id = await self.service.find(_mark(batch), self.ledger.known_ids())
             if service_id is not None:
-                return self.ledger.update(batch, "sent", service_id, sent_at=_stamp())
-        return self.ledger.update(batch, "lost", closed_at=_stamp(), reason="never reached the service")
+                self.ledger.update(batch, "sent", service_id, sent_at=_stamp())
+                return True
+        return False
 
     async def refresh(self) -> list[tuple[StoredBatch, BatchStatus]]:
         """Asks how the sent batches stand, and writes it down."""
@@ -141,7 +164,7 @@ class BatchRunner:
         for batch in self.ledger.open_batches():
             if batch.service_id is None:
                 continue
-            with one_line(self.service):
+            with _one_line(self.service):
                 status = await self.service.status(batch.service_id)
             now = self.ledger.update(batch, service_state=status.state, done=status.done, failed=status.failed)
             found.append((now, status))
@@ -153,7 +176,7 @@ class BatchRunner:
         batches = self.ledger.open_batches()
         for batch in batches:
             assert batch.service_id is not None  # recovered batches have one
-            with one_line(self.service):
+            with _one_line(self.service):
                 await self.service.cancel(batch.service_id)
             self.ledger.update(batch, cancelled=True)
         return len(batches)
@@ -188,74 +211,86 @@ class BatchRunner:
             self._close_too_large(batch, reason)
             return
         self.say(f"batch {batch.name} was refused: {reason}")
-        keys, earlier = self.ledger.requests(batch), self.ledger.tried()
         if not status.waits:
-            self._give_up(keys, earlier, f"refused with {MOST_TRIES} batches, the last time: {reason}")
+            why = f"refused with {MOST_TRIES} batches, the last time: {reason}"
+            self._give_up(self.ledger.requests(batch), self.ledger.tried(), why)
         self.ledger.update(batch, "refused", closed_at=_stamp(), reason=status.reason, waits=status.waits)
 
     def _close_too_large(self, batch: StoredBatch, reason: str) -> None:
         """Closes a batch that was refused for its size; one request that is too large by itself has failed."""
-        held = batch.record.requests
-        if held > 1:
-            self.say(
-                f"batch {batch.name} is too large for the service ({reason}): at most {held // 2:,} requests in one"
-                f" batch from now on, instead of {held:,}"
-            )
-        else:
+        held, said = batch.record.requests, f"batch {batch.name} is too large for the service ({reason})"
+        if held == 1:
             error = f"too large for a batch of its own: {reason}"
             self._store([Response(request_key=key, error=error) for key in self.ledger.requests(batch)])
-            self.say(f"batch {batch.name} holds one request and is too large for the service: {reason}")
+        else:
+            said += f": at most {held // 2:,} requests in one batch from now on, instead of {held:,}"
+        self.say(said)
         self.ledger.update(batch, "refused", closed_at=_stamp(), reason=reason, too_large=True)
-        batches = self.ledger.batches()
-        alone = [found for found in batches if found.record.too_large and found.record.requests == 1]
-        if len(alone) >= _SINGLE and not any(found.is_open or found.state == "collected" for found in batches):
-            raise RunError(
-                f"{self.provider.name}: refuses even a batch of one request ({reason}); send requests one by one:"
-                f" mbbq-gen run {self.folder} --no-batch"
-            )
 
     async def _collect(self, batch: StoredBatch, status: BatchStatus) -> int:
         """Stores the results of one batch."""
         ours, earlier = self.ledger.requests(batch), self.ledger.tried()
-        answered, strange, missing, problems = 0, 0, set(ours), ResultProblems()
-        async with aclosing(result_groups(self.service, status, self.pause, problems)) as groups:
+        answered, strange, missing, unread = 0, 0, set(ours), list[MalformedLine]()
+        async with aclosing(self._results(status, unread)) as groups:
             async for group in groups:
-                known = [answer for answer in group if answer.request_key in ours]
+                known = [result for result in group if result.request_key in ours]
                 strange += len(group) - len(known)
-                read = [self._read(answer, status, earlier) for answer in known]
-                responses = [response for response in read if response is not None]
+                responses = [found for result in known if (found := self._read(result, status, earlier))]
                 self._store(responses)
                 answered += sum(response.error is None for response in responses)
                 missing -= {response.request_key for response in responses}
         if strange and missing == ours:
-            others = (*batch.record.strangers, status.service_id)
-            self.ledger.update(batch, "planned", strangers=others)
+            self.ledger.update(batch, "planned", strangers=(*batch.record.strangers, status.service_id))
             await self.recover()
             return 0
         if not batch.record.cancelled:
-            self._give_up(
-                missing, earlier, f"left without an answer by {MOST_TRIES} batches, the last one {status.state}", status
-            )
-        if problems.unparsed:
+            why = f"left without an answer by {MOST_TRIES} batches, the last one {status.state}"
+            self._give_up(missing, earlier, why, status.service_id)
+        if unread:
             self.say(
-                f"batch {batch.name}: {problems.unparsed:,} lines of its results can't be read, the first:"
-                f" {self.provider.hide(problems.unparsed_start)!r}; requests without an answer go into another batch"
+                f"batch {batch.name}: {len(unread):,} lines of its results can't be read, the first:"
+                f" {self.provider.hide(unread[0].start)!r}; requests without an answer go into another batch"
             )
-        if problems.contradicted:
-            self.say(
-                f"batch {batch.name}: {len(problems.contradicted):,} requests have two different answers"
-                f" (such as {min(problems.contradicted)}); the first answer is kept"
-            )
-        self.ledger.update(
-            batch,
-            "collected",
-            closed_at=_stamp(),
-            answered=answered,
-            missing=len(missing),
-            unparsed=problems.unparsed,
-            contradicted=len(problems.contradicted),
-        )
+        self.ledger.update(batch, "collected", closed_at=_stamp(), answered=answered, missing=len(missing))
         return answered
+
+    async def _results(
+        self, status: BatchStatus, unread: list[MalformedLine]
+    ) -> AsyncGenerator[list[BatchResult], None]:
+        """The results of an ended batch in groups, each once; the lines that can't be read go into `unread`.
+
+        They are requested again where the connection breaks on the way, and once more where lines can't be read.
+        ProviderError where they can't be had.
+        """
+        group: list[BatchResult] = []
+        is_answered: dict[str, bool] = {}
+        was_read = False
+        for left in reversed(range(_READS)):
+            unread.clear()
+            try:
+                async with aclosing(self.service.results(status)) as results:
+                    async for result in results:
+                        if isinstance(result, MalformedLine):
+                            unread.append(result)
+                            continue
+                        key, answered = result.request_key, result.outcome == "answered"
+                        before = is_answered.get(key)
+                        if before is None or (answered and not before):
+                            is_answered[key] = answered
+                            group.append(result)
+                        if len(group) == _TOGETHER:
+                            yield group
+                            group = []
+            except TransientError as fault:
+                if not left:
+                    with _one_line(self.service):
+                        raise
+                await asyncio.sleep(max(self.pause, min(fault.pause or 0.0, _LONGEST_PAUSE)))
+            else:
+                if was_read or not unread:
+                    break
+                was_read = True
+        yield group
 
     def _store(self, responses: list[Response]) -> None:
         """Makes answers durable."""
@@ -292,15 +327,10 @@ class BatchRunner:
         changes = {"batch": status.service_id, "latency_s": status.seconds}
         return response and response.model_copy(update=changes)
 
-    def _give_up(self, keys: set[str], earlier: dict[str, int], why: str, status: BatchStatus | None = None) -> None:
+    def _give_up(self, keys: set[str], earlier: dict[str, int], why: str, batch: str | None = None) -> None:
         """Records as failed what as many batches as it takes have left without an answer."""
-        self._store(
-            [
-                Response(request_key=key, error=why, batch=status.service_id if status else None)
-                for key in sorted(keys)
-                if earlier.get(key, 0) + 1 >= MOST_TRIES
-            ]
-        )
+        keys = {key for key in keys if earlier.get(key, 0) + 1 >= MOST_TRIES}
+        self._store([Response(request_key=key, error=why, batch=batch) for key in sorted(keys)])
 
     # --- submitting -------------------------------------------------------------------------------------------------
 
@@ -311,7 +341,7 @@ class BatchRunner:
         made. Where it fails, the next ones are. `failed_too`: also what has failed for good before.
         """
         await self.recover()
-        for path in [*self.folder.glob("mbbq-gen-*.jsonl"), self.folder / PART]:  # of a process that was killed
+        for path in self.folder.glob("mbbq-gen-*.jsonl"):  # of a process that was killed
             path.unlink(missing_ok=True)
         batches, guard = self.ledger.batches(), self.cost_guard
         oldest = min((batch.number for batch in batches if batch.is_open), default=None)
@@ -337,7 +367,7 @@ class BatchRunner:
             alone.check(_ALONE)
             failed.append(request)
         lines = (
-            Line(request.request_key, self.service.line(request), guard.most(request) if guard else 0.0)
+            _Line(request.request_key, self.service.line(request), guard.most(request) if guard else 0.0)
             for request in chain(failed, requests)
         )
         try:
@@ -348,31 +378,35 @@ class BatchRunner:
             guard.check()
         return made
 
-    def _most(self) -> int:
-        """The requests that one batch may hold: by the service's limit, the user's, and what was refused before."""
-        limits = (self.service.most_requests, self.most_requests, self.ledger.most_requests())
-        return min(limit for limit in limits if limit is not None)
-
-    async def _submit_all(self, lines: Iterable[Line]) -> int:
+    async def _submit_all(self, lines: Iterator[_Line]) -> int:
         """Submits requests in batches as large as the service takes them; returns how many that made."""
-        made = 0
-        with closing(parts(lines, self.folder, self._most, self.service.most_bytes)) as found:
-            for part in found:
-                number, name = self.ledger.next_name()
-                path, planned_at = self.folder / f"{name}.jsonl", datetime.now(UTC).isoformat()
-                part.keep(path)
-                record = BatchRecord(
-                    requests=len(part.keys), size=part.size, planned_at=planned_at, most_cost=sum(part.costs)
-                )
-                batch = self.ledger.plan(number, name, part.keys, record)
-                try:
-                    await self._send(batch, path)
-                    made += 1
-                except TooLargeError as error:
-                    self._close_too_large(batch, str(error))
-                    made += 0 if len(part.keys) == 1 else await self._submit_all(part.lines(path))
-                finally:
-                    path.unlink(missing_ok=True)
+        made, line = 0, next(lines, None)
+        while line is not None:
+            limits = (self.service.most_requests, self.most_requests, self.ledger.most_requests())
+            most = min(limit for limit in limits if limit is not None)
+            number, name = self.ledger.next_name()
+            path, keys, costs, size = self.folder / f"{name}.jsonl", list[str](), list[float](), 0
+            with path.open("wb") as stream:
+                while line and (not keys or (len(keys) < most and size + len(line.content) <= self.service.most_bytes)):
+                    stream.write(line.content)
+                    keys.append(line.key)
+                    costs.append(line.most_cost)
+                    size += len(line.content)
+                    line = next(lines, None)
+            now = datetime.now(UTC).isoformat()
+            record = BatchRecord(requests=len(keys), size=size, planned_at=now, most_cost=sum(costs))
+            batch = self.ledger.plan(number, name, keys, record)
+            try:
+                await self._send(batch, path)
+                made += 1
+            except TooLargeError as error:
+                self._close_too_large(batch, str(error))
+                self.errors.check()
+                if len(keys) > 1:
+                    with path.open("rb") as stream:
+                        made += await self._submit_all(map(_Line, keys, stream, costs))
+            finally:
+                path.unlink(missing_ok=True)
         return made
 
     async def _send(self, batch: StoredBatch, path: Path) -> None:
@@ -381,6 +415,8 @@ class BatchRunner:
         for _ in range(_SUBMISSIONS):
             try:
                 service_id = await self.service.submit(_mark(batch), path)
+                self.ledger.update(batch, "sent", service_id, sent_at=_stamp())
+                return
             except TransientError as error:
                 fault = error
             except TooLargeError:
@@ -388,16 +424,11 @@ class BatchRunner:
             except ProviderError as error:
                 self.ledger.update(batch, "lost", closed_at=_stamp(), reason=str(error))
                 raise
-            else:
-                self.ledger.update(batch, "sent", service_id, sent_at=_stamp())
-                return
             cut_off += is_cut_off(fault, batch.record.size)
             self.say(f"{self.provider.name}: {fault}; checking whether batch {batch.name} has arrived")
             await asyncio.sleep(max(self.pause, fault.pause or 0.0))
-            found = await self._find(batch)
-            if found.state == "sent":
+            if await self._is_found(batch):
                 return
-            batch = self.ledger.update(found, "planned", closed_at=None, reason=None)
         if cut_off == _SUBMISSIONS and batch.record.requests > 1:
             raise TooLargeError(f"{batch.record.size:,} bytes cannot be sent: {fault}")
         self.ledger.update(batch, "lost", closed_at=_stamp(), reason="could not be submitted")
@@ -408,14 +439,9 @@ class BatchRunner:
         )
 
 
-def _mark(batch: StoredBatch) -> BatchRef:
-    return BatchRef(batch.name, batch.record.requests, datetime.fromisoformat(batch.record.planned_at))
-
-
-Work = Callable[[BatchRunner], Coroutine[Any, Any, None]]
-
-
-async def in_session(session: Session, work: Work, *, spends: bool) -> None:
+async def in_session(
+    session: Session, work: Callable[[BatchRunner], Coroutine[Any, Any, None]], *, spends: bool
+) -> None:
     """Works on the batches of a run; `spends`: whether it submits batches, which `--max-cost` limits."""
     store, provider, rules, watcher = session.store, session.provider, session.rules, session.watcher
     service, path, most = batch_service(provider), session.folder.path, store.meta(_MOST)
@@ -428,9 +454,8 @@ async def in_session(session: Session, work: Work, *, spends: bool) -> None:
         cache = stack.enter_context(ResponseCache(Path(rules.cache_dir))) if rules.cache_dir is not None else None
         advance = stack.enter_context(watcher.stage("collecting"))
         limit = None if most is None else int(most)
-        batching = BatchRunner(store, service, path, limit, guard, cache, errors, advance, watcher.say)
         try:
-            await work(batching)
+            await work(BatchRunner(store, service, path, limit, guard, cache, errors, advance, watcher.say))
         finally:
             try:
                 await provider.aclose()
@@ -441,14 +466,13 @@ async def in_session(session: Session, work: Work, *, spends: bool) -> None:
 async def run_batches(session: Session, mode: Mode, *, again: bool) -> bool:
     """Collects what has come, submits what is missing (`again`: failures too); whether batches are under way."""
     say, cache_dir = session.watcher.say, session.rules.cache_dir
-    if cache_dir is not None:
-        with ResponseCache(Path(cache_dir)) as cache:
-            copied: list[Response] = []
-            copy_cached(session.store, cache, copied.extend)
-        if copied:
-            say(f"{len(copied):,} answers came from the cache {cache_dir} and cost nothing")
 
     async def work(batching: BatchRunner) -> None:
+        if batching.cache is not None:
+            copied: list[Response] = []
+            copy_cached(session.store, batching.cache, copied.extend)
+            if copied:
+                say(f"{len(copied):,} answers came from the cache {cache_dir} and cost nothing")
         if answers := await batching.collect():
             say(f"{answers:,} answers collected")
         batching.errors.check()
@@ -461,18 +485,13 @@ async def run_batches(session: Session, mode: Mode, *, again: bool) -> bool:
 
 def report_batches(session: Session) -> bool:
     """Says how a run in batches stands; whether batches are under way."""
-    progress, path = session.store.progress(), session.folder.path
+    progress, path, say = session.store.progress(), session.folder.path, session.watcher.say
     if batches := BatchTable(session.store).open_batches():
         held = sum(batch.record.requests for batch in batches)
-        session.watcher.say(
+        say(
             f"{len(batches)} batch{'es' if len(batches) > 1 else ''} with {held:,} requests under way; the service"
-            f" answers within a day. Later: mbbq-gen run {path} --collect"
-            f"    or: mbbq-gen batch status {path}"
+            f" answers within a day. Later: mbbq-gen run {path} --collect    or: mbbq-gen batch status {path}"
         )
-        return True
-    left = progress.pending - progress.failed
-    if left > 0 and mode_of(session.store) == "stopped":
-        session.watcher.say(
-            f"{left:,} requests were never sent: send them with mbbq-gen run {path} --batch, or --no-batch"
-        )
-    return False
+    elif (left := progress.pending - progress.failed) > 0 and mode_of(session.store) == "stopped":
+        say(f"{left:,} requests were never sent: send them with mbbq-gen run {path} --batch, or --no-batch")
+    return bool(batches)

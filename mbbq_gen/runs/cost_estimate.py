@@ -1,10 +1,12 @@
-"""What a run, a judge or a study design costs, before it is sent."""
+"""What a run, a judge or a study design costs, before it is sent: plans it in a temporary store and counts tokens."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, Literal
 
 from mbbq_gen.analysis.design import (
@@ -18,20 +20,39 @@ from mbbq_gen.analysis.design import Price as DesignPrice
 from mbbq_gen.analysis.power import Question, VarianceAssumptions, half_width, power_table
 from mbbq_gen.core.config import FollowUp, RunConfig
 from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.option_display import SamplingUnit
+from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.prompts.render import orders_of
 from mbbq_gen.prompts.sampling import balanced_sample
-from mbbq_gen.providers.prices import MESSAGE_TOKENS, Price, TokenCounter
-from mbbq_gen.runs.follow_up import FollowUpRates
+from mbbq_gen.providers.base import Provider
+from mbbq_gen.providers.prices import MESSAGE_TOKENS, Price, TokenCounter, price_of, read_prices, token_counter
+from mbbq_gen.runs.follow_up import follow_up_rates, follow_up_text, follows_up
 from mbbq_gen.runs.planner import PromptPlan
-from mbbq_gen.runs.token_estimate import Cost, Duration, SpeedProbe, TokenEstimate, cost_estimate, duration, estimate
+from mbbq_gen.runs.resolve import InstanceSource, open_model
+from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.runs.token_estimate import (
+    Cost,
+    Duration,
+    TokenEstimate,
+    cost_estimate,
+    duration,
+    estimate,
+    measured_outputs,
+)
 from mbbq_gen.scoring.codes import MIN_TEMPLATES, Average, PromptEffects
 from mbbq_gen.scoring.metrics import Metric, kind_of, needed_kinds
 from mbbq_gen.storage.store import RunStore
 
 SAMPLE_SIZES: Final = (50, 100, 250, 500, 1000, 2000, 5000)
 """Questions for each language and split; those that a benchmark has more of are looked at."""
+FOLLOWED_UP: Final[Mapping[FollowUp, float]] = {"unread": 0.05, "low": 0.05}
+"""Share of answers that are followed up, assumed without a pilot run."""
+_LABEL_TOKENS: Final = 2
+PRICED: Final = 40
+"""Questions of each language and split whose tokens are counted for a design."""
+SHOWN: Final = 6
 
 
 class SampleSizeEstimate(FrozenModel):
@@ -50,6 +71,35 @@ class SampleSizeEstimate(FrozenModel):
     """Half of a 95 % interval of the bias in ambiguous contexts; None where there are too few templates."""
 
 
+class JudgeEstimate(FrozenModel):
+    """What asking a judge would take and cost; `tokens.prompts` are the answers to be read."""
+
+    schema_version: Literal["mbbq-gen.judge-plan/1"] = "mbbq-gen.judge-plan/1"
+    judge: str
+    model: str
+    base_url: str | None
+    prompt_version: int
+    prompt_sha256: str
+    answered: int
+    """Answers of the choice whose reply is there already: they cost nothing, and are not among the tokens."""
+    tokens: TokenEstimate
+    price: Price | None
+    cost: Cost | None
+    duration: Duration | None
+    notes: tuple[str, ...]
+
+
+class FollowUpEstimate(FrozenModel):
+    """What follow-ups would take beside the first answers."""
+
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    rates: Literal["assumed", "measured"]
+    """Where the share of answers that are followed up comes from: a pilot run, or FOLLOWED_UP."""
+    cost: Cost | None
+
+
 class CostEstimate(FrozenModel):
     """What a run would take and cost."""
 
@@ -64,93 +114,114 @@ class CostEstimate(FrozenModel):
     duration: Duration | None
     samples: tuple[SampleSizeEstimate, ...]
     assumptions: VarianceAssumptions
-    """What the widths of the intervals are computed from."""
     notes: tuple[str, ...]
     follow_up: FollowUpEstimate | None = None
-    """What follow-ups would take on top; None where none are wanted."""
-    probe: SpeedProbe | None = None
-    """How fast the model answers on this machine; None where that was not tried."""
 
 
-FOLLOWED_UP: Final[Mapping[FollowUp, float]] = {"unread": 0.05, "low": 0.05}
-"""Share of answers that are followed up, assumed without a pilot run."""
-_LABEL_TOKENS: Final = 2
+def run_estimate(
+    config: RunConfig,
+    where: PackPaths,
+    assumptions: VarianceAssumptions,
+    *,
+    tokenizer: Path | None = None,
+    pilot: Path | None = None,
+) -> CostEstimate:
+    """The estimate of a run.
+
+    Args:
+        config: the run's, resolved.
+        where: the language packs.
+        assumptions: variances that interval widths are computed from.
+        tokenizer: the model's tokenizer.json or its folder; None: the model's own where it is here.
+        pilot: a run whose response lengths count; None: assumed.
+    """
+    provider, longest = open_model(config, where), None
+    counter, price = token_counter(provider.kind, provider.model, tokenizer), _price(provider, config)
+    if isinstance(limit := provider.settings.get("max_tokens"), int):
+        longest = limit
+    cost = again = None
+    with _draft(config, where, pilot) as (draft, store, measured):
+        tokens = estimate(
+            *(draft.prompts(store), counter, draft.kinds, measured),
+            longest=longest,
+            rooms={level: provider.reasoning_settings(level).room for level in config.reasoning_effort},
+        )
+        if price is not None:
+            price = price.at(tokens.longest_input)
+            cost = cost_estimate(price, tokens.input_tokens, tokens.output_tokens, tokens.most_output_tokens)
+        samples = tuple(_samples(list(store.outlines()), config, tokens, price, assumptions))
+    if follows_up(config):
+        again = _follow_up_estimate(config, where, tokens, price, counter, pilot=pilot)
+    base_url = provider.capabilities.base_url
+    return CostEstimate(
+        model=config.model,
+        base_url=base_url,
+        settings=config,
+        tokens=tokens,
+        price=price,
+        cost=cost,
+        duration=duration(tokens.requests, tokens.input_tokens + tokens.output_tokens, config.rpm, config.tpm),
+        samples=samples,
+        assumptions=assumptions,
+        notes=tuple(_notes(config, tokens, price, base_url)),
+        follow_up=again,
+    )
 
 
-class FollowUpEstimate(FrozenModel):
-    """What follow-ups would take beside the first answers."""
-
-    requests: int
-    input_tokens: int
-    output_tokens: int
-    rates: Literal["assumed", "measured"]
-    """Where the share of answers that are followed up comes from: a pilot run, or FOLLOWED_UP."""
-    cost: Cost | None
+def _price(provider: Provider, config: RunConfig) -> Price | None:
+    """The price of a run's model; None where it is not known."""
+    return price_of(provider.kind, provider.model, read_prices(config.prices), base_url=provider.capabilities.base_url)
 
 
-def follow_up_estimate(
-    settings: RunConfig,
+@contextmanager
+def _draft(
+    config: RunConfig, where: PackPaths, pilot: Path | None
+) -> Iterator[tuple[PromptPlan, RunStore, dict[str, float]]]:
+    """The plan of a run, its questions in a temporary store, and prompt variant → tokens of a response in a pilot."""
+    measured: dict[str, float] = {}
+    if pilot is not None:
+        with RunFolder(pilot).require().open_store(read_only=True) as store:
+            measured = measured_outputs(store)
+    with (
+        TemporaryDirectory(prefix="mbbq-gen-plan-") as folder,
+        RunStore(Path(folder) / "plan.sqlite") as store,
+        Bar("counting", None, "steps") as bar,
+    ):
+        draft = PromptPlan(config, where, InstanceSource(config, where), bar.advance)
+        draft.read(store)
+        yield draft, store, measured
+
+
+def _follow_up_estimate(
+    config: RunConfig,
+    where: PackPaths,
     tokens: TokenEstimate,
     price: Price | None,
-    questions: Mapping[str, float],
-    rates: Mapping[tuple[str, str], FollowUpRates] | None,
+    counter: TokenCounter,
+    *,
+    pilot: Path | None,
 ) -> FollowUpEstimate:
-    """What follow-ups take: each reads the prompt again, with the first answer and the question about it.
-
-    `questions`: language → tokens of that question; `rates`: language and variant → how often a pilot's answers would
-    have been followed up; None: assumed.
-    """
-    assumed = FollowUpRates(sum(FOLLOWED_UP[kind] for kind in settings.follow_up), None)
+    """What follow-ups take: each reads the prompt again, with the first answer and the question about it."""
+    measured = None if pilot is None else follow_up_rates(RunFolder(pilot), config.follow_up, where)
+    share, answer_tokens = measured or (sum(FOLLOWED_UP[kind] for kind in config.follow_up), None)
     groups = [group for group in tokens.groups if group.method == "generate"]
-    read = sum(group.requests for group in groups)
+    checked_share = (config.follow_up_check or 0) / sum(group.requests for group in groups)
     requests = input_tokens = 0.0
     for group in groups:
-        found = (rates or {}).get((group.language, group.variant)) or (rates or {}).get(("", ""), assumed)
-        checked = (settings.follow_up_check or 0) * group.requests / read
+        question = follow_up_text(where, config.instruction_language or group.language).text
         written = group.output_tokens / group.requests
-        beside = group.input_tokens / group.requests + questions[group.language] + 2 * MESSAGE_TOKENS
-        followed = found.share * group.requests
-        checked = min(checked, group.requests - followed)
+        beside = group.input_tokens / group.requests + counter.count(question) + 2 * MESSAGE_TOKENS
+        followed = share * group.requests
+        checked = min(checked_share * group.requests, group.requests - followed)
         requests += followed + checked
-        input_tokens += followed * (found.answer_tokens or written) + checked * written + (followed + checked) * beside
+        input_tokens += followed * (answer_tokens or written) + checked * written + (followed + checked) * beside
     output = requests * _LABEL_TOKENS
-    cost = None if price is None else cost_estimate(price.at(tokens.longest_input), input_tokens, output, None)
     return FollowUpEstimate(
         requests=round(requests),
         input_tokens=round(input_tokens),
         output_tokens=round(output),
-        rates="assumed" if rates is None else "measured",
-        cost=cost,
-    )
-
-
-def estimate_cost(
-    store: RunStore,
-    settings: RunConfig,
-    tokens: TokenEstimate,
-    price: Price | None,
-    *,
-    base_url: str | None,
-    limits: tuple[float | None, float | None],
-    assumptions: VarianceAssumptions,
-) -> CostEstimate:
-    """The forecast for a draft whose questions are in `store`; `limits` are requests and tokens a minute."""
-    cost = None
-    if price is not None:
-        price = price.at(tokens.longest_input)
-        cost = cost_estimate(price, tokens.input_tokens, tokens.output_tokens, tokens.most_output_tokens)
-    samples = tuple(_samples(list(store.outlines()), settings, tokens, price, assumptions))
-    return CostEstimate(
-        model=settings.model,
-        base_url=base_url,
-        settings=settings,
-        tokens=tokens,
-        price=price,
-        cost=cost,
-        duration=duration(tokens.requests, tokens.input_tokens + tokens.output_tokens, *limits),
-        samples=samples,
-        assumptions=assumptions,
-        notes=(*_notes(settings, tokens, price, base_url), *_notes_on_size(samples)),
+        rates="assumed" if pilot is None else "measured",
+        cost=None if price is None else cost_estimate(price, input_tokens, output, None),
     )
 
 
@@ -208,24 +279,6 @@ def _samples(
             )
 
 
-def _notes_on_size(samples: Iterable[SampleSizeEstimate]) -> Iterator[str]:
-    """Where asking everything tells less than a balanced sample, and why."""
-    of_benchmark: dict[str, list[SampleSizeEstimate]] = {}
-    for sample in samples:
-        of_benchmark.setdefault(sample.benchmark, []).append(sample)
-    for benchmark, sizes in of_benchmark.items():
-        widths = [(found.half_widths["one score against 0"], found) for found in sizes if found.half_widths]
-        best = min(widths, key=lambda entry: entry[0], default=(0.0, sizes[-1]))[1]
-        whole = sizes[-1]
-        if best.questions < whole.questions:
-            yield (
-                f"{benchmark}: a score over {best.questions:,} balanced questions has a narrower interval than one over"
-                f" all {whole.questions:,}: the templates differ in size, and the largest carry a score over all of"
-                f" them ({whole.templates} templates tell as much as {whole.n_templates_effective:.0f} of one size;"
-                f" in the sample, as {best.n_templates_effective:.0f})"
-            )
-
-
 def _notes(settings: RunConfig, tokens: TokenEstimate, price: Price | None, base_url: str | None) -> Iterator[str]:
     if price is None:
         where = f" at {base_url}" if base_url else ""
@@ -243,29 +296,6 @@ def _notes(settings: RunConfig, tokens: TokenEstimate, price: Price | None, base
         )
 
 
-class JudgeEstimate(FrozenModel):
-    """What asking a judge would take and cost; `tokens.prompts` are the answers to be read."""
-
-    schema_version: Literal["mbbq-gen.judge-plan/1"] = "mbbq-gen.judge-plan/1"
-    judge: str
-    model: str
-    base_url: str | None
-    prompt_version: int
-    prompt_sha256: str
-    answered: int
-    """Answers of the choice whose reply is there already: they cost nothing, and are not among the tokens."""
-    tokens: TokenEstimate
-    price: Price | None
-    cost: Cost | None
-    duration: Duration | None
-    notes: tuple[str, ...]
-
-
-PRICED: Final = 40
-"""Questions of each language and split whose tokens are counted."""
-SHOWN: Final = 6
-
-
 class LanguagePrice(FrozenModel):
     """What a request in a language takes on average, over the prompt variants."""
 
@@ -273,7 +303,6 @@ class LanguagePrice(FrozenModel):
     input_tokens: float
     output_tokens: float
     cost: float | None
-    """US dollars, one by one; None where no price is known."""
 
 
 class DesignReport(FrozenModel):
@@ -285,9 +314,7 @@ class DesignReport(FrozenModel):
     metric: str
     confidence: float
     wanted_width: float | None
-    """None where a cost was given."""
     max_cost: float | None
-    """US dollars; None where a width was given."""
     components: Components
     templates: int
     questions: int
@@ -311,57 +338,37 @@ class DesignReport(FrozenModel):
     notes: tuple[str, ...]
 
 
-def priced_requests(
-    draft: PromptPlan, store: RunStore, counter: TokenCounter, measured: dict[str, float]
-) -> TokenEstimate:
-    """What a balanced part of the requests takes; the questions of the draft are in `store`, and are fewer after it."""
-    store.select_only(balanced_sample(store.outlines(), PRICED, draft.settings.seed))
-    return estimate(draft.prompts(store), counter, draft.kinds, measured)
-
-
-def _language_prices(
-    tokens: TokenEstimate, price: Price | None
-) -> tuple[list[LanguagePrice], float | None, float | None]:
-    """What a request costs in each language, and the means over the languages, which a design uses alike: online and
-    in batches; None where no price is known."""
-    prices, costs = [], list[Cost]()
-    for language in dict.fromkeys(group.language for group in tokens.groups):
-        groups = [group for group in tokens.groups if group.language == language]
-        requests = sum(group.requests for group in groups)
-        read = sum(group.input_tokens for group in groups) / requests
-        written = sum(group.output_tokens for group in groups) / requests
-        costs += [] if price is None else [cost_estimate(price, read, written, None)]
-        cost = costs[-1].online if costs else None
-        prices.append(LanguagePrice(language=language, input_tokens=read, output_tokens=written, cost=cost))
-    online = sum(cost.online for cost in costs) / len(costs) if costs else None
-    batches = [cost.batch for cost in costs if cost.batch is not None]
-    batch = sum(batches) / len(batches) if batches and len(batches) == len(costs) else None
-    return prices, online, batch
-
-
 def design_report(
-    outlines: list[SamplingUnit],
-    settings: RunConfig,
-    tokens: TokenEstimate,
-    price: Price | None,
+    config: RunConfig,
+    where: PackPaths,
     *,
     target: DesignTarget,
     metric: Metric,
     components: Components,
+    pilot: Path | None,
     confidence: float,
     width: float | None,
     max_cost: float | None,
     speaks_of: PromptEffects = "fixed",
     average: Average = "questions",
 ) -> DesignReport:
-    """The design for a width, or for a maximum cost in US dollars; UsageError without the languages or the price."""
-    if target != "score" and len(settings.languages) < 2:
+    """The design for a width, or for a maximum cost in US dollars; UsageError without the languages or the price.
+
+    `config` is resolved; `pilot`: a run whose response lengths count.
+    """
+    if target != "score" and len(config.languages) < 2:
         raise UsageError(f"--goal {target!r} needs two languages at least; name them with --languages")
-    prices, online, batch = _language_prices(tokens, None if price is None else price.at(tokens.longest_input))
+    provider = open_model(config, where)
+    counter, price = token_counter(provider.kind, provider.model, None), _price(provider, config)
+    with _draft(config, where, pilot) as (draft, store, measured):
+        outlines = list(store.outlines())
+        store.select_only(balanced_sample(outlines, PRICED, config.seed))
+        tokens = estimate(draft.prompts(store), counter, draft.kinds, measured)
+    prices = _language_prices(tokens, None if price is None else price.at(tokens.longest_input))
+    online = _mean([None if cost is None else cost.online for _, cost in prices])
+    batch = _mean([None if cost is None else cost.batch for _, cost in prices])
     if max_cost is not None and online is None:
-        raise UsageError(
-            f"--max-cost: no price is known for {settings.model}; give it with --prices, or give --ci-width"
-        )
+        raise UsageError(f"--max-cost: no price is known for {config.model}; give it with --prices, or give --ci-width")
     kinds = needed_kinds([metric])
     cells: dict[tuple[str, str], Counter[tuple[str, str, str]]] = {}
     for outline in outlines:
@@ -369,32 +376,16 @@ def design_report(
             template = (outline.benchmark, outline.category, outline.template_id)
             cells.setdefault((outline.language, outline.split), Counter())[template] += 1
     stock = max(cells.values(), key=lambda counts: (len(counts), counts.total()), default=Counter())
-    variants = len(settings.variants) * len(settings.label_style)
-    offer = DesignSpace(tuple(sorted(stock.values())), variants, orders_of(settings.option_order), len(cells))
+    variants = len(config.variants) * len(config.label_style)
+    offer = DesignSpace(tuple(sorted(stock.values())), variants, orders_of(config.option_order), len(cells))
     offer.check(speaks_of)
     study = DesignSearch(
         target, components, offer, DesignPrice(online=online, batch=batch), confidence, speaks_of, average
     )
     most = None if max_cost is None or online is None else max_cost / online
     best, everything = study.narrowest(most or 0.0) if width is None else study.cheapest(width), study.everything()
-    others = [] if best is None else study.next_best(best, width=width, requests=most)
-    notes = []
-    if best is None and width is not None:
-        variant_hint = "in more prompt variants, or " if speaks_of == "random" else ""
-        notes.append(
-            f"no money buys a width of {width:g}: all {everything.requests:,} requests reach {everything.width:.3f};"
-            f" ask {variant_hint}a benchmark with more templates"
-        )
-    elif best is None:
-        notes.append(f"the maximum cost buys no interval: {MIN_TEMPLATES} templates at least are needed")
-    if online is None:
-        notes.append(
-            f"no price is known for {settings.model}: requests are counted in place of money; --prices gives one"
-        )
-    if tokens.outputs == "assumed":
-        notes.append("the length of answers is assumed; --pilot RUN measures it")
     return DesignReport(
-        model=settings.model,
+        model=config.model,
         target=target,
         metric=metric.name,
         confidence=confidence,
@@ -407,12 +398,54 @@ def design_report(
         speaks_of=speaks_of,
         average=average,
         orders=offer.orders,
-        languages=tuple(settings.languages),
+        languages=tuple(config.languages),
         splits=tuple(dict.fromkeys(split for _, split in cells)),
-        prices=tuple(prices),
+        prices=tuple(found for found, _ in prices),
         best=best,
         as_run=study.as_run(width=width, requests=most),
-        others=tuple(others[:SHOWN]),
+        others=() if best is None else tuple(study.next_best(best, width=width, requests=most)[:SHOWN]),
         everything=everything,
-        notes=tuple(notes),
+        notes=tuple(_design_notes(config, tokens, online, best, everything, width=width)),
     )
+
+
+def _design_notes(
+    config: RunConfig,
+    tokens: TokenEstimate,
+    online: float | None,
+    best: StudyDesign | None,
+    everything: StudyDesign,
+    *,
+    width: float | None,
+) -> Iterator[str]:
+    if best is None and width is not None:
+        yield (
+            f"no money buys a width of {width:g}: all {everything.requests:,} requests reach {everything.width:.3f};"
+            " ask a benchmark with more templates, or with --prompt-effects random in more prompt variants"
+        )
+    elif best is None:
+        yield f"the maximum cost buys no interval: {MIN_TEMPLATES} templates at least are needed"
+    if online is None:
+        yield f"no price is known for {config.model}: requests are counted in place of money; --prices gives one"
+    if tokens.outputs == "assumed":
+        yield "the length of answers is assumed; --pilot RUN measures it"
+
+
+def _language_prices(tokens: TokenEstimate, price: Price | None) -> list[tuple[LanguagePrice, Cost | None]]:
+    """What a request costs in each language."""
+    prices = []
+    for language in dict.fromkeys(group.language for group in tokens.groups):
+        groups = [group for group in tokens.groups if group.language == language]
+        requests = sum(group.requests for group in groups)
+        read = sum(group.input_tokens for group in groups) / requests
+        written = sum(group.output_tokens for group in groups) / requests
+        cost = None if price is None else cost_estimate(price, read, written, None)
+        online = None if cost is None else cost.online
+        prices.append((LanguagePrice(language=language, input_tokens=read, output_tokens=written, cost=online), cost))
+    return prices
+
+
+def _mean(costs: list[float | None]) -> float | None:
+    """The mean over the languages, which a design uses alike; None where one is not known."""
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) / len(known) if known and len(known) == len(costs) else None

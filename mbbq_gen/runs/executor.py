@@ -319,8 +319,6 @@ async def execute_planned(
     progress = source.progress()
     if progress.answered:
         watcher.say(f"{progress.answered:,} answered already, {progress.pending:,} to go")
-    if cost_guard is not None:
-        cost_guard.notify = watcher.say
     copied, cuts = 0, CutAnswers(provider, watcher.say)
     errors, context = ErrorRateGuard(rules.max_error_rate), ExecutionContext(notify=watcher.say, folder=folder)
     with ExitStack() as stack:

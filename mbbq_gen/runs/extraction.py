@@ -82,7 +82,6 @@ class Extractor(NamedTuple):
     """One way of reading the answers of a language."""
 
     version: str
-    """What its extractions are stored under."""
     extract: Callable[..., Extraction]
     """From a response, its question and `finish_reason`."""
 
@@ -156,6 +155,10 @@ def extractor_versions(languages: Iterable[str], resources: PackPaths, name: str
     return {language: load_reader(name, language, resources).version for language in languages}
 
 
+PendingExtractions = tuple[str, tuple[StoredPrompt, ...]]
+StoredExtraction = tuple[str, Extraction]
+
+
 def extract_run(
     store: RunStore,
     resources: PackPaths,
@@ -172,8 +175,7 @@ def extract_run(
     of these outcomes. `step` is called for each batch that is stored. `helpers`: workers that read; None: this process
     does.
     """
-    names = store.languages() if languages is None else languages
-    versions = extractor_versions(names, resources, extractor)
+    versions = extractor_versions(store.languages() if languages is None else languages, resources, extractor)
 
     def batches() -> Iterator[PendingExtractions]:
         for language, version in versions.items():
@@ -192,10 +194,6 @@ def extract_run(
     return versions
 
 
-PendingExtractions = tuple[str, tuple[StoredPrompt, ...]]
-"""A language and answers in it that are to be read."""
-
-
 def batch_reader(
     extractor: str, resources: PackPaths
 ) -> Callable[[PendingExtractions], tuple[str, list[StoredExtraction]]]:
@@ -204,42 +202,34 @@ def batch_reader(
     def read(batch: PendingExtractions) -> tuple[str, list[StoredExtraction]]:
         language, records = batch
         reader = load_reader(extractor, language, resources)
-        return language, [_extraction_of(answered, reader) for answered in parse_completed(records)]
+        found = parse_completed(records)
+        return language, [(answered.prompt.prompt_id, extract_response(answered, reader)) for answered in found]
 
     return read
 
 
-def _extraction_of(answered: CompletedPrompt, reader: Extractor) -> StoredExtraction:
-    return answered.prompt.prompt_id, extract_response(answered, reader)
-
-
-def read_scores(store: RunStore, step: Callable[[int], None], normalise: Normalise | None = None) -> str | None:
-    """Extracts from all loglikelihoods that were not read yet; the version of the extractions, None without any.
+def read_scores(store: RunStore, step: Callable[[int], None], normalise: Normalise | None = None) -> None:
+    """Extracts from all loglikelihoods that were not read yet.
 
     `normalise`: how loglikelihoods are made comparable; None: as the run says. UsageError where the run did not ask for
     what a normalization needs.
     """
-    version = scores_version(store, normalise)
-    if version is None:
-        return None
-    how = normalise or run_normalise(store)
-    for language in store.languages():
-        unparsed = parse_completed(store.without_extraction(version, language, scored=True), store)
+    version, how = scores_version(store, normalise), normalise or _run_normalise(store)
+    for language in store.languages() if version else ():
+        unparsed = parse_completed(store.without_extraction(str(version), language, scored=True), store)
         while batch := list(islice(unparsed, _BATCH)):
-            extractions = [(answered.prompt.prompt_id, read_scored(answered, how)) for answered in batch]
-            store.add_extractions(version, extractions)
+            rows = [(answered.prompt.prompt_id, read_scored(answered, how)) for answered in batch]
+            store.add_extractions(str(version), rows)
             step(len(batch))
-    return version
-
-
-def run_normalise(store: RunStore) -> Normalise:
-    """The run's own normalization of loglikelihoods."""
-    return one_of("normalisation", store.meta(NORMALISE) or "sum", NORMALISATIONS)
 
 
 def scores_version(store: RunStore, normalise: Normalise | None = None) -> str | None:
     """The version that extractions of loglikelihoods are stored under; None without loglikelihood methods."""
-    return version_of(normalise or run_normalise(store)) if store.is_scored else None
+    return version_of(normalise or _run_normalise(store)) if store.is_scored else None
+
+
+def _run_normalise(store: RunStore) -> Normalise:
+    return one_of("normalisation", store.meta(NORMALISE) or "sum", NORMALISATIONS)
 
 
 def read_scored(answered: CompletedPrompt, normalise: Normalise) -> Extraction:
@@ -248,10 +238,6 @@ def read_scored(answered: CompletedPrompt, normalise: Normalise) -> Extraction:
     return outcome_without_text(answered) or choose_by_loglikelihood(
         answered.response.scores or (), shown.option_order, shown.method, normalise
     )
-
-
-StoredExtraction = tuple[str, Extraction]
-"""A prompt's id, and what its answer was taken to mean."""
 
 
 def store_extractions(store: RunStore, language: str, version: str, extractions: Sequence[StoredExtraction]) -> None:
@@ -271,10 +257,10 @@ def previous_extraction(store: RunStore, language: str, version: str, resources:
     stored = sorted(store.extractors(language), key=lambda name: (order.index(name) if name in order else -1, name))
     engines = [name for name in stored if reader_name(name) == ENGINE]
     if reader_name(version) == ENGINE:
-        place = engines.index(version) if version in engines else len(engines)
-        return engines[place - 1] if place else None
-    current = current_version(language, resources)
-    return current if current in engines else engines[-1] if engines else None
+        engines = engines[: engines.index(version)] if version in engines else engines
+    elif (current := current_version(language, resources)) in engines:
+        return current
+    return engines[-1] if engines else None
 
 
 def _order(store: RunStore, language: str) -> list[str]:
@@ -326,7 +312,6 @@ _TOGETHER: Final = 500
 """Extractions that are stored together: each commit waits for the disk."""
 
 Read = dict[tuple[str, str], list[StoredExtraction]]
-"""Language and extractor version → extractions."""
 
 
 class ExtractionWorker:
@@ -397,5 +382,6 @@ def _read(path: Path, resources: PackPaths, request_keys: Sequence[str]) -> Read
     for answered in parse_completed(_sources[path].answered(request_keys)):
         language = answered.prompt.language
         reader = load_reader(ENGINE, language, resources)
-        found.setdefault((language, reader.version), []).append(_extraction_of(answered, reader))
+        extraction = answered.prompt.prompt_id, extract_response(answered, reader)
+        found.setdefault((language, reader.version), []).append(extraction)
     return found

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Collection
 from functools import cache
 from itertools import zip_longest
-from typing import Final, NamedTuple
+from typing import Final
 
 from mbbq_gen.core.config import FollowUp, RunConfig
 from mbbq_gen.core.errors import PackError
@@ -112,32 +112,20 @@ def _chosen(store: RunStore, config: RunConfig, resources: PackPaths) -> dict[st
     return found | dict.fromkeys(drawn[: config.follow_up_check or 0], "check")
 
 
-class FollowUpRates(NamedTuple):
-    """How often the answers of a group are followed up."""
-
-    share: float
-    answer_tokens: float | None
-    """Mean tokens of an answer that is; None: as of all answers."""
-
-
 def follow_up_rates(
     pilot: RunFolder, kinds: Collection[FollowUp], resources: PackPaths
-) -> dict[tuple[str, str], FollowUpRates]:
-    """Language and variant → how often a pilot's answers would have been followed up; `""` for all."""
-    totals = defaultdict[tuple[str, str], list[float]](lambda: [0.0, 0.0, 0.0])
+) -> tuple[float, float | None] | None:
+    """Which share of a pilot's answers would have been followed up, and their mean tokens; None where it has none."""
+    total = again = tokens = 0
     with pilot.open_store(read_only=True) as store:
         current = extractor_versions(store.languages(), resources)
         versions = {language: [version] for language, version in current.items()}
-        for language, variant, outcome, confidence, count, tokens in first_outcomes(store, versions):
+        for outcome, confidence, written in first_outcomes(store, versions):
+            total += 1
             is_low = outcome in PARSED and confidence == "low" and "low" in kinds
-            again = count if is_low or (outcome in UNPARSED and outcome != "empty" and "unread" in kinds) else 0
-            for key in ((language, variant), ("", "")):
-                for place, value in enumerate((count, again, again * tokens)):
-                    totals[key][place] += value
-    return {
-        key: FollowUpRates(again / count, tokens / again if again and tokens else None)
-        for key, (count, again, tokens) in totals.items()
-    }
+            if is_low or (outcome in UNPARSED and outcome != "empty" and "unread" in kinds):
+                again, tokens = again + 1, tokens + written
+    return (again / total, tokens / again if tokens else None) if total else None
 
 
 def read_follow_ups(store: RunStore, resources: PackPaths) -> None:
@@ -183,7 +171,6 @@ class FollowUpStatus(FrozenModel):
     """How the follow-ups of a run stand."""
 
     requests: int
-    """Answers that are followed up."""
     answered: int
     failed: int
     read: int
@@ -195,14 +182,7 @@ class FollowUpStatus(FrozenModel):
 def follow_up_status(store: RunStore) -> FollowUpStatus | None:
     """How the follow-ups of a run stand; None without any."""
     table = FollowUpTable(store)
-    outcomes, progress = table.outcomes(), table.progress()
-    if not outcomes:
+    if not (requests := table.count()):
         return None
-    counts = {name: sum(n for (_, outcome), n in outcomes.items() if outcome == name) for name in (*PARSED, "none")}
-    return FollowUpStatus(
-        requests=sum(outcomes.values()),
-        answered=progress.answered,
-        failed=progress.failed,
-        read=sum(counts[name] for name in PARSED),
-        none=counts["none"],
-    )
+    progress, (read, none) = table.progress(), table.readings()
+    return FollowUpStatus(requests=requests, answered=progress.answered, failed=progress.failed, read=read, none=none)

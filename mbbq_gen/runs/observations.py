@@ -29,7 +29,7 @@ from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.scoring.tally import added, alike, sums, weighted_by_design
 from mbbq_gen.storage.follow_ups import follow_up_rows
-from mbbq_gen.storage.queries import answer_count, extraction_counts
+from mbbq_gen.storage.queries import answer_count
 from mbbq_gen.storage.store import Part, Progress, RunStore
 
 if TYPE_CHECKING:
@@ -48,26 +48,6 @@ PART: Final = 20_000
 
 def ignore(_: object) -> None:
     """A listener that does nothing."""
-
-
-def part_sums(
-    path: Path,
-    versions: Mapping[str, Sequence[str]],
-    *,
-    model: str,
-    gold: GoldLabels,
-    groups: Sequence[str],
-    beside: Sequence[str],
-    answers: Answers,
-) -> Callable[[Part], polars.DataFrame]:
-    """Opens a run's file, once for each worker, and gives what sums a part; the arguments are those of `load_sums`."""
-    store = RunStore(path, read_only=True)
-
-    def add_up(part: Part) -> polars.DataFrame:
-        frame = observations(store, versions, model, gold, part, follow_up=answers == "follow-up")
-        return sums(frame, groups, beside)
-
-    return add_up
 
 
 def load_run_observations(
@@ -99,7 +79,7 @@ def load_run_observations(
         step: Called for each batch that is extracted.
         tell: Gets sentences about what the result leaves out.
     """
-    require_follow_ups(folder, where, answers)
+    _require_follow_ups(folder, where, answers)
     current = ensure_extracted(folder, where, extractor, step)
     scored = read_scores_before_use(folder, normalise, step)
     with folder.open_store(read_only=True) as store:
@@ -113,8 +93,11 @@ def load_run_observations(
         import polars as pl
 
         read = [str(version) for version in frame["extractor"].unique() if version is not None]
-        kept = {version for version in read if reader_name(version) == ENGINE} - set(current.values())
-        names = {version: reader_name(version) for version in read if version not in kept}
+        names = {
+            version: reader_name(version)
+            for version in read
+            if version in current.values() or reader_name(version) != ENGINE
+        }
         column = pl.col("extractor").cast(pl.String).replace(names).cast(frame.schema["extractor"])
         frame = frame.with_columns(column)
     return frame, progress
@@ -144,37 +127,31 @@ def load_sums(
         beside: Columns that other scores of the same table are grouped by.
         helpers: Workers that extract and sum; None: this process does.
     """
-    require_follow_ups(folder, where, answers)
+    _require_follow_ups(folder, where, answers)
     current = ensure_extracted(folder, where, extractor, step, helpers)
     scored = read_scores_before_use(folder, normalise, step)
     with folder.open_store(read_only=True) as store:
-        why = None
-        if manifest.config.is_imported:
-            why = "its answers were imported, in an order of their own"
-        elif store.is_in_rounds:
-            why = "it is sent in rounds, whose answers are weighed against one another"
-        if why is not None:
-            raise UsageError(f"{folder.path}: {why}; leave --ray out")
+        if manifest.config.is_imported or store.is_in_rounds:
+            raise UsageError(f"{folder.path}: answers of imported and adaptive runs need one table; leave --ray out")
         versions = _counted_versions(store, current, extractor, scored, tell)
-        prepare = partial(
-            part_sums,
-            folder.store_path.absolute(),
-            versions,
-            model=manifest.config.model,
-            gold=gold,
-            groups=groups,
-            beside=beside,
-            answers=answers,
-        )
+        follow_up = answers == "follow-up"
+        read = partial(observations, versions=versions, model=manifest.config.model, gold=gold, follow_up=follow_up)
+        prepare = partial(_part_sums, folder.store_path.absolute(), read, groups, beside)
         parts = store.parts(PART)
         return added(map(prepare(), parts) if helpers is None else helpers.each(prepare, parts)), store.progress()
 
 
-def require_follow_ups(folder: RunFolder, where: PackPaths, answers: Answers) -> None:
+def _part_sums(
+    path: Path, read: Callable[..., polars.DataFrame], groups: Sequence[str], beside: Sequence[str]
+) -> Callable[[Part], polars.DataFrame]:
+    """Opens a run's file, once for each worker, and gives what sums a part."""
+    store = RunStore(path, read_only=True)
+    return lambda part: sums(read(store, part=part), groups, beside)
+
+
+def _require_follow_ups(folder: RunFolder, where: PackPaths, answers: Answers) -> None:
     """Makes sure that a run was followed up, and that replies are read, where they are wanted; else UsageError."""
-    if answers == "first" or ensure_follow_ups_read(folder, where):
-        return
-    if not follows_up(folder.manifest().config):
+    if answers != "first" and not ensure_follow_ups_read(folder, where) and not follows_up(folder.manifest().config):
         raise UsageError(f"{folder.path}: no follow-ups; first: mbbq-gen run {folder.path} --follow-up unread")
 
 
@@ -195,16 +172,15 @@ def _counted_versions(
     is_stored = extractor not in extractor_names()
     for language, version in current.items() if every or is_stored else ():
         total = answer_count(store, language)
-        for other, count in extraction_counts(store, language).items():
-            part = f"{count:,} of {total:,} answers in {language}"
-            if not every:
-                if other == version and count < total:
-                    tell(f"{store.path.parent}: {other} has read {part}: scores of those only")
-            elif other != version and not other.startswith(LIKELIHOOD_PREFIX):
+        for other, count in store.extractors(language).items():
+            part = f"{store.path.parent}: {other} has read {count:,} of {total:,} answers in {language}"
+            if not every and other == version and count < total:
+                tell(f"{part}: scores of those only")
+            elif every and other != version and not other.startswith(LIKELIHOOD_PREFIX):
                 if count == total:
                     found[language].append(other)
                 else:
-                    tell(f"{store.path.parent}: {other} has extracted {part}: left out")
+                    tell(f"{part}: left out")
     if scored is None:
         return dict(found)
     return {language: [*found.get(language, ()), scored] for language in store.languages()}
@@ -232,10 +208,8 @@ def ensure_extracted(
                 raise UnknownNameError("extractor", extractor, {*extractor_names(), *known})
             return {language: extractor for language, versions in stored.items() if extractor in versions}
         current = extractor_versions(languages, where, extractor)
-        unparsed = any(
-            True for language, version in current.items() for _ in store.without_extraction(version, language)
-        )
-    if unparsed:
+        is_unread = any(any(store.without_extraction(version, code)) for code, version in current.items())
+    if is_unread:
         with folder.for_extractions() as store:
             extract_run(store, where, step, extractor=extractor, helpers=helpers)
     return current
@@ -251,10 +225,9 @@ def read_scores_before_use(
     """
     with folder.open_store(read_only=True) as store:
         version = scores_version(store, normalise)
-        if version is None:
-            return None
-        unparsed = any(True for code in store.languages() for _ in store.without_extraction(version, code, scored=True))
-    if unparsed:
+        codes = store.languages() if version else []
+        is_unread = any(any(store.without_extraction(str(version), code, scored=True)) for code in codes)
+    if is_unread:
         with folder.for_extractions() as store:
             read_scores(store, step, normalise)
     return version
@@ -275,12 +248,8 @@ def load_observations(
     """The observations of several runs (`load_run_observations`), named by `model_names`; tells what is pending."""
     import polars as pl
 
-    folders = [RunFolder(path) for path in dict.fromkeys(paths)]
-    for folder in folders:
-        folder.require()
-    manifests = [folder.manifest() for folder in folders]
     frames = []
-    for folder, manifest, name in zip(folders, manifests, model_names(folders, manifests), strict=True):
+    for folder, manifest, name in _named_runs(paths):
         frame, progress = load_run_observations(
             *(folder, manifest, where, gold),
             model=name,
@@ -296,6 +265,13 @@ def load_observations(
     return pl.concat(alike(frames))
 
 
+def _named_runs(paths: Sequence[Path]) -> list[tuple[RunFolder, Manifest, str]]:
+    """The runs, each once, with the names of their models."""
+    folders = [RunFolder(path).require() for path in dict.fromkeys(paths)]
+    manifests = [folder.manifest() for folder in folders]
+    return list(zip(folders, manifests, model_names(folders, manifests), strict=True))
+
+
 def follow_up_reports(
     paths: Sequence[Path], where: PackPaths, sampling: InferenceSettings, gold: GoldLabels = "published"
 ) -> tuple[FollowUpReport, ...]:
@@ -304,9 +280,8 @@ def follow_up_reports(
 
     from mbbq_gen.analysis.follow_up import follow_up_report
 
-    folders = [RunFolder(path) for path in dict.fromkeys(paths)]
     found = []
-    for folder, name in zip(folders, model_names(folders, [folder.manifest() for folder in folders]), strict=True):
+    for folder, _, name in _named_runs(paths):
         if not ensure_follow_ups_read(folder, where):
             continue
         versions = {language: [version] for language, version in ensure_extracted(folder, where).items()}
@@ -334,27 +309,24 @@ def report_pending(folder: RunFolder, progress: Progress, tell: Callable[[str], 
 
 
 def model_names(folders: Sequence[RunFolder], manifests: Sequence[Manifest]) -> list[str]:
-    """What each run's model is called: with its settings where they differ, and with the
-    folder's name where even those are the same on the same benchmark."""
-    asked = [{(_model_name(manifest), choice.name) for choice in manifest.config.benchmarks} for manifest in manifests]
-    counts = Counter(pair for pairs in asked for pair in pairs)
+    """What each run's model is called: with its settings where they differ, and with the folder's name where even those
+    are the same on the same benchmark."""
+    names = []
+    for manifest in manifests:
+        settings = manifest.config
+        notes = {
+            "question only": settings.no_context,
+            f"{settings.num_fewshot} shots": settings.num_fewshot,
+            f"instructions in {settings.instruction_language}": settings.instruction_language,
+            "system message": settings.system_prompt is not None,
+        }
+        said = ", ".join(note for note, holds in notes.items() if holds)
+        names.append(settings.model + (f" ({said})" if said else ""))
+    asked = [{choice.name for choice in manifest.config.benchmarks} for manifest in manifests]
+    counts = Counter(
+        (name, benchmark) for name, benchmarks in zip(names, asked, strict=True) for benchmark in benchmarks
+    )
     return [
-        f"{_model_name(manifest)} [{folder.path.name}]"
-        if any(counts[pair] > 1 for pair in pairs)
-        else _model_name(manifest)
-        for folder, manifest, pairs in zip(folders, manifests, asked, strict=True)
+        f"{name} [{folder.path.name}]" if any(counts[name, benchmark] > 1 for benchmark in benchmarks) else name
+        for folder, name, benchmarks in zip(folders, names, asked, strict=True)
     ]
-
-
-def _model_name(manifest: Manifest) -> str:
-    settings = manifest.config
-    notes = []
-    if settings.no_context:
-        notes.append("question only")
-    if settings.num_fewshot:
-        notes.append(f"{settings.num_fewshot} shots")
-    if settings.instruction_language:
-        notes.append(f"instructions in {settings.instruction_language}")
-    if settings.system_prompt is not None:
-        notes.append("system message")
-    return settings.model + (f" ({', '.join(notes)})" if notes else "")

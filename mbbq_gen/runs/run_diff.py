@@ -7,7 +7,7 @@ to the model or the extractor, not to the sample.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 
 Area = Literal["settings", "model", "versions", "packs", "questions", "files", "extractors"]
-Tier = Literal["same_request", "same_prompt", "same_variant", "same_question"]
 
 
 class ChangedSetting(FrozenModel):
@@ -92,11 +91,10 @@ class MatchCounts(FrozenModel):
 
 
 class FlipExample(FrozenModel):
-    """One item whose answer is another one; `mbbq-gen explain RUN ID` shows each."""
+    """One item whose answer is another one, by its prompt ids; `mbbq-gen explain RUN ID` shows each."""
 
     instance_key: str
     first_id: str
-    """Prompt id in the first run."""
     second_id: str
 
 
@@ -113,22 +111,20 @@ class Flip(FrozenModel):
 
 
 class MetricChange(FrozenModel):
-    """One score in both runs, over the paired items."""
+    """One score in both runs, over the paired items; `change` is second minus first, paired by template."""
 
     first: EstimateResult
     second: EstimateResult
     change: EstimateResult
-    """Second minus first, paired by template."""
     test: TestResult
     """Of the change against 0; p_adjusted is Benjamini and Hochberg's over all groups, for each metric."""
 
 
 class GroupChange(FrozenModel):
-    """What changed in one benchmark, language and split."""
+    """What changed in the paired items of one benchmark, language and split."""
 
     group: dict[str, str | None]
     items: int
-    """Paired items."""
     flipped: int
     became_right: int
     became_wrong: int
@@ -146,9 +142,7 @@ class RunDiff(FrozenModel):
     """How they differ in server or sampling, in a sentence; None where they do not."""
     matched: MatchCounts
     flipped: int
-    """Paired items with another answer."""
     flips: tuple[Flip, ...]
-    """Most frequent first."""
     groups: tuple[GroupChange, ...]
     gold: GoldLabels
     unparsed: UnparsedPolicy
@@ -167,10 +161,11 @@ DEFAULT_METRICS: Final = (
 )
 GROUP: Final = ("benchmark", "language", "split", "method")
 """What answers are paired within, and scored by; the way of asking is named where it is not words alone."""
-_TIERS: Final[dict[Tier, tuple[str, ...]]] = {
+_PLACE: Final = ("instance_key", "method", "reasoning_effort")
+_TIERS: Final[dict[str, tuple[str, ...]]] = {
     "same_request": ("prompt_id",),
-    "same_prompt": ("instance_key", "method", "reasoning_effort", "variant", "label_style", "places"),
-    "same_variant": ("instance_key", "method", "reasoning_effort", "variant"),
+    "same_prompt": (*_PLACE, "variant", "label_style", "places"),
+    "same_variant": (*_PLACE, "variant"),
     "same_question": ("instance_key", "method"),
 }
 _FIRST, _SECOND = "first", "second"
@@ -185,9 +180,7 @@ class Choice:
     extractor: str = ENGINE
     sampling: InferenceSettings = field(default_factory=InferenceSettings)
     examples: int = 3
-    """Examples of each kind of flip."""
     step: Callable[[int], None] = lambda _: None
-    """Called for each batch of items that is read."""
 
 
 @dataclass(frozen=True)
@@ -226,32 +219,23 @@ def compare_runs(first: RunFolder, second: RunFolder, where: PackPaths, choice: 
 def _load(folder: RunFolder, name: str, where: PackPaths, choice: Choice) -> _Loaded:
     import polars as pl
 
-    folder.require()
-    manifest = folder.manifest()
+    manifest = folder.require().manifest()
     extractors = ensure_extracted(folder, where, choice.extractor)
     scored = read_scores_before_use(folder)
+    # What pairing and scoring need: of the response, only a mark that tells whether it is the same.
+    kept = ("prompt_id", "instance_key", *Observation._fields)
+    places = pl.col("option_order_indices").cast(pl.List(pl.String)).list.join(",").alias("places")
+    role, outcome = pl.col("chosen_role").cast(pl.String).fill_null("person"), pl.col("outcome").cast(pl.String)
+    answer = pl.when(outcome == "option").then(role).otherwise(outcome).alias("answer")
+    chosen = pl.when(outcome.is_in(sorted(PARSED))).then(pl.col("chosen_index")).alias("chosen")
+    columns = (*kept, places, answer, chosen, pl.col("response").hash().alias("mark"))
+    parts = [pl.DataFrame(schema=item_schema()).select(columns)]
     with folder.open_store(read_only=True) as store:
-        progress, in_rounds = store.progress(), store.is_in_rounds
-        batches = sample_batches(store, SampleFilter(extractors, name, choice.gold, scored=scored))
-        # The items with what pairing and scoring need: of the response, only a mark that tells whether it is the same.
-        kept = ("prompt_id", "instance_key", *Observation._fields)
-        places = pl.col("option_order_indices").cast(pl.List(pl.String)).list.join(",").alias("places")
-        answer = (
-            pl.when(pl.col("outcome") == "option")
-            .then(pl.col("chosen_role").cast(pl.String).fill_null("person"))
-            .otherwise(pl.col("outcome").cast(pl.String))
-            .alias("answer")
-        )
-        chosen = pl.when(pl.col("outcome").cast(pl.String).is_in(sorted(PARSED))).then(pl.col("chosen_index"))
-        columns = (*kept, places, answer, chosen.alias("chosen"), pl.col("response").hash().alias("mark"))
-        parts = [pl.DataFrame(schema=item_schema()).select(columns)]
-        for batch in batches:
+        for batch in sample_batches(store, SampleFilter(extractors, name, choice.gold, scored=scored)):
             parts.append(batch.select(columns))
             choice.step(batch.height)
-        items = pl.concat(parts)
-        answering = tuple(
-            ServedModel(model=model, fingerprint=mark, responses=count) for model, mark, count in served_models(store)
-        )
+        progress, in_rounds, served = store.progress(), store.is_in_rounds, served_models(store)
+    items = pl.concat(parts)
     side = RunSide(
         run=str(folder.path),
         model=manifest.config.model,
@@ -259,7 +243,7 @@ def _load(folder: RunFolder, name: str, where: PackPaths, choice: Choice) -> _Lo
         requests=progress.requests,
         answered=progress.answered,
         items=items.height,
-        answering=answering,
+        answering=tuple(ServedModel(model=model, fingerprint=mark, responses=count) for model, mark, count in served),
     )
     return _Loaded(side, manifest, extractors, items, in_rounds)
 
@@ -309,22 +293,18 @@ def _paired(before: polars.DataFrame, after: polars.DataFrame) -> tuple[polars.D
     names += ["answer", "chosen", "correct", "mark"]
     text = pl.col("reasoning_effort", "variant", "label_style", *GROUP).cast(pl.String).fill_null("")
     ours, theirs = (frame.select(names).with_columns(text) for frame in (before, after))
+    theirs = theirs.rename(lambda name: f"{name}_after")
     found: list[polars.DataFrame] = []
-    counts: dict[Tier, int] = {}
-    for tier, keys in _TIERS.items():
+    for keys in _TIERS.values():
+        keys_after = [f"{key}_after" for key in keys]
         # The rows with the same keys; only where each side has one such row.
-        once = pl.len().over(keys) == 1
-        names = [f"{name}_after" for name in ours.columns]
-        renamed = theirs.filter(once).rename(dict(zip(ours.columns, names, strict=True)))
-        joined = ours.filter(once).join(
-            renamed, left_on=keys, right_on=[f"{key}_after" for key in keys], how="inner", coalesce=False
-        )
-        pairs = joined.select(*ours.columns, *names)
-        found.append(pairs)
-        counts[tier] = pairs.height
+        once, once_after = ours.filter(pl.len().over(keys) == 1), theirs.filter(pl.len().over(keys_after) == 1)
+        pairs = once.join(once_after, left_on=keys, right_on=keys_after, how="inner", coalesce=False)
+        found.append(pairs.select(*ours.columns, *theirs.columns))
         ours = ours.join(pairs, on="prompt_id", how="anti")
-        theirs = theirs.join(pairs, left_on="prompt_id", right_on="prompt_id_after", how="anti")
+        theirs = theirs.join(pairs, on="prompt_id_after", how="anti")
     pairs = pl.concat(found).with_columns(flipped=pl.col("chosen").ne_missing(pl.col("chosen_after")))
+    counts = dict(zip(_TIERS, (part.height for part in found), strict=True))
     return pairs, MatchCounts(**counts, only_first=ours.height, only_second=theirs.height)
 
 
@@ -335,21 +315,12 @@ def _flips(pairs: polars.DataFrame, examples: int) -> Iterator[Flip]:
     same = ("mark", "places", "label_style", "instance_key")
     alike = pl.all_horizontal(pl.col(name).eq_missing(pl.col(f"{name}_after")) for name in same)
     reread = alike & (pl.col("method") == "generate")  # of loglikelihoods, no mark tells whether they are the same
+    example = pl.struct("instance_key", first_id="prompt_id", second_id="prompt_id_after")
     counted = (
         pairs.filter("flipped")
         .sort("prompt_id")
         .group_by("answer", "answer_after")
-        .agg(
-            pl.len().alias("count"),
-            reread.sum().alias("reread"),
-            pl.struct(
-                "instance_key",
-                pl.col("prompt_id").alias("first_id"),
-                pl.col("prompt_id_after").alias("second_id"),
-            )
-            .head(examples)
-            .alias("examples"),
-        )
+        .agg(count=pl.len(), reread=reread.sum(), examples=example.head(examples))
         .sort("count", "answer", "answer_after", descending=[True, False, False])
     )
     for row in counted.iter_rows(named=True):
@@ -395,15 +366,9 @@ def _group_changes(before: _Loaded, after: _Loaded, pairs: polars.DataFrame, cho
                 test=zero_test(change, f"{name} has not changed", choice.sampling),
             )
         found.append(GroupChange(group=group, **row, metrics=metrics))
-    return _adjusted(found, choice.metrics)
-
-
-def _adjusted(groups: list[GroupChange], metrics: Iterable[str]) -> list[GroupChange]:
-    """The changes with p-values adjusted for the false discovery rate over all groups, for each metric."""
-    for name in metrics:
-        p_values = benjamini_hochberg([group.metrics[name].test.p_value for group in groups])
-        for group, p_adjusted in zip(groups, p_values, strict=True):
-            change = group.metrics[name]
-            test = change.test.adjusted(p_adjusted, "benjamini_hochberg")
-            group.metrics[name] = change.model_copy(update={"test": test})
-    return groups
+    for name in choice.metrics:
+        p_values = benjamini_hochberg([entry.metrics[name].test.p_value for entry in found])
+        for entry, p_adjusted in zip(found, p_values, strict=True):
+            test = entry.metrics[name].test.adjusted(p_adjusted, "benjamini_hochberg")
+            entry.metrics[name] = entry.metrics[name].model_copy(update={"test": test})
+    return found

@@ -35,7 +35,6 @@ _SERVER_FACTS: Final = ("version", "quantization", "dtype")
 _FOR_DRAWS: Final = ("top_p", "top_k", "min_p")
 """Sampling that changes nothing at a temperature of 0."""
 _MOST_GROUPS: Final = 4
-"""Groups of runs that a sentence names."""
 
 
 class Counts(FrozenModel):
@@ -63,7 +62,6 @@ class Manifest(FrozenModel):
 
     schema_version: int = MANIFEST_SCHEMA
     mbbq_gen: str
-    """Version of the package."""
     git_revision: str | None = None
     """Commit of the checkout that ran, with `+` if it had changes; None outside a checkout."""
     python: str

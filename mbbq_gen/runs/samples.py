@@ -19,7 +19,7 @@ from mbbq_gen.runs.extraction import answer_table
 from mbbq_gen.runs.reasoning import reasoning_text
 from mbbq_gen.scoring.columns import model_by_method, observations_from_columns, without_places
 from mbbq_gen.scoring.observations import GoldLabels, corrected_index, observation_schema
-from mbbq_gen.storage.follow_ups import FollowUpReply, follow_up_columns
+from mbbq_gen.storage.follow_ups import REPLY_COLUMNS, follow_up_columns
 from mbbq_gen.storage.samples import SampleRecords, sample_records
 from mbbq_gen.storage.store import RunStore
 
@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 
 
 BATCH_ITEMS = 20_000
-"""Items that stand in memory as Python objects at a time."""
 _OF_RESPONSE: Final = ("refusal", "finish_reason", "error", "request_id", "latency_s", "cached")
 _OF_SOURCE: Final = ("tool", "file", "id", "task", "repeat")
-_OF_REPLY: Final = {"reason": "reason", "response": "text", "outcome": "outcome", "position": "option"}
 
 
 @dataclass(frozen=True)
@@ -88,10 +86,12 @@ def sample_batches(store: RunStore, choice: SampleFilter, size: int = BATCH_ITEM
     scored = [choice.scored] if choice.scored else []
     versions = {language: [version, *scored] for language, version in choice.versions.items()}
     for records in sample_records(store, versions, choice.ids, size):
-        yield _items(records, choice, follow_up_columns(store, [row.prompt_id for row in records]))
+        yield _items(records, choice, follow_up_columns(store, [row.prompt.prompt_id for row in records]))
 
 
-def _items(rows: list[SampleRecords], choice: SampleFilter, replies: Mapping[str, FollowUpReply]) -> polars.DataFrame:
+def _items(
+    rows: list[SampleRecords], choice: SampleFilter, replies: Mapping[str, dict[str, object]]
+) -> polars.DataFrame:
     """The table of some items, in their order, with the replies to their follow-ups."""
     import polars as pl
 
@@ -108,7 +108,7 @@ def _items(rows: list[SampleRecords], choice: SampleFilter, replies: Mapping[str
     questions = {row.instance.key: row.instance for row in rows}.values()
     observed = observations_from_columns(questions, table, choice.gold)
     schema = item_schema(messages=choice.messages)
-    items = [_item(row, choice.gold, replies.get(row.prompt_id)) for row in rows]
+    items = [_item(row, choice.gold, replies.get(row.prompt.prompt_id)) for row in rows]
     texts: dict[str, list[object]] = {name: [item[name] for item in items] for name in items[0]}
     if choice.messages:
         texts["prompt"] = [row.prompt.messages[-1].content for row in rows]
@@ -118,7 +118,7 @@ def _items(rows: list[SampleRecords], choice: SampleFilter, replies: Mapping[str
     return without_places(observed.hstack(beside).with_columns(chosen)).select(list(schema))
 
 
-def _item(row: SampleRecords, gold: GoldLabels, reply: FollowUpReply | None) -> dict[str, object]:
+def _item(row: SampleRecords, gold: GoldLabels, reply: dict[str, object] | None) -> dict[str, object]:
     """What an item holds beside its observation."""
     instance, prompt, response, extraction = row.instance, row.prompt, row.response, row.extraction
     shown = [instance.options[index] for index in prompt.option_order]
@@ -128,8 +128,8 @@ def _item(row: SampleRecords, gold: GoldLabels, reply: FollowUpReply | None) -> 
     text, reasoning = response.text or "", reasoning_text(response, PackPaths())
     usage = response.usage
     return {
-        "prompt_id": row.prompt_id,
-        "request_key": row.request_key,
+        "prompt_id": prompt.prompt_id,
+        "request_key": response.request_key,
         "instance_key": instance.key,
         "context": instance.context,
         "question": instance.question,
@@ -150,7 +150,6 @@ def _item(row: SampleRecords, gold: GoldLabels, reply: FollowUpReply | None) -> 
         "spans": [list(span) for span in extraction.spans],
         "evidence": [text[start:end] for start, end in extraction.spans],
         "conflicts": list(extraction.conflicts),
-        **{f"follow_up_{name}": getattr(reply, of, None) for name, of in _OF_REPLY.items()},
-        "follow_up_confidence": reply.confidence if reply else None,
+        **(reply or dict.fromkeys(REPLY_COLUMNS)),
         "metadata": json.dumps(instance.metadata, ensure_ascii=False, sort_keys=True),
     }

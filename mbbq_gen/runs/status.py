@@ -17,7 +17,7 @@ from mbbq_gen.runs.follow_up import FollowUpStatus, follow_up_status
 from mbbq_gen.runs.run_folder import Manifest, Serving
 from mbbq_gen.runs.stopping_rule import StoppingRecord
 from mbbq_gen.storage.ledgers import BatchState, BatchTable, StoredBatch
-from mbbq_gen.storage.queries import finish_reasons, recorded_failures, requested_since, response_times
+from mbbq_gen.storage.queries import finish_reasons, recent_requests, recorded_failures, response_times
 from mbbq_gen.storage.store import RunStore
 
 _WINDOW: Final = 300.0
@@ -125,8 +125,9 @@ def run_status(
     batches = ledger.batches()
     held = sum(batch.record.requests for batch in batches if batch.is_open)
     bill = cost_report(store, kind, model, own, base_url)
-    first, last, rate = _pace(store)
-    recent = last is not None and ((now or datetime.now(UTC)) - last).total_seconds() <= _RECENT
+    first, last = response_times(store) or (None, None)
+    seconds_since = (now or datetime.now(UTC)) - datetime.fromisoformat(last) if last else None
+    recent, rate = seconds_since is not None and seconds_since.total_seconds() <= _RECENT, _rate(store)
     waiting = max(progress.pending - held, 0)
     reasons, failures = finish_reasons(store), Counter[str]()
     for error, count in recorded_failures(store).items():
@@ -145,8 +146,8 @@ def run_status(
         cost_report=bill,
         cost=bill.total,
         expected_cost=_expected(bill, progress.requests - progress.answered, min(held, progress.pending)),
-        first_at=None if first is None else first.isoformat(),
-        last_at=None if last is None else last.isoformat(),
+        first_at=first,
+        last_at=last,
         per_minute=None if rate is None else rate * 60,
         is_running=recent,
         seconds_left=waiting / rate if rate and recent and waiting else None,
@@ -172,20 +173,13 @@ def batch_lines(batches: Iterable[StoredBatch]) -> list[BatchLine]:
     ]
 
 
-def _pace(store: RunStore) -> tuple[datetime | None, datetime | None, float | None]:
-    """When the first and the last response came, and how many a second came one by one in the minutes before it."""
-    times = response_times(store)
-    if times is None:
-        return None, None, None
-    first, last = map(datetime.fromisoformat, times)
-    rate, (_, latest, _) = None, requested_since(store)
-    if latest is not None:
-        end = datetime.fromisoformat(latest)
-        since = datetime.fromtimestamp(end.timestamp() - _WINDOW, UTC).isoformat(timespec="milliseconds")
-        earliest, _, count = requested_since(store, since)
-        seconds = (end - datetime.fromisoformat(earliest or latest)).total_seconds()
-        rate = (count - 1) / seconds if count >= _ENOUGH and seconds > 0 else None
-    return first, last, rate
+def _rate(store: RunStore) -> float | None:
+    """How many responses a second came one by one in the minutes before the last; None where too few tell."""
+    first, last, count = recent_requests(store, _WINDOW)
+    if not first or not last or count < _ENOUGH:
+        return None
+    seconds = (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds()
+    return (count - 1) / seconds if seconds > 0 else None
 
 
 def _expected(bill: CostReport, left: int, held: int) -> float | None:

@@ -55,6 +55,11 @@ class StoppingRule(FrozenModel):
     looked: bool = False
     """Whether a decision was ever looked for: from then on intervals are those of a run that may stop on its result."""
 
+    @property
+    def compared(self) -> tuple[str, str] | None:
+        """The two languages that are compared; None for scores against 0."""
+        return (self.first, self.second) if self.first and self.second else None
+
 
 class StoppingTarget(FrozenModel):
     """One score, or difference, that a run is after, and how it stands; of one that is reached, how it stood then."""
@@ -63,7 +68,6 @@ class StoppingTarget(FrozenModel):
     group: dict[str, str]
     """What it is of: benchmark, split, and the rule's groupings."""
     compared: tuple[str, str] | None
-    """The two languages of a difference."""
     n_looks: int
     answers: int
     value: float | None
@@ -86,7 +90,6 @@ class StoppingRecord(FrozenModel):
     rule: StoppingRule
     rounds: int
     requests: int
-    """That the rounds took."""
     offered: int
     targets: tuple[StoppingTarget, ...]
     level: float | None
@@ -117,7 +120,7 @@ def describe_rule(rule: StoppingRule) -> str:
     average = "" if rule.average == "questions" else f" ({rule.average} average)"
     if rule.kind == "ci_width":
         return f"intervals no wider than {rule.width:g}{average}"
-    question = "bias != 0" if rule.first is None else f"{rule.first} != {rule.second}"
+    question = "bias != 0" if rule.compared is None else " != ".join(rule.compared)
     most = "" if rule.detectable_effect is None else f", or enough requests to find {rule.detectable_effect:g} in 90 %"
     return f"{question} (or smaller than {rule.equivalence_margin:g}) decided{most}{average}"
 
@@ -195,25 +198,20 @@ def set_rule(store: RunStore, rule: StoppingRule, settings: RunConfig) -> None:
             "{stop_at_ci_width}, {stop_when_decided} and {answers_per_template} work with generate only; leave it out,"
             " or use another run for loglikelihoods",
         )
-    before, given = rule_of(store), rule.model_fields_set
-    kept: dict[str, object] = {}
+    before, kept = rule_of(store), list[str]()
     if before is not None:
-        names = ["metrics", "average"]
-        if before.kind == rule.kind:
-            names += ["equivalence_margin", "detectable_effect"]
-            names += ["group_by"] if before.first == rule.first else []
-        kept = {name: getattr(before, name) for name in names if name not in given}
+        kept = ["metrics", *_OPTIONAL, *(["group_by"] if before.compared == rule.compared else [])]
     elif store.progress().answered or BatchTable(store).batches():
         raise UsageError(
             f"{store.path.parent}: was started without a stopping rule, so its answers are not a balanced sample;"
             " name another run folder (--cache-dir shares responses between runs)"
         )
-    if "group_by" not in {*given, *kept}:
-        kept["group_by"] = ("language",) if len(settings.languages) > 1 else ()
-    rule = rule.model_copy(update=kept)
+    by_language: dict[str, object] = {"group_by": ("language",)} if len(settings.languages) > 1 else {}
+    values = by_language | {name: getattr(before, name) for name in kept}
+    rule = rule.model_copy(update={name: values[name] for name in values.keys() - rule.model_fields_set})
     has_looked = before is not None and before.looked
     changes = {
-        "group_by": tuple(name for name in rule.group_by if rule.first is None or name != "language"),
+        "group_by": tuple(name for name in rule.group_by if rule.compared is None or name != "language"),
         "looked": rule.kind == "decision" or has_looked,
         "aimed": before.aimed if before is not None and has_looked else rule.detectable_effect,
     }

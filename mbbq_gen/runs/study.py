@@ -1,22 +1,7 @@
 """A study: several models on several benchmarks, written down in one TOML file, kept in one folder.
 
-    folder = "results"                  # default: the file's name without .toml, beside it
-    languages = ["en", "tr"]            # what holds for all; every option of `mbbq-gen run` by its name, - as _
-    splits = ["bias", "control"]
-    sample = 96
-
-    [[benchmark]]
-    name = "mbbq"
-    data_dir = "downloads/mbbq"         # relative to this file
-    prompt_source = "published"         # what holds for this benchmark comes before what holds for all
-
-    [[model]]
-    name = "openai:gpt-4o-mini"
-    max_cost = 5.0                      # US dollars, for each benchmark
-    max_connections = 16                # options of the kind alone go into model_args; see docs/providers.md
-
-Each model × benchmark is a run of its own, a folder like any other: a study that was cut off goes on where it stopped,
-a model that is added is run alone, and one that fails does not stop the others.
+Each model × benchmark is a run of its own, a folder like any other. Settings above the tables hold for all; those of a
+benchmark come before them, and those of a model before both.
 """
 
 from __future__ import annotations
@@ -32,9 +17,7 @@ from mbbq_gen.core.errors import FILE, ConfigError, PackError, UsageError
 from mbbq_gen.languages.packs import read_toml
 
 _PATHS: Final = ("data_dir", "instances", "instances_field_map", "prices", "cache_dir", "api_key_file")
-"""Settings that are paths, which are relative to the file."""
 _TABLES: Final = ("model", "benchmark")
-_OF_BENCHMARKS: Final = frozenset({"data_dir", "instances", "instances_field_map"})
 
 
 @dataclass(frozen=True)

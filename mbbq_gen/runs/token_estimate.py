@@ -1,27 +1,20 @@
 """Estimates the size of a run: requests, input and output tokens, hours at given rate limits. Sends and stores nothing.
 
-Characters are counted in every request. Tokens are counted in a random sample of the requests of each language and
-prompt variant, so that half a million requests take no longer than a thousand.
+Characters are counted in every request, tokens in a random sample of the requests of each language and prompt variant.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import heapq
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from mbbq_gen.core.errors import ProviderError, UsageError
-from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.option_display import OPEN_VARIANT
 from mbbq_gen.core.reasoning import expected_tokens
-from mbbq_gen.core.records import FrozenModel, Instance, Method, Prompt, Request, Response
+from mbbq_gen.core.records import FrozenModel, Method, Prompt
 from mbbq_gen.languages.prompt_pack import VariantKind
-from mbbq_gen.providers.base import ExecutionContext, Provider, prompt_key
 from mbbq_gen.providers.prices import MESSAGE_TOKENS, MILLION, Price, TokenCounter
 from mbbq_gen.storage.queries import mean_output_tokens
 from mbbq_gen.storage.store import RunStore
@@ -84,22 +77,13 @@ class _Group:
 
     requests: int = 0
     characters: int = 0
-    kept: list[tuple[bytes, str]] = field(default_factory=list)
-    """A heap of COUNTED random ones: digest with every bit turned (so that the largest leaves first), and text."""
-
-    def add(self, digest: bytes, text: str) -> None:
-        self.requests, self.characters = self.requests + 1, self.characters + len(text)
-        entry = (bytes(255 - byte for byte in digest), text)
-        if len(self.kept) < COUNTED:
-            heapq.heappush(self.kept, entry)
-        elif entry > self.kept[0]:
-            heapq.heapreplace(self.kept, entry)
+    counted: list[tuple[int, str]] = field(default_factory=list)
+    """A heap of COUNTED random texts, each after its negative digest."""
 
     def tokens(self, counter: TokenCounter, messages: int) -> int:
-        counted = sum(counter.count(text) for _, text in self.kept)
-        characters = sum(len(text) for _, text in self.kept)
-        texts = counted * self.characters / characters if characters else 0
-        return round(texts + self.requests * (messages + 1) * MESSAGE_TOKENS)
+        counted = sum(counter.count(text) for _, text in self.counted)
+        read = counted * self.characters / (sum(len(text) for _, text in self.counted) or 1)
+        return round(read + self.requests * (messages + 1) * MESSAGE_TOKENS)
 
 
 def estimate(
@@ -114,8 +98,7 @@ def estimate(
     """What sending these prompts takes.
 
     Args:
-        prompts: what would be sent.
-        counter: counts the tokens of a text.
+        prompts, counter: what would be sent, and what counts the tokens of a text.
         kinds: prompt variant → its kind, which the length of its answers is assumed from.
         measured: prompt variant → tokens of an answer in an earlier run; prompt variants that it lacks are assumed.
         longest: the most tokens of an answer, or None.
@@ -130,28 +113,31 @@ def estimate(
     for prompt in prompts:
         shown += 1
         questions.add(prompt.instance_key)
-        method = prompt.method
-        text = "\n".join(message.content for message in prompt.messages)
+        method, level = prompt.method, prompt.reasoning_effort or ""
+        texts = [message.content for message in prompt.messages]
         if method in ("loglikelihood", "label-loglikelihood"):  # the model reads the answers too
-            text = "\n".join((text, *(answer.text for answer in prompt.continuations)))
-        level = prompt.reasoning_effort or ""
+            texts += [answer.text for answer in prompt.continuations]
+        text = "\n".join(texts)
         person = f"{method} {level}".strip().encode()[:16]
         digest = hashlib.blake2b(text.encode(), digest_size=12, person=person).digest()
         if digest in seen:
             continue
         seen.add(digest)
-        longest_input = max(longest_input, len(text.encode()) + MESSAGE_TOKENS * (len(prompt.messages) + 1))
         turns = len(prompt.messages)
-        groups.setdefault((prompt.language, prompt.variant, method, level), _Group()).add(digest, text)
-    most: float
+        longest_input = max(longest_input, len(text.encode()) + MESSAGE_TOKENS * (turns + 1))
+        group = groups.setdefault((prompt.language, prompt.variant, method, level), _Group())
+        group.requests, group.characters = group.requests + 1, group.characters + len(text)
+        heapq.heappush(group.counted, (-int.from_bytes(digest), text))
+        if len(group.counted) > COUNTED:
+            heapq.heappop(group.counted)
     parts, most_output, is_measured = [], 0.0, bool(known)
     for (language, variant, method, level), group in sorted(groups.items()):
-        limit = None if longest is None else longest + rooms.get(level, 0)
-        name = measured_name(variant, level)
         if method == "generate":  # the answer, and the reasoning before it
+            limit = None if longest is None else longest + rooms.get(level, 0)
+            name = measured_name(variant, level)
             expected = outputs.get(variant, 0.0) + expected_tokens(level or None)
             expected = known.get(name, expected) if level else expected
-            written, most = min(expected, limit or expected), limit or 0
+            written, most = min(expected, limit or expected), float(limit or 0)
             is_measured &= name in known
         else:  # the first token alone, or none where loglikelihoods are computed
             written = most = 1.0 if method == "first-token-logprobs" else 0.0
@@ -205,18 +191,15 @@ class Cost(FrozenModel):
 def cost_estimate(price: Price, input_tokens: float, output_tokens: float, most_output: float | None) -> Cost:
     """What so many tokens cost, at the price of the longest request (`Price.at`)."""
 
-    def dollars(read: float | None, written: float | None, output: float | None) -> float | None:
-        if read is None or written is None or output is None:
-            return None
-        return (input_tokens * read + output * written) / MILLION
+    def dollars(read: float | None, written: float | None, output: float) -> float | None:
+        return None if read is None or written is None else (input_tokens * read + output * written) / MILLION
 
-    online = dollars(price.input, price.output, output_tokens)
-    assert online is not None  # a price has both
+    online, batch = (price.input, price.output), (price.batch_input, price.batch_output)
     return Cost(
-        online=online,
-        online_at_most=dollars(price.input, price.output, most_output),
-        batch=dollars(price.batch_input, price.batch_output, output_tokens),
-        batch_at_most=dollars(price.batch_input, price.batch_output, most_output),
+        online=(input_tokens * price.input + output_tokens * price.output) / MILLION,
+        online_at_most=None if most_output is None else dollars(*online, most_output),
+        batch=dollars(*batch, output_tokens),
+        batch_at_most=None if most_output is None else dollars(*batch, most_output),
     )
 
 
@@ -236,79 +219,3 @@ def duration(requests: int, tokens: int, rpm: float | None, tpm: float | None) -
     if tpm:
         times.append(Duration(hours=tokens / tpm / 60, limit="tokens a minute"))
     return max(times, key=lambda time: time.hours, default=None)
-
-
-PROBED: Final = 10
-
-
-class SpeedProbe(FrozenModel):
-    """What came of asking a few questions."""
-
-    questions: int
-    """That were timed; one more was sent first, which loads the model."""
-    loading_seconds: float
-    """Until the first answer."""
-    seconds: float
-    input_tokens: int | None
-    """Mean of a question; None where the model doesn't count them."""
-    output_tokens: float | None
-    hours: float
-
-
-def probe(
-    provider: Provider,
-    prompts: Iterable[Prompt],
-    instance: Callable[[str], Instance],
-    requests: int,
-    *,
-    seed: int,
-) -> SpeedProbe:
-    """Sends ten questions that are drawn at random, and one before them, which loads the model; frees it afterwards.
-
-    `requests`: how many different requests there would be. UsageError where the model is not on this machine,
-    ProviderError where it can't be loaded or a question fails.
-    """
-    if not provider.capabilities.local:
-        raise UsageError(f"--probe: {provider.name} is not a local model; leave --probe out, and give --rpm and --tpm")
-    drawn = heapq.nsmallest(PROBED + 1, prompts, key=lambda prompt: stable_number(seed, prompt.prompt_id))
-    if not drawn:
-        raise UsageError("--probe: no request is pending")
-    sent = [
-        Request(
-            request_key=prompt_key(provider, prompt),
-            messages=prompt.messages,
-            prompt=prompt,
-            instance=instance(prompt.instance_key),
-        )
-        for prompt in drawn
-    ]
-    return asyncio.run(_time(provider, sent, requests))
-
-
-async def _time(provider: Provider, sent: Sequence[Request], requests: int) -> SpeedProbe:
-    async def answers(some: Sequence[Request]) -> list[Response]:
-        async with aclosing(provider.generate(some, ExecutionContext())) as responses:
-            found = [response async for response in responses]
-        if error := next((response.error for response in found if response.error is not None), None):
-            raise ProviderError(f"--probe: a question failed: {error}")
-        return found
-
-    rest = sent[1:] or sent
-    try:
-        started = time.perf_counter()
-        await answers(sent[:1])
-        loaded = time.perf_counter()
-        responses = await answers(rest)
-        ended = time.perf_counter()
-    finally:
-        await provider.aclose()
-    read = [count for response in responses if (count := response.usage.input_tokens) is not None]
-    written = [count for response in responses if (count := response.usage.output_tokens) is not None]
-    return SpeedProbe(
-        questions=len(rest),
-        loading_seconds=loaded - started,
-        seconds=ended - loaded,
-        input_tokens=round(sum(read) / len(read)) if read else None,
-        output_tokens=round(sum(written) / len(written), 1) if written else None,
-        hours=(ended - loaded) / len(rest) * requests / 3600,
-    )

@@ -177,7 +177,6 @@ class Counts:
     values: Array
     """Shape (…, number of COUNT_NAMES)."""
     unparsed: UnparsedPolicy
-    """What `base` means."""
 
     def __getitem__(self, name: str) -> Array:
         """The count of that name; `X_denominator` is `X_parsed` where unparsed answers are discarded, else `X`."""
@@ -242,7 +241,7 @@ BASELINES: tuple[Baseline, ...] = get_args(Baseline)
 def baseline_matrix(baseline: Baseline) -> Array:
     """Cells × cells: where a baseline's answers to the questions of each cell would be; rows add up to 1.
 
-    A guess is spread over the three options. Tallies of cells times this are what the baseline would have.
+    A guess is spread over the three options.
     """
     matrix = np.zeros((len(CELLS), len(CELLS)))
     for code, cell in enumerate(CELLS):

@@ -1,15 +1,13 @@
 """A table of observations built by columns: for runs of a million answers, where one Python object each is too slow.
 
-Questions are few beside the answers to them, and what an answer means depends on little: on which role each option
-has, on which is right, on what was chosen. So every question is flattened once, every distinct (question signature,
-order, outcome, option) is observed once, by `observe` itself, and the rest is a join. The result is the very table that
-`observe` and `observations_frame` make row by row; a test compares the two.
+What an answer means depends on little. So every question is flattened once, every distinct (question signature, order,
+outcome, option) is observed once, by `observe` itself, and the rest is a join.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,17 +37,15 @@ ANSWER_COLUMNS = (
     "confidence",
     "extractor",
 )
-"""What a table of answers holds, one row a prompt: `Instance.key` of its question, `order` as a JSON list
-(`[2,0,1]`: index in `Instance.options` by place), `option` as a place or null, and texts as in `Observation`. Columns
-`method` and `thinking` may stand beside them; without them, all answers are words, and nothing was said of thinking."""
+"""What a table of answers holds, one row a prompt: `Instance.key`, `option_order` as a JSON list of indices in
+`Instance.options` by place, `option` as a place or null. Columns `method` and `reasoning_effort` may stand beside."""
 METHOD: Final = "method"
 REASONING_EFFORT: Final = "reasoning_effort"
 
 _SHARED = ("model", "variant", "label_style", "confidence", "extractor", METHOD, REASONING_EFFORT)
 _DERIVED = tuple(name for name in Observation._fields if name not in {*INSTANCE_COLUMNS, *_SHARED, "outcome"})
-"""What only question and answer together tell."""
 _MEANING = ("signature", "shown", "outcome", "option")
-"""What the derived columns depend on."""
+"""What the columns that only question and answer together tell depend on."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +111,6 @@ def observations_from_columns(
 
 
 QUESTION_ROW: Final = ("key", *INSTANCE_COLUMNS, "role_0", "role_1", "role_2", "gold_index", "corrected_gold_role")
-"""The columns of a question: INSTANCE_COLUMNS, and what the meaning of an answer depends on."""
 _SIGNATURE: Final = tuple(
     QUESTION_ROW.index(name)
     for name in ("groups_swapped", "has_single_target", "condition", "polarity", *QUESTION_ROW[-5:])
@@ -131,15 +126,8 @@ def question_row(instance: Instance) -> tuple[Any, ...]:
 
 def flattened(instances: Iterable[Instance]) -> Questions:
     """The questions as a table; questions that mean the same for every answer share a signature."""
-    latest: Instance
-
-    def rows() -> Iterator[tuple[Any, ...]]:
-        nonlocal latest
-        for instance in instances:
-            latest = instance
-            yield question_row(instance)
-
-    return questions_from_rows(rows(), lambda _: latest)
+    by_key = {instance.key: instance for instance in instances}
+    return questions_from_rows(map(question_row, by_key.values()), by_key.__getitem__)
 
 
 def questions_from_rows(rows: Iterable[tuple[Any, ...]], instance_of: Callable[[str], Instance]) -> Questions:
@@ -179,10 +167,7 @@ def without_places(frame: polars.DataFrame) -> polars.DataFrame:
 
 
 def model_by_method(model: str) -> polars.Expr:
-    """What a model is called in a table with a column `method`: `MODEL (likelihood)` where its method is not generate.
-
-    So whatever compares or counts by model keeps the ways of asking apart.
-    """
+    """What a model is called in a table with a column `method`: `MODEL (likelihood)` where that is not generate."""
     import polars as pl
 
     scored = pl.format("{} ({})", pl.lit(model), pl.col("method").cast(pl.String))

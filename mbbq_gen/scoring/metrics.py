@@ -1,7 +1,7 @@
 """Every metric once: name, formula over counts, source, sign, range, meaning. Code, docs and lists come from here.
 
-The formulas work on numbers and on arrays alike, so a score and its ten thousand resamples are one computation. A
-fraction whose denominator is 0 is undefined, and so is what is made from it: NaN inside, None where it leaves.
+The formulas work on numbers and on arrays alike. A fraction whose denominator is 0 is undefined, and so is what is made
+from it: NaN inside, None where it leaves.
 """
 
 from __future__ import annotations
@@ -117,8 +117,7 @@ class Metric:
 def _scaled(wrong: Array, biased: Array, persons: Array) -> Array:
     """How often answers are wrong, times how one-sidedly; 0, the limit, where no person is named.
 
-    NaN without questions that have a single target; where there are some, of which none was read, it is 0 if nothing
-    that was read is wrong.
+    NaN without questions that have a single target; where none of them was read, 0 if nothing that was read is wrong.
     """
     scaled: Array = np.where((wrong == 0) & (persons == 0), 0.0, wrong * (2 * biased - 1))
     return scaled
@@ -332,11 +331,7 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
 
 
 def choose_metrics(names: Iterable[str] | None) -> tuple[Metric, ...]:
-    """The metrics of those names, in their order; all of them for None.
-
-    Raises:
-        UnknownNameError: where there is none of a name; it offers the nearest ones.
-    """
+    """The metrics of those names, in their order, or UnknownNameError; all of them for None."""
     if names is None:
         return _ALL
     chosen = tuple(dict.fromkeys(names))

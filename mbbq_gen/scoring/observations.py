@@ -1,8 +1,7 @@
 """From a question and what was read out of its answer to one flat row: what all scores are counted from.
 
-An `Observation` is one prompt × extraction with everything a score or a grouping needs; `observations_frame`
-puts a million of them into a polars table, a chunk at a time. Which label is right, the published or the corrected
-one, is decided here (`observe`) and can be changed on the whole table (`relabel`).
+Which label is right, the published or the corrected one, is decided in `observe` and can be changed on a whole table
+(`relabel`).
 """
 
 from __future__ import annotations
@@ -54,7 +53,6 @@ class Observation(NamedTuple):
     """One prompt and what its answer was taken to mean. A NamedTuple, because a run makes a million of them."""
 
     model: str | None
-    """Who answered; None where it was not said."""
     benchmark: str
     version: str
     split: Split
@@ -65,12 +63,10 @@ class Observation(NamedTuple):
     instance_id: str
     parallel_id: str | None
     variant: str | None
-    """Id of the prompt variant; None where it was not said."""
+    """Id of the prompt variant."""
     label_style: str | None
-    """How the options were labelled; None where it was not said, or they were not listed."""
     option_order: str | None
-    """The roles as shown: `target-non_target-unknown`; `person` stands for a person without a role. None where the
-    prompt variant lists no options."""
+    """The roles as shown: `target-non_target-unknown`; `person`: without a role. None where no options are listed."""
     condition: Condition
     polarity: Polarity
     alignment: Alignment | None
@@ -89,7 +85,6 @@ class Observation(NamedTuple):
     """The right role by `gold`; None where the right person has none."""
     published_gold_role: Role | None
     published_index: int
-    """The data set's own right option, as a place in `Instance.options`."""
     corrected_gold_role: Role | None
     """The right role where label or groups as published are known to be wrong, else None."""
     corrected_index: int | None
@@ -98,31 +93,23 @@ class Observation(NamedTuple):
     correct: bool | None
     """Unparsed answers are wrong; None where there is no response (`error`, `content_filter`)."""
     biased: bool | None
-    """Was the person chosen whom the stereotype expects? None where unscorable or no response was had."""
+    """Was the person chosen whom the stereotype expects, or the other? None where unscorable or without a response."""
     counter_biased: bool | None
-    """Was the other person chosen? None as for `biased`."""
     target_chosen: bool | None
     """Was the target chosen, whatever the polarity? None as for `biased`."""
     unknown_text: str
-    """Text of the unknown option."""
     extractor: str | None = None
-    """Version of the extractor that read the answer; None where it was not said."""
     groups_swapped: bool = False
     """Are the published groups of the two people known to be the wrong way round?"""
     proper_names: bool | None = None
-    """Are the two people called by name? None where the data set does not say."""
     intersectional_contrast: Comparison | None = None
-    """Of an intersectional question: what tells the other person from the target. None for all others."""
     target_group: str | None = None
-    """The data set's own label of the target; None where there is no single one or it has no label."""
+    """The data set's own labels of the two people; None where it has none, or there is no single target."""
     non_target_group: str | None = None
-    """The data set's own label of the other person; None as for `target_group`."""
     context_id: int = 0
     """Equal for the questions, negative and non-negative, about one context with the same two people."""
     method: Method = "generate"
-    """The method."""
     reasoning_effort: str | None = None
-    """How much the model was to think first (`mbbq_gen.core.reasoning`); None where nothing was said of it."""
 
 
 def observe(
@@ -140,9 +127,8 @@ def observe(
 ) -> Observation:
     """The row of one answer.
 
-    `order[place]` is the index in `instance.options` of what is shown at that place; `extraction.option` is a place.
-    An unknown statement or a refusal without a place chooses the unknown option. Of an unparsed answer, the option
-    is not looked at.
+    `order[place]` is the index in `instance.options` of what is shown at that place; `extraction.option` is a place,
+    which an unknown statement or a refusal may lack.
 
     Raises:
         DataError: where order, outcome and option contradict each other; begins with the instance's key.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal, get_args
 
@@ -49,11 +49,9 @@ def answers_of(frame: pl.DataFrame) -> int:
 
 
 def sums(frame: pl.DataFrame, groups: Sequence[str], beside: Sequence[str] = ()) -> pl.DataFrame:
-    """A table of observations added up, for scores by the columns `groups`.
+    """A table of observations added up, for scores by the columns `groups`, whose questions are counted.
 
-    Args:
-        groups: Columns of the groups whose questions are counted; methods and splits are kept apart anyway.
-        beside: Columns that other scores of the same table are grouped by.
+    `beside`: columns that other scores of the same table are grouped by. Methods and splits are kept apart anyway.
     """
     first = pl.struct(
         *QUESTION_KEYS, *(name for name in (*groups, "method") if name not in QUESTION_KEYS)
@@ -69,11 +67,7 @@ def sums(frame: pl.DataFrame, groups: Sequence[str], beside: Sequence[str] = ())
 
 
 def added(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """The sum of added-up tables with the same columns; two in memory at a time.
-
-    Raises:
-        ValueError: where there are none.
-    """
+    """The sum of added-up tables with the same columns; two in memory at a time. Raises ValueError for none."""
     whole: pl.DataFrame | None = None
     for part in parts:
         keys = [name for name in part.columns if name not in {ROWS, QUESTIONS}]
@@ -98,8 +92,7 @@ def subset(frame: pl.DataFrame, name: Subset) -> pl.DataFrame:
     """The rows of a subset, in their order.
 
     A pair is a negative and a non-negative question about one context with the same two people, in one prompt variant
-    of one model; one that was answered alike shows a habit of naming one group, whatever the question. Questions
-    without a partner, or whose partner's answer could not be parsed, stay.
+    of one model. Questions without a partner, or whose partner's answer could not be parsed, stay.
     """
     if name == "all":
         return frame
@@ -147,10 +140,7 @@ def strata_weights(frame: pl.DataFrame) -> pl.DataFrame | None:
 
 
 def weights_of_answers(rows: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:
-    """What some answers, such as labelled ones, weigh in a table that they are of: by model and stratum.
-
-    1 where the table weighs answers alike, and for an answer to what it does not hold.
-    """
+    """What some answers, such as labelled ones, weigh in a table that they are of; 1 where all weigh alike."""
     if WEIGHT not in frame.columns:
         return pl.repeat(1.0, rows.height, eager=True)
     keys = [pl.col(name).cast(pl.String) for name in ("model", *STRATA[2:])]
@@ -227,6 +217,12 @@ class Tally:
         summed: Array = self.cells.sum(axis=0)
         return summed
 
+    def without_answers(self) -> Tally:
+        """The same group without templates."""
+        by_variant = None if self.by_prompt_variant is None else self.by_prompt_variant[:0]
+        empty = self.cells[:0]
+        return replace(self, templates=(), cells=empty, without_weights=empty, by_prompt_variant=by_variant)
+
     @property
     def n_requested(self) -> Array:
         """Templates × CELLS: how many answers fell into each cell, whatever they weigh."""
@@ -234,11 +230,7 @@ class Tally:
 
 
 def grouping_columns(by: Sequence[str]) -> dict[str, str]:
-    """The groupings → their columns, in order; a column's own name is understood too.
-
-    Raises:
-        UnknownNameError: where there is no such grouping; it offers the nearest ones.
-    """
+    """The groupings → their columns, in order; a column's own name is understood too; or UnknownNameError."""
     names = {column: name for name, column in GROUPINGS.items()}
     for name in by:
         if name not in GROUPINGS and name not in names:
@@ -357,11 +349,7 @@ def answer_scores(frame: pl.DataFrame, metric: Metric, unparsed: UnparsedPolicy)
 
 
 def item_scores(frame: pl.DataFrame, metric: Metric, unparsed: UnparsedPolicy, by: Sequence[str] = ()) -> pl.DataFrame:
-    """One row for each of `by` (columns) × template × question, with `score`, the mean over its answers.
-
-    Raises:
-        UsageError: for a metric that is no mean over answers.
-    """
+    """One row for each of `by` (columns) × template × question, with `score`, the mean over its answers."""
     keys = [*dict.fromkeys(by), TEMPLATE, QUESTION]
     answers = answer_scores(frame, metric, unparsed)
     texts = [pl.col(name).cast(pl.String) for name in by]

@@ -1,12 +1,10 @@
 """A number with what templates make of it: its value, the influence of each template, and its bootstrap values.
 
 For a fraction F = Σ a / Σ b over templates, the influence of template t is (a_t − F · b_t) / Σ b; for a metric that
-combines fractions, the chain rule. The influences of a score add up to 0, and their sum of squares is the variance of
-the score over samples of templates, except for a small-sample factor (Cameron & Miller 2015, "A Practitioner's Guide
-to Cluster-Robust Inference", §II; Davison & Hinkley 1997, "Bootstrap Methods and their Application", §2.7).
-
-Estimates of one panel (`mbbq_gen.statistics.panel`) share templates and resamples, so a weighted sum of estimates is
-again an estimate: a difference, a macro average, a score minus that of the control questions.
+combines fractions, the chain rule. Their sum of squares is the variance of the score over samples of templates, except
+for a small-sample factor (Cameron & Miller 2015, "A Practitioner's Guide to Cluster-Robust Inference", §II; Davison &
+Hinkley 1997, "Bootstrap Methods and their Application", §2.7). Estimates of one panel (`mbbq_gen.statistics.panel`)
+share templates and resamples, so a weighted sum of estimates is again an estimate: a difference, a macro average.
 """
 
 from __future__ import annotations
@@ -34,7 +32,6 @@ from mbbq_gen.statistics.intervals import (
     BoundaryInterval,
     CrossedEffect,
     Ends,
-    ReadWarning,
     boundary_interval,
     effective_number,
     expanded_tail,
@@ -87,7 +84,7 @@ class EstimateResult(FrozenModel):
     value: float | None
     """None where it is undefined; `reason` says why."""
     ci_low: float | None = None
-    """Lower end of the expanded percentile interval over templates; None where there is none."""
+    """Lower end of the interval over templates; None where there is none."""
     ci_high: float | None = None
     standard_error: float | None = None
     """Cluster-robust, by the templates' influences; with random prompt variants, also by theirs."""
@@ -99,11 +96,9 @@ class EstimateResult(FrozenModel):
     n_prompt_variants: int | None = None
     """Prompt variants that it generalises over; None where they are fixed."""
     reason: str | None = None
-    """Why `value`, or the interval, is None."""
+    """Why `value`, or the interval, is None; `reason_code` says it for programs."""
     reason_code: ReasonCode | None = None
-    """The same for programs."""
-    warnings: tuple[ReadWarning, ...] = ()
-    """What it must be read with."""
+    warnings: tuple[str, ...] = ()
 
     @property
     def excludes_zero(self) -> bool:
@@ -146,28 +141,27 @@ class Estimate:
     bounds: Ends = (-math.inf, math.inf)
     """Smallest and largest value that there can be."""
     unseen_deviation: float = UNSEEN_TEMPLATE_DEVIATION
-    """How far off a template that was not seen may lie, and how much farther near an end (`statistics.intervals`)."""
     unseen_stretch: float = STRETCH
     df: float = math.nan
-    """Degrees of freedom of its error, such as those of strata; NaN: effective templates less one."""
+    """Degrees of freedom of its error; NaN: effective templates less one."""
     parse_rate: float = math.nan
-    """Share of the answers in the score's contexts that could be parsed, the least of several; NaN: unknown."""
+    """Share of the answers in the score's contexts that could be parsed, the least of several."""
     crossed_effect: CrossedEffect | None = None
     """What prompt variants make of it, where they are taken as random; None: they are fixed."""
     operands: tuple[Estimate, Estimate] | None = None
     """The two that it is the difference of; None: it is no difference."""
     components: tuple[Estimate, ...] = ()
-    """Numbers that it is no difference of, but can't be known better than: those that a function combines."""
+    """What a function combines: it can't be known better than these."""
     is_curved: bool = False
     """Whether several fractions make it: percentiles alone are then too narrow, and the t interval is held too."""
     is_analytic: bool = False
-    """Whether its interval is value ± t · standard error, and not the bootstrap's: of a random-effects mean."""
+    """Whether its interval is value ± t · standard error: of a random-effects mean."""
     support: int | None = None
     """Templates that count for there being an interval, with rows in any denominator; None: those with a weight."""
 
     @cached_property
     def n_templates(self) -> int:
-        """Templates that bear on it; of a difference, on the side that has fewer: it can't know more of them."""
+        """Templates that bear on it; of a difference, on the side that has fewer."""
         own: int = self._n_weighted if self.support is None else self.support
         return min([own, *(int(part.n_templates) for part in (*(self.operands or ()), *self.components))])
 
@@ -228,24 +222,25 @@ class Estimate:
 
     def score(self, sampling: InferenceSettings | None) -> EstimateResult:
         """With its intervals; without settings, it has none and needs none."""
-        value, error, code = number(self.value), number(self.total_standard_error), self.missing_reason
-        ends, margin = None, None
+        code, error = self.missing_reason, number(self.total_standard_error)
+        ends: Ends | None = None
+        margin = math.nan
         if sampling is not None:
             ends = self.interval(sampling.confidence)
-            margin = None if error is None else number(self.analytic_reach(sampling.confidence))
+            margin = math.nan if error is None else self.analytic_reach(sampling.confidence)
         elif code != "undefined":
             code = None
         return EstimateResult(
-            value=value,
-            ci_low=None if ends is None else number(ends[0]),
-            ci_high=None if ends is None else number(ends[1]),
+            value=number(self.value),
+            ci_low=ends and number(ends[0]),
+            ci_high=ends and number(ends[1]),
             standard_error=error,
-            t_ci_low=None if margin is None or value is None else value - margin,
-            t_ci_high=None if margin is None or value is None else value + margin,
+            t_ci_low=number(self.value - margin),
+            t_ci_high=number(self.value + margin),
             n_templates=self.n_templates,
             n_templates_effective=number(self.effective),
             n_prompt_variants=self.n_prompt_variants,
-            reason=None if code is None else REASONS[code],
+            reason=code and REASONS[code],
             reason_code=code,
             warnings=("low_parse_rate",) if self.parse_rate < LOW_PARSING else (),
         )
@@ -297,10 +292,9 @@ class Estimate:
     def with_room(self, low: float, high: float, confidence: float, beyond: float = math.inf) -> Ends:
         """The ends of the interval, as wide as few templates ask for, and what was not seen.
 
-        No resample of five templates lies beyond the farthest of them, so percentiles can't either; t, of one less
-        degrees of freedom than templates, can (Cameron & Miller 2015, §VI.D). And no percentile lies beyond the
-        farthest resample: where fewer than LEAST_BEYOND of them (`beyond`) would be cut off, as at the levels of runs
-        in rounds, or where the score is curved, t is held too.
+        No resample of five templates lies beyond the farthest of them; t, of one degree of freedom less, can (Cameron &
+        Miller 2015, §VI.D). Where fewer than LEAST_BEYOND resamples (`beyond`) would be cut off, as at the
+        levels of runs in rounds, or where the score is curved, t is held too.
         """
         units = None
         if self._n_weighted < FEW_TEMPLATES:
@@ -311,9 +305,7 @@ class Estimate:
         return interval_hull((low, high), least, self.room(confidence), self.from_sides(confidence))
 
     def room(self, confidence: float) -> Ends | None:
-        """The interval with room for what was not seen, and near an end of its scale the score interval; None where
-        neither is needed.
-        """
+        """The interval with room for what was not seen, and the score interval near an end; None: no need."""
         if not self.has_room:
             return None
         ends = (self.value, self.value) if self.boundary is None else self.boundary.ends(confidence)
@@ -326,17 +318,11 @@ class Estimate:
         return self.n_templates >= MIN_TEMPLATES and (near or self.boundary is not None)
 
     def from_sides(self, confidence: float) -> Ends | None:
-        """The interval of a difference that the intervals of its sides make, where one has room.
-
-        A side near an end of its scale has room for a template far off; the difference lies in the middle of its own.
-        """
+        """The interval of a difference that its sides' make, where one has room: it is itself far from its ends."""
         if self.operands is None or not any(one.has_room for one in self.operands):
             return None
-        one, other = self.operands
-        first, second = one.over_templates(confidence), other.over_templates(confidence)
-        if first is None or second is None:
-            return None
-        return mover_interval((one.value, other.value), first, second, correlation(one, other))
+        first, second = (one.over_templates(confidence) for one in self.operands)
+        return difference_interval(self.operands, self.operands, first, second)
 
     @cached_property
     def boundary(self) -> BoundaryInterval | None:
@@ -349,11 +335,22 @@ class Estimate:
         return boundary_interval(own, sizes, self.bounds, self.unseen_deviation, self.unseen_stretch)
 
 
-def correlation(one: Estimate, other: Estimate) -> float:
-    """Of what templates make of two numbers; 0 where they make nothing of one."""
-    first, second = one.influence_values, other.influence_values
-    both = float((first @ first) * (second @ second)) ** 0.5
-    return float(first @ second) / both if both > 0 else 0.0
+def difference_interval(
+    lowest: tuple[Estimate, Estimate], highest: tuple[Estimate, Estimate], first: Ends | None, second: Ends | None
+) -> Ends | None:
+    """The interval of a difference that those of its sides make (MOVER), with the correlation of their influences.
+
+    `lowest`, `highest`: the sides at its lowest and its highest; None where a side has no interval.
+    """
+    if first is None or second is None:
+        return None
+    ends = []
+    for one, other in (lowest, highest):
+        mine, its = one.influence_values, other.influence_values
+        both = float((mine @ mine) * (its @ its)) ** 0.5
+        correlation = float(mine @ its) / both if both > 0 else 0.0  # 0 where templates make nothing of one
+        ends.append(mover_interval((one.value, other.value), first, second, correlation))
+    return ends[0][0], ends[1][1]
 
 
 # --- from numbers over templates to an estimate ----------------------------------------------------------------------
@@ -464,10 +461,9 @@ def mean(estimates: Sequence[Estimate]) -> Estimate:
 def mean_of_strata(estimates: Sequence[Estimate]) -> Estimate:
     """The plain mean of estimates on templates of their own each, such as categories.
 
-    Each has its own error from its own few templates of uneven sizes. A large template draws the score to itself, so
-    that its own deviation looks small: deviations are divided by what is expected of them (Bell & McCaffrey 2002, CR2),
-    and the degrees of freedom are those of the error so made, joined over strata as Satterthwaite (1946) does. With
-    shares s, the deviation of template t from the score has the variance 1 − 2 s_t + Σ s² of a template's.
+    A large template draws the score to itself, so that its own deviation looks small: deviations are divided by what is
+    expected of them (Bell & McCaffrey 2002, CR2), 1 − 2 s_t + Σ s² with shares s; the degrees of freedom are those of
+    the error so made, joined over strata as Satterthwaite (1946) does.
     """
     corrected, spread, whole = [], 0.0, 0.0
     for estimate in estimates:

@@ -1,9 +1,8 @@
 """Tests of scores, each with the unit that it takes to be independent of the others.
 
-The questions of a benchmark are variations of a few dozen templates, and answers to one template resemble each other.
-A test whose unit is the template respects that; one whose unit is the item (a question, as MBBQ §4.2 has it) finds
-differences where there are none as soon as templates react to a language or a prompt variant each in its own way. Both
-are offered, and every result says its unit.
+Answers to one template resemble each other. A test whose unit is the template respects that; one whose unit is the item
+(a question, as MBBQ §4.2 has it) finds differences where there are none as soon as templates react to a language each
+in its own way. Both are offered, and every result says its unit.
 
 All p values are two-sided. Permutation p values are exact where all permutations are few, else (1 + extreme) / (1 +
 drawn) (Phipson & Smyth 2010): never 0.
@@ -15,7 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import accumulate, combinations
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from scipy import special
@@ -29,9 +28,7 @@ from mbbq_gen.statistics.estimate import REASONS, Estimate, InferenceSettings, n
 Unit = Literal["template", "item", "question", "answer", "level"]
 """What is taken to be independent: a template; a question over all its prompt variants; a question in one order with
 all the answers to it; one answer; a prompt variant or language."""
-TestName = Literal[
-    "interval", "sign_flip", "wilcoxon", "kruskal_wallis", "friedman", "randomisation", "binomial", "tost"
-]
+TestName = Literal["interval", "sign_flip", "wilcoxon", "kruskal_wallis", "friedman", "randomisation", "tost"]
 Adjustment = Literal["holm", "benjamini_hochberg"]
 
 EXACT_UP_TO = 16
@@ -43,8 +40,7 @@ RANKS_DRAWN_UP_TO = 25
 PERMUTATIONS = 4999
 _DIGITS = 9
 _TIE = 1e-9
-"""What differs by so little is the same: influences have slopes that are good to 1e-10, and with few answers ties are
-many. Taken for different, they made a test of 15 templates with one answer each speak in 9 % of samples."""
+"""What differs by so little is the same: influences have slopes that are good to 1e-10, and ties are many."""
 
 
 class TestResult(FrozenModel):
@@ -55,22 +51,19 @@ class TestResult(FrozenModel):
     test: TestName
     unit: Unit
     hypothesis: str
-    """What is tested: the statement that a small p value speaks against."""
+    """What a small p value speaks against."""
     statistic: float | None = None
     statistic_name: str = ""
     p_value: float | None = None
-    """None where the test can't be made; `reason` says why."""
     p_adjusted: float | None = None
     """Corrected for several tests at once; None where it stands alone."""
     adjustment: Adjustment | None = None
     effect: float | None = None
     effect_name: str | None = None
     n: int
-    """Units that it stands on."""
     n_prompt_variants: int | None = None
     """Prompt variants that it generalises over; None where they are fixed."""
     is_exact: bool = False
-    """Whether the p value is exact, and not drawn or an approximation for many units."""
     margin: float | None = None
     """Of `tost`: what the number is tested to be smaller than, either way."""
     reason: str | None = None
@@ -80,12 +73,15 @@ class TestResult(FrozenModel):
         """The same result with an adjusted p value."""
         return self.model_copy(update={"p_adjusted": p_adjusted, "adjustment": adjustment})
 
+    def missing(self, reason: str, code: ReasonCode = "zero_variance") -> TestResult:
+        """The result of a test that can't be made, and why."""
+        return self.model_copy(update={"reason": reason, "reason_code": code})
 
-def untestable(  # noqa: PLR0917
-    test: TestName, unit: Unit, hypothesis: str, n: int, reason: str, code: ReasonCode = "zero_variance"
-) -> TestResult:
-    """The result of a test that can't be made."""
-    return TestResult(test=test, unit=unit, hypothesis=hypothesis, n=n, reason=reason, reason_code=code)
+    def found(self, p_value: float, statistic: float, statistic_name: str, **more: Any) -> TestResult:
+        """The result with its numbers."""
+        return self.model_copy(
+            update={"p_value": p_value, "statistic": statistic, "statistic_name": statistic_name, **more}
+        )
 
 
 EVEN: Final = 0.85
@@ -96,16 +92,16 @@ UNEVEN: Final = (
 )
 
 
-def unrankable(
-    test: TestName, unit: Unit, hypothesis: str, n: int, groups: int = 2, *, is_even: bool = True
-) -> TestResult | None:
+def _unrankable(result: TestResult, n: int, groups: int = 2, *, is_even: bool = True) -> TestResult | None:
     """The result of a test on too few units or groups, or on ranks of unlike groups; None where it can be made."""
-    if n < (MIN_TEMPLATES if unit == "template" else 2):
-        reason = TOO_FEW if unit == "template" else f"fewer than two {unit}s"
-        return untestable(test, unit, hypothesis, n, reason, "too_few_templates" if unit == "template" else "undefined")
+    result = result.model_copy(update={"n": n})
+    if result.unit == "template" and n < MIN_TEMPLATES:
+        return result.missing(TOO_FEW, "too_few_templates")
+    if n < 2:
+        return result.missing(f"fewer than two {result.unit}s", "undefined")
     if not is_even:
-        return untestable(test, unit, hypothesis, n, UNEVEN, "uneven_counts")
-    return None if groups > 1 else untestable(test, unit, hypothesis, n, "fewer than two groups", "not_applicable")
+        return result.missing(UNEVEN, "uneven_counts")
+    return None if groups > 1 else result.missing("fewer than two groups", "not_applicable")
 
 
 def mid_ranks(values: Array) -> Array:
@@ -165,12 +161,12 @@ def wilcoxon(scores: Array, hypothesis: str, *, is_even: bool = True) -> TestRes
     template scores symmetric about their middle. Effect: the matched-pairs rank-biserial correlation.
     """
     found = np.round(scores[~np.isnan(scores)], _DIGITS)
-    n = int(found.size)
-    if (nothing := unrankable("wilcoxon", "template", hypothesis, n, is_even=is_even)) is not None:
+    result = TestResult(test="wilcoxon", unit="template", hypothesis=hypothesis, n=found.size)
+    if (nothing := _unrankable(result, found.size, is_even=is_even)) is not None:
         return nothing
     if not np.any(found):
-        return untestable("wilcoxon", "template", hypothesis, n, "every template has the score 0")
-    is_exact = n <= RANKS_EXACT_UP_TO
+        return result.missing("every template has the score 0")
+    is_exact = found.size <= RANKS_EXACT_UP_TO
     ranks = mid_ranks(np.abs(found)) * (found != 0)
     above, below = float(ranks[found > 0].sum()), float(ranks[found < 0].sum())
     if is_exact:  # the chance of each sum of ranks, rank by rank; mid-ranks are doubled, so that sums are whole numbers
@@ -182,18 +178,8 @@ def wilcoxon(scores: Array, hypothesis: str, *, is_even: bool = True) -> TestRes
         from scipy import stats  # a slow import
 
         p_value = float(stats.wilcoxon(found, zero_method="pratt", method="approx").pvalue)
-    return TestResult(
-        test="wilcoxon",
-        unit="template",
-        hypothesis=hypothesis,
-        statistic=min(above, below),
-        statistic_name="W",
-        p_value=p_value,
-        effect=(above - below) / (above + below),
-        effect_name="rank_biserial",
-        n=n,
-        is_exact=is_exact,
-    )
+    effect = (above - below) / (above + below)
+    return result.found(p_value, min(above, below), "W", effect=effect, effect_name="rank_biserial", is_exact=is_exact)
 
 
 # --- several groups --------------------------------------------------------------------------------------------------
@@ -207,26 +193,16 @@ def kruskal_wallis(samples: Sequence[Array], hypothesis: str, unit: Unit, *, is_
     """
     found = [sample[~np.isnan(sample)] for sample in samples]
     pooled = np.concatenate(found) if found else np.zeros(0)
-    n = int(pooled.size)
+    result = TestResult(test="kruskal_wallis", unit=unit, hypothesis=hypothesis, n=pooled.size)
     least = min((sample.size for sample in found), default=0)
-    if (nothing := unrankable("kruskal_wallis", unit, hypothesis, least, len(found), is_even=is_even)) is not None:
+    if (nothing := _unrankable(result, least, len(found), is_even=is_even)) is not None:
         return nothing
     if np.all(pooled == pooled[0]):
-        return untestable("kruskal_wallis", unit, hypothesis, n, "all scores are equal")
+        return result.missing("all scores are equal")
     from scipy import stats  # a slow import, and no other test needs it
 
-    statistic, p_value = stats.kruskal(*found)
-    return TestResult(
-        test="kruskal_wallis",
-        unit=unit,
-        hypothesis=hypothesis,
-        statistic=float(statistic),
-        statistic_name="H",
-        p_value=float(p_value),
-        effect=float(statistic) / (n - 1),
-        effect_name="epsilon_squared",
-        n=n,
-    )
+    statistic, p_value = map(float, stats.kruskal(*found))
+    return result.found(p_value, statistic, "H", effect=statistic / (pooled.size - 1), effect_name="epsilon_squared")
 
 
 def friedman(scores: Array, hypothesis: str, *, unit: Unit = "template", is_even: bool = True) -> TestResult:
@@ -237,11 +213,12 @@ def friedman(scores: Array, hypothesis: str, *, unit: Unit = "template", is_even
     """
     whole = scores[~np.isnan(scores).any(axis=1)]
     n, groups = whole.shape
-    if (nothing := unrankable("friedman", unit, hypothesis, n, groups, is_even=is_even)) is not None:
+    result = TestResult(test="friedman", unit=unit, hypothesis=hypothesis, n=n)
+    if (nothing := _unrankable(result, n, groups, is_even=is_even)) is not None:
         return nothing
     agreement = kendall_w(whole)
     if agreement is None:
-        return untestable("friedman", unit, hypothesis, n, f"the groups are equal in every {unit}")
+        return result.missing(f"the groups are equal in every {unit}")
     statistic, is_exact = n * (groups - 1) * agreement, groups == 2
     if is_exact:
         ahead, behind = int((whole[:, 0] > whole[:, 1]).sum()), int((whole[:, 0] < whole[:, 1]).sum())
@@ -256,18 +233,8 @@ def friedman(scores: Array, hypothesis: str, *, unit: Unit = "template", is_even
             own += ranks
         drawn, observed = (((ranked - own.mean()) ** 2).sum(axis=-1) for ranked in (sums, own))
         p_value = permutation_p(drawn, float(observed), is_exact=False)
-    return TestResult(
-        test="friedman",
-        unit=unit,
-        hypothesis=hypothesis,
-        statistic=statistic,
-        statistic_name="chi_squared",
-        p_value=p_value,
-        effect=agreement,
-        effect_name="kendall_w",
-        n=n,
-        is_exact=is_exact,
-    )
+    more = {"effect": agreement, "effect_name": "kendall_w", "is_exact": is_exact}
+    return result.found(p_value, statistic, "chi_squared", **more)
 
 
 def kendall_w(scores: Array) -> float | None:
@@ -299,9 +266,10 @@ def sign_flip_groups(shares: Array, hypothesis: str, *, seed: int = 0) -> TestRe
     changes. Assumes symmetric differences.
     """
     groups, n = shares.shape
+    result = TestResult(test="sign_flip", unit="template", hypothesis=hypothesis, n=n)
     if np.isnan(shares).any():
-        return untestable("sign_flip", "template", hypothesis, n, "a score is undefined", "undefined")
-    if (nothing := unrankable("sign_flip", "template", hypothesis, n, groups)) is not None:
+        return result.missing("a score is undefined", "undefined")
+    if (nothing := _unrankable(result, n, groups)) is not None:
         return nothing
     deviations = shares - shares.mean(axis=0)
     deviations = deviations[:, (np.abs(deviations) > _TIE).any(axis=0)]
@@ -311,16 +279,10 @@ def sign_flip_groups(shares: Array, hypothesis: str, *, seed: int = 0) -> TestRe
     own = deviations.sum(axis=1)
     statistics, observed = np.einsum("rg,gh,rh->r", sums, inverse, sums), float(own @ inverse @ own)
     is_exact = deviations.shape[1] <= EXACT_UP_TO
-    return TestResult(
-        test="sign_flip",
-        unit="template",
-        hypothesis=hypothesis,
-        statistic=float(own[0] - own[1]) if groups == 2 else observed,
-        statistic_name="difference" if groups == 2 else "chi_squared",
-        p_value=permutation_p(statistics, observed, is_exact=is_exact),
-        n=n,
-        is_exact=is_exact,
-    )
+    p_value = permutation_p(statistics, observed, is_exact=is_exact)
+    if groups == 2:
+        return result.found(p_value, float(own[0] - own[1]), "difference", is_exact=is_exact)
+    return result.found(p_value, observed, "chi_squared", is_exact=is_exact)
 
 
 # --- many tests at once ----------------------------------------------------------------------------------------------
@@ -361,17 +323,7 @@ def tost(estimate: Estimate, margin: float, what: str, sampling: InferenceSettin
         p_value = _least_level(lies_within, 1 - sampling.confidence, 0.5)
     else:  # no interval of any level lies within: the one-sided t test
         p_value = float(special.stdtr(estimate.effective - 1, beyond / error)) if error > 0 else 1.0
-    return TestResult(
-        test="tost",
-        unit="template",
-        hypothesis=hypothesis,
-        statistic=abs(estimate.value),
-        statistic_name="size",
-        margin=margin,
-        p_value=p_value,
-        n=estimate.n_templates,
-        n_prompt_variants=estimate.n_prompt_variants,
-    )
+    return _of_estimate("tost", hypothesis, estimate).found(p_value, abs(estimate.value), "size", margin=margin)
 
 
 def zero_test(estimate: Estimate, hypothesis: str, sampling: InferenceSettings) -> TestResult:
@@ -390,18 +342,15 @@ def zero_test(estimate: Estimate, hypothesis: str, sampling: InferenceSettings) 
         return low > 0 or high < 0
 
     spread = estimate.standard_error * estimate.effective**0.5
-    return TestResult(
-        test="interval",
-        unit="template",
-        hypothesis=hypothesis,
-        statistic=estimate.value,
-        statistic_name="value",
-        p_value=_least_level(excludes_zero, level),
-        effect=number(estimate.value / spread) if spread > _TIE else None,
-        effect_name="d_z",
-        n=estimate.n_templates,
-        n_prompt_variants=estimate.n_prompt_variants,
-    )
+    effect = number(estimate.value / spread) if spread > _TIE else None
+    result = _of_estimate("interval", hypothesis, estimate)
+    p_value = _least_level(excludes_zero, level)
+    return result.found(p_value, estimate.value, "value", effect=effect, effect_name="d_z")
+
+
+def _of_estimate(test: TestName, hypothesis: str, estimate: Estimate) -> TestResult:
+    n, n_variants = estimate.n_templates, estimate.n_prompt_variants
+    return TestResult(test=test, unit="template", hypothesis=hypothesis, n=n, n_prompt_variants=n_variants)
 
 
 _LEAST = 1e-6
@@ -441,7 +390,8 @@ def equality_test(estimates: Sequence[Estimate], hypothesis: str, sampling: Infe
     if (nothing := missing("sign_flip" if len(estimates) > 2 else "interval", estimates, hypothesis)) is not None:
         return nothing
     if len(estimates) < 2:
-        return untestable("interval", "template", hypothesis, 0, "fewer than two groups", "not_applicable")
+        result = TestResult(test="interval", unit="template", hypothesis=hypothesis, n=0)
+        return result.missing("fewer than two groups", "not_applicable")
     pairs = combinations(estimates, 2)
     errors = [estimate.standard_error for estimate in estimates]
     is_unequal = max(errors) > UNEQUAL * min(errors) and min(one.n_templates for one in estimates) < FLIPPED_FROM
@@ -464,6 +414,6 @@ def missing(test: TestName, estimates: Sequence[Estimate], hypothesis: str) -> T
     """The result of a test of numbers of which one has no interval, and why; None where all have one."""
     for estimate in estimates:
         if (code := estimate.missing_reason) is not None:
-            reason = "a score is undefined" if code == "undefined" else REASONS[code]
-            return untestable(test, "template", hypothesis, estimate.n_templates, reason, code)
+            result = TestResult(test=test, unit="template", hypothesis=hypothesis, n=estimate.n_templates)
+            return result.missing("a score is undefined" if code == "undefined" else REASONS[code], code)
     return None

@@ -1,14 +1,10 @@
 """Intervals that respect that questions come from a few dozen templates: a bootstrap over templates.
 
-Templates are drawn with replacement, and all the answers to a template come or stay away together (Davison & Hinkley
-1997, "Bootstrap Methods and their Application", §3.8). A resample is a vector of how often each template was drawn, so
-its counts are one matrix product, and its scores the same formulas on arrays.
-
-The plain percentile interval of such a bootstrap is too narrow for few templates: its spread is too small by
-√((n − 1) / n), and it takes the normal where the t distribution belongs. Both are corrected by taking the percentiles
-further out (the expanded percentile interval: Hesterberg 2015, "What Teachers Should Know About the Bootstrap", §5.3),
-with the effective number of templates as n, which is less than their number where they differ in size.
-`benches/simulate_all.py` holds it to what it promises.
+Templates are drawn with replacement, with all their answers (Davison & Hinkley 1997, "Bootstrap Methods and their
+Application", §3.8). A resample is a vector of how often each template was drawn, so its counts are one matrix product.
+The plain percentile interval is too narrow for few templates: its spread is too small by √((n − 1) / n), and it takes
+the normal where t belongs. So percentiles are taken further out (the expanded percentile interval: Hesterberg 2015,
+"What Teachers Should Know About the Bootstrap", §5.3), with the effective number of templates as n.
 """
 
 from __future__ import annotations
@@ -68,10 +64,7 @@ LEAST_BEYOND: Final = 5.0
 
 
 def t_interval(value: float, error: float, units: float | None, confidence: float, ends: Ends) -> Ends | None:
-    """Value ± t · error, t of one degree of freedom less than units, cut off where the score can't go.
-
-    None for no units, and where nothing varies.
-    """
+    """Value ± t · error, t of one degree of freedom less than units, within the ends; None where nothing varies."""
     if units is None or not error > 0:
         return None
     reach = error * t_quantile(confidence, units)
@@ -84,9 +77,7 @@ def score_interval(value: float, error: float, units: float, confidence: float, 
     Between the ends of a scale, variance goes with (value − low) · (high − value), as that of a share does. So this is
     Wilson's interval (1927, JASA 22, eq. 2) of the effective number of answers, with t in place of the normal (Korn &
     Graubard 1998, Survey Methodology 24; Franco, Little, Louis & Slud 2019, J. Survey Statistics and Methodology 7).
-
-    Returns:
-        None where the value is an end, nothing varies, or the scale has no ends.
+    None where the value is an end, nothing varies, or the scale has no ends.
     """
     length = ends[1] - ends[0]
     share = (value - ends[0]) / length
@@ -117,8 +108,7 @@ def mover_interval(values: tuple[float, float], first: Ends, second: Ends, corre
 
 
 UNSEEN_TEMPLATE_DEVIATION: Final = 0.3
-"""How far a template that was not seen may lie from the others: an assumption, larger than what is usually seen.
-A score that is nearer than this to an end of its scale gets a score interval."""
+"""How far off an unseen template may lie: assumed, and how near an end of its scale a score gets a score interval."""
 STRETCH: Final = 1.2
 """How much farther it may lie off near an end of the scale, away from the end, for each unit of the scale's length:
 there the tail has one side only."""
@@ -158,18 +148,9 @@ def boundary_interval(
     """The interval of Σ size · score / Σ size, with room for a template that was not seen.
 
     Templates and one more get random weights, as in the Bayesian bootstrap (Rubin 1981); the one more lies as far off
-    as the farthest that was seen, or as `unseen`. There is room on both sides where nearly all templates say the same,
-    else on the side of a long tail: one that is seen, or, with few templates near an end of the scale, to be expected.
-
-    Args:
-        scores: of each template.
-        sizes: what each template weighs, all above 0.
-        ends: smallest and largest score that there can be.
-        unseen: how far off an unseen template may be.
-        stretch: how much farther near an end of the scale, for each unit of its length.
-
-    Returns:
-        None where scores differ enough for a bootstrap, or no template has one.
+    as the farthest that was seen, or as `unseen`, times `stretch` near an end of the scale. There is room on both sides
+    where nearly all templates say the same, else on the side of a long tail: one that is seen, or, with few templates
+    near an end of the scale, to be expected. None where scores differ enough for a bootstrap, or no template has one.
     """
     if not scores.size:
         return None
@@ -238,7 +219,7 @@ class Proportion(FrozenModel):
     """A share with its Wilson interval."""
 
     value: float | None
-    """None where nothing was counted; so are the ends of the interval."""
+    """None, as the ends, where nothing was counted."""
     ci_low: float | None
     ci_high: float | None
     n: int
@@ -273,7 +254,6 @@ def proportion(counted: Iterable[tuple[bool, float]], confidence: float = 0.95) 
 
 LOW_PARSING = 0.9
 """Share of the answers that could be parsed below which it is warned of."""
-ReadWarning = Literal["low_parse_rate"]
 LOW_PARSING_TEXT = (
     f"fewer than {LOW_PARSING:.0%} of the answers were parsed: see the bounds for what the others could change"
 )
@@ -292,18 +272,15 @@ TOO_FEW_PROMPT_VARIANTS: Final = (
 class CrossedEffect:
     """What each template in each prompt variant makes of a number: how far prompt variants widen its interval.
 
-    Templates are crossed with prompt variants: every prompt variant asks (nearly) every template. The variance of a
-    score over both is the templates' own, which the intervals over templates hold, and what prompt variants add to it,
+    The variance of a score over templates × prompt variants is the templates' own, which the intervals over templates
+    hold, and what prompt variants add to it,
 
         K / (K − 1) · Σ_w ψ_w²  −  K / (K − 1) · n / (n − 1) · Σ_tw ρ_tw²
 
     ψ_w being the influence of prompt variant w and ρ_tw what is left of the influence of template t in prompt variant w
     when both are taken off: the analysis of variance of a crossed design (Cornfield & Tukey 1956), for influences in
-    place of scores, as the sandwich with two ways of clusters does for large numbers of both (Cameron, Gelbach & Miller
-    2011). Prompt variants are few, so each part keeps its own t quantile (`widen_for_prompts`). Joined degrees of
-    freedom (Satterthwaite) hold the truth in 91 % where three prompt variants make most of the spread, this in 94 to
-    97 % (docs/decisions/0016-prompt-variants.md, `benches/simulate_all.py`). A bootstrap of three prompt variants has
-    ten different samples.
+    place of scores; for large numbers of both, Cameron, Gelbach & Miller 2011. Prompt variants are few, so each part
+    keeps its own t quantile (`widen_for_prompts`; docs/decisions/0016-prompt-variants.md).
     """
 
     influences: Array
@@ -350,8 +327,8 @@ class CrossedEffect:
 def widen_for_prompts(value: float, interval: Ends, reach: float, ends: Ends) -> Ends:
     """The ends of an interval over templates with what prompt variants add; never beyond where the number can be.
 
-    Each end is moved out to value ± √((end − value)² + t²_{K − 1} · variance of prompt variants) (for sums of variance
-    components: Howe 1974; for ends of intervals: Zou & Donner 2008, MOVER).
+    Each end is moved out to value ± √((end − value)² + t²_{K − 1} · variance of prompt variants) (Howe 1974; Zou &
+    Donner 2008, MOVER).
     """
     low, high = interval
     below, above = math.hypot(max(value - low, 0.0), reach), math.hypot(max(high - value, 0.0), reach)

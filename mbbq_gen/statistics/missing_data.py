@@ -9,8 +9,8 @@ from scipy import special
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Scenario
 from mbbq_gen.scoring.metrics import Metric
-from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, correlation, number
-from mbbq_gen.statistics.intervals import Ends, interval_hull, mover_interval
+from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, difference_interval, number
+from mbbq_gen.statistics.intervals import Ends, interval_hull
 from mbbq_gen.statistics.panel import Panel
 
 _STEPS = 12
@@ -87,21 +87,19 @@ class MissingDataPanels:
 
 
 def missing_data_bounds(
-    low: Estimate, high: Estimate, plain: Estimate, sampling: InferenceSettings
+    low: Estimate, high: Estimate, plain: Estimate, sampling: InferenceSettings | None
 ) -> MissingDataBounds:
     """The bounds of a number whose lowest and highest values are these estimates; `plain`: as it was extracted.
 
     The interval holds the plain one, whatever that is made of; where there is none of the one there is none of the
-    other.
+    other. Without settings there is none.
     """
-    confidence = sampling.confidence
-    own = plain.interval(confidence)
-    interval: tuple[float | None, float | None] = (None, None)
-    if own is not None and low.value == high.value:
-        interval = own
-    elif own is not None and (found := _over_templates(low, high, plain, confidence)) is not None:
-        below, _ = low.over_prompt_variants((found[0], low.value), confidence)
-        _, above = high.over_prompt_variants((high.value, found[1]), confidence)
+    own = None if sampling is None else plain.interval(sampling.confidence)
+    interval: tuple[float | None, float | None] = own or (None, None)
+    if sampling is not None and own is not None and low.value != high.value:
+        found = _over_templates(low, high, plain, sampling.confidence) or own
+        below, _ = low.over_prompt_variants((found[0], low.value), sampling.confidence)
+        _, above = high.over_prompt_variants((high.value, found[1]), sampling.confidence)
         below, above = interval_hull((max(below, low.bounds[0]), min(above, high.bounds[1])), own)
         interval = number(below), number(above)
     return MissingDataBounds(
@@ -127,15 +125,8 @@ def _over_templates(low: Estimate, high: Estimate, plain: Estimate, confidence: 
 def imbens_manski_margin(gap: float, error: float, effective: float, confidence: float) -> float:
     """How many standard errors the interval reaches beyond either end (Imbens & Manski 2004, eq. 6, with t).
 
-    Solves F(c + gap / error) − F(−c) = confidence by Newton's method, F being that of t.
-
-    Args:
-        gap: between the ends, 0 or more.
-        error: the larger of the two ends' standard errors.
-        effective: number of templates; degrees of freedom are one less.
-
-    Returns:
-        NaN where there is no error.
+    Solves F(c + gap / error) − F(−c) = confidence by Newton's method, F being that of t with `effective` − 1 degrees of
+    freedom, and error the larger of the two ends' standard errors; NaN where there is none.
     """
     degrees = effective - 1
     if not degrees > 0 or math.isnan(error):
@@ -160,7 +151,7 @@ def imbens_manski_margin(gap: float, error: float, effective: float, confidence:
 def _from_sides(low: Estimate, high: Estimate, plain: Estimate, confidence: float) -> Ends | None:
     """The interval that those of a difference's sides make, where one has room for what was not seen.
 
-    As `Estimate.from_sides`: the lowest difference is that of the first's lowest and the second's highest value.
+    The lowest difference is that of the first's lowest and the second's highest value.
     """
     if low.operands is None or high.operands is None or plain.operands is None:
         return None
@@ -169,8 +160,4 @@ def _from_sides(low: Estimate, high: Estimate, plain: Estimate, confidence: floa
     (one_low, other_high), (one_high, other_low), (one, other) = low.operands, high.operands, plain.operands
     first = _over_templates(one_low, one_high, one, confidence)
     second = _over_templates(other_low, other_high, other, confidence)
-    if first is None or second is None:
-        return None
-    lowest, _ = mover_interval((one_low.value, other_high.value), first, second, correlation(one_low, other_high))
-    _, highest = mover_interval((one_high.value, other_low.value), first, second, correlation(one_high, other_low))
-    return lowest, highest
+    return difference_interval(low.operands, high.operands, first, second)

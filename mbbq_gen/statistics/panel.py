@@ -1,30 +1,27 @@
 """Scores of several groups over the same templates, so that they can be added, subtracted and tested together.
 
 A panel lays the cells of every group (a language, a model, a prompt variant, a split) over one list of templates. A
-score of a group is then an `Estimate`. Estimates of one panel share templates and resamples, so a difference of two is
-the paired one, and a mean of several is a macro average.
+score of a group is then an `Estimate`; estimates of one panel share templates and resamples.
 
-The average over questions is the metric of the added counts. That over templates is the mean of the templates' own
-scores. The score of template t is y_t = θ_t + error: θ_t has the variance τ² over templates, the error the variance
-v_t. The plain mean weighs templates alike; the random-effects mean by w_t = 1 / (τ² + v_t) (DerSimonian & Laird 1986,
-Controlled Clinical Trials 7). τ² is the restricted maximum likelihood estimate (Viechtbauer 2005, Journal of
-Educational and Behavioral Statistics 30). The interval of the random-effects mean is that of Hartung and Knapp (2001,
-Statistics in Medicine 20; IntHout, Ioannidis & Borm 2014, BMC Medical Research Methodology 14):
+The average over questions is the metric of the added counts; that over templates the mean of the templates' own scores
+y_t = θ_t + error, θ_t with the variance τ² over templates, the error with v_t. The random-effects mean weighs by
+w_t = 1 / (τ² + v_t) (DerSimonian & Laird 1986, Controlled Clinical Trials 7), τ² by restricted maximum likelihood
+(Viechtbauer 2005, Journal of Educational and Behavioral Statistics 30). Its interval is that of Hartung and Knapp
+(2001, Statistics in Medicine 20; IntHout, Ioannidis & Borm 2014, BMC Medical Research Methodology 14):
 
     mean ± t · error,   error² = Σ w_t (y_t − mean)² / ((k − 1) Σ w_t),   t with k − 1 degrees of freedom
 
 v_t = σ² / n_t, n_t being the answers of the template and σ² the variance of an answer within its template, pooled over
-templates (Berkey, Hoaglin, Mosteller & Colditz 1995, Statistics in Medicine 14). A variance from the template's own
-answers would be 0 at accuracy 1, so that the weight would depend on the score and draw the mean to an end of the scale.
-
-A template in which the score is undefined (no scorable answer) has no y_t and is left out.
+templates (Berkey, Hoaglin, Mosteller & Colditz 1995, Statistics in Medicine 14): one from the template's own answers
+would be 0 at accuracy 1. A template without a scorable answer is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -75,7 +72,7 @@ class Panel:
         if self.strata is None:
             return resample_weights(self.templates, resamples, self.sampling.seed)
         weights = np.zeros((resamples, len(self.templates)))
-        for stratum in sorted(set(self.strata)):
+        for stratum in set(self.strata):
             places = [place for place, name in enumerate(self.strata) if name == stratum]
             names = tuple(self.templates[place] for place in places)
             weights[:, places] = resample_weights(names, resamples, self.sampling.seed)
@@ -90,11 +87,6 @@ class Panel:
     def counted(self) -> Array:
         """Groups × templates × CELLS: answers, whatever they weigh."""
         return self.cells if self.without_weights is None else self.without_weights
-
-    @cached_property
-    def counted_by_template(self) -> Counts:
-        """Named counts of groups × templates, whatever the answers weigh."""
-        return Counts(self.counted @ count_matrix(), self.sampling.unparsed)
 
     @cached_property
     def total(self) -> Counts:
@@ -114,33 +106,47 @@ class Panel:
         """The metric of every group, as the settings average it; a parse rate is always the share of all answers."""
         if self.sampling.average != "questions" and metric.name != "parse_rate":
             return average_estimates(self, metric)
-        values, drawn = metric.value(self.total), metric.value(self._resampled)
-        read = metric.parse_rate(self.total)
         influences = influence_values(metric, self.by_template, self.total)
         sizes = template_shares(metric, self.by_template)
-        crossed: list[CrossedEffect | None] = [None] * len(self.groups)
+        crossed = None
         if self.crossed is not None:
-            groups, templates, variants, _ = shape = self.crossed.shape
-            flat = Counts(
-                self.crossed.reshape(groups, templates * variants, -1) @ count_matrix(), self.sampling.unparsed
-            )
-            pulls, parts = influence_values(metric, flat, self.total), template_shares(metric, flat)
-            crossed = [*map(CrossedEffect, pulls.reshape(shape[:-1]), parts.reshape(shape[:-1]))]
+            shape = self.crossed.shape[:-1]
+            flat = Counts(self.crossed.reshape(shape[0], shape[1] * shape[2], -1) @ count_matrix(), self.total.unparsed)
+            parts = influence_values(metric, flat, self.total), template_shares(metric, flat)
+            crossed = [*map(CrossedEffect, *(part.reshape(shape) for part in parts))]
+        return self.as_estimates(
+            metric,
+            (metric.value(self.total), influences, sizes, metric.value(self._resampled)),
+            [influence * widening(effective_number(own)) for influence, own in zip(influences, sizes, strict=True)],
+            crossed,
+            is_curved=len(metric.fractions) > 1,
+        )
+
+    def as_estimates(
+        self,
+        metric: Metric,
+        found: tuple[Array, Array, Array, Array],
+        adjusted: Sequence[Array],
+        crossed: Sequence[CrossedEffect] | None,
+        **more: Any,
+    ) -> list[Estimate]:
+        """Estimates of every group from its value, influences, template weights and bootstrap values."""
+        read = metric.parse_rate(self.total)
         return [
             Estimate(
-                value=float(values[place]),
-                influence_values=influences[place],
-                adjusted_influence=influences[place] * widening(effective_number(sizes[place])),
-                template_weights=sizes[place],
-                bootstrap_values=drawn[place],
+                value=float(value),
+                influence_values=influences,
+                adjusted_influence=adjusted[place],
+                template_weights=weights,
+                bootstrap_values=drawn,
                 bounds=(metric.low, metric.high),
                 unseen_deviation=self.sampling.unseen_deviation,
                 unseen_stretch=self.sampling.unseen_stretch,
                 parse_rate=float(read[place]),
-                crossed_effect=crossed[place],
-                is_curved=len(metric.fractions) > 1,
+                crossed_effect=None if crossed is None else crossed[place],
+                **more,
             )
-            for place in range(len(self.groups))
+            for place, (value, influences, weights, drawn) in enumerate(zip(*found, strict=True))
         ]
 
     def template_scores(self, metric: Metric) -> Array:
@@ -152,45 +158,30 @@ class Panel:
         counts = [fraction.denominator(self.by_template) for fraction in metric.fractions]
         return all(float(part.min(axis=0).sum()) >= EVEN * float(part.max(axis=0).sum()) for part in counts)
 
+    def _changed(self, change: Callable[[Array], Array], **fields: Any) -> Panel:
+        """The panel with its tables of cells changed, and other fields."""
+        tables = {"crossed": self.crossed, "without_weights": self.without_weights}
+        fields |= {name: None if table is None else change(table) for name, table in tables.items()}
+        return replace(self, cells=change(self.cells), **fields)
+
     def on_templates(self, templates: Sequence[str]) -> Panel:
         """The same groups on some of the templates."""
         kept = [place for place, name in enumerate(self.templates) if name in set(templates)]
-        return replace(
-            self,
-            templates=tuple(self.templates[place] for place in kept),
-            cells=self.cells[:, kept],
-            strata=None if self.strata is None else tuple(self.strata[place] for place in kept),
-            crossed=None if self.crossed is None else self.crossed[:, kept],
-            without_weights=None if self.without_weights is None else self.without_weights[:, kept],
-            supposed_of=None,
-        )
+        names, strata = (part and tuple(part[place] for place in kept) for part in (self.templates, self.strata))
+        return self._changed(lambda table: table[:, kept], templates=names, strata=strata, supposed_of=None)
 
     def on_groups(self, places: Sequence[int] | slice) -> Panel:
         """Some of the groups on the same templates."""
-        numbers = range(len(self.groups))[places] if isinstance(places, slice) else places
-        return replace(
-            self,
-            groups=tuple(self.groups[place] for place in numbers),
-            tallies=tuple(self.tallies[place] for place in numbers),
-            cells=self.cells[list(numbers)],
-            crossed=None if self.crossed is None else self.crossed[list(numbers)],
-            without_weights=None if self.without_weights is None else self.without_weights[list(numbers)],
-            supposed_of=None,
-        )
+        numbers = list(range(len(self.groups))[places] if isinstance(places, slice) else places)
+        groups, tallies = (tuple(part[place] for place in numbers) for part in (self.groups, self.tallies))
+        return self._changed(lambda table: table[numbers], groups=groups, tallies=tallies, supposed_of=None)
 
     def supposing(self, scenario: Scenario, share: float = 1.0) -> Panel:
         """The panel if that share of the unparsed answers had been of one kind: without bootstrap values."""
         as_read = np.eye(len(CELLS))
         moved = scenario_matrix(scenario) if share == 1 else as_read + share * (scenario_matrix(scenario) - as_read)
-        return replace(
-            self,
-            cells=self.cells @ moved,
-            crossed=None if self.crossed is None else self.crossed @ moved,
-            without_weights=None if self.without_weights is None else self.without_weights @ moved,
-            supposed_of=self,
-            sampling=replace(self.sampling, unparsed="keep"),
-            is_resampled=False,
-        )
+        sampling = replace(self.sampling, unparsed="keep")
+        return self._changed(lambda table: table @ moved, supposed_of=self, sampling=sampling, is_resampled=False)
 
 
 def make_panel(
@@ -266,11 +257,10 @@ def plain_value(metric: Metric, tally: Tally, settings: InferenceSettings, moved
 
 @lru_cache(maxsize=8)
 def resample_weights(templates: tuple[str, ...], resamples: int, seed: int) -> Array:
-    """How often each template is drawn in each resample: shape (resamples, templates), rows add up to their number.
+    """How often each template is drawn in each resample: shape (resamples, templates), shared and read-only.
 
-    The draws depend on the seed and the templates' names alone: two groups with the same templates (two languages, two
-    models) are resampled alike, so that the difference of their scores can be taken resample by resample. The array is
-    shared and read-only.
+    The draws depend on the seed and the templates' names alone: groups with the same templates are resampled alike, so
+    that their difference can be taken resample by resample.
     """
     number = len(templates)
     generator = np.random.default_rng(stable_number("bootstrap", seed, *templates))
@@ -291,12 +281,7 @@ _STEPS = 60
 def reml_variance(scores: Array, variances: Array) -> Array:
     """τ² of each row by restricted maximum likelihood, 0 or more: the root of the restricted score function.
 
-    Args:
-        scores: rows × templates; NaN for none.
-        variances: within templates, of the same shape.
-
-    Returns:
-        One for each row; NaN for fewer than two templates.
+    `scores`, `variances` within templates: rows × templates, NaN for none; NaN for fewer than two templates.
     """
     known = ~np.isnan(scores)
     y, v = np.where(known, scores, 0.0), np.maximum(variances, _LEAST_VARIANCE)
@@ -339,11 +324,6 @@ class TemplateScores:
     """Within templates, smoothed."""
     tau_squared: Array
 
-    @property
-    def i_squared(self) -> Array:
-        """Of every group."""
-        return i_squared(self.tau_squared, self.variances, ~np.isnan(self.scores))
-
     def weights(self, *, is_random: bool) -> Array:
         """Groups × templates, at most 1; 0 where there is no score; `is_random`: of the random-effects mean."""
         known = ~np.isnan(self.scores)
@@ -364,15 +344,15 @@ def template_scores(panel: Panel, metric: Metric) -> TemplateScores:
     of the panel as it was extracted, so that the lower and the upper bound have the same weights.
     """
     scores, own = panel.template_scores(metric), panel.supposed_of or panel
-    counts, cells = own.counted_by_template, own.counted
-    single = Counts(count_matrix(), own.sampling.unparsed)
+    single, cells = Counts(count_matrix(), own.sampling.unparsed), own.counted
+    counts, sized = (Counts(one.counted @ count_matrix(), one.sampling.unparsed) for one in (own, panel))
     residuals, freedom = [], []
     for fraction in metric.fractions:
         value = np.nan_to_num(fraction.value(counts))[..., None]
         residuals.append(fraction.numerator(single) - value * fraction.denominator(single))
         freedom.append(np.maximum(fraction.denominator(counts) - 1, 0.0).sum(axis=1))
     slopes = metric_slopes(metric, own.total)
-    sizes = [np.maximum(fraction.denominator(panel.counted_by_template), 1.0) for fraction in metric.fractions]
+    sizes = [np.maximum(fraction.denominator(sized), 1.0) for fraction in metric.fractions]
     found = np.zeros(panel.cells.shape[:2])
     for k, one in enumerate(residuals):
         for other, of_other in enumerate(residuals):
@@ -395,8 +375,8 @@ def average_estimates(panel: Panel, metric: Metric) -> list[Estimate]:
     weights = weights / np.where(whole > 0, whole, 1.0)[:, None]
     numbers = (weights > 0).sum(axis=1)
     away = np.where(weights > 0, scores - np.nan_to_num(values)[:, None], 0.0)
-    read = metric.parse_rate(panel.total)
-    crossed: list[CrossedEffect | None] = [None] * len(panel.groups)
+    influences = np.where(numbers[:, None] > 0, weights * away, np.nan)
+    crossed = None
     if panel.crossed is not None:
         groups, templates, variants, cells = panel.crossed.shape
         flat = Counts(panel.crossed.reshape(-1, variants, cells) @ count_matrix(), sampling.unparsed)
@@ -404,26 +384,13 @@ def average_estimates(panel: Panel, metric: Metric) -> list[Estimate]:
         shares = template_shares(metric, flat).reshape(groups, templates, variants) * weights[..., None]
         pulls = np.nan_to_num(influence_values(metric, flat, each)).reshape(shares.shape) * weights[..., None]
         crossed = [*map(CrossedEffect, pulls + shares * away[..., None], shares)]
-    estimates = []
-    for place in range(len(panel.groups)):
-        number, influences = int(numbers[place]), weights[place] * away[place]
-        if is_random:
-            adjusted = np.sqrt(weights[place] / (number - 1)) * away[place] if number > 1 else influences * np.nan
-        else:
-            adjusted = influences * widening(number)
-        estimate = Estimate(
-            value=float(values[place]),
-            influence_values=influences if number else np.full(influences.shape, np.nan),
-            adjusted_influence=adjusted,
-            template_weights=weights[place],
-            bootstrap_values=quotient(panel.weights @ (weights[place] * scores[place]), panel.weights @ weights[place]),
-            bounds=(metric.low, metric.high),
-            unseen_deviation=sampling.unseen_deviation,
-            unseen_stretch=sampling.unseen_stretch,
-            df=number - 1.0 if is_random else np.nan,
-            parse_rate=float(read[place]),
-            crossed_effect=crossed[place],
-            is_analytic=is_random,
-        )
-        estimates.append(estimate)
+    if is_random:
+        adjusted = np.sqrt(quotient(weights, numbers[:, None] - 1.0)) * away
+    else:
+        adjusted = influences * np.array([widening(number) for number in numbers])[:, None]
+    pairs = zip(weights, scores, strict=True)
+    drawn = np.array([quotient(panel.weights @ (own * score), panel.weights @ own) for own, score in pairs])
+    estimates = panel.as_estimates(metric, (values, influences, weights, drawn), [*adjusted], crossed)
+    if is_random:
+        return [replace(one, df=number - 1.0, is_analytic=True) for one, number in zip(estimates, numbers, strict=True)]
     return estimates

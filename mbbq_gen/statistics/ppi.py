@@ -1,29 +1,23 @@
 """Scores corrected for extraction errors, from a sample of answers that somebody read without error.
 
 Prediction-powered inference (Angelopoulos, Bates, Fannjiang, Jordan & Zrnic 2023, Science 382, 669; with a tuned λ:
-Angelopoulos, Duchi & Zrnic 2023, "PPI++", arXiv:2311.01453). Every metric is made from counts of cells, so the cells
-are what is corrected. With f an answer's cell as it was extracted, y the cell by its label, b the mean cell of what was
-read in answers to questions of its kind (context and polarity), and w how many answers a label stands for,
+Angelopoulos, Duchi & Zrnic 2023, "PPI++", arXiv:2311.01453). The cells that metrics count are corrected. With f an
+answer's cell as it was extracted, y the cell by its label, b the mean cell of what was read in answers to questions of
+its kind (context and polarity), and w how many answers a label stands for,
 
     predicted  g = λ · f + (1 − λ) · b            λ = 1: the extraction, 0: the labels alone
     corrected  Σ_all g  +  Σ_labelled w · (y − g)
 
-whose expectation is the count of the true cells, whatever the extractor does and whatever λ is; the b of a group add up
-to its f, so that how many questions of each kind there are is never estimated. w is the inverse of the probability with
-which the answer was drawn, scaled within classes (language, kind of extraction, confidence) to the answers that there
-are. λ is tuned for each score so that the labels' part of its variance is least.
-
-The error clusters by template: a template's influence on the score is that of its predicted cells, of what its classes'
-labels say of all their answers, and of how far its own labels are off that,
+whose expectation is the count of the true cells for any λ. w is the inverse of the probability with which the answer
+was drawn, scaled within classes (language, kind of extraction, confidence) to the answers that there are. λ is tuned
+for each score so that the labels' part of its variance is least. The error clusters by template:
 
     u_t = Σ_{i in t} (ψ·g_i + r̄_class(i))  +  Σ_{labelled i in t} w_i · (r_i − r̄_class(i)),    r = ψ·(y − g)
 
-ψ being the score's linear part. Σ u² over templates holds both the sampling of templates and of labels (two-phase
-sampling: Särndal, Swensson & Wretman 1992, ch. 9). The degrees of freedom are Satterthwaite's (1946), of the templates
-and of the labels that are off: two wrong extractions tell a rate badly, however many were right. Where few wrong
-extractions are among the labels of a class, errors may be too rare to be seen at all; the variance then takes one more
-there, wrong as often as labels of the whole run are, but no more than one in as many labels as the class has and one
-more. `benches/simulate_all.py` holds all this to what it promises.
+ψ being the score's linear part. Σ u² holds the sampling of templates and of labels (two-phase sampling: Särndal,
+Swensson & Wretman 1992, ch. 9), with Satterthwaite's degrees of freedom (1946). Where few wrong extractions are among
+the labels of a class, errors may be too rare to be seen: the variance takes one more there, wrong as often as labels of
+the whole run are, but no more than one in as many labels as the class has and one more.
 """
 
 from __future__ import annotations
@@ -62,13 +56,11 @@ class AnnotatedCells:
     """Answers of one group that somebody has read; arrays of one length."""
 
     read: Places
-    """Codes of the cells as they were extracted."""
     right: Places
-    """Codes of the cells by the labels."""
+    """Codes of the cells as they were extracted, and by the labels."""
     template: Places
-    """Places in the templates."""
     kind: Places
-    """Places in the classes."""
+    """Places in the templates and in the classes."""
     weight: Array
     """The inverse of the probability with which each was drawn."""
 
@@ -78,8 +70,7 @@ class PPIGroup:
     """The answers of one group as they were extracted, and those of them that are labelled."""
 
     cells: Array
-    """Templates × CELLS: answers that could have been labelled, as they were extracted. Other groups may share
-    templates."""
+    """Templates × CELLS: answers that could have been labelled, as they were extracted."""
     settled: Array
     """Templates × CELLS: answers that need no extraction, such as empty ones."""
     classes: tuple[AnswerClass, ...]
@@ -88,6 +79,77 @@ class PPIGroup:
     labelled: AnnotatedCells
     error_rate: float
     """How often answers are extracted wrongly, by all labels there are: the estimate for a class that has few."""
+
+    @cached_property
+    def _blocks(self) -> Array:
+        """CELLS × CELLS: from an answer's cell to the mean cell of what was read in answers to its kind of question."""
+        totals, kinds = self.cells.sum(axis=0), question_kinds()
+        found: Array = kinds @ quotient(totals[:, None] * kinds, totals @ kinds, 0.0).T
+        return found
+
+    @cached_property
+    def _joined(self) -> tuple[Places, Array]:
+        """By label: its class after joining; and templates × joined classes."""
+        names = join_classes(self.classes, np.bincount(self.labelled.kind, minlength=len(self.classes)).tolist())
+        distinct = sorted(set(names))
+        places = np.array([distinct.index(name) for name in names], dtype=np.int64)
+        return places[self.labelled.kind], self.class_sizes @ np.eye(len(distinct))[places]
+
+    @cached_property
+    def _weights(self) -> Array:
+        """By label: how many answers of its class it stands for."""
+        joined, sizes = self._joined
+        drawn = np.bincount(joined, self.labelled.weight, sizes.shape[1])
+        found: Array = self.labelled.weight * sizes.sum(axis=0)[joined] / drawn[joined]
+        return found
+
+    def totals(self, weight: float) -> Array:
+        """The corrected cells, the extractions counting with a weight from 0 to 1."""
+        labelled, eye = self.labelled, np.eye(len(CELLS))
+        predicted = weight * eye[labelled.read] + (1 - weight) * self._blocks[labelled.read]
+        found: Array = (self.cells + self.settled).sum(axis=0) + self._weights @ (eye[labelled.right] - predicted)
+        return found
+
+    def best_weight(self, linear: Array) -> float:
+        """The weight with which the labels' part of the variance is least; 1 where none is better."""
+        labelled = self.labelled
+        base = (self._blocks @ linear)[labelled.read]
+        outcome, extraction = (
+            self._by_template(self._deviations(linear[codes] - base)[1]) for codes in (labelled.right, labelled.read)
+        )
+        squares = float(extraction @ extraction)
+        best = float(outcome @ extraction) / squares if squares > 0 else 1.0
+        return float(np.clip(best, 0.0, 1.0)) if np.isfinite(best) else 1.0
+
+    def _deviations(self, scores: Array) -> tuple[Array, Array]:
+        """The mean score of each class, and by label: how far it is off that, times its weight."""
+        (joined, sizes), weights = self._joined, self._weights
+        parts = (weights * scores, weights)
+        above, below = (np.bincount(joined, part, sizes.shape[1]).astype(np.float64) for part in parts)
+        means = quotient(above, below, 0.0)
+        return means, weights * (scores - means[joined])
+
+    def _by_template(self, scores: Array) -> Array:
+        return np.bincount(self.labelled.template, scores, len(self.cells)).astype(np.float64)
+
+    def influences(self, linear: Array, weight: float) -> tuple[Array, Array, float]:
+        """By template: of its predicted cells and what labels say of its classes, of its own labels; and `rare`."""
+        labelled, (joined, sizes) = self.labelled, self._joined
+        predicted = weight * linear + (1 - weight) * (self._blocks @ linear)
+        means, off = self._deviations(linear[labelled.right] - predicted[labelled.read])
+        counts = np.bincount(joined, minlength=sizes.shape[1])
+        off = off * np.sqrt(counts / np.maximum(counts - 1, 1))[joined]
+        same = question_kinds() @ question_kinds().T
+        squares = ((linear[:, None] - linear[None, :]) ** 2 * same).sum(axis=1)
+        swing = (squares / np.maximum(same.sum(axis=1) - 1, 1))[labelled.read]
+        wrong, seen, usual = (
+            np.bincount(joined, part, sizes.shape[1])
+            for part in ((swing > 0) & (labelled.read != labelled.right), off**2, self._weights**2 * swing)
+        )
+        usual = usual * np.minimum(self.error_rate, 1 / (counts + 1))
+        mixed = (wrong * seen + USUAL_ERRORS * usual) / (wrong + USUAL_ERRORS)
+        rare = RARE_SHARE * max(0.0, float((mixed - seen).sum()))
+        return self.cells @ predicted + self.settled @ linear + sizes @ means, self._by_template(off), rare
 
 
 @dataclass(frozen=True)
@@ -122,21 +184,18 @@ class CorrectedEstimate(Estimate):
     def _over_templates(self, confidence: float) -> Ends | None:
         """The interval as extracted, to whose variance that of the labels is added; value ± t · error without one.
 
-        A template that was not seen can lie as far off the corrected score as off the extracted one. So the variance of
-        templates is, on either side, what the interval as extracted stands for: (its reach / t)². Labels add their own
-        variance, or all by which that of the corrected score is larger: wrong extractions make templates look alike.
-        The degrees of freedom of the sum are Satterthwaite's (1946); no end is nearer than as extracted.
+        A template that was not seen can lie as far off the corrected score as off the extracted one. So the variance
+        of templates is, on either side, what the interval as extracted stands for: (its reach / t)². Labels add their
+        own, or all by which the corrected score's is larger. No end is nearer than as extracted.
         """
+        reaches = [self.analytic_reach(confidence)] * 2
         plain = None if self.extracted is None else self.extracted.over_templates(confidence)
-        if self.extracted is None or plain is None:
-            reaches = [self.analytic_reach(confidence)] * 2
-        else:
+        if self.extracted is not None and plain is not None:
             degrees, off = self.extracted.units - 1, self.annotation_influence
             corrected, read = self.influence_values, self.extracted.influence_values
             labels = max(float(off @ off), float(corrected @ corrected - read @ read)) + self.rare_variance
             spread = float((off**4).sum()) / 2
-            reaches = [self.extracted.value - plain[0], plain[1] - self.extracted.value]
-            for side, reach in enumerate(reaches):
+            for side, reach in enumerate((self.extracted.value - plain[0], plain[1] - self.extracted.value)):
                 templates = (reach / t_quantile(confidence, degrees + 1)) ** 2
                 shares = templates**2 / degrees + spread
                 joint = max(1.0, (templates + labels) ** 2 / shares) if shares > 0 else degrees
@@ -150,9 +209,7 @@ class CorrectedEstimate(Estimate):
         return replace(
             self,
             value=self.value - other.value,
-            extracted=None
-            if self.extracted is None or other.extracted is None
-            else self.extracted.subtract(other.extracted),
+            extracted=self.extracted.subtract(other.extracted) if self.extracted and other.extracted else None,
             plain=self.plain - other.plain,
             influence_values=influences,
             adjusted_influence=influences * widening(fewer.effective),
@@ -172,20 +229,22 @@ def correct(
 
     `extracted`: the metric as it was extracted, over the same templates.
     """
-    prepared, each = prepare(group), _counts(np.eye(len(CELLS)), unparsed)
+
+    def counted(cells: Array) -> Counts:
+        return Counts(cells @ count_matrix(), unparsed)
 
     def linear_part(weight: float) -> Array:
         """What one answer more in each cell would change in the score, by cell."""
-        return influence_values(metric, each, _counts(prepared.totals(weight), unparsed))
+        return influence_values(metric, counted(np.eye(len(CELLS))), counted(group.totals(weight)))
 
     weight = 1.0
     for _ in range(2):  # the score's linear part depends on the score, and so does the best weight of the extractions
-        weight = prepared.best_weight(linear_part(weight))
-    own, by_class, off, rare = prepared.influences(linear_part(weight), weight)
-    counts, influences = _counts(group.cells + group.settled, unparsed), own + by_class + off
+        weight = group.best_weight(linear_part(weight))
+    own, off, rare = group.influences(linear_part(weight), weight)
+    counts, influences = counted(group.cells + group.settled), own + off
     shares = template_shares(metric, counts)
     return CorrectedEstimate(
-        value=float(metric.value(_counts(prepared.totals(weight), unparsed))),
+        value=float(metric.value(counted(group.totals(weight)))),
         influence_values=influences,
         adjusted_influence=influences * widening(effective_number(shares)),
         template_weights=shares,
@@ -197,98 +256,6 @@ def correct(
         annotation_influence=off,
         rare_variance=rare,
         ppi_lambda=weight,
-    )
-
-
-def _counts(cells: Array, unparsed: UnparsedPolicy) -> Counts:
-    return Counts(cells @ count_matrix(), unparsed)
-
-
-@dataclass(frozen=True)
-class PPIProblem:
-    """A group with everything that does not depend on the metric."""
-
-    group: PPIGroup
-    blocks: Array
-    """CELLS × CELLS: from an answer's cell to the mean cell of what was read in answers to its kind of question."""
-    weights: Array
-    """By label: how many answers of its class it stands for."""
-    joined: Places
-    """By label: its class after joining."""
-    class_totals: Array
-    """Templates × joined classes."""
-
-    def totals(self, weight: float) -> Array:
-        """The corrected cells of the group."""
-        labelled, eye = self.group.labelled, np.eye(len(CELLS))
-        predicted = weight * eye[labelled.read] + (1 - weight) * self.blocks[labelled.read]
-        read = (self.group.cells + self.group.settled).sum(axis=0)
-        found: Array = read + self.weights @ (eye[labelled.right] - predicted)
-        return found
-
-    def best_weight(self, linear: Array) -> float:
-        """The weight of the extractions with which the labels' part of the variance is least; 1 where none is
-        better."""
-        labelled = self.group.labelled
-        base = (self.blocks @ linear)[labelled.read]
-        outcome = self._off(linear[labelled.right] - base)
-        extraction = self._off(linear[labelled.read] - base)
-        squares = float(extraction @ extraction)
-        best = float(outcome @ extraction) / squares if squares > 0 else 1.0
-        return float(np.clip(best, 0.0, 1.0)) if np.isfinite(best) else 1.0
-
-    def _off(self, scores: Array) -> Array:
-        """By template: how far its labels' scores are off their classes'."""
-        off = self.weights * (scores - self._class_means(scores)[self.joined])
-        return np.bincount(self.group.labelled.template, off, len(self.group.cells)).astype(np.float64)
-
-    def _class_means(self, scores: Array) -> Array:
-        sums = (self.weights * scores, self.weights)
-        above, below = (np.bincount(self.joined, part, self.class_totals.shape[1]).astype(np.float64) for part in sums)
-        return quotient(above, below, 0.0)
-
-    def influences(self, linear: Array, weight: float) -> tuple[Array, Array, Array, float]:
-        """By template: of its predicted cells, of what labels say of its classes, of its own labels; and `rare`."""
-        labelled, classes = self.group.labelled, self.class_totals.shape[1]
-        predicted = weight * linear + (1 - weight) * (self.blocks @ linear)
-        scores = linear[labelled.right] - predicted[labelled.read]
-        means = self._class_means(scores)
-        counts = np.bincount(self.joined, minlength=classes)
-        factors = np.sqrt(counts / np.maximum(counts - 1, 1))
-        off: Array = self.weights * (scores - means[self.joined]) * factors[self.joined]
-        same = question_kinds() @ question_kinds().T
-        squares = ((linear[:, None] - linear[None, :]) ** 2 * same).sum(axis=1)
-        swing = (squares / np.maximum(same.sum(axis=1) - 1, 1))[labelled.read]
-        wrong = np.bincount(self.joined, (swing > 0) & (labelled.read != labelled.right), classes)
-        seen = np.bincount(self.joined, off**2, classes)
-        rate = np.minimum(self.group.error_rate, 1 / (counts + 1))
-        usual = np.bincount(self.joined, self.weights**2 * swing, classes) * rate
-        mixed = (wrong * seen + USUAL_ERRORS * usual) / (wrong + USUAL_ERRORS)
-        rare = RARE_SHARE * max(0.0, float((mixed - seen).sum()))
-        own = self.group.cells @ predicted + self.group.settled @ linear
-        by_template = np.bincount(labelled.template, off, len(self.group.cells)).astype(np.float64)
-        return own, self.class_totals @ means, by_template, rare
-
-
-def prepare(group: PPIGroup) -> PPIProblem:
-    """The group with its classes joined and its labels weighed."""
-    labelled, sizes = group.labelled, group.class_sizes.sum(axis=0)
-    counts = np.bincount(labelled.kind, minlength=len(group.classes))
-    names = join_classes(group.classes, counts.tolist())
-    distinct = sorted(set(names))
-    places = np.array([distinct.index(name) for name in names], dtype=np.int64)
-    merge = np.eye(len(distinct))[places]
-    joined = places[labelled.kind]
-    drawn = np.bincount(joined, labelled.weight, len(distinct))
-    whole = sizes @ merge
-    totals = group.cells.sum(axis=0)
-    means = quotient(totals[:, None] * question_kinds(), totals @ question_kinds(), 0.0)
-    return PPIProblem(
-        group=group,
-        blocks=question_kinds() @ means.T,
-        weights=labelled.weight * whole[joined] / drawn[joined],
-        joined=joined,
-        class_totals=group.class_sizes @ merge,
     )
 
 
@@ -305,11 +272,14 @@ def join_classes(classes: Sequence[AnswerClass], labels: Sequence[int]) -> list[
     Small classes become a rest of those that share their first names, the last name being given up first; a rest that
     stays small is joined with the largest class.
     """
-    names = list(classes)
-    depth = len(names[0]) if names else 0
+    names, depth = list(classes), len(classes[0]) if classes else 0
+
+    def counted() -> dict[AnswerClass, int]:
+        return {name: sum(n for own, n in zip(names, labels, strict=True) if own == name) for name in names}
+
     for kept in range(depth - 1, -1, -1):
-        counts = {name: sum(n for own, n in zip(names, labels, strict=True) if own == name) for name in names}
+        counts = counted()
         names = [(*name[:kept], *[_REST] * (depth - kept)) if counts[name] < CLASS_LABELS else name for name in names]
-    counts = {name: sum(n for own, n in zip(names, labels, strict=True) if own == name) for name in names}
+    counts = counted()
     largest = max(counts, key=lambda name: (counts[name], name), default=())
     return [largest if counts[name] < CLASS_LABELS else name for name in names]

@@ -1,28 +1,18 @@
 """Intervals that hold at whatever look a run stops: group-sequential bounds by spending the error.
 
-An adaptive run looks at its scores after every round and may stop there. An interval for a fixed sample
-then misses the truth too often, for a run stops where chance helped it. Here look k takes the interval
+Look k of a run in rounds takes the interval
 
     value ± t(p_k; n − 1) · standard error,        p_k: the level of look k
 
-where the levels are such that all intervals of a run together hold the truth with the given confidence: the error α is
-spent as the information grows, α · t^ρ, t being the part of the information that the run is after (Lan & DeMets 1983,
-Biometrika 70; the family of Kim & DeMets 1987, Biometrika 74). They are repeated confidence intervals (Jennison &
-Turnbull 1989, JRSS B 51): valid whatever the reason to stop, looked for or not.
+where all intervals of a run together hold the truth with the given confidence: the error α is spent as the information
+grows, α · t^ρ, t being the part of the information that the run is after (Lan & DeMets 1983, Biometrika 70; Kim &
+DeMets 1987, Biometrika 74). They are repeated confidence intervals (Jennison & Turnbull 1989, JRSS B 51): valid
+whatever the reason to stop. For a width ρ = 6 leaves nearly all of α for the last look; a decision takes ρ = 0.7.
 
-A run that is after a width looks at its values last: ρ = 6, nearly all of α is left for the look at which the width is
-reached. One that is after a decision may stop early: ρ = 0.7. Neither is after more information than all questions
-give.
-
-Information is 1 / variance of a score, the variance between templates (`mbbq_gen.statistics.estimate`). It has two
-parts: what templates differ by, which stays, and what chance leaves in a template's answers, which falls with their
-number. A score over more answers to the same templates is the earlier score plus an independent change, so scores at
-successive looks have the covariance that the bounds are computed for (independent increments: Jennison & Turnbull 1997,
-JASA 92; for such models, Lee & DeMets 1991, JASA 86). What all questions would give is known at every look. Bounds are
-integrated numerically (Armitage, McPherson & Rowe 1969, JRSS A 132; Jennison & Turnbull 2000, ch. 19); t in place of
-the normal: the same book, §11.5.
-
-`benches/simulate_all.py` holds it to what it promises (docs/sample-size.md).
+Information is 1 / variance of a score: what templates differ by, which stays, and what chance leaves in a template's
+answers, which falls with their number. Successive scores have independent increments (Jennison & Turnbull 1997, JASA
+92; Lee & DeMets 1991, JASA 86). Bounds are integrated numerically (Armitage, McPherson & Rowe 1969, JRSS A 132;
+Jennison & Turnbull 2000, ch. 19; t in place of the normal: §11.5). `benches/simulate_all.py` checks them.
 """
 
 from __future__ import annotations
@@ -33,7 +23,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy import special
+from scipy import optimize, special
 
 from mbbq_gen.scoring.cells import Array, Counts, count_matrix, quotient
 from mbbq_gen.scoring.metrics import Metric, needed_cells
@@ -53,8 +43,7 @@ LEAST_SPENT: Final = 0.1
 """Of the error that is left, at such looks."""
 FIRST_PART: Final = 0.2
 LAST_LEVEL: Final = 0.6
-"""Of α: a level that a last look comes by with ease; it sets what variance is aimed at. An aim too near is passed
-before the width is reached, and then nothing is left to spend."""
+"""Of α: a level that a last look comes by with ease; an aim too near is passed before the width is reached."""
 FOR_WIDTH: Final = 6.0
 FOR_DECISION: Final = 0.7
 """ρ: how late the error is spent."""
@@ -86,8 +75,6 @@ class ErrorSpending:
             information: 1 / variance, in any unit that is the same at all looks.
             part: of the information that the run is after.
         """
-        from scipy import optimize
-
         now = max(information, self._information * (1 + LEAST_GROWTH))
         due = (1 - KEPT) * self._alpha * math.pow(min(part, 1.0), self._rho) - self._spent
         step = due if part < 1 and due > 0 else max(due, LEAST_SPENT * (self._alpha - self._spent))
@@ -103,9 +90,7 @@ class ErrorSpending:
         grid = np.linspace(-reach * scale, reach * scale, POINTS)
         ends = np.full(POINTS, grid[1] - grid[0])
         ends[[0, -1]] /= 2
-        away = (grid[:, None] - self._places[None, :]) / root
-        dense = (np.exp(-0.5 * away**2) @ self._weights) / (root * math.sqrt(2 * math.pi))
-        self._places, self._weights = grid, dense * ends
+        self._places, self._weights = grid, _density(grid, self._places, self._weights, root) * ends
         self._information, self._spent = now, self._spent + step
         return reach
 
@@ -116,7 +101,7 @@ class InterimEstimate:
 
     estimate: Estimate
     noise: float
-    """The part of its variance that chance in the answers makes, and (below) what would be left if all were used."""
+    """The part of its variance that chance in the answers makes, now and if all questions were used."""
     noise_at_end: float
 
     @property
@@ -139,8 +124,7 @@ def measures(metric: Metric, panel: Panel, requested: Array, offered: Array) -> 
     """The metric of every group of a panel.
 
     Args:
-        panel: the groups' cells, weighted by design where that is needed; groups × templates × CELLS.
-        requested: the same without weights.
+        requested: the panel's cells without weights by design; groups × templates × CELLS.
         offered: groups × templates: answers that count for the metric if every question were used.
     """
     needed = np.array(needed_cells([metric]))
@@ -171,7 +155,6 @@ class Interval:
     """What a look tells of a score."""
 
     value: float
-    """NaN where undefined."""
     low: float
     high: float
     level: float
@@ -184,10 +167,7 @@ class Interval:
 
 
 def interval_at(measure: InterimEstimate, reach: float) -> Interval:
-    """The interval of a look whose bound is `reach` standard errors for a normal score.
-
-    With room for a template that was not seen where nearly all say the same (`mbbq_gen.statistics.intervals`).
-    """
+    """The interval of a look of such a bound, for a normal score, with room for a template that was not seen."""
     level = level_of(reach)
     estimate = measure.estimate
     margin = estimate.standard_error * t_quantile(1 - level, estimate.units)
@@ -197,42 +177,23 @@ def interval_at(measure: InterimEstimate, reach: float) -> Interval:
     return Interval(estimate.value, low, high, level)
 
 
-class SequentialMonitor:
-    """The intervals of a run's successive looks; together they hold the truth with confidence 1 − alpha.
+def interval_after(looks: Sequence[InterimEstimate], alpha: float, rho: float, aim: float = 0.0) -> Interval:
+    """The interval of the last of a run's looks; those of all looks together hold the truth with confidence 1 − alpha.
 
     Looks at which templates all say the same, so that they tell no variance, spend nothing; their interval is that of
     the first look of a run that has hardly begun.
+
+    Args:
+        alpha: 0.05 for 95 %.
+        rho: how late the error is spent.
+        aim: the variance that the run is after; 0: what all questions give. It may move from look to look: the bounds
+            do not depend on the score.
     """
-
-    def __init__(self, alpha: float, rho: float) -> None:
-        """For intervals of confidence 1 − `alpha`, 0.05 for 95 %; `rho`: how late the error is spent."""
-        self._alpha, self._rho = alpha, rho
-        self._seen: list[InterimEstimate] = []
-        self._counted = 0
-        """Of the looks, those that the bounds have been through."""
-        self._begin(0.0)
-
-    def next(self, measure: InterimEstimate, aim: float = 0.0) -> Interval:
-        """The interval of the next look.
-
-        Args:
-            measure: what it sees.
-            aim: the variance that the run is after; 0: what all questions give. Where it moves, the looks before are
-                gone through again: the bounds do not depend on the score.
-        """
-        if aim != self._aim:
-            self._begin(aim)
-        self._seen.append(measure)
-        for seen in self._seen[self._counted :]:
-            if seen.variance > 0:
-                self._reach = self._bounds.look(1 / seen.variance, seen.part(aim))
-        self._counted = len(self._seen)
-        return interval_at(measure, self._reach)
-
-    def _begin(self, aim: float) -> None:
-        self._aim = aim
-        self._bounds, self._counted = ErrorSpending(self._alpha, self._rho), 0
-        self._reach = ErrorSpending(self._alpha, self._rho).look(1.0, FIRST_PART)
+    bounds, reach = ErrorSpending(alpha, rho), ErrorSpending(alpha, rho).look(1.0, FIRST_PART)
+    for seen in looks:
+        if seen.variance > 0:
+            reach = bounds.look(1 / seen.variance, seen.part(aim))
+    return interval_at(looks[-1], reach)
 
 
 @dataclass(frozen=True)
@@ -247,11 +208,8 @@ def median_unbiased(looks: Sequence[PastLook], small: float) -> float:
     """The median-unbiased estimate of a score after the last look: the truth at which half of all runs show more.
 
     "More" is the stage-wise ordering (Tsiatis, Rosner & Mehta 1984, Biometrics 40; Jennison & Turnbull 2000, ch. 8): an
-    earlier stop above 0 is more, an earlier one below 0 less, and what lies between is ordered by its value.
-
-    Args:
-        looks: in order; those without a variance don't count.
-        small: what a score may differ by and still be small: a run also stops where the interval lies within it.
+    earlier stop above 0 is more, an earlier one below 0 less, and what lies between is ordered by its value. A run also
+    stops where its interval lies within ± `small`.
     """
     known = [look for look in looks if look.variance > 0 and not math.isnan(look.interval.width)]
     if not known:
@@ -277,8 +235,6 @@ def median_unbiased(looks: Sequence[PastLook], small: float) -> float:
             low, high = max(stage.inner[0], least, stage.lower), min(stage.inner[1], stage.upper)
             found += stage.chance(truth, low, high) if low < high else 0.0
         return found - 0.5
-
-    from scipy import optimize
 
     reach = MOST / math.sqrt(last.information)
     ends = value - reach, value + reach
@@ -319,8 +275,14 @@ class _Stage:
         root = math.sqrt(self.information - self.before)
         edges = [np.linspace(*part, POINTS) * self.information for part in parts] or [np.zeros(2)]
         places, ends = np.concatenate([(one[1:] + one[:-1]) / 2 for one in edges]), np.concatenate(np.diff(edges))
-        away = (places[:, None] - self.places[None, :]) / root
-        return places, (np.exp(-0.5 * away**2) @ self.weights) / (root * math.sqrt(2 * math.pi)) * ends
+        return places, _density(places, self.places, self.weights, root) * ends
+
+
+def _density(at: Array, places: Array, weights: Array, root: float) -> Array:
+    """The density after a normal step of standard deviation `root` from weighted places."""
+    away = (at[:, None] - places[None, :]) / root
+    found: Array = (np.exp(-0.5 * away**2) @ weights) / (root * math.sqrt(2 * math.pi))
+    return found
 
 
 def reach_of(level: float) -> float:
@@ -340,10 +302,8 @@ def variance_of_width(width: float, measure: InterimEstimate, alpha: float) -> f
 
 
 def variance_to_find(size: float, measure: InterimEstimate, alpha: float) -> float:
-    """The variance at which a run that looks on the way, for a decision, has found a score of that size in 90 %.
-
-    That of a fixed test of the same power, and what its looks on the way cost.
-    """
+    """The variance at which a run that looks on the way has found a score of that size in 90 %: that of a fixed test of
+    the same power, and what its looks cost."""
     units = measure.estimate.effective
     reach = t_quantile(1 - alpha, units) + t_quantile(2 * POWER - 1, units)
     return (size / reach) ** 2 / LOOKS_COST if reach > 0 else 0.0
@@ -352,8 +312,7 @@ def variance_to_find(size: float, measure: InterimEstimate, alpha: float) -> flo
 def width_at_end(measure: InterimEstimate, reach: float, alpha: float) -> float:
     """The least width that all questions together could believably give.
 
-    The bound of a last look is taken, or that of this look where it is smaller; the variance is as small as templates
-    that are as many can make believable.
+    Its bound is that of a last look, or of this one where smaller; its variance as small as so many templates allow.
     """
     reach, templates, least = min(reach, reach_of((1 - KEPT) * alpha)), measure.estimate.effective, 0.0
     if templates > 1 and measure.variance > 0:
@@ -363,10 +322,10 @@ def width_at_end(measure: InterimEstimate, reach: float, alpha: float) -> float:
 
 
 def is_undecidable(measure: InterimEstimate, interval: Interval, small: float, alpha: float) -> bool:
-    """Whether all questions together would, believably, show neither that a score is not 0 nor that it is small.
+    """Whether all questions would, believably, show neither that a score is not 0 nor that it is small.
 
-    Their interval would be too wide for the second, and chance in the answers can't move the score so far (two standard
-    errors) that 0 lies outside it.
+    Their interval would be too wide for the second, and chance in the answers can't move the score two standard errors
+    away from 0.
     """
     end = width_at_end(measure, reach_of(interval.level), alpha) / 2
     way = 2 * math.sqrt(max(measure.noise - measure.noise_at_end, 0.0))

@@ -7,15 +7,11 @@ their combinations, templates being nested in categories, and of the chance of i
     y = μ + Σ_A Z_A u_A + e,        u_A ~ N(0, σ²(A)),        e ~ N(0, chance / answers of the cell)
 
 The components are estimated by restricted maximum likelihood (Patterson & Thompson 1971, Biometrika 58; Searle, Casella
-& McCulloch 1992, "Variance Components", §6.6), by average information (Gilmour, Thompson & Cullis 1995, Biometrics 51):
-no balance is needed, and cells count by the number of their answers. On a balanced design with no estimate at 0 it is
-the analysis of variance. The likelihood is that of blocks, one for each level of the factor with the most levels,
-joined by the few levels of the others (Woodbury).
-
-Interval of a component: with P the projection of the likelihood and V_A = Z_A Z_A′, the mean square of A is distributed
-as σ²(A) + rest times χ²/df, where σ²(A) + rest = tr(P V_A) / tr(P V_A P V_A) and df = tr(P V_A)² / tr(P V_A P V_A)
-(Satterthwaite 1946, Biometrics Bulletin 2): the exact interval of the analysis of variance on a balanced design, the
-rest taken as known. So few prompt variants give the wide interval that they must.
+& McCulloch 1992, "Variance Components", §6.6), by average information (Gilmour, Thompson & Cullis 1995, Biometrics 51).
+The likelihood is that of blocks, one for each level of the factor with the most levels, joined by the few levels of the
+others (Woodbury). With P its projection and V_A = Z_A Z_A′, the mean square of A is distributed as σ²(A) + rest times
+χ²/df, where σ²(A) + rest = tr(P V_A) / tr(P V_A P V_A) and df = tr(P V_A)² / tr(P V_A P V_A) (Satterthwaite 1946,
+Biometrics Bulletin 2): so few prompt variants give the wide interval that they must.
 """
 
 from __future__ import annotations
@@ -64,11 +60,9 @@ class VarianceComponent(FrozenModel):
     """`template`, `variant`, `template × language`…"""
     n_levels: int
     variance: float
-    """As estimated: 0 or more."""
     sd: float
-    """Its root, in units of the score."""
     sd_low: float | None
-    """Interval of the sd; None where it could not be estimated, and over fewer than MIN_TEMPLATES templates."""
+    """None where it could not be estimated, and over fewer than MIN_TEMPLATES templates."""
     sd_high: float | None
     share: float | None
     """Of all components' variance."""
@@ -85,10 +79,8 @@ class VarianceTable(FrozenModel):
     components: tuple[VarianceComponent, ...]
     """Single factors first, then combinations, then chance."""
     chance: VarianceComponent | None
-    """Of one answer among those to one kind of question; a cell's mean has this divided by its number of answers.
-    None where no kind was sampled twice: chance is then in the combination of all factors."""
+    """Of one answer among those to one kind of question; None where no kind was sampled twice."""
     is_balanced: bool
-    """Whether every combination has the same number of answers: then this is the exact analysis of variance."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +91,7 @@ class Cells:
     codes: dict[Term, Codes]
     """For each term: the number of each cell's combination."""
     chance: float | None
-    """Variance of one answer within a cell; None where it can't be estimated from the combination of all factors."""
+    """Variance of one answer within a cell; None where it can't be told from the combination of all factors."""
     answers: Array
 
     @property
@@ -194,8 +186,7 @@ def _cells(frame: pl.DataFrame, metric: Metric, sampling: InferenceSettings) -> 
 def _chance(answers: pl.DataFrame, keys: Sequence[str]) -> float | None:
     """The variance of one answer about the mean of its kind of question in its cell; None where it can't be estimated.
 
-    A cell asks the same kinds of questions (context × polarity) as any other, so differences between kinds are no
-    chance. Where too few cells ask a kind twice, cells that differ in the order only are taken together.
+    Where too few cells ask a kind twice, cells that differ in the order only are taken together.
     """
     kind = ("condition", "polarity", "alignment")
     for inside in (list(keys), [key for key in keys if key != "option_order"]):

@@ -39,7 +39,7 @@ class ResponseCache:
         except OSError as error:
             raise UsageError(f"--cache-dir {folder}: {error.strerror or error}; name a folder") from error
         with self._plain_errors():
-            self._db = sqlite3.connect(self.path, isolation_level=None, timeout=_WAIT_SECONDS)
+            self._db = sqlite3.connect(self.path, timeout=_WAIT_SECONDS)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.execute(_SCHEMA)
@@ -75,14 +75,8 @@ class ResponseCache:
             for response, received_at in responses
             if response.error is None and not response.cached
         ]
-        with self._plain_errors():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                self._db.executemany("INSERT OR IGNORE INTO responses VALUES (?,?,?)", rows)
-            except sqlite3.Error:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
+        with self._plain_errors(), self._db:
+            self._db.executemany("INSERT OR IGNORE INTO responses VALUES (?,?,?)", rows)
 
     @contextmanager
     def _plain_errors(self) -> Iterator[None]:

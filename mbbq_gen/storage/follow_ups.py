@@ -1,9 +1,4 @@
-"""Follow-ups of a run: second turns of conversations, which ask what an answer intended.
-
-follow_ups    prompt → the turns added to its messages, request key       written before sending
-responses     request key → response                                      as those of first turns
-follow_ups    version, outcome, option, … as the reply was read           NULL until it is read
-"""
+"""Follow-ups of a run: second turns of conversations, which ask what an answer intended, and their readings."""
 
 from __future__ import annotations
 
@@ -12,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from mbbq_gen.core.records import PARSED, Extraction, Instance, Message, Prompt, Request, Response
-from mbbq_gen.storage.schema import EXTRACTION, Database, by_language, extraction_row
+from mbbq_gen.storage.schema import EXTRACTION, Database, extraction_row
 
 if TYPE_CHECKING:
-    from mbbq_gen.storage.store import RunStore
+    from mbbq_gen.storage.store import Progress, RunStore
 
 FollowUpReason = Literal["unread", "low", "check"]
 """Why an answer is followed up: nothing was read, it was read with low confidence, or it is in the check sample."""
@@ -42,20 +37,15 @@ class PlannedFollowUp(NamedTuple):
     turns: str
     """The answer as it is sent back and the question about it: JSON."""
     none: str
-    """The reply that chooses no option."""
     max_tokens: int | None
 
 
-def _request(store: Database, row: Sequence[Any]) -> Request:
-    _, key, turns, limit, record, instance = row
-    prompt = store.read(Prompt, record)
-    return Request(
-        request_key=key,
-        messages=(*prompt.messages, *map(Message.model_validate, json.loads(turns))),
-        prompt=prompt,
-        instance=store.read(Instance, instance),
-        max_tokens=limit,
-    )
+def _requests(store: Database, rows: Iterable[Sequence[Any]]) -> Iterator[Request]:
+    for _, key, turns, limit, record, instance in rows:
+        prompt = store.read(Prompt, record)
+        messages = (*prompt.messages, *map(Message.model_validate, json.loads(turns)))
+        question = store.read(Instance, instance)
+        yield Request(request_key=key, messages=messages, prompt=prompt, instance=question, max_tokens=limit)
 
 
 def pending_follow_ups(store: Database) -> Iterator[Request]:
@@ -65,25 +55,29 @@ def pending_follow_ups(store: Database) -> Iterator[Request]:
         " WHERE r.request_key IS NULL AND NOT EXISTS (SELECT 1 FROM follow_ups v"
         " WHERE v.request_key = u.request_key AND v.number < u.number) AND u.number > ? ORDER BY u.number LIMIT ?"
     )
-    return (_request(store, row) for row in rows)
+    return _requests(store, rows)
 
 
 def follow_up_request(store: Database, request_key: str) -> Request:
     """The follow-up of that request key, which must be planned."""
-    found = store.query(f"{_REQUEST} WHERE u.request_key = ? ORDER BY u.number LIMIT 1", (request_key,))
-    return _request(store, found.fetchone())
+    rows = store.query(f"{_REQUEST} WHERE u.request_key = ? ORDER BY u.number LIMIT 1", (request_key,))
+    return next(_requests(store, rows))
 
 
 class FollowUpTable:
     """The follow-ups of a run as something to send: a `runs.budget.PendingSource`."""
 
     def __init__(self, store: RunStore) -> None:
-        self._store, self.progress = store, store.follow_up_progress
+        self._store = store
         self.meta, self.set_meta, self.add_responses = store.meta, store.set_meta, store.add_responses
 
     def pending(self) -> Iterator[Request]:
         """The follow-ups without a response."""
         return pending_follow_ups(self._store)
+
+    def progress(self) -> Progress:
+        """Progress of the follow-ups alone."""
+        return self._store.progress(follow_ups_only=True)
 
     def add(self, planned: Iterable[PlannedFollowUp]) -> int:
         """Stores follow-ups; returns how many are new. An answer is followed up once; `low` replaces `check`."""
@@ -134,13 +128,13 @@ class FollowUpTable:
         columns = ", ".join(f"{name} = ?" for name in ("version", *EXTRACTION))
         self._store.change((f"UPDATE follow_ups SET {columns} WHERE prompt_id = ?", values))
 
-    def outcomes(self) -> dict[tuple[str, str | None], int]:
-        """Reason and outcome (`none` for no option; None: no reply is read) → number of follow-ups."""
-        rows = self._store.query(
-            f"SELECT reason, CASE WHEN rule = '{NONE_RULE}' THEN 'none' ELSE outcome END, count(*)"
-            " FROM follow_ups GROUP BY 1, 2 ORDER BY 1, 2"
-        )
-        return {(reason, outcome): count for reason, outcome, count in rows}
+    def readings(self) -> tuple[int, int]:
+        """How many replies were parsed, and how many choose no option."""
+        read, none = self._store.query(
+            f"SELECT count(*) FILTER (WHERE outcome IN ({_PARSED})), count(*) FILTER (WHERE rule = '{NONE_RULE}')"
+            " FROM follow_ups"
+        ).fetchone()
+        return read, none
 
 
 class FollowUpRow(NamedTuple):
@@ -151,7 +145,6 @@ class FollowUpRow(NamedTuple):
     first_outcome: str
     first_option: int | None
     reason: FollowUpReason | None
-    """None where the answer was not followed up."""
     outcome: str | None
     """How the reply was read; None where there is none."""
     option: int | None
@@ -167,47 +160,34 @@ class FollowUpRow(NamedTuple):
 
 def follow_up_rows(store: Database, versions: Mapping[str, Sequence[str]]) -> Iterator[FollowUpRow]:
     """Every row of `RunStore.answer_rows` for these extractor versions, in its order, with its follow-up."""
-    condition, wanted = by_language(versions)
-    rows = store.query(
-        "SELECT p.prompt_id, p.language, e.outcome, e.option, u.reason, u.outcome, u.option, u.rule,"
-        f" coalesce({COUNTS}, 0)"
-        " FROM prompts p JOIN extractions e ON e.prompt_id = p.prompt_id"
-        f" LEFT JOIN follow_ups u ON u.prompt_id = p.prompt_id WHERE {condition} ORDER BY p.number, e.extractor",
-        wanted,
-    )
+    columns = "p.prompt_id, p.language, e.outcome, e.option, u.reason, u.outcome, u.option, u.rule"
+    joined = "LEFT JOIN follow_ups u ON u.prompt_id = p.prompt_id"
+    rows = store.readings(f"{columns}, coalesce({COUNTS}, 0)", versions, joined)
     return (FollowUpRow._make((*row[:-1], bool(row[-1]))) for row in rows)
 
 
 def first_outcomes(store: Database, versions: Mapping[str, Sequence[str]]) -> Iterator[tuple[Any, ...]]:
-    """Language, variant, outcome, confidence, number and mean output tokens of the answers that were read so."""
-    condition, wanted = by_language(versions)
-    return store.query(
-        "SELECT p.language, p.variant, e.outcome, e.confidence, count(*), coalesce(avg(r.output_tokens), 0)"
-        " FROM prompts p JOIN extractions e ON e.prompt_id = p.prompt_id"
-        f" JOIN responses r ON r.request_key = p.request_key WHERE {condition} GROUP BY 1, 2, 3, 4",
-        wanted,
-    )
+    """Outcome, confidence and output tokens of each answer that these versions, by language, have read."""
+    joined = "JOIN responses r ON r.request_key = p.request_key"
+    return store.readings("e.outcome, e.confidence, coalesce(r.output_tokens, 0)", versions, joined)
 
 
-class FollowUpReply(NamedTuple):
-    """The reply to a follow-up as exports have it."""
-
-    reason: FollowUpReason
-    outcome: str | None
-    option: int | None
-    confidence: str | None
-    text: str | None
+REPLY_COLUMNS: Final = tuple(
+    f"follow_up_{name}" for name in ("reason", "outcome", "position", "confidence", "response")
+)
+"""The columns of a follow-up in exports."""
 
 
-def follow_up_columns(store: Database, prompt_ids: Sequence[str]) -> dict[str, FollowUpReply]:
-    """Prompt id → its follow-up, of those that have one."""
+def follow_up_columns(store: Database, prompt_ids: Sequence[str]) -> dict[str, dict[str, object]]:
+    """Prompt id → its follow-up by REPLY_COLUMNS, of those that have one."""
     rows = store.query(
-        "SELECT u.prompt_id, u.reason, u.outcome, u.option, u.confidence, r.record"
+        "SELECT u.prompt_id, r.record, u.reason, u.outcome, u.option, u.confidence"
         " FROM json_each(?) w JOIN follow_ups u ON u.prompt_id = w.value"
         " LEFT JOIN responses r ON r.request_key = u.request_key AND r.is_error = 0",
         (json.dumps(list(prompt_ids)),),
     )
-    return {
-        row[0]: FollowUpReply._make((*row[1:5], None if row[5] is None else store.read(Response, row[5]).text))
-        for row in rows
-    }
+    found = {}
+    for prompt_id, record, *values in rows:
+        text = None if record is None else store.read(Response, record).text
+        found[prompt_id] = dict(zip(REPLY_COLUMNS, (*values, text), strict=True))
+    return found

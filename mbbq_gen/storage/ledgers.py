@@ -1,12 +1,4 @@
-"""Batches, judge requests and rounds of a run: what was sent, or is to be sent, beside its plan.
-
-batches         state, and the service's id            written before it is submitted
-rounds          which round takes a request            written before it is sent
-judges          model, prompt and settings             written before it is sent
-judgements      which responses a judge is to read     written before it is sent
-judge_replies   its responses                          only errors are replaced
-extractions     what replies say, as `judge:NAME`      made from the replies
-"""
+"""Batches, judge requests and rounds of a run: what was sent, or is to be sent, beside its plan."""
 
 from __future__ import annotations
 
@@ -17,10 +9,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
+from pydantic import ConfigDict
+
 from mbbq_gen.core.option_display import Kind
-from mbbq_gen.core.records import Confidence, FrozenModel, Outcome, Response, Role, stored
+from mbbq_gen.core.records import Confidence, FrozenModel, Outcome, Response, stored
 from mbbq_gen.storage.queries import read_completed
-from mbbq_gen.storage.schema import EXTRACTION, by_language, marks, replace_error, response_row
+from mbbq_gen.storage.schema import EXTRACTION, marks, replace_error, response_row
 from mbbq_gen.storage.store import COMPLETED, CompletedPrompt, Progress, RunStore
 
 ChosenBy = Literal["all", "sample", "only"]
@@ -28,13 +22,13 @@ ChosenBy = Literal["all", "sample", "only"]
 BatchState = Literal["planned", "sent", "collected", "refused", "lost"]
 OPEN: Final[tuple[BatchState, ...]] = ("planned", "sent")
 """States in which a batch's requests may still be answered by it."""
-_OPEN_SQL: Final = "(" + ", ".join(f"'{state}'" for state in OPEN) + ")"
 _RUN_NAME: Final = "batch_name"
 
 
 class BatchRecord(FrozenModel):
     """What is known of a batch beside its state."""
 
+    model_config = ConfigDict(extra="ignore")
     requests: int
     size: int
     planned_at: str
@@ -51,9 +45,6 @@ class BatchRecord(FrozenModel):
     answered: int | None = None
     missing: int | None = None
     """Requests that it left without an answer or a lasting failure."""
-    unparsed: int = 0
-    contradicted: int = 0
-    """Requests that it answers twice, each time otherwise; the first answer was stored."""
     reason: str | None = None
     strangers: tuple[str, ...] = ()
     """Ids of batches that were taken for it and turned out not to be."""
@@ -145,10 +136,7 @@ class BatchTable:
 
     def held(self) -> set[str]:
         """The keys of all requests that an open batch holds."""
-        rows = self._store.query(
-            "SELECT request_key FROM batch_requests JOIN batches ON number = batch WHERE state IN " + _OPEN_SQL
-        )
-        return {key for (key,) in rows}
+        return set[str]().union(*map(self.requests, self.open_batches()))
 
     def tried(self) -> dict[str, int]:
         """Request → how many batches came back without an answer to it, of those requests that have none at all."""
@@ -317,35 +305,45 @@ class ExtractionSummary(NamedTuple):
     rule: str
 
 
-class JudgedRow(NamedTuple):
-    """A response that a judge has extracted, beside the extraction that it is compared with."""
+class JudgedAnswer(NamedTuple):
+    """What the rules and a judge read in one answer. A NamedTuple, because a run holds many."""
 
     prompt_id: str
+    language: str
     template: str
-    """Benchmark, category and template."""
-    chosen_by: ChosenBy
-    roles: tuple[Role | None, ...]
-    """By index in `Instance.options`."""
-    option_order: tuple[int, ...]
+    """Benchmark, category and template: what statistics cluster on."""
+    selection: ChosenBy
+    """`all` and `sample` were drawn by chance (with equal chance within a language) and stand for the run."""
     rules: ExtractionSummary
     judge: ExtractionSummary
+    """Its option is as shown, counted from 0; None where the answer chooses none."""
+    rules_choice: str
+    """The role of the option; `first person`, `second person` where they have none; `none`."""
+    judge_choice: str
 
 
-def judged_rows(store: RunStore, judge: str, extractor: str, language: str, version: str) -> Iterator[JudgedRow]:
-    """The responses of a language that a judge (`extractor`) and `version` have extracted, in plan order."""
-    rows = store.query(
-        "SELECT j.prompt_id, i.benchmark || ' / ' || i.category || ' / ' || i.template_id, j.chosen_by,"
-        " p.option_order, i.role_0, i.role_1, i.role_2, e.outcome, e.option, e.confidence, e.rule,"
-        " d.outcome, d.option, d.confidence, d.rule FROM judgements j JOIN prompts p ON p.prompt_id = j.prompt_id"
-        " JOIN instances i ON i.key = p.instance_key"
-        " JOIN extractions e ON e.prompt_id = j.prompt_id AND e.extractor = ?"
-        " JOIN extractions d ON d.prompt_id = j.prompt_id AND d.extractor = ?"
-        " WHERE j.judge = ? AND p.language = ? ORDER BY j.number",
-        (version, extractor, judge, language),
-    )
-    for prompt_id, template, chosen_by, order, *found in rows:
-        rules, given = ExtractionSummary(*found[3:7]), ExtractionSummary(*found[7:])
-        yield JudgedRow(prompt_id, template, chosen_by, tuple(found[:3]), tuple(map(int, order)), rules, given)
+def judged_answers(store: RunStore, judge: str, extractor: str, versions: Mapping[str, str]) -> Iterator[JudgedAnswer]:
+    """The answers that a judge (`extractor`) has replied to, by language in plan order.
+
+    `versions`: language → the version of the rules to compare with; only these languages.
+    """
+    for language, version in sorted(versions.items()):
+        rows = store.query(
+            "SELECT j.prompt_id, i.benchmark || ' / ' || i.category || ' / ' || i.template_id, j.chosen_by,"
+            " p.option_order, i.role_0, i.role_1, i.role_2, e.outcome, e.option, e.confidence, e.rule,"
+            " d.outcome, d.option, d.confidence, d.rule FROM judgements j JOIN prompts p ON p.prompt_id = j.prompt_id"
+            " JOIN instances i ON i.key = p.instance_key"
+            " JOIN extractions e ON e.prompt_id = j.prompt_id AND e.extractor = ?"
+            " JOIN extractions d ON d.prompt_id = j.prompt_id AND d.extractor = ?"
+            " WHERE j.judge = ? AND p.language = ? ORDER BY j.number",
+            (version, extractor, judge, language),
+        )
+        for prompt_id, template, chosen_by, order, *found in rows:
+            unnamed = iter(("first person", "second person"))
+            roles = [role or next(unnamed) for role in found[:3]]
+            read = ExtractionSummary(*found[3:7]), ExtractionSummary(*found[7:])
+            choices = ["none" if one.option is None else roles[int(order[one.option])] for one in read]
+            yield JudgedAnswer(prompt_id, language, template, chosen_by, *read, *choices)
 
 
 def completed_by_number(store: RunStore, ids: set[str]) -> Iterator[tuple[int, CompletedPrompt]]:
@@ -413,10 +411,5 @@ def last_round(store: RunStore) -> int:
 
 def rounds_of_answers(store: RunStore, versions: Mapping[str, Sequence[str]]) -> list[int]:
     """The round of every row of `RunStore.answer_rows` for these extractor versions, in its order."""
-    condition, wanted = by_language(versions)
-    rows = store.query(
-        "SELECT coalesce(r.round, 0) FROM prompts p JOIN extractions e ON e.prompt_id = p.prompt_id"
-        f" LEFT JOIN rounds r ON r.request_key = p.request_key WHERE {condition} ORDER BY p.number, e.extractor",
-        wanted,
-    )
-    return [int(number) for (number,) in rows]
+    joined = "LEFT JOIN rounds r ON r.request_key = p.request_key"
+    return [int(number) for (number,) in store.readings("coalesce(r.round, 0)", versions, joined)]

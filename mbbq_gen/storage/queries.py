@@ -21,7 +21,7 @@ from mbbq_gen.core.records import (
     Response,
     stored,
 )
-from mbbq_gen.storage.schema import BATCH, EXTRACTION, by_language, marks, read_extraction
+from mbbq_gen.storage.schema import BATCH, EXTRACTION, marks, read_extraction
 from mbbq_gen.storage.store import COMPLETED, WORDS, CompletedPrompt, RunStore, StoredPrompt
 
 _EXAMPLES = 5
@@ -83,7 +83,6 @@ class ExtractionChange(FrozenModel):
     """Both chose an option, and not the same one."""
     count: int
     examples: tuple[str, ...]
-    """The first few prompt ids."""
 
     @property
     def is_change(self) -> bool:
@@ -164,16 +163,6 @@ def answered_extractions(
             yield extraction, answered
 
 
-def extraction_counts(store: RunStore, language: str) -> dict[str, int]:
-    """Extractor version → how many answers of a language it has read."""
-    rows = store.query(
-        "SELECT e.extractor, count(*) FROM extractions e JOIN prompts p"
-        " ON p.prompt_id = e.prompt_id WHERE p.language = ? GROUP BY e.extractor ORDER BY e.extractor",
-        (language,),
-    )
-    return {version: int(count) for version, count in rows}
-
-
 def answer_count(store: RunStore, language: str) -> int:
     """How many prompts of a language that asked for words have come back, failures among them."""
     joined = "prompts p JOIN responses r ON r.request_key = p.request_key"
@@ -196,7 +185,7 @@ def extraction_changes(
         if outcomes is None or before in outcomes:
             other = None not in {old_option, new_option} and old_option != new_option
             groups.setdefault((before, after, other), []).append(prompt_id)
-    changes = [
+    return [
         ExtractionChange(
             language=language,
             old=before,
@@ -205,9 +194,8 @@ def extraction_changes(
             count=len(ids),
             examples=tuple(ids[:_EXAMPLES]),
         )
-        for (before, after, other), ids in groups.items()
+        for (before, after, other), ids in sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
     ]
-    return sorted(changes, key=lambda change: (-change.count, change.old, change.new, change.other_option))
 
 
 def prompts_with_conflicts(store: RunStore, versions: Iterable[str]) -> set[str]:
@@ -247,15 +235,13 @@ def reasoning_rows(store: RunStore, version: str, extractors: Mapping[str, str])
     Rows of instance key, variant, label style, option order, reasoning effort, outcome, option, confidence, extractor,
     the reasoning extraction as JSON (None without reasoning), and reasoning tokens.
     """
-    condition, wanted = by_language({language: [found] for language, found in extractors.items()})
-    return store.query(
-        "SELECT p.instance_key, p.variant, p.label_style, p.option_order, p.reasoning_effort, e.outcome, e.option,"
-        " e.confidence, e.extractor, t.record, r.reasoning_tokens"
-        " FROM prompts p JOIN responses r ON r.request_key = p.request_key"
-        " JOIN extractions e ON e.prompt_id = p.prompt_id"
-        " JOIN reasoning_extractions t ON t.prompt_id = p.prompt_id AND t.version = ?"
-        f" WHERE {condition}{WORDS} ORDER BY p.number",
-        [version, *wanted],
+    columns = "p.instance_key, p.variant, p.label_style, p.option_order, p.reasoning_effort, e.outcome, e.option"
+    return store.readings(
+        f"{columns}, e.confidence, e.extractor, t.record, r.reasoning_tokens",
+        {language: [found] for language, found in extractors.items()},
+        "JOIN responses r ON r.request_key = p.request_key JOIN reasoning_extractions t ON t.prompt_id = p.prompt_id",
+        f"AND t.version = ?{WORDS}",
+        [version],
     )
 
 
@@ -335,14 +321,15 @@ def response_times(store: RunStore) -> tuple[str, str] | None:
     return None if first is None else (first, last)
 
 
-def requested_since(store: RunStore, since: str = "") -> tuple[str | None, str | None, int]:
-    """The first and the last time, and the number, of responses requested one by one since a time (ISO 8601, UTC)."""
-    first, last, count = store.query(
-        "SELECT min(received_at), max(received_at), count(*) FROM responses"
-        " WHERE batch_id IS NULL AND NOT cached AND received_at >= ?",
-        (since,),
+def recent_requests(store: RunStore, seconds: float) -> tuple[str | None, str | None, int]:
+    """The first and the last time, and the number, of the last seconds' responses that were requested one by one."""
+    alone = "FROM responses WHERE batch_id IS NULL AND NOT cached"
+    since = f"(SELECT strftime('%Y-%m-%dT%H:%M:%f', max(received_at), ?) {alone})"
+    found: tuple[str | None, str | None, int] = store.query(
+        f"SELECT min(received_at), max(received_at), count(*) {alone} AND received_at >= {since}",
+        (f"-{seconds} seconds",),
     ).fetchone()
-    return first, last, int(count)
+    return found
 
 
 def mean_output_tokens(store: RunStore) -> list[tuple[str, str | None, float]]:

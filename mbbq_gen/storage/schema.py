@@ -6,7 +6,7 @@
     option_scores          request key × continuation → loglikelihood        written with the response; not normalised
     extractions            prompt × extractor version                        older versions are kept
     reasoning_extractions  prompt × extractor version                        record is NULL where no reasoning was given
-    follow_ups             prompt → second turn, its reading                written before sending
+    follow_ups             prompt → second turn, its reading                 written before sending
     record_files           number → Parquet file of records                  written before the records move there
     batches                number → batch                                    written before it is submitted
     batch_requests         request × batch                                   written with the batch
@@ -15,12 +15,10 @@
     judgements             judge × prompt, its request key                   written before sending
     judge_replies          judge × request key → response                    as responses
 
-Whatever is queried is a column; `record` is the whole as JSON, which no query looks into. `option_order` is one digit
-for each position, the index of the option there (`201`). `role_N` and `text_N` are of the option of index N. The
-other columns of `instances` are those of an observation (`scoring.observations.INSTANCE_COLUMNS`); `context_id` is less
-by 2⁶³, because SQLite's integers have a sign.
-
-Records of instances, prompts and responses may be in Parquet files (`storage.shards`); `Database.read` finds them.
+Whatever is queried is a column; `record` is the whole as JSON, here or in a Parquet file (`storage.shards`).
+`option_order` is one digit for each position, the index of the option there (`201`). `role_N` and `text_N` are of the
+option of index N. The other columns of `instances` are those of an observation; `context_id` is less by 2⁶³, because
+SQLite's integers have a sign.
 """
 
 from __future__ import annotations
@@ -115,7 +113,6 @@ Value = str | int | float | None
 BATCH: Final = 500
 """Rows read at a time where others may be written meanwhile."""
 EXTRACTION: Final = ("outcome", "option", "confidence", "rule", "spans", "conflicts")
-"""The columns of an extraction."""
 
 
 class Database:
@@ -199,6 +196,26 @@ class Database:
         with _plain_errors(self.path):
             return self._db.execute(statement, parameters)
 
+    def readings(
+        self,
+        columns: str,
+        versions: Mapping[str, Sequence[str]],
+        joined: str = "",
+        where: str = "",
+        parameters: Sequence[str | int] = (),
+    ) -> sqlite3.Cursor:
+        """Columns of prompts `p` and extractions `e` by extractor versions, language → versions, in plan order.
+
+        `joined`: further tables; `where`, `parameters`: a further condition.
+        """
+        wanted = [(language, version) for language, found in versions.items() for version in found]
+        pairs = ", ".join(["(?, ?)"] * len(wanted)) or "(NULL, NULL)"
+        return self.query(
+            f"SELECT {columns} FROM prompts p JOIN extractions e ON e.prompt_id = p.prompt_id {joined}"
+            f" WHERE (p.language, e.extractor) IN (VALUES {pairs}) {where} ORDER BY p.number, e.extractor",
+            [*(text for pair in wanted for text in pair), *parameters],
+        )
+
     def value(self, statement: str, *parameters: str | int) -> Any:
         """The first column of the first row of a SELECT; None without rows."""
         row = self.query(statement, parameters).fetchone()
@@ -234,14 +251,13 @@ def _plain_errors(path: Path) -> Iterator[None]:
 
 def response_row(response: Response, received_at: str) -> tuple[Value, ...]:
     """A response as a row of `responses`; loglikelihoods have a table of their own."""
-    stored, usage = response, response.usage
-    if response.scores is not None:
-        stored = response.model_copy(update={"scores": ()})
+    usage = response.usage
+    record = response if response.scores is None else response.model_copy(update={"scores": ()})
     return (
         *(response.request_key, int(response.error is not None), received_at, response.error, response.finish_reason),
         *(response.model, response.system_fingerprint, response.batch, int(response.cached)),
         *(usage.input_tokens, usage.output_tokens, usage.reasoning_tokens, usage.cached_input_tokens),
-        stored.model_dump_json(),
+        record.model_dump_json(),
     )
 
 
@@ -269,13 +285,6 @@ def marks(number: int) -> str:
     return ", ".join("?" * number)
 
 
-def by_language(versions: Mapping[str, Sequence[str]]) -> tuple[str, list[str]]:
-    """The condition that extraction `e` of prompt `p` is by one of these versions of its language; its parameters."""
-    wanted = [(language, version) for language, found in versions.items() for version in found]
-    pairs = ", ".join(["(?, ?)"] * len(wanted)) or "(NULL, NULL)"
-    return f"(p.language, e.extractor) IN (VALUES {pairs})", [text for pair in wanted for text in pair]
-
-
 _copies: Final[dict[Path, Path]] = {}
 """Database → its copy, of this process: whoever opens it later sees what was added."""
 
@@ -289,22 +298,16 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
     """A connection that only reads a database: on read-only disks, in archives, in folders of other users too.
 
     SQLite needs a file beside a database even to read it. Where it can't create one, the database is opened as
-    immutable; where a killed process left a write-ahead log, a copy in the temporary folder is used instead.
+    immutable, or a copy of it if a killed process left a write-ahead log.
     """
-    copy = _copies.get(path.absolute())
-    if copy is not None:
-        return _connect(copy, "mode=ro")
-    connection = _connect(path, "mode=ro")
-    try:
-        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
-    except sqlite3.OperationalError:
-        if is_writable(path.parent) or not path.is_file():
-            return connection  # whoever asks it first hears what is wrong
-        connection.close()
-        if _log_of(path).is_file() and _log_of(path).stat().st_size:
-            return _connect(copy_elsewhere(path), "mode=ro")
-        return _connect(path, "mode=ro&immutable=1")
-    return connection
+    how, log = "mode=ro", path.with_name(f"{path.name}-wal")
+    if path.is_file() and path.absolute() not in _copies and not is_writable(path.parent):
+        if log.is_file() and log.stat().st_size:
+            copy_elsewhere(path)
+        else:
+            how = "mode=ro&immutable=1"
+    place = _copies.get(path.absolute(), path).absolute()
+    return sqlite3.connect(f"{place.as_uri()}?{how}", uri=True, isolation_level=None)
 
 
 def copy_elsewhere(path: Path) -> Path:
@@ -313,18 +316,8 @@ def copy_elsewhere(path: Path) -> Path:
     if key not in _copies:
         folder = Path(tempfile.mkdtemp(prefix="mbbq-gen-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        for file in (path, _log_of(path)):
+        for file in (path, path.with_name(f"{path.name}-wal")):
             if file.is_file():
                 shutil.copyfile(file, folder / file.name)
         _copies[key] = folder / path.name
     return _copies[key]
-
-
-def _log_of(path: Path) -> Path:
-    """Where SQLite keeps what was written last."""
-    return path.with_name(f"{path.name}-wal")
-
-
-def _connect(path: Path, how: str) -> sqlite3.Connection:
-    address = f"{path.absolute().as_uri()}?{how}"
-    return sqlite3.connect(address, uri=True, isolation_level=None)

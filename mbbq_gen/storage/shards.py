@@ -168,21 +168,19 @@ class RecordFiles:
         ).fetchall()
         lost = 0
         for number, name, records in rows:
-            try:
+            with suppress(RunError):
                 _bytes_of(self._folder / name)
-            except RunError:
-                lost += records
-                gone = f"(SELECT request_key FROM responses WHERE record LIKE '{number}:%')"
-                shown = f"(SELECT prompt_id FROM prompts WHERE request_key IN {gone})"
-                with self._writing():
-                    for table in ("extractions", "reasoning_extractions", "judgements", "follow_ups"):
-                        self._db.execute(f"DELETE FROM {table} WHERE prompt_id IN {shown}")
-                    self._db.execute(
-                        f"UPDATE follow_ups SET version = NULL, outcome = NULL WHERE request_key IN {gone}"
-                    )
-                    self._db.execute(f"DELETE FROM option_scores WHERE request_key IN {gone}")
-                    self._db.execute(f"DELETE FROM responses WHERE request_key IN {gone}")
-                    self._db.execute("UPDATE record_files SET records = 0 WHERE number = ?", (number,))
+                continue
+            lost += records
+            gone = f"(SELECT request_key FROM responses WHERE record LIKE '{number}:%')"
+            shown = f"(SELECT prompt_id FROM prompts WHERE request_key IN {gone})"
+            with self._writing():
+                for table in ("extractions", "reasoning_extractions", "judgements", "follow_ups"):
+                    self._db.execute(f"DELETE FROM {table} WHERE prompt_id IN {shown}")
+                self._db.execute(f"UPDATE follow_ups SET version = NULL, outcome = NULL WHERE request_key IN {gone}")
+                for table in ("option_scores", "responses"):
+                    self._db.execute(f"DELETE FROM {table} WHERE request_key IN {gone}")
+                self._db.execute("UPDATE record_files SET records = 0 WHERE number = ?", (number,))
         return lost
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
@@ -32,7 +32,6 @@ from mbbq_gen.storage.schema import (
     BATCH,
     Database,
     Value,
-    by_language,
     extraction_row,
     marks,
     replace_error,
@@ -48,18 +47,16 @@ IN_ROUNDS: Final = "in_rounds"
 COMPLETED: Final = (
     "prompts p JOIN instances i ON i.key = p.instance_key JOIN responses r ON r.request_key = p.request_key"
 )
-"""Completed prompts, for a FROM clause."""
 WORDS: Final = " AND p.method = 'generate'"
 """The condition that the response to prompt `p` is a text."""
-_SCORED_ONLY: Final = " AND p.method <> 'generate'"
 _CONTEXT: Final = INSTANCE_COLUMNS.index("context_id")
 _FLAGS: Final = [INSTANCE_COLUMNS.index(name) for name in ("has_single_target", "groups_swapped", "proper_names")]
 _SIGN: Final = 2**63
-_TAKEN: Final = " AND p.request_key IN (SELECT request_key FROM rounds)"
 _SCORE_COLUMNS: Final = ("option", "text", "logprob", "tokens", "characters", "bytes", "unconditional_logprob")
+_OF_EXTRACTION: Final = ("outcome", "option", "confidence", "extractor")
 ANSWER_ROW: Final = (
     *("instance_key", "variant", "label_style", "option_order", "method", "reasoning_effort"),
-    *("outcome", "option", "confidence", "extractor"),
+    *_OF_EXTRACTION,
 )
 Parallels = Mapping[str, Mapping[Role, str]]
 """Language → role → the option's text in it."""
@@ -181,22 +178,17 @@ class RunStore(Database):
 
     def parts(self, size: int) -> Iterator[Part]:
         """Parts of about `size` prompts, in plan order, that cut no instance; RunError for imported runs."""
-        rows = self._db.execute(
-            "SELECT instance_key, min(number), max(number) FROM prompts GROUP BY instance_key ORDER BY 2"
-        )
         part: Part | None = None
-        for key, first, last in rows:
-            if part is None:
-                part = Part(first, last, key, key)
-                continue
-            if first <= part.last or key <= part.last_key:
+        for key, first, last in self._db.execute(
+            "SELECT instance_key, min(number), max(number) FROM prompts GROUP BY instance_key ORDER BY 2"
+        ):
+            if part and (first <= part.last or key <= part.last_key):
                 raise RunError(f"{self.path}: its prompts are not in the order of its questions")
-            if part.last - part.first + 1 < size:
-                part = Part(part.first, last, part.first_key, key)
-            else:
+            if part and part.last - part.first + 1 >= size:
                 yield part
-                part = Part(first, last, key, key)
-        if part is not None:
+                part = None
+            part = replace(part, last=last, last_key=key) if part else Part(first, last, key, key)
+        if part:
             yield part
 
     def instance(self, key: str) -> Instance:
@@ -228,13 +220,14 @@ class RunStore(Database):
         Responses may be added meanwhile: rows are queried a few hundred at a time.
         """
         text, instance = "", None
+        taken = " AND p.request_key IN (SELECT request_key FROM rounds)" if self.is_in_rounds else ""
         rows = self.paged(
             "SELECT p.number, p.request_key, p.record, i.record FROM prompts p"
             " JOIN instances i ON i.key = p.instance_key"
             " LEFT JOIN responses r ON r.request_key = p.request_key AND r.is_error = 0"
             " WHERE r.request_key IS NULL AND NOT EXISTS"
             "  (SELECT 1 FROM prompts q WHERE q.request_key = p.request_key AND q.number < p.number)"
-            f"{_TAKEN if self.is_in_rounds else ''} AND p.number > ? ORDER BY p.number LIMIT ?"
+            f"{taken} AND p.number > ? ORDER BY p.number LIMIT ?"
         )
         for _, request_key, prompt, record in rows:
             if instance is None or record != text:
@@ -244,21 +237,18 @@ class RunStore(Database):
 
     def request(self, request_key: str) -> Request:
         """The request of that key, which must be planned."""
-        number = self.value("SELECT min(number) FROM prompts WHERE request_key = ?", request_key)
-        return follow_up_request(self, request_key) if number is None else self.planned_request(number)
+        found = self._db.execute(
+            "SELECT p.record, i.record FROM prompts p JOIN instances i ON i.key = p.instance_key"
+            " WHERE p.request_key = ? ORDER BY p.number LIMIT 1",
+            (request_key,),
+        ).fetchone()
+        if found is None:
+            return follow_up_request(self, request_key)
+        return _request(request_key, self.read(Prompt, found[0]), self.read(Instance, found[1]))
 
     def number_of(self, prompt_id: str) -> int:
         """The number of a prompt in plan order, which must exist."""
         return int(self.value("SELECT number FROM prompts WHERE prompt_id = ?", prompt_id))
-
-    def planned_request(self, number: int) -> Request:
-        """The request of the prompt of that number, which must exist."""
-        request_key, record, instance = self._db.execute(
-            "SELECT p.request_key, p.record, i.record FROM prompts p JOIN instances i ON i.key = p.instance_key"
-            " WHERE p.number = ?",
-            (number,),
-        ).fetchone()
-        return _request(request_key, self.read(Prompt, record), self.read(Instance, instance))
 
     def add_responses(
         self, responses: Sequence[tuple[Response, str]], meta: Mapping[str, str] = MappingProxyType({})
@@ -305,9 +295,9 @@ class RunStore(Database):
         """Whether any method of the run is a loglikelihood method."""
         return self.meta(SCORED) is not None
 
-    def progress(self) -> Progress:
-        """Progress of the run with its follow-ups; of an adaptive run, over the requests in `rounds`."""
-        first = "rounds" if self.is_in_rounds else "prompts"
+    def progress(self, *, follow_ups_only: bool = False) -> Progress:
+        """Progress of the run with its follow-ups, or of those; of an adaptive run, over the requests in `rounds`."""
+        first = "follow_ups" if follow_ups_only else "rounds" if self.is_in_rounds else "prompts"
         planned = f"(SELECT request_key FROM {first} UNION SELECT request_key FROM follow_ups)"
         requests = self.value(f"SELECT count(*) FROM {planned}")
         answered, failed = self._db.execute(
@@ -315,14 +305,6 @@ class RunStore(Database):
             f" WHERE request_key IN {planned}"
         ).fetchone()
         return Progress(int(requests), int(answered), int(failed))
-
-    def follow_up_progress(self) -> Progress:
-        """Progress of the follow-ups alone."""
-        row = self._db.execute(
-            "SELECT count(*), count(*) FILTER (WHERE r.is_error = 0), count(*) FILTER (WHERE r.is_error = 1) FROM"
-            " (SELECT DISTINCT request_key FROM follow_ups) u LEFT JOIN responses r ON r.request_key = u.request_key"
-        ).fetchone()
-        return Progress(*map(int, row))
 
     # --- extractions ----------------------------------------------------------------------------------------------
 
@@ -341,22 +323,22 @@ class RunStore(Database):
         else only `generate`. `earlier`: only those to which this other version gave one of `outcomes`. Extractions may
         be added meanwhile: rows are queried a few hundred at a time.
         """
-        read_as = ""
+        method = " AND p.method <> 'generate'" if scored else WORDS
+        only: tuple[str, ...] = ()
         if earlier is not None:
-            read_as = (
+            only = (earlier, *outcomes)
+            method += (
                 " AND EXISTS (SELECT 1 FROM extractions o WHERE o.prompt_id = p.prompt_id"
-                f" AND o.extractor = ? AND o.outcome IN ({', '.join('?' * len(outcomes))}))"
+                f" AND o.extractor = ? AND o.outcome IN ({marks(len(outcomes))}))"
             )
-        only = (earlier, *outcomes) if earlier is not None else ()
         rows = self.paged(
             f"SELECT p.number, p.instance_key, p.record, i.record, r.record FROM {COMPLETED}"
             " LEFT JOIN extractions e ON e.prompt_id = p.prompt_id AND e.extractor = ?"
             " WHERE p.language = ? AND (e.prompt_id IS NULL OR (e.outcome = 'error' AND r.is_error = 0))"
-            f"{read_as}{_SCORED_ONLY if scored else WORDS} AND p.number > ? ORDER BY p.number LIMIT ?",
+            f"{method} AND p.number > ? ORDER BY p.number LIMIT ?",
             *(extractor, language, *only),
         )
-        for _, key, *records in rows:
-            yield self._stored_prompt(key, *records)
+        return (self._stored_prompt(*row) for _, *row in rows)
 
     def answered(self, request_keys: Sequence[str]) -> Iterator[StoredPrompt]:
         """The prompts that ask these requests for words and have an answer, by question."""
@@ -365,8 +347,7 @@ class RunStore(Database):
             f" ({marks(len(request_keys))}) AND r.is_error = 0{WORDS} ORDER BY p.instance_key, p.number",
             request_keys,
         )
-        for key, *records in rows.fetchall():
-            yield self._stored_prompt(key, *records)
+        return (self._stored_prompt(*row) for row in rows.fetchall())
 
     def _stored_prompt(self, key: str, prompt: str, instance: str, response: str) -> StoredPrompt:
         return StoredPrompt(self.text(prompt), self.text(instance), self.text(response), self.parallels(key))
@@ -404,35 +385,25 @@ class RunStore(Database):
         self, extractors: Mapping[str, Sequence[str]], part: Part | None = None, *, follow_up: bool = False
     ) -> Iterator[list[tuple[Value, ...]]]:
         """Batches of extractions (ANSWER_ROW) by these versions, in plan order; `follow_up`: with what those say."""
-        columns, joined = ", ".join(ANSWER_ROW), ""
+        columns, joined = [("e." if name in _OF_EXTRACTION else "p.") + name for name in ANSWER_ROW], ""
         if follow_up:
-            joined = " LEFT JOIN follow_ups u ON u.prompt_id = p.prompt_id"
-            columns = ", ".join(
-                f"CASE WHEN {COUNTS} THEN u.{name} ELSE e.{name} END"
-                if name in ("outcome", "option", "confidence")
-                else f"e.{name}"
-                if name == "extractor"
-                else f"p.{name}"
-                for name in ANSWER_ROW
-            )
-        condition, wanted = by_language(extractors)
-        within, numbers = ("", ()) if part is None else (" AND p.number BETWEEN ? AND ?", (part.first, part.last))
-        rows = self._db.execute(
-            f"SELECT {columns} FROM prompts p JOIN extractions e ON e.prompt_id = p.prompt_id{joined}"
-            f" WHERE {condition}{within} ORDER BY p.number, e.extractor",
-            [*wanted, *numbers],
-        )
+            joined = "LEFT JOIN follow_ups u ON u.prompt_id = p.prompt_id"
+            for place, name in enumerate(ANSWER_ROW):
+                if name in ("outcome", "option", "confidence"):
+                    columns[place] = f"CASE WHEN {COUNTS} THEN u.{name} ELSE e.{name} END"
+        within = ("", ()) if part is None else ("AND p.number BETWEEN ? AND ?", (part.first, part.last))
+        rows = self.readings(", ".join(columns), extractors, joined, *within)
         while batch := rows.fetchmany(BATCH * 20):
             yield batch
 
-    def extractors(self, language: str) -> list[str]:
-        """The extractor versions that have read answers in a language, sorted."""
+    def extractors(self, language: str) -> dict[str, int]:
+        """Extractor version → how many answers of a language it has read, sorted."""
         rows = self._db.execute(
-            "SELECT DISTINCT e.extractor FROM extractions e JOIN prompts p ON p.prompt_id ="
-            " e.prompt_id WHERE p.language = ? ORDER BY e.extractor",
+            "SELECT e.extractor, count(*) FROM extractions e JOIN prompts p ON p.prompt_id = e.prompt_id"
+            " WHERE p.language = ? GROUP BY e.extractor ORDER BY e.extractor",
             (language,),
         )
-        return [version for (version,) in rows]
+        return dict(rows.fetchall())
 
     def languages(self) -> list[str]:
         """The languages of the planned prompts, sorted."""

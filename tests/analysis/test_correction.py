@@ -15,12 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.analysis.correction import labelled_groups
-from mbbq_gen.analysis.score_extras import reported
 from mbbq_gen.annotation.annotations import (
     probabilities,
 )
 from mbbq_gen.annotation.review import DRAWS_NAME, DrawnStratum, SamplingDesign, SamplingDraw
-from mbbq_gen.report.analysis_tables import flag_sentences
 from mbbq_gen.scoring.cells import CELLS, Cell, Counts, cell_expression, count_matrix
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.tally import Tally, weighted_by_design
@@ -32,7 +30,6 @@ from mbbq_gen.statistics.ppi import (
     PPIGroup,
     correct,
     join_classes,
-    prepare,
     usual_error_rate,
 )
 from tests.support.cases import cases
@@ -152,7 +149,7 @@ def test_over_all_samples_the_correction_is_right_on_average() -> None:
     totals = np.zeros((2, len(CELLS)))
     subsets = list(itertools.combinations(range(31), 3))
     for chosen in subsets:
-        prepared = prepare(population.group(np.array(chosen)))
+        prepared = population.group(np.array(chosen))
         totals += [prepared.totals(1.0), prepared.totals(0.3)]
     truth = np.bincount(right, minlength=len(CELLS))
     for total in totals / len(subsets):
@@ -206,21 +203,6 @@ def test_probabilities(draws: list[SamplingDraw], judged: str, expected: dict[st
 
 def score(value: float, low: float, high: float) -> EstimateResult:
     return no_score("").model_copy(update={"value": value, "ci_low": low, "ci_high": high, "reason": None})
-
-
-def test_a_difference_smaller_than_that_of_the_read_rates_is_flagged_in_reports() -> None:
-    by, few, design = ["language", "split"], InferenceSettings(n_resamples=200), SimulatedDesign(templates=60)
-    turkish = SimulatedLanguage(lean=0.9)
-    frame = simulate(SimulatedModel({"en": SimulatedLanguage(lean=0.4, unparsed=0.5), "tr": turkish}), design, seed=1)
-    found = reported(frame, by, ["parse_rate", "mbbq_bias_ambiguous"], few)
-    (flag,) = found.extraction_flags
-    assert (flag.first, flag.second, flag.metric) == ("en", "tr", "mbbq_bias_ambiguous")
-    assert flag.flags == ("parse_rate_gap_exceeds_difference",)
-    assert flag.read_gap == pytest.approx(-0.5, abs=0.05)
-    (sentence,) = flag_sentences(found.extraction_flags)
-    assert "parse rates" in sentence
-    alike = simulate(SimulatedModel({"en": SimulatedLanguage(lean=0.4), "tr": turkish}), design, seed=1)
-    assert reported(alike, by, ["mbbq_bias_ambiguous"], few).extraction_flags == ()
 
 
 Fill = Callable[[dict[str, str]], tuple[str, str]]

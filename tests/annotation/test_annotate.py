@@ -56,7 +56,7 @@ def run(original: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def entries(original: Path) -> list[SheetEntry]:
     with RunFolder(original).open_store(read_only=True) as store:
-        versions = {language: store.extractors(language)[0] for language in store.languages()}
+        versions = {language: next(iter(store.extractors(language))) for language in store.languages()}
         drawn = draw_sample(iter_extractions(store, versions), SamplingDesign(sample=500)).drawn
         return [
             SheetEntry(reading, answered, stored_extractions(store, reading.prompt_id)[reading.extractor])

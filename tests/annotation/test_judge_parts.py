@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.annotation.judge import UNPARSED, LLMJudge, is_read, parse_judge_reply, sheet_of, shipped_prompt
-from mbbq_gen.annotation.judge_report import JudgedAnswer, judge_report
+from mbbq_gen.annotation.judge_report import judge_report
 from mbbq_gen.annotation.review import Annotation
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import Message, Option, Prompt, Response
 from mbbq_gen.providers.api.options import structured_fields, with_structure
 from mbbq_gen.providers.registry import KINDS, open_provider
 from mbbq_gen.statistics.estimate import InferenceSettings
-from mbbq_gen.storage.ledgers import ChosenBy, ExtractionSummary
+from mbbq_gen.storage.ledgers import ChosenBy, ExtractionSummary, JudgedAnswer
 from mbbq_gen.storage.store import CompletedPrompt, Progress
 from tests.support.cases import cases
 from tests.support.questions import options, question
@@ -197,7 +197,6 @@ def test_the_judge_is_measured_by_verdicts() -> None:
             extractor="rules",
             outcome="option",
             option=0,
-            agrees=known and right == 0,
             right_known=known,
             right=right,
             at="2026-01-01T00:00:00+00:00",

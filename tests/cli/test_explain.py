@@ -63,7 +63,7 @@ def test_the_decision_explained_is_the_one_extracted(case: Case) -> None:
 def test_nothing_is_lost_or_made_up_in_the_marked_response(words: list[str]) -> None:
     response = " ".join(words)
     told = explain(response)
-    shown = response_text(told, coloured=False).plain
+    shown = response_text(told).plain
     for number in range(1, len(told.candidates) + 1):
         shown = shown.replace(f"⟦{number}✔ ", "").replace(f"⟦{number} ", "")
     for kind in {zone.kind for zone in told.zones}:

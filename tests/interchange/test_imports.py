@@ -10,7 +10,7 @@ import pytest
 
 from mbbq_gen.core.records import Prompt, Response
 from mbbq_gen.interchange.importers import open_log
-from mbbq_gen.interchange.importers.base import Archive, ImportedAnswer, SkippedRow, Source
+from mbbq_gen.interchange.importers.base import ImportedAnswer, SkippedRow, Source, open_archive, read_member
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage import shards as packing
 from tests.support.cases import DATA, cases
@@ -111,8 +111,8 @@ def test_inspect_rewrites_shuffled_answers_and_we_do_not_read_those(
     capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path
 ) -> None:
     log, run = logs / "inspect_shuffled.eval", tmp_path / "run"
-    with Archive(log) as archive:
-        samples = [json.loads(archive.read(name)) for name in archive.names if name.startswith("samples/")]
+    with open_archive(log) as archive:
+        samples = [json.loads(read_member(archive, name)) for name in archive.namelist() if name.startswith("samples/")]
     rewritten = {sample["output"]["completion"] for sample in samples}
     assert rewritten == {"ANSWER: A", "ANSWER: B", "ANSWER: C"}
     do_import(capsys, "inspect", log, run)
@@ -132,9 +132,11 @@ def test_inspect_rewrites_shuffled_answers_and_we_do_not_read_those(
 
 def test_inspect_json_is_the_same_as_eval(logs: Path, tmp_path: Path) -> None:
     log = logs / "inspect_multiple_choice.eval"
-    with Archive(log) as archive:
-        whole = json.loads(archive.read("header.json"))
-        whole["samples"] = [json.loads(archive.read(name)) for name in archive.names if name.startswith("samples/")]
+    with open_archive(log) as archive:
+        whole = json.loads(read_member(archive, "header.json"))
+        whole["samples"] = [
+            json.loads(read_member(archive, name)) for name in archive.namelist() if name.startswith("samples/")
+        ]
     path = tmp_path / "log.json"
     path.write_text(json.dumps(whole), encoding="utf-8")
     zipped, plain = (answers(open_log("inspect", source)) for source in (log, path))
@@ -147,8 +149,8 @@ def test_our_own_inspect_task_scores_the_same_there_and_here(
     capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path
 ) -> None:
     log, run = logs / "inspect_own_task.eval", tmp_path / "run"
-    with Archive(log) as archive:
-        header = json.loads(archive.read("header.json"))
+    with open_archive(log) as archive:
+        header = json.loads(read_member(archive, "header.json"))
     # The log was recorded when parse_rate was called detection_rate.
     theirs = {
         name.replace("detection", "parse"): metric["value"]

@@ -117,15 +117,10 @@ def test_minus_infinity_is_below_all_others(
     assert [(row["outcome"], row["chosen_index"]) for row in rows] == [("option", 1)] * 4
 
 
-@pytest.mark.parametrize(("name", "results", "model", "task"), cases("interchange/imports_files", "names_of_euroeval"))
-def test_names_of_euroeval(
-    tmp_path: Path, name: str, results: tuple[str, str] | None, model: str | None, task: str
-) -> None:
+@pytest.mark.parametrize(("name", "model", "task"), cases("interchange/imports_files", "names_of_euroeval"))
+def test_names_of_euroeval(tmp_path: Path, name: str, model: str | None, task: str) -> None:
     log = tmp_path / f"{name}-model-outputs.json"
     log.write_text(json.dumps({"what was sent": {"sequence": "a"}}), encoding="utf-8")
-    if results is not None:
-        entry = {"model": results[0], "dataset": results[1], "results": {}}
-        (tmp_path / "euroeval_benchmark_results.jsonl").write_text(f"\n{json.dumps(entry)}\n", encoding="utf-8")
     found = open_log("euroeval", log)
     (row,) = found.rows
     assert isinstance(row, ImportedAnswer)

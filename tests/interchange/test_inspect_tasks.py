@@ -13,7 +13,7 @@ import pytest
 
 from mbbq_gen.benchmarks.registry import BENCHMARKS
 from mbbq_gen.core.records import Instance
-from mbbq_gen.interchange.importers.base import Archive
+from mbbq_gen.interchange.importers.base import open_archive, read_member
 from mbbq_gen.providers.oracles import ORACLES
 from tests.support.cases import cases
 from tests.support.extraction import call
@@ -130,8 +130,8 @@ def test_inspects_own_command_line(capsys: pytest.CaptureFixture[str], tmp_path:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     (log,) = (tmp_path / "logs").glob("*.eval")
-    with Archive(log) as archive:
-        metrics = json.loads(archive.read("header.json"))["results"]["scores"][0]["metrics"]
+    with open_archive(log) as archive:
+        metrics = json.loads(read_member(archive, "header.json"))["results"]["scores"][0]["metrics"]
     run = tmp_path / "run"
     code, _, err = call(capsys, "import", "--from", "inspect", log, "-o", run, "--benchmark", "starter")
     assert code == 0, err

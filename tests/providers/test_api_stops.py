@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -113,17 +112,3 @@ def test_no_key_is_in_what_a_run_leaves(
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(files) > 4
     assert [str(path) for path in files if KEY.encode() in path.read_bytes()] == []
-
-
-@pytest.mark.parametrize("kind", KINDS[:3])
-def test_a_service_lists_its_models(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with fake_server({"access": {"models": ["gpt-4o-mini", "mine"], "key": KEY}}) as server:
-        at = ["--base-url", server.openai if kind == "openai" else server.root]
-        assert run_command_line(["models", f"{kind}:", "--live", *at, "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
-        assert [entry["name"] for entry in found] == [f"{kind}:gpt-4o-mini", f"{kind}:mine"]
-        assert run_command_line(["models", f"{kind}:", "--live", *at]) == 0
-        assert f"{kind}:mine" in capsys.readouterr().out
-        server.change({"access": {"key": "another"}})
-        assert run_command_line(["models", f"{kind}:", "--live", *at]) == 1
-        assert "refuses the key in" in capsys.readouterr().err

@@ -14,7 +14,6 @@ pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-g
 
 import torch
 
-from mbbq_gen.providers.local import options as device_memory
 from mbbq_gen.providers.local.decoding import (
     Completion,
     ContinuousBatcher,
@@ -106,19 +105,6 @@ def test_any_prompts_in_any_order_and_batch_are_answered_as_alone(
     prompts = prompts_of(lists, limit=6)
     decoder = ContinuousBatcher(kept_model(kind), settings(batch_size, read_tokens))
     assert run(decoder, prompts) == alone(kept_model(kind), prompts)
-
-
-def test_a_batch_is_as_large_as_free_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, prompts, expected = expected_of("llama")
-    longest = max(len(prompt.tokens) + prompt.limit for prompt in prompts)
-    a_token = 2 * 2 * 2 * 8 * 4  # keys and values × layers × heads × size × bytes
-    monkeypatch.setattr(device_memory, "free_memory", lambda _: 10 * longest * a_token)
-    decoder = ContinuousBatcher(model, settings(64, 1000))
-    assert run(decoder, prompts) == expected
-    assert decoder.batch_size == 4
-    monkeypatch.setattr(device_memory, "free_memory", lambda _: 0)
-    assert run(decoder, prompts) == expected
-    assert decoder.batch_size == 1
 
 
 @pytest.mark.parametrize("kind", ["llama", "bloom"])

@@ -14,12 +14,13 @@ from tests.support.loglikelihood import score_answers as score_packed
 pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
 pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
 
+from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import MissingExtraError, ProviderError, UnknownNameError, UsageError
 from mbbq_gen.core.records import Request
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.local.vllm import EngineLog, LoggedEngine, iterate_scores
 from mbbq_gen.providers.registry import open_provider
-from tests.support.providers import answers, folder, make_request
+from tests.support.providers import answers, folder, make_request, save_model
 from tests.support.vllm_stand_in import LLM, stand_in
 
 __all__ = ["folder"]
@@ -155,3 +156,20 @@ def test_the_output_of_loggers_and_processes_is_in_the_file(
     assert capfd.readouterr() == ("", "progress\n")
     text = log.path.read_text(encoding="utf-8")
     assert all(f"from its {part}" in text for part in ("process", "library", "logger"))
+
+
+def test_the_file_is_in_the_folder_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model, run = save_model(tmp_path / "toy"), tmp_path / "run"
+    monkeypatch.setitem(sys.modules, "vllm", stand_in())
+    monkeypatch.setenv("MBBQ_GEN_CACHE", str(tmp_path / "cache"))
+    capfd.readouterr()
+    command = ["run", str(run), "--model", f"vllm:{model}", "--benchmark", "starter", "--languages", "en"]
+    options = ["--sample", "1", "--variants", "bare", "--max-tokens", "2", "--model-arg", "max_model_len=512"]
+    assert run_command_line([*command, *options]) == 0
+    assert str(run / "vllm.log") in capfd.readouterr().err
+    assert (run / "vllm.log").is_file()
+    assert LLM.started
+    answers(open_provider(f"vllm:{model}", {"max_tokens": 2}), [make_request()])
+    assert (tmp_path / "cache" / "vllm.log").is_file()

@@ -192,4 +192,3 @@ def test_nothing_of_a_hostile_run_runs_in_the_viewer(
         finally:
             server.shutdown()
             thread.join()
-    viewer.index.close()

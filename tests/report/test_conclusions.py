@@ -7,8 +7,8 @@ import pytest
 
 from mbbq_gen.analysis.ability import adjusted_scores
 from mbbq_gen.analysis.scores import score
-from mbbq_gen.report.assessments import AMBIGUOUS, DISAMBIGUATED, directions
-from mbbq_gen.report.conclusions import ConclusionText, extractions
+from mbbq_gen.report.assessments import AMBIGUOUS, assess_groups, directions
+from mbbq_gen.report.conclusions import ConclusionText, conclusion_texts
 from mbbq_gen.report.leaderboard import LeaderboardScore
 from mbbq_gen.report.view_model import BY, SCORES
 from mbbq_gen.scoring.metrics import METRICS
@@ -44,9 +44,8 @@ def read(bias: Iterable[Row], control: Iterable[Row] = ()) -> ConclusionText:
     rows += [row._replace(split="control") for row in observations_of(control)]
     frame = observations_frame(rows)
     scores = score(frame, BY, SCORES, settings=InferenceSettings(n_resamples=200))
-    metrics = [METRICS[name] for name in (AMBIGUOUS, DISAMBIGUATED)]
-    adjusted = adjusted_scores(frame, BY[:-1], metrics, InferenceSettings(n_resamples=200))
-    (found,) = extractions(scores, adjusted, NAMES)
+    adjusted = adjusted_scores(frame, BY[:-1], [METRICS[AMBIGUOUS]], InferenceSettings(n_resamples=200))
+    (found,) = conclusion_texts(assess_groups(scores), adjusted, NAMES)
     return found
 
 

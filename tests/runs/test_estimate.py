@@ -105,24 +105,6 @@ def test_a_pilot_tells_the_length_of_answers(capsys: pytest.CaptureFixture[str],
     assert str(pilot) in found["assumptions"]["source"]
 
 
-def test_a_probe_tells_how_long_a_local_model_takes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    pytest.importorskip("transformers")
-    from tests.support.providers import save_model
-
-    folder = save_model(tmp_path / "toy", max_position_embeddings=4096)
-    capsys.readouterr()  # what the library says while it writes
-    given = ["--model", f"transformers:{folder}", "--sample", 24, "--device", "cpu", "--max-tokens", 3, "--probe"]
-    found = planned(capsys, *given)
-    probe = found["probe"]
-    assert probe["questions"] == 10
-    assert probe["hours"] == pytest.approx(probe["seconds"] / 10 * found["tokens"]["requests"] / 3600)
-    assert probe["input_tokens"] > 50
-    assert 1 <= probe["output_tokens"] <= 3
-    out = call(capsys, "estimate", *SELECTION, *given)[1]
-    assert "on this machine, by 10 answers in" in out
-
-
 def test_the_slower_limit_decides() -> None:
     assert duration(600, 1000, None, None) is None
     by_requests, by_tokens = duration(600, 1000, 10, 1000), duration(600, 1_000_000, 600, 1000)

@@ -47,13 +47,13 @@ def test_status_and_exports_have_server_and_sampling(
     assert "top_p 0.95" in out  # the server's own default, which it states
     code, _, err = call(capsys, "export", runs["penalty"], "--csv", tmp_path / "out")
     assert code == 0, err
-    record, manifest, dictionary = (
-        json.loads((tmp_path / "out" / name).read_text(encoding="utf-8"))
-        for name in ("export.json", "manifest.json", "data_dictionary.json")
+    record, manifest = (
+        json.loads((tmp_path / "out" / name).read_text(encoding="utf-8")) for name in ("export.json", "manifest.json")
     )
+    dictionary = (tmp_path / "out" / "data_dictionary.md").read_text(encoding="utf-8")
     assert {name: record[name] for name in served} == served
     assert {name: manifest["runtime_info"][name] for name in served} == served
-    assert dictionary["run"].keys() == served.keys()
+    assert all(f"| `{name}` |" in dictionary for name in served)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbbq_gen.analysis.comparison import HypothesisFamily, compare
+from mbbq_gen.analysis.comparison import compare
 from mbbq_gen.analysis.scores import MetricScore, score
 from mbbq_gen.scoring.cells import CELLS, Cell
 from mbbq_gen.scoring.metrics import METRICS
@@ -126,9 +126,16 @@ def test_the_interval_with_unread_answers_holds_the_plain_one(
         found = group.metrics[BIAS.name]
         assert found.bounds is not None
         assert_holds((found.bounds.interval_low, found.bounds.interval_high), (found.ci_low, found.ci_high))
-    for family in (HypothesisFamily(), HypothesisFamily(simultaneous=True, extent="all")):
+    for is_held in (False, True):
         sampling = replace(SAMPLING, n_resamples=100, confidence=confidence)
-        table = compare(frame, "language", [BIAS, METRICS["target_preference"]], sampling=sampling, family=family)
+        table = compare(
+            frame,
+            "language",
+            [BIAS, METRICS["target_preference"]],
+            sampling=sampling,
+            adjust_over="all" if is_held else "pairs",
+            simultaneous=is_held,
+        )
         for metric in table.comparisons[0].metrics:
             told = [(level.bounds, level.score) for level in metric.levels]
             told += [(pair.bounds, pair.difference) for pair in metric.pairs]

@@ -18,7 +18,7 @@ from mbbq_gen.statistics.sequential import (
     ErrorSpending,
     InterimEstimate,
     Interval,
-    SequentialMonitor,
+    interval_after,
     interval_at,
     measures,
     reach_of,
@@ -77,8 +77,8 @@ def measure(templates: int, answers: int, offered: int, seed: int = 0) -> Interi
 
 
 def intervals(seen: list[InterimEstimate], aim: float = 0.0) -> list[Interval]:
-    looks = SequentialMonitor(0.05, FOR_WIDTH)
-    return [looks.next(measure, aim) for measure in seen]
+    """Of successive looks, the error spent late."""
+    return [interval_after(seen[:number], 0.05, FOR_WIDTH, aim) for number in range(1, len(seen) + 1)]
 
 
 def test_the_interval_of_a_last_look_is_nearly_that_of_a_fixed_sample() -> None:
@@ -96,9 +96,9 @@ def test_what_is_to_be_found_is_found_in_nine_of_ten() -> None:
     size, counts = 0.15, (4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 34, 40, 48, 58, 70)
     seen = [measure(60, count, 10_000) for count in counts]
     aim = variance_to_find(size, seen[0], 0.05)
-    looks, levels, information = SequentialMonitor(0.05, FOR_DECISION), [], []
-    for each in seen:
-        levels.append(looks.next(each, aim).level)
+    levels, information = [], []
+    for number, each in enumerate(seen, 1):
+        levels.append(interval_after(seen[:number], 0.05, FOR_DECISION, aim).level)
         information.append(1 / each.variance)
         if each.variance <= aim:
             break

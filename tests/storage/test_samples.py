@@ -36,13 +36,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def index(run: Path, resources: PackPaths) -> Iterator[SampleIndex]:
+def index(run: Path, resources: PackPaths) -> SampleIndex:
     folder = RunFolder(run)
     versions = extracted(folder, resources)
     with folder.open_store(read_only=True) as store:
-        found = SampleIndex(store, versions)
-    yield found
-    found.close()
+        return SampleIndex(store, versions)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +57,6 @@ def serve(run: Path, resources: PackPaths) -> Iterator[ViewServer]:
         yield found
         found.shutdown()
         thread.join()
-    viewer.index.close()
 
 
 def ask(server: ViewServer, path: str, method: str = "GET", **headers: str) -> tuple[int, http.client.HTTPMessage, str]:

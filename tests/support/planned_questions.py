@@ -26,18 +26,18 @@ class PlannedQuestions:
     def __init__(self, path: Path) -> None:
         self._folder = RunFolder(path)
         self.store: RunStore | None = None
-        self._numbers: dict[str, int] = {}
+        self._keys: dict[str, str] = {}
         self._last: tuple[int, str] | None = None
 
     def find(self, digest: str) -> Request | None:
         """The planned request with exactly these messages."""
-        if digest not in self._numbers and (self.store or self._folder.manifest_path.is_file()):
+        if digest not in self._keys and (self.store or self._folder.manifest_path.is_file()):
             self.store = self.store or self._folder.open_store(read_only=True)
             last = self.store.query("SELECT number, prompt_id FROM prompts ORDER BY number DESC LIMIT 1").fetchone()
             if last is not None and last != self._last:
-                self._last, self._numbers = last, {}
-                for planned, record in self.store.query("SELECT number, record FROM prompts ORDER BY number"):
+                self._last, self._keys = last, {}
+                for key, record in self.store.query("SELECT request_key, record FROM prompts ORDER BY number"):
                     turns = [(message["role"], message["content"]) for message in json.loads(record)["messages"]]
-                    self._numbers.setdefault(digest_of(turns), planned)
-        number = self._numbers.get(digest)
-        return None if number is None or self.store is None else self.store.planned_request(number)
+                    self._keys.setdefault(digest_of(turns), key)
+        key = self._keys.get(digest)
+        return None if key is None or self.store is None else self.store.request(key)

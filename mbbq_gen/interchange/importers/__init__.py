@@ -21,12 +21,7 @@ _OPENERS: dict[Tool, Callable[[Path], Source]] = {
 
 
 def open_log(tool: Tool, path: Path, field_map: Path | None = None) -> Source:
-    """The file or folder that a program wrote, ready to be read; `field_map`: for `csv`, a TOML that maps the columns.
-
-    Raises:
-        UsageError: there is no such log.
-        DataError, PackError: it can't be read.
-    """
+    """The file or folder that a program wrote; `field_map`: for `csv`, a TOML mapping columns. Raises MbbqGenError."""
     if field_map is not None and tool != "csv":
         raise UsageError(f"--columns is for --from csv; --from {tool} needs none")
     if not path.exists():

@@ -1,55 +1,48 @@
-"""Reads files that anybody may have written: bounded in size, never unpacked to disk, every fault one line.
+"""What importers share: foreign answers, their fields, and files that anybody may have written.
 
 Nothing here trusts what a file says of itself: the size of a zip member is what comes out of it, not what its header
-claims, and a member's name is only ever compared, never opened as a path.
+claims, and a member's name is only ever compared, never opened as a path. A record that can't be read is one skipped
+row; every fault is one line.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import math
-import struct
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final, Literal, NamedTuple, get_args
+from typing import IO, Any, Final, Literal, NamedTuple, TypeVar, get_args
 
+from mbbq_gen.benchmarks.own_file import look_up
 from mbbq_gen.core.errors import DataError, MissingExtraError, UsageError
-from mbbq_gen.core.records import ContinuationScore, FrozenModel, ImportSource, Message, NonBlank, Response, Usage
-from mbbq_gen.core.tables import MEGABYTE, UnreadableError, json_value, opened
+from mbbq_gen.core.records import ImportSource, Message, Usage
+from mbbq_gen.core.tables import MEGABYTE, UnreadableError, json_object, json_value, opened
 
 MOST_JSON: Final = 1024 * MEGABYTE
 """The largest JSON file that is read whole."""
 MOST_MEMBER: Final = 128 * MEGABYTE
 """The most that may come out of one member of a zip file."""
-MOST_MEMBERS: Final = 2_000_000
-"""The most members of a zip file."""
-_CHUNK: Final = MEGABYTE
 _ZSTANDARD: Final = 93
 """The method number of Zstandard in zip files; Python knows it from 3.14 on."""
-_LOCAL_HEADER: Final = struct.Struct("<4s5H3I2H")
 _ENCRYPTED: Final = 0x1
 
 
-def require_file(path: Path, what: str) -> None:
-    """Makes sure that there is a file.
+# --- files -----------------------------------------------------------------------------------------------------------
 
-    Raises:
-        UsageError: where there is none.
-    """
+
+def require_file(path: Path, what: str) -> None:
+    """Raises UsageError where there is no file."""
     if not path.is_file():
         raise UsageError(f"{path}: no such file; give {what}")
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file holds.
-
-    Raises:
-        UsageError: where it can't be opened.
-        DataError: where it is too large or no JSON.
-    """
+    """What a JSON file holds; raises UsageError where it can't be opened, DataError where it is no JSON."""
     with opened(path) as stream:
         text = stream.read(MOST_JSON + 1)
     if len(text) > MOST_JSON:
@@ -60,103 +53,106 @@ def read_json(path: Path) -> Any:
         raise DataError(f"{path}: {error}") from error
 
 
-class Archive:
-    """The members of a zip file, read one by one."""
+def read_object(path: Path, what: str) -> dict[str, Any]:
+    """The object that a JSON file of a program holds; raises as `read_json`, and DataError where it is no object."""
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise DataError(f"{path}: a JSON object is needed; is this {what}?")
+    return found
 
-    def __init__(self, path: Path) -> None:
-        """Opens it.
 
-        Raises:
-            UsageError: where it can't be opened.
-            DataError: where it is no zip file, is damaged or cut off, or has too many members.
-        """
-        self.path = path
-        try:
-            self._zip = zipfile.ZipFile(path)
-        except (zipfile.BadZipFile, zlib.error, struct.error, ValueError, EOFError, NotImplementedError) as error:
-            raise DataError(f"{path}: not a zip file, or cut off: {error}") from error
-        except OSError as error:
-            raise UsageError(f"{path}: {error.strerror or error}") from error
-        members = self._zip.infolist()
-        if len(members) > MOST_MEMBERS:
-            self._zip.close()
-            raise DataError(f"{path}: {len(members):,} members; at most {MOST_MEMBERS:,} are read")
-        self._members = {member.filename: member for member in members}
+def open_archive(path: Path) -> zipfile.ZipFile:
+    """A zip file; raises UsageError where it can't be opened, DataError where it is none, damaged or cut off."""
+    try:
+        return zipfile.ZipFile(path)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    except Exception as error:  # a damaged file makes it fail in many ways
+        raise DataError(f"{path}: not a zip file, or cut off: {error}") from error
 
-    def __enter__(self) -> Archive:
-        return self
 
-    def __exit__(self, *error: object) -> None:
-        self._zip.close()
+def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
+    """What a member holds.
 
-    @property
-    def names(self) -> list[str]:
-        """The names of the members, in file order."""
-        return list(self._members)
-
-    def read(self, name: str) -> bytes:
-        """What a member holds.
-
-        Raises:
-            UnreadableError: where it is damaged, encrypted, or more comes out of it than is allowed.
-            MissingExtraError: where it is compressed with Zstandard and nothing that reads that is installed.
-        """
-        member = self._members[name]
-        if member.flag_bits & _ENCRYPTED:
-            raise UnreadableError("encrypted")
-        try:
-            if member.compress_type == _ZSTANDARD:
-                return self._read_zstandard(member)
-            with self._zip.open(member) as stream:
+    Raises:
+        UnreadableError: where it is damaged, encrypted, or more comes out of it than is allowed.
+        MissingExtraError: where it is compressed with Zstandard and nothing that reads that is installed.
+    """
+    member = archive.getinfo(name)
+    if member.flag_bits & _ENCRYPTED:
+        raise UnreadableError("encrypted")
+    try:
+        if member.compress_type != _ZSTANDARD:
+            with archive.open(member) as stream:
                 return _bounded(stream)
-        except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, ValueError) as error:
-            raise UnreadableError(f"damaged: {error}") from error
-        except (NotImplementedError, RuntimeError) as error:
-            raise UnreadableError(str(error)) from error
+        packed = copy.copy(member)  # the member as it is stored, without its checksum, which is that of its content
+        packed.compress_type, packed.file_size = zipfile.ZIP_STORED, member.compress_size
+        del packed.CRC
+        from zstandard import ZstdDecompressor
 
-    def _read_zstandard(self, member: zipfile.ZipInfo) -> bytes:
-        """The same for a method that Python's own zipfile does not know before 3.14."""
-        try:
-            import zstandard
-        except ImportError as error:
-            raise MissingExtraError(
-                "this log is compressed with Zstandard; install what reads it: pip install zstandard"
-                " (it comes with 'mbbq-gen[inspect]')"
-            ) from error
-        with self.path.open("rb") as stream:
-            stream.seek(member.header_offset)
-            header = stream.read(_LOCAL_HEADER.size)
-            signature, *_, name_length, extra_length = _LOCAL_HEADER.unpack(header)
-            if signature != b"PK\x03\x04":
-                raise UnreadableError("damaged: no file at the position in the directory")
-            stream.seek(name_length + extra_length, 1)
-            packed = stream.read(min(member.compress_size, MOST_MEMBER))
-        try:
-            decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 27)
-            # Several frames may follow each other in one member.
-            with decompressor.stream_reader(packed, read_across_frames=True) as unpacked:
-                whole = _bounded(unpacked)
-        except zstandard.ZstdError as error:
-            raise UnreadableError(f"damaged: {error}") from error
+        with (
+            archive.open(packed) as stream,
+            ZstdDecompressor(max_window_size=1 << 27).stream_reader(stream, read_across_frames=True) as unpacked,
+        ):
+            whole = _bounded(unpacked)
         if zlib.crc32(whole) != member.CRC:
             raise UnreadableError("damaged: wrong checksum")
         return whole
+    except ImportError as error:
+        raise MissingExtraError(
+            "this log is compressed with Zstandard; install what reads it: pip install zstandard"
+            " (it comes with 'mbbq-gen[inspect]')"
+        ) from error
+    except UnreadableError:
+        raise
+    except Exception as error:  # likewise
+        raise UnreadableError(f"damaged: {error}") from error
 
 
 def _bounded(stream: IO[bytes]) -> bytes:
-    """All that comes out of a stream.
-
-    Raises:
-        UnreadableError: where it is more than MOST_MEMBER; no more than that is ever held.
-    """
+    """All that comes out of a stream; raises UnreadableError beyond MOST_MEMBER, and never holds more than that."""
     chunks, size = [], 0
-    while chunk := stream.read(_CHUNK):
+    while chunk := stream.read(MEGABYTE):
         size += len(chunk)
         if size > MOST_MEMBER:
             raise UnreadableError(f"more than {MOST_MEMBER // MEGABYTE} MB after decompression")
         chunks.append(chunk)
     return b"".join(chunks)
 
+
+def latest_files(
+    path: Path, names: re.Pattern[str], glob: str, model_of: Callable[[Path], Path], how: str
+) -> tuple[list[Path], tuple[str, ...]]:
+    """The one file, or the latest file of each task below a folder; and what is to be said of older ones.
+
+    Args:
+        names: of the files, with the groups `task` and `date`.
+        glob: the same as a pattern of paths.
+        model_of: the folder of a file's model.
+        how: how the program writes such files.
+
+    Raises:
+        UsageError: where there are none, or they are of several models.
+    """
+    if not path.is_dir():
+        require_file(path, f"a {glob}, or its folder; {how}")
+        return [path], ()
+    matches = [(names.fullmatch(file.name), file) for file in sorted(path.rglob(glob))]
+    found = [(match["task"], match["date"] or "", file) for match, file in matches if match is not None]
+    if not found:
+        raise UsageError(f"{path}: no {glob} in it; {how}")
+    if len(models := {model_of(file) for *_, file in found}) > 1:
+        listed = ", ".join(sorted(model.name for model in models))
+        raise UsageError(f"{path}: holds the answers of several models ({listed}); name one folder")
+    newest: dict[str, tuple[str, Path]] = {}
+    for task, date, file in found:
+        newest[task] = max(newest.get(task, ("", file)), (date, file))
+    n_older = len(found) - len(newest)
+    notes = (f"{path}: {n_older} older files of the same tasks are left out",) if n_older else ()
+    return [file for _, file in newest.values()], notes
+
+
+# --- answers ---------------------------------------------------------------------------------------------------------
 
 Tool = Literal["lm-eval", "inspect", "helm", "lighteval", "euroeval", "csv"]
 TOOLS: tuple[Tool, ...] = get_args(Tool)
@@ -182,13 +178,12 @@ REASONS: Mapping[Reason, str] = {
     "ambiguous_match": "several questions of the benchmark have these texts",
 }
 """Why a row is not imported → in words."""
-
-
 FinishReason = Literal["stop", "length", "content_filter", "other"]
 
 
-class ImportedResponse(FrozenModel):
-    """What the model wrote, or why it wrote nothing: `Response` before it has a request."""
+@dataclass(frozen=True, kw_only=True)
+class ImportedResponse:
+    """What the model wrote, or why it wrote nothing: fields of `Response`."""
 
     text: str | None = None
     finish_reason: FinishReason | None = None
@@ -197,15 +192,14 @@ class ImportedResponse(FrozenModel):
     model: str | None = None
     refusal: str | None = None
     reasoning: str | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
+    usage: Usage = field(default_factory=Usage)
     latency_s: float | None = None
 
 
-class ImportedLoglikelihood(FrozenModel):
+class ImportedLoglikelihood(NamedTuple):
     """How likely the model found one of the answers that a task compares."""
 
-    text: NonBlank
+    text: str
     """The answer, without blanks at its edges."""
     logprob: float | None
     """Sum of the natural logarithms of its tokens' probabilities; None: minus infinity, below all others."""
@@ -226,9 +220,8 @@ class ImportedAnswer:
     messages: tuple[Message, ...] = ()
     """What was sent; none where the file does not say."""
     context: str | None = None
-    """The context where the file has it in a field of its own."""
     question: str | None = None
-    """The question likewise."""
+    """Context and question where the file has them in fields of their own."""
     text: str | None = None
     """Context and question in one text, where the file has them so and beside what was sent."""
     options: tuple[str, ...] = ()
@@ -242,19 +235,16 @@ class ImportedAnswer:
     variant: str = "imported"
     """Name of the prompt variant."""
 
-    @property
-    def origin_key(self) -> str:
-        """What two rows share that are the same answer."""
-        return f"{self.origin.file}\n{self.origin.id}\n{self.origin.repeat}\n{self.variant}"
 
-
-@dataclass(frozen=True)
-class SkippedRow:
+class SkippedRow(NamedTuple):
     """A row that gives no answer of the run."""
 
     reason: Reason
     place: str
     detail: str = ""
+
+
+Row = ImportedAnswer | SkippedRow
 
 
 @dataclass(frozen=True)
@@ -263,7 +253,7 @@ class Source:
 
     tool: Tool
     path: Path
-    rows: Iterator[ImportedAnswer | SkippedRow]
+    rows: Iterator[Row]
     """One by one, in file order."""
     model: str | None = None
     """The model's name, if the log says it; else that of the first row that does."""
@@ -275,65 +265,60 @@ class Source:
     """What the user should know before the rows are read."""
 
 
-def response_of(
-    words: ImportedResponse, origin: ImportSource, request_key: str, scores: tuple[ContinuationScore, ...] | None = None
-) -> Response:
-    """The words, or the likelihoods, as the answer to a request."""
-    return Response(
-        request_key=request_key,
-        usage=Usage(input_tokens=words.input_tokens, output_tokens=words.output_tokens),
-        import_source=origin,
-        scores=scores,
-        **words.model_dump(exclude={"input_tokens", "output_tokens"}),
-    )
+def read_rows(
+    records: Iterable[tuple[str, Any]], read: Callable[[Mapping[str, Any], str], Iterable[Row]]
+) -> Iterator[Row]:
+    """The answers that `read` finds in records, which are objects, JSON or what is wrong with it, with their places."""
+    for place, record in records:
+        try:
+            if isinstance(record, UnreadableError):
+                raise record
+            found = json_object(record) if isinstance(record, bytes) else record
+            if not isinstance(found, Mapping):
+                raise UnreadableError(f"an object is needed, found {type(found).__name__}")
+            yield from read(found, place)
+        except UnreadableError as error:
+            yield SkippedRow("parse_error", place, str(error))
 
 
-_ROLES: Final[dict[str, Literal["system", "user", "assistant"]]] = {
-    "system": "system",
-    "developer": "system",
-    "user": "user",
-    "assistant": "assistant",
-    "model": "assistant",
-    "human": "user",
-    "bot": "assistant",
-}
-"""The role of a turn as programs write it, in small letters → ours; the last two are OpenCompass's."""
+# --- fields ----------------------------------------------------------------------------------------------------------
+
+_Kind = TypeVar("_Kind", str, list[Any], dict[str, Any])
 _LONGEST_HINT: Final = 200
 _MOST_HINTS: Final = 200
 _LONGEST_NAME: Final = 500
 
 
-def table(value: Any, where: str) -> Mapping[str, Any]:
-    """The object at a place; nothing is an empty one.
+def find(record: Any, path: str) -> Any:
+    """What a record has at a path such as `output.choices.0.text`; None where there is nothing."""
+    return look_up(record, path)[1] if isinstance(record, Mapping) else None
 
-    Raises:
-        UnreadableError: where it is something else.
-    """
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise UnreadableError(f"{where}: an object is needed, found {type(value).__name__}")
+
+def _checked(value: Any, path: str, kind: type[_Kind], what: str) -> _Kind | None:
+    if value is not None and not isinstance(value, kind):
+        raise UnreadableError(f"{path}: {what} is needed, found {type(value).__name__}")
     return value
 
 
-def array(value: Any, where: str) -> Sequence[Any]:
-    """The list at a place; nothing is an empty one; raises as `table`."""
-    if value is None:
-        return ()
-    if not isinstance(value, list):
-        raise UnreadableError(f"{where}: a list is needed, found {type(value).__name__}")
-    return value
+def text(record: Any, path: str) -> str | None:
+    """The text at a path, None where there is none; raises UnreadableError where something else is there."""
+    return _checked(find(record, path), path, str, "a text")
 
 
-def text(value: Any, where: str) -> str | None:
-    """The text at a place, which can be stored; None where there is none.
+def items(record: Any, path: str) -> list[Any]:
+    """The list at a path, an empty one where there is none; raises as `text`."""
+    return _checked(find(record, path), path, list, "a list") or []
 
-    Raises:
-        UnreadableError: where it is something else.
-    """
-    if value is None or isinstance(value, str):
-        return value
-    raise UnreadableError(f"{where}: a text is needed, found {type(value).__name__}")
+
+def fields_of(record: Any, path: str) -> dict[str, Any]:
+    """The object at a path, an empty one where there is none; raises as `text`."""
+    return _checked(find(record, path), path, dict, "an object") or {}
+
+
+def texts(record: Any, path: str) -> tuple[str, ...]:
+    """The list of texts at a path; raises as `text`."""
+    found = items(record, path)
+    return tuple(_checked(entry, f"{path}[{place}]", str, "a text") or "" for place, entry in enumerate(found))
 
 
 def name(value: Any, default: str = "") -> str:
@@ -345,98 +330,15 @@ def name(value: Any, default: str = "") -> str:
     return line[:_LONGEST_NAME] or default
 
 
-def number(value: Any) -> int | None:
-    """A count of tokens and the like; None where it is none."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else None
-
-
 def seconds(value: Any) -> float | None:
     """A duration; None where it is none."""
     good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9
     return float(value) if good else None
 
 
-def log_probability(value: Any) -> float | None:
-    """A log-probability, minus infinity too; None where it is none."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if number < math.inf else None
-
-
-def finite(number: float | None) -> float | None:
-    """The number; None where it is infinite or there is none."""
-    return None if number is None or math.isinf(number) else number
-
-
-def texts(value: Any, where: str) -> tuple[str, ...]:
-    """A list of texts; raises as `text`."""
-    return tuple(text(entry, f"{where}[{place}]") or "" for place, entry in enumerate(array(value, where)))
-
-
-def messages(value: Any, where: str) -> tuple[Message, ...]:
-    """The turns of a conversation as services take them; tool calls and the like are passed over."""
-    found = []
-    for place, entry in enumerate(array(value, where)):
-        turn = table(entry, f"{where}[{place}]")
-        role = _ROLES.get(str(turn.get("role")).lower())
-        if role is not None:
-            said = turn.get("content", turn.get("prompt"))
-            found.append(Message(role=role, content=content(said, f"{where}[{place}].content").said))
-    return tuple(found)
-
-
-class Content(NamedTuple):
-    """What a message holds: a text, or parts."""
-
-    said: str
-    reasoning: str | None = None
-    """Where it is separate."""
-
-
-def content(value: Any, where: str) -> Content:
-    """The words of a message, whose content is a text or a list of parts; raises as `text`."""
-    if value is None or isinstance(value, str):
-        return Content(value or "")
-    said, reasoning = [], []
-    for place, entry in enumerate(array(value, where)):
-        part = table(entry, f"{where}[{place}]")
-        if part.get("type") == "reasoning":
-            reasoning.append(text(part.get("reasoning"), f"{where}[{place}].reasoning") or "")
-        elif isinstance(part.get("text"), str):
-            said.append(part["text"])
-    return Content("".join(said), "\n".join(reasoning) or None)
-
-
-def sent(value: Any, where: str, parse: Callable[[str], Any] = json_value) -> tuple[Message, ...]:
-    """What was sent: messages, as a list or as a text that `parse` understands, or any other text as one message."""
-    if isinstance(value, list):
-        return messages(value, where)
-    said = text(value, where)
-    if said and said.lstrip().startswith("[{"):
-        try:
-            turns = messages(parse(said), where)
-        except (UnreadableError, ValueError, SyntaxError, MemoryError, RecursionError):
-            turns = ()
-        if turns:
-            return turns
-    return (Message(role="user", content=said),) if said else ()
-
-
 def finish(value: Any, known: Mapping[str, FinishReason]) -> FinishReason | None:
     """Why a program says that a response ended, in our words."""
     return known.get(value, "other") if isinstance(value, str) else None
-
-
-def latest(files: Sequence[tuple[str, str, Path]]) -> tuple[list[Path], int]:
-    """Of tasks, dates and paths: the latest file of each task, and how many older ones there are."""
-    found: dict[str, tuple[str, Path]] = {}
-    for task, date, path in files:
-        found[task] = max(found.get(task, ("", path)), (date, path))
-    return [path for _, path in found.values()], len(files) - len(found)
 
 
 def hints(*values: Any) -> frozenset[str]:
@@ -454,12 +356,87 @@ def hints(*values: Any) -> frozenset[str]:
     return frozenset(found)
 
 
-def first_line(message: str, limit: int = 300) -> str:
-    """The first line of what a program said, cut to a length."""
-    line = next((line.strip() for line in message.splitlines() if line.strip()), "")
+def failure(message: Any, limit: int = 300) -> str:
+    """The first line of an error that a program recorded, cut to a length."""
+    lines = message.splitlines() if isinstance(message, str) else []
+    line = next((line.strip() for line in lines if line.strip()), "failed for a reason that is not recorded")
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def joined(parts: Iterable[str | None]) -> str:
-    """The parts that are there, a line each."""
-    return "\n".join(part for part in parts if part)
+def likelihoods(
+    answers: Sequence[Any], numbers: Sequence[Any], alone: Mapping[str, Any]
+) -> tuple[ImportedLoglikelihood, ...]:
+    """The likelihood of each answer, `alone`: without the question; none where the numbers are not those of texts."""
+    found = list(map(_log_probability, numbers))
+    if len(answers) != len(found) or None in found or not all(isinstance(one, str) and one.strip() for one in answers):
+        return ()
+    return tuple(
+        ImportedLoglikelihood(answer.strip(), _finite(number), _finite(_log_probability(alone.get(answer))))
+        for answer, number in zip(answers, found, strict=True)
+    )
+
+
+def _log_probability(value: Any) -> float | None:
+    """A log-probability, minus infinity too; None where it is none."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if number < math.inf else None
+
+
+def _finite(number: float | None) -> float | None:
+    return None if number is None or math.isinf(number) else number
+
+
+# --- what was sent ---------------------------------------------------------------------------------------------------
+
+_ROLES: Final[dict[str, Literal["system", "user", "assistant"]]] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "model": "assistant",
+    "human": "user",
+    "bot": "assistant",
+}
+"""The role of a turn as programs write it, in small letters → ours; the last two are OpenCompass's."""
+
+
+def messages(record: Any, path: str) -> tuple[Message, ...]:
+    """The turns of a conversation as services take them; tool calls and the like are passed over."""
+    found = []
+    for place, turn in enumerate(items(record, path)):
+        _checked(turn, f"{path}[{place}]", dict, "an object")
+        role = _ROLES.get(str(find(turn, "role")).lower())
+        if role is not None:
+            said, _ = content(turn, "content" if "content" in turn else "prompt")
+            found.append(Message(role=role, content=said))
+    return tuple(found)
+
+
+def content(record: Any, path: str) -> tuple[str, str | None]:
+    """The words of a message, whose content is a text or a list of parts, and its reasoning where that is separate."""
+    if isinstance(find(record, path), str | None):
+        return text(record, path) or "", None
+    parts = [part for part in items(record, path) if isinstance(part, Mapping)]
+    said = [part["text"] for part in parts if part.get("type") != "reasoning" and isinstance(part.get("text"), str)]
+    reasoning = [text(part, "reasoning") or "" for part in parts if part.get("type") == "reasoning"]
+    return "".join(said), "\n".join(reasoning) or None
+
+
+def sent(record: Any, path: str, parse: Callable[[str], Any] = json_value) -> tuple[Message, ...]:
+    """What was sent: messages, as a list or as a text that `parse` understands, or any other text as one message."""
+    if isinstance(find(record, path), list):
+        return messages(record, path)
+    said = text(record, path)
+    if said and said.lstrip().startswith("[{"):
+        try:
+            turns = messages({path: parse(said)}, path)
+        except (UnreadableError, ValueError, SyntaxError, MemoryError, RecursionError):
+            turns = ()
+        if turns:
+            return turns
+    return (Message(role="user", content=said),) if said else ()

@@ -18,194 +18,125 @@ from typing import Any, Final
 
 from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.records import ImportSource, Message
-from mbbq_gen.core.tables import UnreadableError
-from mbbq_gen.interchange.importers import base as fields
-from mbbq_gen.interchange.importers.base import (
-    ImportedAnswer,
-    ImportedResponse,
-    SkippedRow,
-    Source,
-    read_json,
-)
+from mbbq_gen.interchange.importers import base as log
+from mbbq_gen.interchange.importers.base import ImportedAnswer, ImportedResponse, Row, SkippedRow, Source
 
 _STATE: Final = "scenario_state.json"
-_PREDICTIONS: Final = "display_predictions.json"
-_REQUESTS: Final = "display_requests.json"
-_INSTANCES: Final = "instances.json"
-
-_FINISH: Final[Mapping[str, fields.FinishReason]] = {
+_DISPLAY: Final = ("display_predictions.json", "display_requests.json", "instances.json")
+_WHAT: Final = "a run folder of HELM"
+_FINISH: Final[Mapping[str, log.FinishReason]] = {
     "stop": "stop",
     "endoftext": "stop",
     "length": "length",
     "max_tokens": "length",
     "content_filter": "content_filter",
 }
+_FACTS: Final = ("method", "temperature", "max_tokens", "max_train_instances", "instructions")
 
 
 def open_helm(path: Path) -> Source:
-    """The requests of a run folder.
-
-    Raises:
-        UsageError: where it is no run folder of HELM.
-        DataError: where a file in it is no JSON, or not of HELM's shape.
-    """
+    """The requests of a run folder; raises UsageError or DataError where it is none."""
     folder = path.parent if path.is_file() else path
-    spec = _object(folder / "run_spec.json") if (folder / "run_spec.json").is_file() else {}
-    adapter = _part(spec, "adapter_spec")
-    named = fields.name(_part(spec, "scenario_spec").get("class_name")) or fields.name(spec.get("name"), folder.name)
-    task = named.rpartition(".")[2]
-    if (folder / _STATE).is_file():
-        files = [folder / _STATE]
-        state = _object(folder / _STATE)
-        adapter = adapter or _part(state, "adapter_spec")
-        rows = _from_state(_list(state.get("request_states"), folder / _STATE), task)
-    elif all((folder / name).is_file() for name in (_PREDICTIONS, _REQUESTS, _INSTANCES)):
-        files = [folder / name for name in (_PREDICTIONS, _REQUESTS, _INSTANCES)]
-        predictions, requests, instances = (_list(read_json(file), file) for file in files)
-        rows = _from_display(predictions, requests, instances, task)
+    spec_path, state_path = folder / "run_spec.json", folder / _STATE
+    spec = log.read_object(spec_path, _WHAT) if spec_path.is_file() else {}
+    files = [state_path] if state_path.is_file() else [folder / name for name in _DISPLAY]
+    if not all(file.is_file() for file in files):
+        raise UsageError(f"{folder}: neither {_STATE} nor {', '.join(_DISPLAY)}; give {_WHAT}")
+    adapter = spec.get("adapter_spec")
+    if files == [state_path]:
+        whole = log.read_object(state_path, _WHAT)
+        adapter, states = adapter or whole.get("adapter_spec"), _list(whole.get("request_states"), state_path)
     else:
-        raise UsageError(
-            f"{folder}: neither {_STATE} nor {_PREDICTIONS}, {_REQUESTS} and {_INSTANCES}; give a run folder of HELM"
-        )
-    names = ("method", "temperature", "max_tokens", "max_train_instances", "instructions")
+        states = list(_from_display(*(_list(log.read_json(file), file) for file in files)))
+    adapter = adapter if isinstance(adapter, Mapping) else {}
+    task = log.name(log.find(spec, "scenario_spec.class_name")) or log.name(spec.get("name"), folder.name)
+    task = task.rpartition(".")[2]
+    records = ((f"{files[0].name}:[{number}]", state) for number, state in enumerate(states))
     return Source(
         tool="helm",
         path=folder,
-        rows=rows,
-        model=fields.name(adapter.get("model")) or None,
+        rows=log.read_rows(records, lambda state, place: [_answer(state, task, place)]),
+        model=log.name(adapter.get("model")) or None,
         files=tuple(files),
-        facts={name: fields.name(adapter[name]) for name in names if adapter.get(name) is not None}
-        | ({"run": fields.name(spec["name"])} if spec.get("name") else {}),
+        facts={name: log.name(adapter[name]) for name in _FACTS if adapter.get(name) is not None}
+        | ({"run": log.name(spec["name"])} if spec.get("name") else {}),
     )
-
-
-def _object(path: Path) -> Mapping[str, Any]:
-    value = read_json(path)
-    if not isinstance(value, Mapping):
-        raise DataError(f"{path}: a JSON object is needed; is this a run folder of HELM?")
-    return value
-
-
-def _part(whole: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    part = whole.get(name)
-    return part if isinstance(part, Mapping) else {}
 
 
 def _list(value: Any, path: Path) -> list[Any]:
     if not isinstance(value, list):
-        raise DataError(f"{path}: a list is needed; is this a run folder of HELM?")
+        raise DataError(f"{path}: a list is needed; is this {_WHAT}?")
     return value
 
 
-# --- scenario_state.json ---------------------------------------------------------------------------------------------
+def _from_display(predictions: list[Any], requests: list[Any], instances: list[Any]) -> Iterator[Any]:
+    """Predictions with their requests and instances, in lists of their own, as states of the longer form."""
+
+    def key(entry: Any, name: str) -> tuple[str, str]:
+        return str(log.find(entry, name)), str(log.find(entry, "perturbation"))
+
+    known = {key(entry, "id"): entry for entry in instances}
+    sent = {(*key(entry, "instance_id"), str(log.find(entry, "train_trial_index"))): entry for entry in requests}
+    for one in predictions:
+        if not isinstance(one, Mapping):
+            yield one
+            continue
+        trial = one.get("train_trial_index")
+        said = {"text": one.get("predicted_text"), "thinking": {"text": one.get("thinking_text")}}
+        yield {
+            "instance": known.get(key(one, "instance_id"), {"id": one.get("instance_id")}),
+            "request": log.find(sent.get((*key(one, "instance_id"), str(trial))), "request"),
+            "result": None if said["text"] is None else {"completions": [said]},
+            "train_trial_index": trial,
+            "reference_index": one.get("reference_index"),
+        }
 
 
-def _from_state(states: list[Any], task: str) -> Iterator[ImportedAnswer | SkippedRow]:
-    for number, entry in enumerate(states):
-        place = f"{_STATE}:request_states[{number}]"
-        try:
-            state = fields.table(entry, "request state")
-            if state.get("reference_index") is not None:
-                yield SkippedRow("loglikelihood_only", place, "each option was scored by itself")
-                continue
-            words = _words(fields.table(state.get("result"), "result"))
-            if words is None:
-                yield SkippedRow("unparsed", place, "no result")
-                continue
-            instance = fields.table(state.get("instance"), "instance")
-            mapping = fields.table(state.get("output_mapping"), "output_mapping")
-            labels = {fields.name(label): fields.text(text, "output_mapping") or "" for label, text in mapping.items()}
-            yield _answer(instance, state, words, labels=labels, task=task, place=place)
-        except UnreadableError as error:
-            yield SkippedRow("parse_error", place, str(error))
-
-
-def _words(result: Mapping[str, Any]) -> ImportedResponse | None:
-    """What came back; None where nothing is recorded."""
-    if not result:
-        return None
-    if not result.get("success", True):
-        said = fields.text(result.get("error"), "result.error") or ""
-        return ImportedResponse(error=fields.first_line(said) or "failed for a reason that is not recorded")
-    completions = fields.array(result.get("completions"), "result.completions")
-    if not completions:
-        return None
-    completion = fields.table(completions[0], "result.completions[0]")
-    finish = completion.get("finish_reason")
-    reason = finish.get("reason") if isinstance(finish, Mapping) else finish
-    reasoning = fields.table(completion.get("thinking"), "thinking").get("text")
-    return ImportedResponse(
-        text=fields.text(completion.get("text"), "result.completions[0].text") or "",
-        finish_reason=fields.finish(reason, _FINISH),
-        provider_finish_reason=fields.name(reason) or None,
-        reasoning=fields.text(reasoning, "thinking.text"),
-        latency_s=fields.seconds(result.get("request_time")),
-    )
-
-
-def _answer(
-    instance: Mapping[str, Any],
-    state: Mapping[str, Any],
-    words: ImportedResponse,
-    *,
-    labels: Mapping[str, str],
-    task: str,
-    place: str,
-) -> ImportedAnswer:
-    """The answer to a request (with its trial) about an instance of HELM."""
-    request, trial = fields.table(state.get("request"), "request"), state.get("train_trial_index")
-    references = fields.array(instance.get("references"), "instance.references")
-    outputs = [fields.table(fields.table(entry, "reference").get("output"), "output") for entry in references]
-    listed = tuple(fields.text(output.get("text"), "output.text") or "" for output in outputs)
-    perturbation = fields.name(fields.table(instance.get("perturbation"), "instance.perturbation").get("name"))
-    prompt = fields.text(request.get("prompt"), "request.prompt")
-    sent = fields.messages(request.get("messages"), "request.messages")
-    identity, repeat = fields.name(instance.get("id"), "?"), trial + 1 if isinstance(trial, int) else 1
+def _answer(state: Mapping[str, Any], task: str, place: str) -> Row:
+    """The answer of a request about an instance of HELM."""
+    if state.get("reference_index") is not None:
+        return SkippedRow("loglikelihood_only", place, "each option was scored by itself")
+    words = _words(log.fields_of(state, "result"))
+    if words is None:
+        return SkippedRow("unparsed", place, "no result")
+    labels = {log.name(label): option for label, option in log.fields_of(state, "output_mapping").items()}
+    options = log.texts({"output_mapping": list(labels.values())}, "output_mapping")
+    listed = [log.text(reference, "output.text") or "" for reference in log.items(state, "instance.references")]
+    prompt, trial = log.text(state, "request.prompt"), state.get("train_trial_index")
+    identity = log.name(log.find(state, "instance.id"), "?")
+    perturbation = log.name(log.find(state, "instance.perturbation.name"))
     return ImportedAnswer(
-        origin=ImportSource(tool="helm", file=place.partition(":")[0], id=identity, task=task, repeat=repeat),
+        origin=ImportSource(
+            tool="helm",
+            file=place.partition(":")[0],
+            id=identity,
+            task=task,
+            repeat=trial + 1 if isinstance(trial, int) else 1,
+        ),
         place=place,
         words=words,
-        messages=sent or ((Message(role="user", content=prompt),) if prompt else ()),
-        text=fields.text(fields.table(instance.get("input"), "instance.input").get("text"), "instance.input.text"),
-        options=tuple(labels.values()) or listed,
+        messages=log.messages(state, "request.messages") or ((Message(role="user", content=prompt),) if prompt else ()),
+        text=log.text(state, "instance.input.text"),
+        options=options or tuple(listed),
         labels=tuple(labels),
-        hints=fields.hints(identity, instance.get("extra_data")),
+        hints=log.hints(identity, log.find(state, "instance.extra_data")),
         variant=f"{task}_{perturbation}" if perturbation else task,
     )
 
 
-# --- the shorter form ------------------------------------------------------------------------------------------------
-
-
-def _key(entry: Mapping[str, Any], name: str) -> tuple[str, str]:
-    """What tells instances apart: their id, and how they were changed."""
-    return str(entry.get(name)), str(entry.get("perturbation"))
-
-
-def _from_display(
-    predictions: list[Any], requests: list[Any], instances: list[Any], task: str
-) -> Iterator[ImportedAnswer | SkippedRow]:
-    """Predictions with their requests and instances, which stand in lists of their own."""
-    known = {_key(entry, "id"): entry for entry in instances if isinstance(entry, Mapping)}
-    sent = {
-        (*_key(entry, "instance_id"), str(entry.get("train_trial_index"))): entry
-        for entry in requests
-        if isinstance(entry, Mapping)
-    }
-    for number, entry in enumerate(predictions):
-        place = f"{_PREDICTIONS}:[{number}]"
-        try:
-            prediction = fields.table(entry, "prediction")
-            if prediction.get("reference_index") is not None:
-                yield SkippedRow("loglikelihood_only", place, "each option was scored by itself")
-                continue
-            key, trial = _key(prediction, "instance_id"), prediction.get("train_trial_index")
-            said = fields.text(prediction.get("predicted_text"), "predicted_text")
-            if said is None:
-                yield SkippedRow("unparsed", place, "predicted_text is missing")
-                continue
-            words = ImportedResponse(text=said, reasoning=fields.text(prediction.get("thinking_text"), "thinking_text"))
-            state = {"request": sent.get((*key, str(trial)), {}).get("request"), "train_trial_index": trial}
-            yield _answer(known.get(key, {"id": key[0]}), state, words, labels={}, task=task, place=place)
-        except UnreadableError as error:
-            yield SkippedRow("parse_error", place, str(error))
+def _words(result: Mapping[str, Any]) -> ImportedResponse | None:
+    """What came back; None where nothing is recorded."""
+    if result and not result.get("success", True):
+        return ImportedResponse(error=log.failure(result.get("error")))
+    if not log.items(result, "completions"):
+        return None
+    completion = log.fields_of(result, "completions.0")
+    reason = completion.get("finish_reason")
+    reason = reason.get("reason") if isinstance(reason, Mapping) else reason
+    return ImportedResponse(
+        text=log.text(completion, "text") or "",
+        finish_reason=log.finish(reason, _FINISH),
+        provider_finish_reason=log.name(reason) or None,
+        reasoning=log.text(completion, "thinking.text"),
+        latency_s=log.seconds(result.get("request_time")),
+    )

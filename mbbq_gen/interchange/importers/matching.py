@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from mbbq_gen.benchmarks.recognition import IndexedInstance, OptionSpan, QuestionIndex, plain, show_options
 from mbbq_gen.core.option_display import LABEL_STYLES
 from mbbq_gen.core.records import Continuation, ContinuationScore, Instance, Method
-from mbbq_gen.interchange.importers.base import ImportedAnswer, ImportedLoglikelihood, SkippedRow
+from mbbq_gen.interchange.importers.base import ImportedAnswer, ImportedLoglikelihood, SkippedRow, hints
 from mbbq_gen.prompts.render import UNLABELLED
 
 OTHER_LABELS = "other"
@@ -67,155 +67,94 @@ class Matcher:
 
     def find(self, answer: ImportedAnswer) -> Match | SkippedRow:
         """The instance that an answer is about, or why none is known."""
-        known = self._known(answer)
+        asked = _texts(answer)
+        said = plain(answer.question or (asked[-1] if answer.text else asked[0] if asked else answer.instance or ""))
+        said = said if len(said) <= 120 else f"…{said[-120:]}"
+        known = self._known(answer, asked)
         if not known:
-            return SkippedRow("unmatched_question", answer.place, _said(answer))
-        candidates = [found for entry in known for found in _as_candidates(entry, answer)]
+            return SkippedRow("unmatched_question", answer.place, said)
+        candidates = [found for entry in known if (found := _as_candidate(entry, answer, asked)) is not None]
         candidates = [candidate for candidate in candidates if candidate.reworded is None] or candidates
         if not candidates:
-            return SkippedRow("options_mismatch", answer.place, _said(answer))
-        covered = [sum(option.end - option.start for option in candidate.shown) for candidate in candidates]
-        largest = [one for one, size in zip(candidates, covered, strict=True) if size == max(covered)]
-        chosen = self._choose(largest, answer)
+            return SkippedRow("options_mismatch", answer.place, said)
+        chosen = self._choose(candidates, answer)
         if chosen is None:
             keys = ", ".join(sorted(candidate.instance.key for candidate in candidates)[:3])
             return SkippedRow("ambiguous_match", answer.place, keys)
         if chosen.instance.condition == "disambiguated" and len({text.casefold() for text in chosen.texts}) < 3:
             return SkippedRow("duplicate_options", answer.place, chosen.instance.key)
         self._used[chosen.instance.key] += 1
-        # The instance with the order and the labels in which it was shown.
-        if chosen.shown:
-            order = tuple(option.index for option in chosen.shown)
-            labels = tuple(option.label for option in chosen.shown if option.label is not None)
-            if len(labels) != len(order):
-                labels = _listed_labels(chosen, answer, order)
-        elif answer.options:
-            order = _listed_order(chosen, answer)
-            # A prompt that is known and shows no options leaves nothing that a letter could mean.
-            default = LABEL_STYLES["A"] if not answer.messages else ()
-            labels = answer.labels if len(answer.labels) == len(order) else default
-        else:
-            order, labels = tuple(range(len(chosen.texts))), ()
-        own = labels if labels and len(set(labels)) == len(order) else ()
-        styles: dict[tuple[str, ...], str] = {known: name for name, known in LABEL_STYLES.items()}
-        return Match(
-            instance=chosen.instance,
-            option_order=order,
-            labels=own or tuple(chosen.texts[index] for index in order),
-            label_style=styles.get(own, OTHER_LABELS) if own else UNLABELLED,
-            unknown_text=chosen.reworded,
-        )
+        return _as_shown(chosen, answer)
 
-    def _known(self, answer: ImportedAnswer) -> list[IndexedInstance]:
+    def _known(self, answer: ImportedAnswer, asked: Sequence[str]) -> list[IndexedInstance]:
         """The instances with the answer's context and question, whatever their options."""
         if (name := answer.instance) is not None:
             named = [self._by_key[name]] if name in self._by_key else self._by_id.get(name, [])
-            if allowed := [known for known in named if _may_ask(known, answer)]:
-                return allowed
+            # an instance that the log names is believed if its question is the one that the log has, where it has any
+            texts = [answer.question] if answer.question is not None else asked
+            if found := [one for one in named if not texts or any(one.question in plain(text) for text in texts)]:
+                return found
         if answer.context is not None and answer.question is not None:
             return self._index.with_texts(answer.context, answer.question)
-        for text in _texts(answer):
-            if found := self._index.found_in(text):
-                return found
-        return []
-
-    # --- which of them it is --------------------------------------------------------------------------------------
+        return next((found for text in asked if (found := self._index.found_in(text))), [])
 
     def _choose(self, candidates: Sequence[_Candidate], answer: ImportedAnswer) -> _Candidate | None:
-        """The one that it is: the only one, the one that the log's ids speak for, or of equal ones the next in turn."""
-        if len(candidates) == 1:
-            return candidates[0]
-        agreeing = [_agreement(candidate.instance, answer.hints) for candidate in candidates]
-        most = max(agreeing)
-        best = [candidate for candidate, count in zip(candidates, agreeing, strict=True) if count == most]
-        if len(best) > 1 and len({_essence(candidate.instance) for candidate in best}) > 1:
-            return None
+        """The one that the prompt shows most of, that the log's ids speak for, or of equal ones the next in turn."""
+        best = candidates
+        if len(best) > 1:
+            best = _largest(best, [sum(option.end - option.start for option in one.shown) for one in best])
+            best = _largest(best, [len(_ids(one.instance) & answer.hints) for one in best])
+            if len({_essence(candidate.instance) for candidate in best}) > 1:
+                return None
         return min(best, key=lambda candidate: self._used[candidate.instance.key])
 
 
-def _said(answer: ImportedAnswer) -> str:
-    """The beginning of the question, for a message."""
-    text = answer.question or answer.text or (answer.messages[-1].content if answer.messages else answer.instance or "")
-    shown = plain(text)[-120:]
-    return shown if len(plain(text)) <= 120 else f"…{shown}"
+def _largest(candidates: Sequence[_Candidate], sizes: Sequence[int]) -> list[_Candidate]:
+    return [candidate for candidate, size in zip(candidates, sizes, strict=True) if size == max(sizes)]
 
 
 def _texts(answer: ImportedAnswer) -> list[str]:
     """The texts in which the question may stand, the likeliest first."""
-    turns = answer.messages
-    texts = [turns[-1].content] if turns else []
-    if len(turns) > 1:
-        texts.append("\n".join(turn.content for turn in turns))
-    return [*texts, *([answer.text] if answer.text else [])]
+    turns = [turn.content for turn in answer.messages]
+    whole = ["\n".join(turns)] if len(turns) > 1 else []
+    return [*turns[-1:], *whole, *([answer.text] if answer.text else [])]
 
 
-def _may_ask(known: IndexedInstance, answer: ImportedAnswer) -> bool:
-    """Whether an instance that the log names is the one whose question the log has, where it has any."""
-    texts = [answer.question] if answer.question is not None else _texts(answer)
-    return not texts or any(known.question in plain(text) for text in texts)
-
-
-def _as_candidates(known: IndexedInstance, answer: ImportedAnswer) -> list[_Candidate]:
-    """The instance as a candidate, if the options that were shown or listed are its own; the unknown one may be worded
-    otherwise."""
-    instance = known.instance
-    reworded = None
+def _as_candidate(known: IndexedInstance, answer: ImportedAnswer, asked: Sequence[str]) -> _Candidate | None:
+    """The instance, if the options that were shown or listed are its own; the unknown one may be worded otherwise."""
+    instance, texts, reworded = known.instance, list(known.options), None
     if answer.options:
-        fits, reworded = _compare_options(instance, known.options, answer.options)
-        if not fits:
-            return []
-    texts = list(known.options)
-    if reworded is not None:
-        texts[instance.unknown_index] = plain(reworded)
-    shown = _shown(texts, known, answer)
-    if not shown and not answer.options and answer.instance is None:
-        return []
-    return [_Candidate(instance, tuple(texts), shown, reworded)]
-
-
-def _compare_options(instance: Instance, known: Sequence[str], listed: Sequence[str]) -> tuple[bool, str | None]:
-    """Whether listed options are those of an instance, and how the unknown one is worded if not as there."""
-    folded = [plain(text).casefold() for text in listed]
-    wanted = [text.casefold() for text in known]
-    if len(folded) != len(wanted):
-        return False, None
-    if sorted(folded) == sorted(wanted):
-        return True, None
-    people = [text for index, text in enumerate(wanted) if index != instance.unknown_index]
-    left = list(range(len(folded)))
-    for person in people:
-        place = next((place for place in left if folded[place] == person), None)
-        if place is None:
-            return False, None
-        left.remove(place)
-    return True, listed[left[0]]
-
-
-def _shown(texts: Sequence[str], known: IndexedInstance, answer: ImportedAnswer) -> tuple[OptionSpan, ...]:
-    """The options as what was sent shows them, after its last question."""
-    for text in _texts(answer)[: 2 if len(answer.messages) > 1 else 1] if answer.messages else ():
+        others = list(answer.options)
+        for index, text in enumerate(texts):
+            if index != instance.unknown_index:
+                same = next((one for one in others if plain(one).casefold() == text.casefold()), None)
+                if same is None:
+                    return None
+                others.remove(same)
+        if len(others) != 1:
+            return None
+        if plain(others[0]).casefold() != texts[instance.unknown_index].casefold():
+            reworded = others[0]
+            texts[instance.unknown_index] = plain(reworded)
+    shown: tuple[OptionSpan, ...] = ()
+    for text in asked[: len(asked) - bool(answer.text)]:  # after the last question of what was sent
         whole = plain(text)
-        start = whole.rfind(known.question)
-        shown = show_options(whole[start + len(known.question) :] if start >= 0 else whole, texts)
-        if not shown and start >= 0:
-            _, context, after = whole.rpartition(plain(known.instance.context))
+        _, question, after = whole.rpartition(known.question)
+        shown = show_options(after, texts)
+        if not shown and question:
+            _, context, after = whole.rpartition(plain(instance.context))
             shown = show_options(after if context else "", texts)
         if shown:
-            return shown
-    return ()
+            break
+    if not shown and not answer.options and answer.instance is None:
+        return None
+    return _Candidate(instance, tuple(texts), shown, reworded)
 
 
-def _agreement(instance: Instance, hints: frozenset[str]) -> int:
-    """How many of the log's ids and the like are the instance's own."""
-    own = {instance.instance_id, instance.template_id, instance.category, instance.key, instance.parallel_id or ""}
-    waiting = [instance.metadata]
-    while waiting:
-        for value in waiting.pop().values():
-            if isinstance(value, dict):
-                waiting.append(value)
-            elif isinstance(value, str | int) and not isinstance(value, bool):
-                own.add(str(value))
-    return len(own & hints)
+def _ids(instance: Instance) -> frozenset[str]:
+    """Ids and the like by which logs may name an instance."""
+    named = (instance.instance_id, instance.template_id, instance.category, instance.key, instance.parallel_id)
+    return hints(*named, instance.metadata)
 
 
 def _essence(instance: Instance) -> str:
@@ -229,24 +168,29 @@ def _essence(instance: Instance) -> str:
 # --- how it was shown ------------------------------------------------------------------------------------------------
 
 
-def _listed_order(candidate: _Candidate, answer: ImportedAnswer) -> tuple[int, ...]:
-    """The instance's options in the order of the log's list."""
-    left = dict(enumerate(text.casefold() for text in candidate.texts))
-    order = []
-    for listed in answer.options:
-        wanted = plain(listed).casefold()
-        index = next(index for index, text in left.items() if text == wanted)
-        del left[index]
-        order.append(index)
-    return tuple(order)
-
-
-def _listed_labels(candidate: _Candidate, answer: ImportedAnswer, order: Sequence[int]) -> tuple[str, ...]:
-    """The log's own labels of its list, put in the order of what was shown; none where it has none."""
-    if not answer.options or len(answer.labels) != len(order):
-        return ()
-    label_of = dict(zip(_listed_order(candidate, answer), answer.labels, strict=True))
-    return tuple(label_of[index] for index in order)
+def _as_shown(chosen: _Candidate, answer: ImportedAnswer) -> Match:
+    """The instance with the order and the labels in which it was shown."""
+    left, listed = dict(enumerate(text.casefold() for text in chosen.texts)), []
+    for option in answer.options:
+        listed.append(next(index for index, text in left.items() if text == plain(option).casefold()))
+        del left[listed[-1]]
+    label_of = dict(zip(listed, answer.labels, strict=True)) if len(answer.labels) == len(listed) else {}
+    order = tuple(option.index for option in chosen.shown) or tuple(listed) or tuple(range(len(chosen.texts)))
+    labels = [option.label or "" for option in chosen.shown]
+    if not all(labels) or not labels:
+        labels = [label_of.get(index, "") for index in order]
+    if not all(labels) and listed and not answer.messages:
+        # a prompt that is known and shows no options leaves nothing that a letter could mean
+        labels = list(LABEL_STYLES["A"])
+    own = tuple(labels) if all(labels) and len(set(labels)) == len(order) else ()
+    styles: dict[tuple[str, ...], str] = {known: name for name, known in LABEL_STYLES.items()}
+    return Match(
+        instance=chosen.instance,
+        option_order=order,
+        labels=own or tuple(chosen.texts[index] for index in order),
+        label_style=styles.get(own, OTHER_LABELS) if own else UNLABELLED,
+        unknown_text=chosen.reworded,
+    )
 
 
 def option_scores(
@@ -258,18 +202,13 @@ def option_scores(
     places = {label.casefold(): place for place, label in enumerate(match.labels)}
     texts = [plain(one.text).casefold() for one in given]
     if set(texts) == set(places) and not set(texts) & set(people):
-        return "label-loglikelihood", tuple(
-            _score(one, match.option_order[places[text]]) for one, text in zip(given, texts, strict=True)
-        )
-    if not set(people) < set(texts):  # both people, and something that says unknown
+        method: Method = "label-loglikelihood"
+        indexes = [match.option_order[places[text]] for text in texts]
+    elif set(people) < set(texts):  # both people, and something that says unknown
+        method, indexes = "loglikelihood", [people.get(text, match.instance.unknown_index) for text in texts]
+    else:
         return None
-    unknown = match.instance.unknown_index
-    return "loglikelihood", tuple(
-        _score(one, people.get(text, unknown)) for one, text in zip(given, texts, strict=True)
-    )
-
-
-def _score(one: ImportedLoglikelihood, option: int) -> ContinuationScore:
-    return ContinuationScore.of(
-        Continuation(option=option, text=one.text), one.logprob, None, one.unconditional_logprob
+    return method, tuple(
+        ContinuationScore.of(Continuation(option=index, text=one.text), one.logprob, None, one.unconditional_logprob)
+        for one, index in zip(given, indexes, strict=True)
     )

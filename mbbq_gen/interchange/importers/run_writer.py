@@ -19,8 +19,10 @@ import mbbq_gen
 from mbbq_gen.core.config import OWN_DATA, BenchmarkChoice, RunConfig
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.files import PackPaths, file_digest, stable_digest
+from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.records import (
     Continuation,
+    ContinuationScore,
     FrozenModel,
     Instance,
     Message,
@@ -28,8 +30,9 @@ from mbbq_gen.core.records import (
     Prompt,
     Response,
 )
-from mbbq_gen.interchange.importers.base import REASONS, ImportedAnswer, Reason, SkippedRow, Source, response_of
+from mbbq_gen.interchange.importers.base import REASONS, ImportedAnswer, Reason, SkippedRow, Source
 from mbbq_gen.interchange.importers.matching import Match, Matcher, option_scores
+from mbbq_gen.prompts.render import UNLABELLED
 from mbbq_gen.providers.base import request_key
 from mbbq_gen.providers.registry import IMPORTED
 from mbbq_gen.runs.planner import InputTally, git_revision, pack_digests
@@ -86,261 +89,251 @@ class ImportSummary(FrozenModel):
     skipped: tuple[SkippedReason, ...]
     notes: tuple[str, ...] = ()
 
-    @property
-    def dropped(self) -> int:
-        """How many rows are not imported."""
-        return sum(entry.count for entry in self.skipped)
+
+def import_answers(
+    folder: RunFolder,
+    source: Source,
+    choices: tuple[BenchmarkChoice, ...],
+    instances: Iterable[tuple[BenchmarkChoice, Iterable[Instance]]],
+    *,
+    resources: PackPaths,
+    model: str | None = None,
+) -> ImportSummary:
+    """Makes one run of one log: imports what can be imported and says what was done.
+
+    Args:
+        choices: the benchmarks, as the manifest names them.
+        instances: the questions of each benchmark that answers may be about.
+        model: what the model is called; None: as the log says.
+
+    Raises:
+        UsageError: where there are no questions, the folder holds something else, or a table has several models.
+        RunError: where nothing could be imported; no run is left then.
+        MbbqGenError: whatever the readers of benchmark and log find wrong.
+    """
+    if folder.manifest_path.exists():
+        raise UsageError(f"{folder.path}: holds a run already; name a new folder")
+    tally = InputTally()
+    with Bar("reading", None, "questions") as bar:
+        found = (tally.watch(choice, some, bar.advance) for choice, some in instances)
+        matcher = Matcher(instance for some in found for instance, _ in some)
+    if not len(matcher):
+        raise UsageError("no question matches the benchmark, languages and splits that were given")
+    made = not folder.path.exists()
+    folder.create()
+    job = _Import(source, matcher, model)
+    try:
+        with folder.locked():
+            if folder.exists():  # what an import that was cut short has left; a planned run is not touched
+                with folder.open_store(read_only=True) as store:
+                    if store.meta(_IMPORTING) is None:
+                        raise UsageError(f"{folder.path}: has an incomplete run; name a new folder")
+                _remove_store(folder)
+            with folder.open_store() as store, Bar("importing", None, "answers") as bar:
+                store.set_meta(_IMPORTING, "yes")
+                job.has_begun = True
+                job.store_answers(store, bar.advance)
+                folder.write_manifest(job.manifest(store, choices, resources, tally))
+                if set(job.methods) != {"generate"}:
+                    store.set_meta(SCORED, "yes")
+                store.set_meta("planned", "yes")
+                store.records.keep_in_files_if_large(job.answers.total())
+        return job.summary(folder, tally)
+    except BaseException:
+        if job.has_begun:  # no run is left where an import failed; what was there before stays
+            folder.manifest_path.unlink(missing_ok=True)
+            _remove_store(folder)
+            if made:
+                (folder.path / "run.lock").unlink(missing_ok=True)
+                folder.path.rmdir()
+        raise
+
+
+def _remove_store(folder: RunFolder) -> None:
+    for path in folder.path.glob(f"{folder.store_path.name}*"):
+        path.unlink(missing_ok=True)
+    shutil.rmtree(folder.path / FOLDER, ignore_errors=True)
 
 
 @dataclass
-class _Count:
-    """What has been seen so far."""
+class _Import:
+    """The answers of one log, and what has been seen of them so far."""
 
-    imported: int = 0
-    failed: int = 0
-    unlabelled: int = 0
-    reworded: int = 0
+    source: Source
+    matcher: Matcher
+    model: str | None
+    has_begun: bool = False
+    """Whether the store in the folder is this import's."""
     answers: Counter[str] = field(default_factory=Counter)
     """Instance key → imported answers."""
+    facts: Counter[str] = field(default_factory=Counter)
+    """How many of the imported ones are `failed`, `unlabelled`, `reworded`."""
     skipped: Counter[Reason] = field(default_factory=Counter)
     examples: dict[Reason, list[str]] = field(default_factory=dict)
+    """Reason → where some of such rows stand."""
     models: Counter[str] = field(default_factory=Counter)
     variants: dict[str, None] = field(default_factory=dict)
     styles: dict[str, None] = field(default_factory=dict)
     methods: dict[Method, None] = field(default_factory=dict)
 
-    def leave_out(self, row: SkippedRow) -> None:
-        """Counts a row that is not imported."""
+    def store_answers(self, store: RunStore, step: Callable[[], None]) -> None:
+        """Stores every row that can be matched, and the instances that they are about."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        rows = self._matched(step)
+        while batch := list(islice(rows, _BATCH)):
+            store.add_prompts((prompt, response.request_key) for prompt, response in batch)
+            store.add_responses([(response, now) for _, response in batch])
+        if not self.answers:
+            reasons = [f"{one.count:,}: {one.meaning} (as {one.examples[0]})" for one in self._skipped_reasons()]
+            why = "; ".join(reasons) or "there are no rows"
+            raise RunError(f"{self.source.path}: nothing could be imported; {why}")
+        found = map(self.matcher.instance, self.answers)
+        store.add_instances((instance, instance.model_dump_json()) for instance in found)
+
+    def _matched(self, step: Callable[[], None]) -> Iterator[tuple[Prompt, Response]]:
+        """The rows that can be matched, as prompts with their responses; the others are counted."""
+        seen: set[str] = set()
+        for row in self.source.rows:
+            step()
+            match = row if isinstance(row, SkippedRow) else self.matcher.find(row)
+            if isinstance(match, SkippedRow):
+                self._skip(match)
+                continue
+            assert isinstance(row, ImportedAnswer)
+            origin = "\n".join(map(str, (row.origin.file, row.origin.id, row.origin.repeat, row.variant)))
+            scored = option_scores(row.likelihoods, match) if row.likelihoods else ("generate", None)
+            if origin in seen:
+                self._skip(SkippedRow("duplicate", row.place, f"row {row.origin.id}"))
+            elif scored is None:
+                listed = ", ".join(one.text for one in row.likelihoods)
+                self._skip(SkippedRow("options_mismatch", row.place, listed))
+            else:
+                seen.add(origin)
+                yield self._taken(row, match, origin, *scored)
+
+    def _skip(self, row: SkippedRow) -> None:
         self.skipped[row.reason] += 1
         examples = self.examples.setdefault(row.reason, [])
         if len(examples) < _MOST_EXAMPLES:
             examples.append(f"{row.place}: {row.detail}" if row.detail else row.place)
 
-    def take(self, answer: ImportedAnswer, match: Match, method: Method) -> None:
-        """Counts a row that is imported."""
-        self.methods[method] = None
-        self.imported += 1
-        self.failed += answer.words.error is not None
-        self.unlabelled += match.label_style == "none"
-        self.reworded += match.unknown_text is not None
+    def _taken(
+        self,
+        row: ImportedAnswer,
+        match: Match,
+        origin: str,
+        method: Method,
+        scores: tuple[ContinuationScore, ...] | None,
+    ) -> tuple[Prompt, Response]:
+        """What was shown, and what came back; counted."""
         self.answers[match.instance.key] += 1
-        self.variants[answer.variant] = None
-        self.styles[match.label_style] = None
-        if answer.words.model:
-            self.models[answer.words.model] += 1
-
-
-@dataclass
-class Importer:
-    """Makes one run of one log."""
-
-    folder: RunFolder
-    source: Source
-    choices: tuple[BenchmarkChoice, ...]
-    instances: Iterable[tuple[BenchmarkChoice, Iterable[Instance]]]
-    """The questions of each benchmark that answers may be about."""
-    resources: PackPaths
-    model: str | None = None
-    """What the model is called; None: as the log says."""
-    _count: _Count = field(default_factory=_Count, init=False)
-    _seen: set[str] = field(default_factory=set, init=False)
-    """The answers imported so far, by `ImportedAnswer.origin_key`."""
-    _matcher: Matcher | None = field(default=None, init=False)
-    _tally: InputTally = field(default_factory=InputTally, init=False)
-    _begun: bool = field(default=False, init=False)
-    """Whether the store in the folder is this import's."""
-
-    def read_questions(self, step: Callable[[], None] = lambda: None) -> None:
-        """Reads the questions that answers may be about; `step` is called for each.
-
-        Raises:
-            UsageError: where there are none, or the folder holds a run already.
-            MbbqGenError: whatever the benchmark's reader finds wrong.
-        """
-        if self.folder.manifest_path.exists():
-            raise UsageError(f"{self.folder.path}: holds a run already; name a new folder")
-        self._matcher = Matcher(
-            instance
-            for choice, instances in self.instances
-            for instance, _ in self._tally.watch(choice, instances, step)
+        self.facts["failed"] += row.words.error is not None
+        self.facts["unlabelled"] += match.label_style == UNLABELLED
+        self.facts["reworded"] += match.unknown_text is not None
+        self.methods[method] = self.variants[row.variant] = self.styles[match.label_style] = None
+        if row.words.model:
+            self.models[row.words.model] += 1
+        messages = row.messages or (Message(role="user", content=""),)
+        identity = stable_digest(
+            match.instance.key,
+            origin,
+            ",".join(map(str, match.option_order)),
+            *(f"{message.role}:{message.content}" for message in messages),
+        )[:20]
+        prompt = Prompt(
+            prompt_id=identity,
+            instance_key=match.instance.key,
+            language=match.instance.language,
+            variant=row.variant,
+            label_style=match.label_style,
+            option_order=match.option_order,
+            option_labels=match.labels,
+            messages=messages,
+            unknown_text=match.unknown_text,
+            method=method,
+            continuations=tuple(Continuation(option=score.option, text=score.text) for score in scores or ()),
         )
-        if not len(self._matcher):
-            raise UsageError("no question matches the benchmark, languages and splits that were given")
-
-    def run(self, step: Callable[[], None] = lambda: None) -> ImportSummary:
-        """Imports what can be imported and says what was done; `step` is called for every row.
-
-        Raises:
-            UsageError: where the folder holds something else, or a table has answers of several models.
-            RunError: where nothing could be imported; no run is left then.
-            MbbqGenError: whatever the log's reader finds wrong.
-        """
-        if self._matcher is None:
-            self.read_questions()
-        assert self._matcher is not None
-        made = not self.folder.path.exists()
-        self.folder.create()
-        try:
-            with self.folder.locked():
-                if self.folder.exists():  # what an import that was cut short has left; a planned run is not touched
-                    with self.folder.open_store(read_only=True) as store:
-                        if store.meta(_IMPORTING) is None:
-                            raise UsageError(f"{self.folder.path}: has an incomplete run; name a new folder")
-                    self._remove_store()
-                self._write(self._matcher, step)
-            count, skipped = self._count, self._left_out()
-            if not count.imported:
-                reasons = [f"{entry.count:,}: {entry.meaning} (as {entry.examples[0]})" for entry in skipped]
-                why = "; ".join(reasons) or "there are no rows"
-                raise RunError(f"{self.source.path}: nothing could be imported; {why}")
-            return ImportSummary(
-                run=str(self.folder.path),
-                tool=self.source.tool,
-                source=str(self.source.path),
-                model=self._model(),
-                rows=count.imported + sum(count.skipped.values()),
-                imported=count.imported,
-                failed=count.failed,
-                unlabelled=count.unlabelled,
-                reworded=count.reworded,
-                coverage=tuple(_coverage(count.answers, self._tally.counts)),
-                skipped=skipped,
-                notes=self.source.notes,
-            )
-        except BaseException:
-            if self._begun:  # no run is left where an import failed; what was there before stays
-                self.folder.manifest_path.unlink(missing_ok=True)
-                self._remove_store()
-                if made:
-                    (self.folder.path / "run.lock").unlink(missing_ok=True)
-                    self.folder.path.rmdir()
-            raise
-
-    # --- the folder -----------------------------------------------------------------------------------------------
-
-    def _remove_store(self) -> None:
-        for path in self.folder.path.glob(f"{self.folder.store_path.name}*"):
-            path.unlink(missing_ok=True)
-        shutil.rmtree(self.folder.path / FOLDER, ignore_errors=True)
-
-    # --- rows -----------------------------------------------------------------------------------------------------
-
-    def _write(self, matcher: Matcher, step: Callable[[], None]) -> None:
-        """Stores every row that can be matched, then the manifest."""
-        with self.folder.open_store() as store:
-            store.set_meta(_IMPORTING, "yes")
-            self._begun = True
-            now = datetime.now(UTC).isoformat(timespec="milliseconds")
-            rows = self._matched(matcher, step)
-            while batch := list(islice(rows, _BATCH)):
-                store.add_prompts((prompt, response.request_key) for prompt, response in batch)
-                store.add_responses([(response, now) for _, response in batch])
-            if not self._count.imported:
-                return
-            instances = map(matcher.instance, self._count.answers)
-            store.add_instances((instance, instance.model_dump_json()) for instance in instances)
-            self.folder.write_manifest(self._manifest(store, self._tally))
-            if set(self._count.methods) != {"generate"}:
-                store.set_meta(SCORED, "yes")
-            store.set_meta("planned", "yes")
-            store.records.keep_in_files_if_large(self._count.imported)
-
-    def _matched(self, matcher: Matcher, step: Callable[[], None]) -> Iterator[tuple[Prompt, Response]]:
-        """The rows that can be matched, as prompts with their responses; the others are counted."""
-        for row in self.source.rows:
-            step()
-            found = row if isinstance(row, SkippedRow) else matcher.find(row)
-            if isinstance(found, SkippedRow):
-                self._count.leave_out(found)
-                continue
-            assert isinstance(row, ImportedAnswer)
-            if row.origin_key in self._seen:
-                self._count.leave_out(SkippedRow("duplicate", row.place, f"row {row.origin.id}"))
-                continue
-            scored = option_scores(row.likelihoods, found) if row.likelihoods else None
-            if row.likelihoods and scored is None:
-                texts = ", ".join(one.text for one in row.likelihoods)
-                self._count.leave_out(SkippedRow("options_mismatch", row.place, texts))
-                continue
-            self._seen.add(row.origin_key)
-            self._count.take(row, found, scored[0] if scored else "generate")
-            # What was shown, and what came back.
-            method, scores = scored or ("generate", None)
-            messages = row.messages or (Message(role="user", content=""),)
-            identity = stable_digest(
-                found.instance.key,
-                row.origin_key,
-                ",".join(map(str, found.option_order)),
-                *(f"{message.role}:{message.content}" for message in messages),
-            )[:20]
-            prompt = Prompt(
-                prompt_id=identity,
-                instance_key=found.instance.key,
-                language=found.instance.language,
-                variant=row.variant,
-                label_style=found.label_style,
-                option_order=found.option_order,
-                option_labels=found.labels,
-                messages=messages,
-                unknown_text=found.unknown_text,
-                method=method,
-                continuations=tuple(Continuation(option=score.option, text=score.text) for score in scores or ()),
-            )
-            key = request_key(IMPORTED, row.origin.tool, {}, messages, identity)
-            yield prompt, response_of(row.words, row.origin, key, scores)
+        key = request_key(IMPORTED, row.origin.tool, {}, messages, identity)
+        return prompt, Response(request_key=key, import_source=row.origin, scores=scores, **vars(row.words))
 
     # --- what is said of it ---------------------------------------------------------------------------------------
 
-    def _model(self) -> str:
-        """What the model is called."""
-        if self.model or self.source.model:
-            return self.model or self.source.model or ""
-        if len(self._count.models) > 1:
-            names = ", ".join(sorted(self._count.models)[:5])
+    @property
+    def model_name(self) -> str:
+        """What the model is called; raises UsageError where there are several."""
+        if name := self.model or self.source.model:
+            return name
+        if len(self.models) > 1:
+            names = ", ".join(sorted(self.models)[:5])
             raise UsageError(
                 f"{self.source.path}: holds the answers of several models ({names}); import each one into a run of its"
                 " own, or name them as one with --model NAME"
             )
-        return next(iter(self._count.models), _UNKNOWN_MODEL)
+        return next(iter(self.models), _UNKNOWN_MODEL)
 
-    def _manifest(self, store: RunStore, tally: InputTally) -> Manifest:
-        count = self._count
-        parts = sorted({tuple(key.split("/", 3)[1:3]) for key in count.answers})
+    def manifest(
+        self, store: RunStore, choices: Iterable[BenchmarkChoice], resources: PackPaths, tally: InputTally
+    ) -> Manifest:
+        """The manifest of the run."""
+        tool, path = self.source.tool, self.source.path
+        parts = sorted({tuple(key.split("/", 3)[1:3]) for key in self.answers})
         languages = sorted({language for _, language in parts})
-        facts = dict(self.source.facts) | {"source": self.source.path.name}
         return Manifest(
             mbbq_gen=mbbq_gen.__version__,
             git_revision=git_revision(),
             python=platform.python_version(),
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
             config=RunConfig(
-                model=f"{IMPORTED}:{self._model()}",
-                **_questions(self.choices),
+                model=f"{IMPORTED}:{self.model_name}",
+                **_questions(choices),
                 languages=tuple(languages),
                 splits=tuple(sorted({split for split, _ in parts})),
-                variants=tuple(count.variants),
+                variants=tuple(self.variants),
                 option_order="imported",
-                label_style=tuple(count.styles),
-                method=tuple(count.methods),
+                label_style=tuple(self.styles),
+                method=tuple(self.methods),
             ),
-            provider_settings={"tool": self.source.tool},
-            runtime_info=dict(facts),
-            pack_digests=pack_digests(self.resources, languages),
+            provider_settings={"tool": tool},
+            runtime_info={**self.source.facts, "source": path.name},
+            pack_digests=pack_digests(resources, languages),
             data_digests={group: digest.hexdigest() for group, digest in sorted(tally.digests.items())},
-            file_digests=tally.files
-            | {f"{self.source.tool}/{path.name}": file_digest(path) for path in self.source.files},
+            file_digests=tally.files | {f"{tool}/{file.name}": file_digest(file) for file in self.source.files},
             available=dict(sorted(tally.counts.items())),
             counts=Counts(
-                instances=store.count_instances(), prompts=count.imported, requests=store.progress().requests
+                instances=store.count_instances(), prompts=self.answers.total(), requests=store.progress().requests
             ),
-            notices=(f"answers imported from {self.source.tool}; only the reading and the scores are ours",),
+            notices=(f"answers imported from {tool}; only the reading and the scores are ours",),
         )
 
-    def _left_out(self) -> tuple[SkippedReason, ...]:
-        examples, counts = self._count.examples, self._count.skipped.most_common()
+    def summary(self, folder: RunFolder, tally: InputTally) -> ImportSummary:
+        """What the import did; parts of the benchmark without an answer are left out."""
+        groups: dict[str, Counter[str]] = {}
+        for key, count in self.answers.items():
+            groups.setdefault("/".join(key.split("/", 3)[:3]), Counter())[key] = count
+        coverage = []
+        for group, counts in sorted(groups.items()):
+            place = dict(zip(("benchmark", "split", "language"), group.split("/"), strict=True))
+            numbers = {"questions": tally.counts[group], "answered": len(counts), "answers": counts.total()}
+            coverage.append(ImportCoverage.model_validate(place | numbers))
+        imported = self.answers.total()
+        return ImportSummary(
+            run=str(folder.path),
+            tool=self.source.tool,
+            source=str(self.source.path),
+            model=self.model_name,
+            rows=imported + self.skipped.total(),
+            imported=imported,
+            **{name: self.facts[name] for name in ("failed", "unlabelled", "reworded")},
+            coverage=tuple(coverage),
+            skipped=self._skipped_reasons(),
+            notes=self.source.notes,
+        )
+
+    def _skipped_reasons(self) -> tuple[SkippedReason, ...]:
+        """Why rows were not imported, the most frequent reason first."""
         return tuple(
-            SkippedReason(reason=reason, meaning=REASONS[reason], count=number, examples=tuple(examples[reason]))
-            for reason, number in counts
+            SkippedReason(reason=reason, meaning=REASONS[reason], count=n, examples=tuple(self.examples[reason]))
+            for reason, n in self.skipped.most_common()
         )
 
 
@@ -351,13 +344,3 @@ def _questions(choices: Iterable[BenchmarkChoice]) -> dict[str, Any]:
         return {"instances": own.data_dir, "instances_field_map": own.field_map}
     folders = {choice.name: choice.data_dir for choice in choices if choice.data_dir}
     return {"benchmark": tuple(choice.name for choice in choices), "data_dir": folders or None}
-
-
-def _coverage(answers: Counter[str], available: dict[str, int]) -> Iterator[ImportCoverage]:
-    """How much of each benchmark, split and language has an answer; parts without any are left out."""
-    groups: dict[str, Counter[str]] = {}
-    for key, count in answers.items():
-        groups.setdefault("/".join(key.split("/", 3)[:3]), Counter())[key] = count
-    for group, counts in sorted(groups.items()):
-        place = dict(zip(("benchmark", "split", "language"), group.split("/"), strict=True))
-        yield ImportCoverage(**place, questions=available[group], answered=len(counts), answers=counts.total())

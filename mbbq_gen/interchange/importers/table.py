@@ -2,24 +2,12 @@
 
     [fields]                        # ours = theirs; a dot goes into a nested field or a list: "reply.text", "choices.0"
     response = "model_output"       # needed: the model's words
-    id = "row"                      # theirs, kept with the answer; none: the row's number
-    context = "story"               # the question by its texts…
-    question = "asked"
-    options = ["first", "second", "third"]      # the options as shown; or one field that holds a list
-    labels = ["label1", "label2", "label3"]     # the labels as shown, likewise
-    prompt = "prompt"               # …and/or by what was sent
-    instance = "key"                # …or by our own key or id of the instance
-    model = "model"
-    variant = "prompt_id"           # the prompt variant
-    error = "error"                 # why there is no response, in rows that have none
-    refusal = "refusal"             # a refusal that the service keeps apart from the response
-    reasoning = "thinking"          # the reasoning, likewise
-    finish_reason = "stop_reason"
-    repeat = "sample"               # which of several answers to the same question
+    context = "story"               # the question: by context and question, by what was sent (`prompt`), or by our
+    question = "asked"              # own key or id (`instance`)
+    options = ["first", "second", "third"]      # as shown, likewise `labels`; or one field that holds a list
 
     [constants]                     # the same in every row
     model = "gpt-4o-mini"
-    labels = ["A", "B", "C"]
 
     [values.finish_reason]          # theirs = ours
     max_tokens = "length"
@@ -30,7 +18,7 @@ Without `labels`, options that a prompt shows have the labels they have there, o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Self, get_args
 
@@ -39,16 +27,9 @@ from pydantic import Field, JsonValue, model_validator
 from mbbq_gen.benchmarks.own_file import is_empty, look_up
 from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.records import ImportSource
-from mbbq_gen.core.tables import UnreadableError, cell_text, is_table, json_object, json_value, lines_of, table_rows
-from mbbq_gen.interchange.importers import base as fields
-from mbbq_gen.interchange.importers.base import (
-    ImportedAnswer,
-    ImportedResponse,
-    SkippedRow,
-    Source,
-    read_json,
-    require_file,
-)
+from mbbq_gen.core.tables import UnreadableError, cell_text, is_table, json_value, lines_of, table_rows
+from mbbq_gen.interchange.importers import base as log
+from mbbq_gen.interchange.importers.base import ImportedAnswer, ImportedResponse, Row, SkippedRow, Source
 from mbbq_gen.languages.packs import Pack, Text, read_toml, validate_pack
 
 _TEXT_FIELDS: Final = frozenset(
@@ -61,7 +42,7 @@ _KEY: Final = "__key__"
 """Field of a row's key in a JSON file that is one object."""
 _LIST_FIELDS: Final = frozenset({"options", "labels"})
 _FIELDS: Final = _TEXT_FIELDS | _LIST_FIELDS | {"repeat"}
-_FINISH: Final[dict[str, fields.FinishReason]] = {name: name for name in get_args(fields.FinishReason)}
+_FINISH: Final[dict[str, log.FinishReason]] = {name: name for name in get_args(log.FinishReason)}
 
 
 class ColumnMap(Pack):
@@ -92,145 +73,107 @@ class ColumnMap(Pack):
 
 
 def open_table(path: Path, field_map: Path | None) -> Source:
-    """The rows of a CSV, TSV, Parquet, .xlsx or JSON Lines file.
-
-    Raises:
-        UsageError: where the file or the map is missing.
-        PackError: where the map is wrong; file, key and value.
-    """
-    require_file(path, "a CSV, TSV, Parquet, .xlsx or JSON Lines file")
+    """The rows of a table or JSON Lines; raises UsageError without file or map, PackError where the map is wrong."""
+    log.require_file(path, "a CSV, TSV, Parquet, .xlsx or JSON Lines file")
     if field_map is None:
         raise UsageError("--from csv needs --columns TOML, a file that maps columns to the fields of mbbq-gen")
-    require_file(field_map, "the TOML file that maps the columns")
-    answer_map = validate_pack(ColumnMap, read_toml(field_map), field_map)
-    return Source(tool="csv", path=path, rows=_answers(path, _Row(answer_map, field_map)), files=(path, field_map))
+    log.require_file(field_map, "the TOML file that maps the columns")
+    reader = _Reader(validate_pack(ColumnMap, read_toml(field_map), field_map), field_map.name, path.name)
+    return Source(tool="csv", path=path, rows=log.read_rows(_records(path), reader.read), files=(path, field_map))
 
 
-def _answers(path: Path, reader: _Row) -> Iterator[ImportedAnswer | SkippedRow]:
-    for place, number, row in _rows(path):
-        try:
-            if isinstance(row, UnreadableError):
-                raise row
-            yield reader.answer(row, path, number, place)
-        except UnreadableError as error:
-            yield SkippedRow("parse_error", place, str(error))
-
-
-def _rows(path: Path) -> Iterator[tuple[str, int, Mapping[str, Any] | UnreadableError]]:
-    """Place, number and fields of every row; a line of JSON that can't be read keeps its place."""
+def _records(path: Path) -> Iterator[tuple[str, Any]]:
+    """The rows of a file with their places; those of a JSON file that is one object have their keys."""
+    rows: Iterable[tuple[int | str, Any]] = ()
     if is_table(path):
-        for number, cells in table_rows(path):
-            yield f"{path.name}:{number}", number, cells
-        return
-    whole = _whole(path) if path.suffix.lower() == ".json" else None
-    if whole is not None:
-        for number, (key, row) in enumerate(whole, start=1):
-            is_row = isinstance(row, Mapping)
-            yield f"{path.name}:{key}", number, {_KEY: key, **row} if is_row else UnreadableError("no JSON object")
-        return
-    for number, line in lines_of(path):
+        rows = table_rows(path)
+    else:
         try:
-            yield f"{path.name}:{number}", number, json_object(line)
-        except UnreadableError as error:
-            yield f"{path.name}:{number}", number, error
+            value = log.read_json(path) if path.suffix.lower() == ".json" else None
+        except DataError:  # JSON Lines
+            value = None
+        if isinstance(value, list):
+            rows = enumerate(value, start=1)
+        elif isinstance(value, dict) and value and all(isinstance(row, dict) for row in value.values()):
+            rows = ((key, {_KEY: key, **row}) for key, row in value.items())
+        else:
+            rows = lines_of(path)
+    return ((f"{path.name}:{number}", row) for number, row in rows)
 
 
-def _whole(path: Path) -> list[tuple[str, Any]] | None:
-    """The rows of a JSON file that is one list, or one object of key → row; None of JSON Lines."""
-    try:
-        value = read_json(path)
-    except DataError:
-        return None
-    if isinstance(value, list):
-        return [(str(number), row) for number, row in enumerate(value, start=1)]
-    if isinstance(value, dict) and value and all(isinstance(row, dict) for row in value.values()):
-        return list(value.items())
-    return None
-
-
-class _Row:
+class _Reader:
     """Takes rows apart by a map."""
 
-    def __init__(self, answer_map: ColumnMap, path: Path) -> None:
-        self._map = answer_map
-        self._path = path
+    def __init__(self, answer_map: ColumnMap, map_name: str, file: str) -> None:
+        self._map, self._map_name, self._file = answer_map, map_name, file
         self._met: Counter[tuple[str, str]] = Counter()
 
-    def answer(self, row: Mapping[str, Any], path: Path, number: int, place: str) -> ImportedAnswer | SkippedRow:
+    def read(self, row: Mapping[str, Any], place: str) -> Iterator[Row]:
         """The answer that a row holds."""
-        words = self._words(row)
-        if words is None:
-            return SkippedRow("unparsed", place, "neither a response nor an error")
-        prompt, identity = self._value(row, "prompt"), self._text(row, "id") or row.get(_KEY) or str(number)
-        variant = self._text(row, "variant") or "imported"
+        found = {name: self._text(row, name) for name in _TEXT_FIELDS - {"prompt"}}
+        response, error, finish = self._text(row, "response", keep_empty=True), found["error"], found["finish_reason"]
+        words = ImportedResponse(
+            text=response if response is not None or found["refusal"] is None else "",
+            model=found["model"],
+            finish_reason=log.finish(finish, _FINISH),
+            provider_finish_reason=finish,
+            refusal=found["refusal"],
+            reasoning=found["reasoning"],
+        )
+        if error is not None and not response:
+            words = ImportedResponse(error=log.failure(error), model=found["model"])
+        elif words.text is None and finish != "content_filter":
+            yield SkippedRow("unparsed", place, "neither a response nor an error")
+            return
+        identity = found["id"] or row.get(_KEY) or place.rpartition(":")[2]
+        variant, repeat = found["variant"] or "imported", self._value(row, "repeat")
         self._met[identity, variant] += 1
-        repeat = self._value(row, "repeat")
-        return ImportedAnswer(
+        yield ImportedAnswer(
             origin=ImportSource(
                 tool="table",
-                file=path.name,
+                file=self._file,
                 id=identity,
-                # A row is an answer of its own even where its id stands in another row too.
+                # a row is an answer of its own even where its id stands in another row too
                 repeat=int(repeat) if str(repeat).isdecimal() else self._met[identity, variant],
             ),
             place=place,
             words=words,
-            messages=fields.sent(prompt, "prompt"),
-            context=self._text(row, "context"),
-            question=self._text(row, "question"),
+            messages=log.sent({"prompt": self._value(row, "prompt")}, "prompt"),
+            context=found["context"],
+            question=found["question"],
             options=self._list(row, "options"),
             labels=self._list(row, "labels"),
-            hints=fields.hints({name: value for name, value in row.items() if not is_empty(value)}),
-            instance=self._text(row, "instance"),
+            hints=log.hints({name: value for name, value in row.items() if not is_empty(value)}),
+            instance=found["instance"],
             variant=variant,
-        )
-
-    def _words(self, row: Mapping[str, Any]) -> ImportedResponse | None:
-        response, error = self._text(row, "response", keep_empty=True), self._text(row, "error")
-        model, finish = self._text(row, "model"), self._text(row, "finish_reason")
-        if error is not None and not response:
-            return ImportedResponse(error=fields.first_line(error) or "failed", model=model)
-        refusal = self._text(row, "refusal")
-        if response is None and refusal is None and finish != "content_filter":
-            return None
-        return ImportedResponse(
-            text=response if response is not None or refusal is None else "",
-            model=model,
-            finish_reason=fields.finish(finish, _FINISH),
-            provider_finish_reason=finish,
-            refusal=refusal,
-            reasoning=self._text(row, "reasoning"),
         )
 
     def _text(self, row: Mapping[str, Any], name: str, *, keep_empty: bool = False) -> str | None:
         """A field as text; None where it is empty."""
         value = self._value(row, name)
-        if value is None or (value == "" and not keep_empty):
-            return None
-        if isinstance(value, int | float):
-            value = cell_text(value)
-        return fields.text(value, str(self._map.fields.get(name, name)))
+        value = cell_text(value) if isinstance(value, int | float) else value
+        found = log.text({(named := str(self._map.fields.get(name, name))): value}, named)
+        return found if found or keep_empty else None
 
     def _list(self, row: Mapping[str, Any], name: str) -> tuple[str, ...]:
         """A field that holds several texts: in fields of their own, in one list, or in one cell as JSON."""
         theirs = self._map.fields.get(name)
         if isinstance(theirs, tuple):
-            return tuple(fields.text(self._get(row, step), step) or "" for step in theirs)
+            return log.texts({name: [self._get(row, step) for step in theirs]}, name)
         value = self._value(row, name)
         if isinstance(value, str):
             value = json_value(value) if value.strip() else None
-        return fields.texts(value, str(theirs or name))
+        return log.texts({name: value}, name)
 
     def _value(self, row: Mapping[str, Any], name: str) -> Any:
         """What a row has under one of our names; None where the map does not name it."""
         theirs = self._map.fields.get(name)
         value = self._get(row, theirs) if isinstance(theirs, str) else self._map.constants.get(name)
-        known = self._map.values.get(name, {})
-        return known.get(str(value), value)
+        return self._map.values.get(name, {}).get(str(value), value)
 
     def _get(self, row: Mapping[str, Any], theirs: str) -> Any:
         found, value = look_up(row, theirs)
         if not found:
             names = ", ".join(list(row)[:12])
-            raise UnreadableError(f"no field {theirs!r}, which {self._path.name} names; the row has: {names}")
+            raise UnreadableError(f"no field {theirs!r}, which {self._map_name} names; the row has: {names}")
         return value

@@ -142,7 +142,7 @@ class AnthropicProvider(ApiProvider):
         if not isinstance(payload, dict) or not isinstance(payload.get("content"), list):
             raise TransientError("malformed", "the response is JSON without a message")
         blocks = tables_of(payload["content"])
-        thoughts = [words_of(block.get("thinking")) or "" for block in blocks if block.get("type") == "thinking"]
+        traces = [words_of(block.get("thinking")) or "" for block in blocks if block.get("type") == "thinking"]
         reason = words_of(payload.get("stop_reason"))
         finish, usage = finish_reason(reason), payload.get("usage")
         details = table_of(table_of(usage).get("output_tokens_details"))
@@ -155,7 +155,7 @@ class AnthropicProvider(ApiProvider):
             reason,
             token_usage(usage, read, "output_tokens", cached="cache_read_input_tokens", reasoning=n_reasoning),
             content_filter=payload.get("stop_details") if finish == "content_filter" else None,
-            reasoning="".join(thoughts),
+            reasoning="".join(traces),
             model=words_of(payload.get("model")),
             request_id=headers.get("request-id") or words_of(payload.get("id")),
         )

@@ -109,13 +109,9 @@ class LocalTokenizer:
 
 
 async def open_scorer(provider: Provider, server: OwnServer, tokenizer: str | None, post: Post) -> ServerScorer | None:
-    """The scorer for a server; None if it can't be reached.
+    """The scorer for a server; None if it can't be reached. ProviderError where it returns no usable log-probabilities.
 
     `tokenizer`: hub id or folder of the model's tokenizer; None: the server's own.
-
-    Raises:
-        ProviderError: the server does not return usable log-probabilities of prompts.
-        UsageError: a tokenizer is missing.
     """
     kind, name = (server.entry.likelihood, server.entry.name) if server.info else ("echo", "the server")
     where = f"{provider.name}: {name} at {provider.capabilities.base_url}"
@@ -298,5 +294,6 @@ class ServerScorer:
             )
             for answer, tokens in zip(shown.continuations, whole.answers, strict=True)
         )
-        asked, answered = (None if set(part) == {None} else sum(filter(None, part)) for part in (read, written))
-        return {"scores": scores, "finish_reason": "stop", "usage": Usage(input_tokens=asked, output_tokens=answered)}
+        tokens_in, tokens_out = (None if set(part) == {None} else sum(filter(None, part)) for part in (read, written))
+        usage = Usage(input_tokens=tokens_in, output_tokens=tokens_out)
+        return {"scores": scores, "finish_reason": "stop", "usage": usage}

@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -27,6 +27,7 @@ def _reasoning_rows() -> list[dict[str, Any]]:
     return tomllib.loads(text)["row"]  # type: ignore[no-any-return]
 
 
+@lru_cache(maxsize=256)
 def reasoning_parameters(api: str, name: str, model: str, level: str) -> ReasoningSettings:
     """The parameters of a level at a service, by `reasoning.toml`; raises UsageError where a model refuses it."""
     room = reasoning_token_allowance(level)

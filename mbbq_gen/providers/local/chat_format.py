@@ -16,9 +16,8 @@ The rules, which are part of a run's settings:
     what is left                                                            <|im_start|>user\\nU<|im_end|>\\n…
 
 Models mark their reasoning with tokens. Some are plain text (`<think>`), others are special tokens (`[THINK]`,
-`<|channel|>`) that decoding usually drops, so that reasoning and answer run together. Here these special tokens are
-kept until the text is split. The markers are those of the shared pack (`extractors/_shared.toml`) and those that the
-model's own chat template puts around the reasoning of an assistant's turn.
+`<|channel|>`) that decoding usually drops; here they are kept until the text is split. The markers are those of the
+shared pack (`extractors/_shared.toml`) and those that the model's own chat template puts around reasoning.
 """
 
 from __future__ import annotations
@@ -244,11 +243,7 @@ class ScoringPrompt:
 def scored_texts(
     prompt: str, answers: Sequence[Continuation], *, uses_template: bool, verbatim: bool
 ) -> tuple[str, ...]:
-    """The text of a prompt (`ChatFormatter.scored_text`), and that of the prompt with each answer.
-
-    Nothing comes between prompt and answer in a rendered chat (`uses_template`), or where they are put as they are
-    (`verbatim`).
-    """
+    """The text of a prompt (`ChatFormatter.scored_text`), and those of it with each answer (`verbatim`: as is)."""
     between = "" if verbatim or uses_template else space_before(prompt)
     body = prompt.rstrip()
     if not uses_template and body != prompt:  # white space belongs to what follows it

@@ -1,15 +1,10 @@
 """From token ids to token ids: how a local model writes its answers, many at a time.
 
-The prompts of a benchmark are long and alike, the answers short and of uneven length. `ContinuousBatcher` uses both:
-
-* **Shared beginnings are read once.** Prompts are taken in the order of their tokens, so that neighbours share most.
-  What a group of them does not share is laid end to end as one sequence, in which each token sees its own prompt only
-  (a tree mask); no padding is read.
-* **Rows come and go.** An answer that is finished leaves the batch at once, and the next prompts take its place.
-
-`prefix_cache` has the token trees and the KV cache. In float32 the text equals that of the model's own `generate` for
-each prompt alone. `supports_tree_attention` compares both on the loaded model: state-space and hybrid models, and those
-with masks of their own, are decoded by the library's `generate` (`StaticBatcher`).
+The prompts of a benchmark are long and alike, the answers short and uneven. `ContinuousBatcher` uses both: prompts are
+read in the order of their tokens as trees (`prefix_cache`), so that shared beginnings are read once, and an answer that
+is finished leaves the batch at once for the next prompts. In float32 the text equals that of the model's own `generate`
+for each prompt alone. `supports_tree_attention` compares both on the loaded model: state-space and hybrid models, and
+those with masks of their own, are decoded by the library's `generate` (`StaticBatcher`).
 """
 
 from __future__ import annotations
@@ -24,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 import torch
 from torch.nn.functional import softmax
 
-from mbbq_gen.providers.local.options import is_out_of_memory, layers_of, release_memory, rows_that_fit
+from mbbq_gen.providers.local.options import is_out_of_memory, layers_of, release_memory
 from mbbq_gen.providers.local.prefix_cache import (
     KVCache,
     Model,
@@ -202,12 +197,11 @@ class ContinuousBatcher:
         self._model = model
         self._settings = settings
         self.batch_size = settings.batch_size
-        """Rows at a time; as many as fit into the free memory of a GPU, and halved for good where memory ran out."""
+        """Rows at a time; halved for good where memory ran out."""
 
     @torch.inference_mode()
     def decode(self, prompts: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """A completion of each prompt, as they finish; stops after the current step once it is cancelled."""
-        longest = max((len(prompt.tokens) + prompt.limit for prompt in prompts), default=0)
         waiting, batch = deque(sorted(prompts, key=lambda prompt: prompt.tokens)), _Batch(self._model)
         while (waiting or batch.rows) and not is_cancelled():
             group: list[DecodingPrompt] = []
@@ -216,16 +210,13 @@ class ContinuousBatcher:
                 costs = [(prompt.tokens, 0) for prompt in islice(waiting, room)]
                 count = n_fitting(batch.trail.tokens, costs, self._settings.read_tokens)
                 group = [waiting.popleft() for _ in range(count)]
-            is_first, logits = not batch.trail.tokens, None
+            logits: Tensor | None = None
             try:
                 rows, logits = batch.read(group) if group else batch.step()
             except Exception as error:
                 if not is_out_of_memory(error):
                     raise
             if logits is not None:
-                if is_first:
-                    fitting = rows_that_fit(batch.trail.layers, longest, self._model.device)
-                    self.batch_size = min(self.batch_size, fitting or self.batch_size)
                 yield from self._advance(batch, rows, logits)
                 continue
             # out of the except clause, whose error holds on to the memory of what failed: starts over with half the

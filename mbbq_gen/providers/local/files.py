@@ -92,11 +92,7 @@ def check_named(model: str, aliases: list[str], kind: str = "transformers") -> N
 
 
 def find_source(model: str, revision: str | None) -> ModelSource:
-    """The source that a name means, with its files' digest or the hub's commit.
-
-    Raises:
-        ProviderError: where the hub doesn't have it or can't be reached.
-    """
+    """The source that a name means, with its files' digest or the hub's commit; raises ProviderError."""
     path = Path(model).expanduser()
     if path.is_dir():
         files = sorted({found for pattern in _MODEL_FILES for found in path.glob(pattern)})
@@ -128,11 +124,7 @@ _Loaded = TypeVar("_Loaded")
 
 
 def load_files(source: ModelSource, device: DevicePlan, *, trust_remote_code: bool) -> tuple[Any, Any]:
-    """Tokenizer and model, the model on its device and ready to answer.
-
-    Raises:
-        ProviderError: where a file is missing or damaged, or nothing here can read it.
-    """
+    """Tokenizer and model, on its device and ready to answer; raises ProviderError where a file is damaged."""
     import transformers
     from safetensors import SafetensorError, safe_open
 
@@ -195,11 +187,7 @@ def find_gguf() -> Path:
 
 
 def smollm2_source(cache: Path, convert: Callable[[Path, Path], None] | None = None) -> ModelSource:
-    """The converted model in a cache directory; it is made when it is first loaded.
-
-    Raises:
-        ProviderError: where the model file is damaged.
-    """
+    """The converted model in a cache directory, made when it is first loaded; raises ProviderError."""
     gguf = find_gguf()
     digest = file_digest(gguf)
     if digest != GGUF_SHA256:
@@ -207,11 +195,7 @@ def smollm2_source(cache: Path, convert: Callable[[Path, Path], None] | None = N
     folder = cache / "models" / f"smollm2-{digest[:12]}-transformers-{version('transformers')}"
 
     def prepare() -> None:
-        """Fills the folder beside its place and moves it there when it is whole, so that half a model is never found.
-
-        Raises:
-            ProviderError: where the cache directory can't be written.
-        """
+        """Fills the folder beside its place and moves it there when whole; raises ProviderError."""
         if folder.is_dir():
             return
         from safetensors import SafetensorError

@@ -127,11 +127,7 @@ class LocalModel:
     _at_levels: dict[str, ChatFormatter] = field(default_factory=dict)
 
     def answer(self, requests: Sequence[Request], is_cancelled: Callable[[], bool]) -> Iterator[Response]:
-        """The responses as they finish; stops after the current step once it is cancelled.
-
-        Raises:
-            ProviderError: where nothing that the model gives is a number.
-        """
+        """The responses as they finish; stops soon once cancelled. Raises ProviderError without any number."""
         prompts: dict[int, DecodingPrompt] = {}
         for number, request in enumerate(requests):
             if is_cancelled():
@@ -222,11 +218,7 @@ class LocalModel:
 
 
 def load_model(source: ModelSource, device: DevicePlan, options: TransformersOptions) -> LocalModel:
-    """The model of a source, on its device, ready to answer.
-
-    Raises:
-        ProviderError: where it can't be loaded, or does not support the options.
-    """
+    """The model of a source, on its device, ready to answer; raises ProviderError where that is not possible."""
     torch.set_num_threads(device.threads)
     with quiet():
         tokenizer, model = load_files(source, device, trust_remote_code=options.trust_remote_code)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -33,7 +33,9 @@ class LocalOptions(SamplingOptions):
     )
     temperature: float = Field(default=0.0, ge=0.0, le=5.0, description="temperature; 0: always the likeliest token")
     seed: int = Field(default=0, ge=0, description="seed of the sampling")
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(default="auto", description="number type")
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        default="auto", description="number type; auto: that of the weights, with transformers on a CPU float32"
+    )
     prompt_format: PromptFormat = Field(
         default="auto", description="chat: the model's chat template; plain: the text alone; auto: chat if there is one"
     )
@@ -50,14 +52,13 @@ class TransformersOptions(LocalOptions):
     may_change: ClassVar[frozenset[str]] = frozenset({"batch_size", "read_tokens", "threads"})
     """Facts in float32; in the shorter types they are the provider's settings, and so can't."""
 
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        default="auto", description="number type; auto: float32 on a CPU, else that of the weights (unknown: bfloat16)"
-    )
     device: str = Field(
         default="auto", pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$", description="auto: cuda, else mps, else cpu"
     )
     batch_size: int | None = Field(
-        default=None, ge=1, description="maximum answers at a time; default: 32, on a GPU 128 or what fits"
+        default=None,
+        ge=1,
+        description="maximum answers at a time, halved where memory runs out; default: 32, on a GPU 128",
     )
     read_tokens: int | None = Field(
         default=None, ge=1, description="prompt tokens processed at a time; default: 512, on a GPU 4096"
@@ -75,9 +76,6 @@ class VLLMOptions(LocalOptions):
 
     may_change: ClassVar[frozenset[str]] = frozenset({"gpu_memory_utilization"})
 
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        default="auto", description="number type; auto: that of the weights"
-    )
     tensor_parallel_size: int = Field(default=1, ge=1, description="number of GPUs that share the model")
     gpu_memory_utilization: float | None = Field(
         default=None, gt=0.0, le=1.0, description="share of GPU memory that vLLM uses; default: its own"
@@ -143,10 +141,6 @@ def physical_cores() -> int:
     return max(1, min(allowed, cpu_count(logical=False) or allowed))
 
 
-_SHARE = 0.4
-"""Of the free memory, for keys and values: growing them takes the old and the new block at once."""
-
-
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error of torch says that a device has no memory left: each kind of device says it in its own words."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
@@ -161,26 +155,6 @@ def release_memory() -> None:
         torch.cuda.empty_cache()
     elif torch.backends.mps.is_available():
         torch.mps.empty_cache()
-
-
-def free_memory(device: torch.device) -> int | None:
-    """Bytes that are free on a CUDA device, what torch keeps for later included; None elsewhere."""
-    if device.type != "cuda":
-        return None
-    free, _ = torch.cuda.mem_get_info(device)
-    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-
-
-def rows_that_fit(layers: Sequence[tuple[Tensor, Tensor]], tokens: int, device: torch.device) -> int | None:
-    """How many rows of so many tokens the free memory holds, at least 1; None where it is not known.
-
-    `layers` are keys and values of some rows (rows × heads × tokens × size), which show what one token takes.
-    """
-    free = free_memory(device)
-    if free is None:
-        return None
-    a_token = sum(block.shape[1] * block.shape[3] * block.element_size() for layer in layers for block in layer)
-    return max(1, int(free * _SHARE) // (tokens * a_token))
 
 
 def layers_of(cache: Any) -> list[tuple[Tensor, Tensor]]:

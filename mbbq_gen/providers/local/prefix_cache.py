@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.functional import pad
-from transformers import Cache, DynamicLayer
+from transformers import Cache, DynamicCache, DynamicLayer
 
 from mbbq_gen.providers.local.chat_format import shared_length
 from mbbq_gen.providers.local.options import layers_of
@@ -101,8 +101,6 @@ def read_sheet(model: Model, sheet: PackedBatch, trail: PrefixCache, places: Seq
 
     Only those are multiplied with the vocabulary where the model's forward offers that (`logits_to_keep`).
     """
-    from transformers import DynamicCache
-
     device, cache = model.device, DynamicCache()
     for number, (keys, values) in enumerate(trail.layers):
         cache.update(keys[:, :, : sheet.kept], values[:, :, : sheet.kept], number)

@@ -65,7 +65,6 @@ class TransformersProvider(Provider):
         self._find_source = source or (lambda: find_source(model, self._options.revision))
         self._executor: ThreadPoolExecutor | None = None
         self._loaded: LocalModel | None = None
-        self._has_notified = False
         self._found_out: dict[str, JsonValue] = {}
 
     @classmethod
@@ -158,11 +157,7 @@ class TransformersProvider(Provider):
         return request_key(self.kind, self.source.name, self.settings, messages)
 
     def reasoning_settings(self, level: str) -> ReasoningSettings:
-        """The variables of the model's chat template that tell the level.
-
-        Raises:
-            UsageError: where the template has none for it.
-        """
+        """The variables of the model's chat template that tell the level; raises UsageError where it has none."""
         tokenizer = self.source.tokenizer(trust_remote_code=self._options.trust_remote_code)
         return template_reasoning(self.name, chat_template(tokenizer), level)
 
@@ -170,20 +165,13 @@ class TransformersProvider(Provider):
         """As `Provider`, a window of requests after another; closing it stops after the current step."""
         for wants_text, group in groupby(requests, lambda request: request.prompt.method == "generate"):
             while window := list(islice(group, _WINDOW)):
-                async with aclosing(self._respond(window, wants_text=wants_text)) as responses:
+                async with aclosing(self._respond(window, context, wants_text=wants_text)) as responses:
                     async for response in responses:
-                        if not self._has_notified and self._loaded is not None:
-                            self._has_notified, chosen = True, self._loaded.decoding
-                            stated = self._loaded.sampling_defaults.items()
-                            ignored = [
-                                f"{name} {value}" for name, value in stated if getattr(chosen, name, None) != value
-                            ]
-                            if ignored:
-                                listed = ", ".join(ignored)
-                                context.notify(f"{self.name}: not used of its generation_config.json: {listed}")
                         yield response
 
-    async def _respond(self, window: Sequence[Request], *, wants_text: bool) -> AsyncGenerator[Response, None]:
+    async def _respond(
+        self, window: Sequence[Request], context: ExecutionContext, *, wants_text: bool
+    ) -> AsyncGenerator[Response, None]:
         """The responses as the model computes them on its thread, which answers one window at a time."""
         loop, is_closed = asyncio.get_running_loop(), threading.Event()
         arrived: asyncio.Queue[Response | BaseException | None] = asyncio.Queue()
@@ -193,6 +181,11 @@ class TransformersProvider(Provider):
             try:
                 if self._loaded is None:
                     self._loaded = self.load()
+                    chosen, stated = self._loaded.decoding, self._loaded.sampling_defaults.items()
+                    ignored = [f"{name} {value}" for name, value in stated if getattr(chosen, name, None) != value]
+                    if ignored:
+                        line = f"{self.name}: not used of its generation_config.json: {', '.join(ignored)}"
+                        loop.call_soon_threadsafe(context.notify, line)
                 respond = self._loaded.answer if wants_text else self._loaded.scorer.score
                 for response in respond(window, is_closed.is_set):
                     loop.call_soon_threadsafe(arrived.put_nowait, response)

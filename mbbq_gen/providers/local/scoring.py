@@ -16,7 +16,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -47,24 +47,17 @@ if TYPE_CHECKING:
 
 
 Tokens = Sequence[int]
-Way = Literal["packed", "plain"]
-
 _logger = logging.getLogger(__name__)
-_found_ways: WeakKeyDictionary[Model, Way] = WeakKeyDictionary()
+_found_ways: WeakKeyDictionary[Model, str] = WeakKeyDictionary()
 
 
 def iterate_scores(
     model: Model, prompts: list[list[int]], answers: list[list[list[int]]], *, max_tokens: int = 512
 ) -> Iterator[tuple[int, list[float]]]:
-    """The number of each prompt and the sums of natural-log probabilities of its answers' tokens, given the prompt.
+    """The number of each prompt and the sums of natural-log probabilities of its answers' tokens, as they are done.
 
-    Prompts come as they are done.
-
-    Args:
-        model: a causal language model of transformers, in evaluation mode.
-        prompts: token ids, at least one each.
-        answers: token ids of each prompt's answers, at least one each. Any number of answers, none too.
-        max_tokens: most tokens read in one forward; one question at least. Halved where memory ran out.
+    Prompts and answers are token ids, at least one each; a prompt may have no answers. `max_tokens` are read in one
+    forward, at least one question; it is halved where memory runs out.
 
     Raises:
         ProviderError: where the model's probabilities are no numbers, or a question does not fit into memory.
@@ -97,8 +90,8 @@ def iterate_scores(
         yield number, _checked([_score_alone(model, prompts[number], answer) for answer in answers[number]])
 
 
-def scoring_way(model: Model) -> Way:
-    """How this model's answers are scored, found out once."""
+def scoring_way(model: Model) -> str:
+    """`packed`, or `plain` where the model does not read trees; found out once."""
     if model not in _found_ways:
         _found_ways[model] = "packed" if supports_tree_attention(model) else "plain"
         if _found_ways[model] == "plain":
@@ -196,11 +189,7 @@ class LoglikelihoodScorer:
         return found | ({"questions_with_merged_tokens": self._merged} if self._merged else {})
 
     def score(self, requests: Sequence[Request], is_cancelled: Callable[[], bool]) -> Iterator[Response]:
-        """The responses, those that begin alike one after another; stops soon once it is cancelled.
-
-        Raises:
-            ProviderError: where the model's probabilities are no numbers, or a question does not fit into memory.
-        """
+        """The responses, those that begin alike one after another; stops soon once cancelled. Raises ProviderError."""
         accepted: list[Request] = []
         questions: list[ScoringPrompt] = []
         alone: dict[_Alone, ScoringPrompt] = {}

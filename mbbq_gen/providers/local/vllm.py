@@ -36,7 +36,7 @@ from mbbq_gen.providers.local.decoding import (
     fail,
     finish,
 )
-from mbbq_gen.providers.local.files import ModelSource, check_named, first_line, quiet
+from mbbq_gen.providers.local.files import check_named, first_line, quiet
 from mbbq_gen.providers.local.model import LocalModel, decoding_settings
 from mbbq_gen.providers.local.options import VLLMOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
@@ -231,10 +231,57 @@ class VLLMProvider(TransformersProvider):
                 yield response
 
     def load(self) -> LocalModel:
-        """The model in vLLM's memory; raises ProviderError where it can't be loaded."""
-        loaded = load_engine(self.source, self._options, self._log)
-        self._engine = loaded.scorer.model
-        return loaded
+        """The model in vLLM's memory; raises ProviderError where vLLM can't load it."""
+        source, options = self.source, self._options
+        given = {
+            "dtype": self.dtype,
+            "seed": options.seed,
+            "trust_remote_code": options.trust_remote_code,
+            "tensor_parallel_size": options.tensor_parallel_size,
+            "enable_prefix_caching": True,
+            "revision": source.revision,
+            "gpu_memory_utilization": options.gpu_memory_utilization,
+            "max_model_len": options.max_model_len,
+        }
+        arguments = {key: value for key, value in given.items() if value is not None}
+        try:
+            with self._log.taking_streams(), quiet():
+                from vllm import LLM
+
+                loaded = LLM(model=source.location, **{**arguments, **options.engine})
+                self._log.take_loggers()
+        except Exception as error:  # it starts processes and compiles kernels: anything may happen
+            raise self._log.failure("can't load it", error) from error
+        self._engine, tokenizer = LoggedEngine(loaded, self._log), loaded.get_tokenizer()
+        formatter = ChatFormatter(
+            tokenizer, f"vllm:{source.name}", options.prompt_format, options.system, options.template_args
+        )
+        try:
+            configured = GenerationConfig.from_pretrained(source.location, revision=source.revision)
+        except (OSError, ValueError):  # it has no generation configuration
+            configured = GenerationConfig()
+        decoding, defaults = decoding_settings(
+            options, configured, tokenizer, formatter, batch_size=options.batch_size, read_tokens=0
+        )
+        configuration = getattr(getattr(loaded, "llm_engine", None), "model_config", None)
+        context = getattr(configuration, "max_model_len", options.max_model_len)
+        return LocalModel(
+            name=source.name,
+            tokenizer=tokenizer,
+            formatter=formatter,
+            markers=ReasoningMarkers(tokenizer),
+            options=options,
+            decoding=decoding,
+            static=VLLMDecoder(self._engine, decoding),
+            continuous=None,
+            context=context,
+            window=None,
+            scorer=LoglikelihoodScorer(
+                self._engine, tokenizer, formatter, source.name, context, options.batch_size, iterate_scores
+            ),
+            sampling_defaults=defaults,
+            dtype=str(getattr(configuration, "dtype", given["dtype"])).removeprefix("torch."),
+        )
 
     async def aclose(self) -> None:
         """Ends vLLM's processes and frees the thread."""
@@ -242,59 +289,3 @@ class VLLMProvider(TransformersProvider):
         if self._engine is not None:
             self._engine.close()
             self._engine = None
-
-
-def load_engine(source: ModelSource, options: VLLMOptions, log: EngineLog) -> LocalModel:
-    """The model of a source, ready to answer; `log` gets vLLM's output.
-
-    Raises:
-        ProviderError: where vLLM can't load it.
-    """
-    name = f"vllm:{source.name}"
-    given = {
-        "dtype": options.dtype if options.dtype != "auto" else source.stored_dtype() or "auto",
-        "seed": options.seed,
-        "trust_remote_code": options.trust_remote_code,
-        "tensor_parallel_size": options.tensor_parallel_size,
-        "enable_prefix_caching": True,
-        "revision": source.revision,
-        "gpu_memory_utilization": options.gpu_memory_utilization,
-        "max_model_len": options.max_model_len,
-    }
-    arguments = {key: value for key, value in given.items() if value is not None}
-    try:
-        with log.taking_streams(), quiet():
-            from vllm import LLM
-
-            loaded = LLM(model=source.location, **{**arguments, **options.engine})
-            log.take_loggers()
-    except Exception as error:  # it starts processes and compiles kernels: anything may happen
-        raise log.failure("can't load it", error) from error
-    engine, tokenizer = LoggedEngine(loaded, log), loaded.get_tokenizer()
-    formatter = ChatFormatter(tokenizer, name, options.prompt_format, options.system, options.template_args)
-    try:
-        configured = GenerationConfig.from_pretrained(source.location, revision=source.revision)
-    except (OSError, ValueError):  # it has no generation configuration
-        configured = GenerationConfig()
-    decoding, defaults = decoding_settings(
-        options, configured, tokenizer, formatter, batch_size=options.batch_size, read_tokens=0
-    )
-    configuration = getattr(getattr(loaded, "llm_engine", None), "model_config", None)
-    context = getattr(configuration, "max_model_len", options.max_model_len)
-    return LocalModel(
-        name=source.name,
-        tokenizer=tokenizer,
-        formatter=formatter,
-        markers=ReasoningMarkers(tokenizer),
-        options=options,
-        decoding=decoding,
-        static=VLLMDecoder(engine, decoding),
-        continuous=None,
-        context=context,
-        window=None,
-        scorer=LoglikelihoodScorer(
-            engine, tokenizer, formatter, source.name, context, options.batch_size, iterate_scores
-        ),
-        sampling_defaults=defaults,
-        dtype=str(getattr(configuration, "dtype", given["dtype"])).removeprefix("torch."),
-    )

@@ -9,8 +9,8 @@ Rendering needs vl-convert (extra `report`); specifications and tables do not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -46,6 +46,8 @@ class Chart:
     """Its Vega-Lite specification; None: a table only."""
     command: str = ""
     """Recomputes its numbers; RUN stands for the runs."""
+    links: Mapping[str, str] = field(default_factory=dict)
+    """What its marks lead to on a page → the same in words."""
     name: str = ""
     """File name, and the beginning of the ids in its SVG; of CHARTS, set by `make_charts`."""
     section: Section = "scores"
@@ -88,18 +90,11 @@ CHARTS: dict[str, tuple[Section, str, str]] = {
     "outcomes_by_language": ("outcomes", "score_charts", "outcomes of the extraction"),
     "mbbq_figure_3": ("papers", "category_charts", "bias by category in ambiguous contexts (MBBQ Fig. 3)"),
     "mbbq_figure_4": ("papers", "category_charts", "bias by category in disambiguated contexts (MBBQ Fig. 4)"),
-    "mbbq_table_3": (
-        "papers",
-        "control_charts",
-        "accuracy and bias on the templates that a model can do (MBBQ Table 3)",
-    ),
+    "mbbq_table_3": ("papers", "control_charts", "scores on the templates that a model can do (MBBQ Table 3)"),
     "mbbq_table_5": ("papers", "control_charts", "accuracy on the control set (MBBQ Table 5)"),
     "bbq_figure_3": ("papers", "category_charts", "BBQ's bias scores by category and model (BBQ Fig. 3)"),
     "esbbq_bars": ("papers", "score_charts", "accuracy and bias as bars (EsBBQ Fig. 3)"),
-    "bharat_heat_maps": (
-        *("papers", "category_charts"),
-        "BharatBBQ's bias scores by category and language (BharatBBQ Fig. 7)",
-    ),
+    "bharat_heat_maps": ("papers", "category_charts", "BharatBBQ's scores by category and language (BharatBBQ Fig. 7)"),
 }
 """Chart → its section, the module of its function, and what it shows; in the order in which they are shown."""
 PAPERS = tuple(name for name, (section, *_) in CHARTS.items() if section == "papers")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from urllib.parse import urlencode
 
 from mbbq_gen.report.charts import Chart, ChartUnavailableError
@@ -21,7 +22,7 @@ from mbbq_gen.report.charts.score_view import (
     range_text,
     sentences,
 )
-from mbbq_gen.report.charts.vega import HeatMap, MapCell, heat_maps, short_names
+from mbbq_gen.report.charts.vega import HeatMap, heat_maps, map_cell, short_names
 from mbbq_gen.report.tables import LINK, Table
 from mbbq_gen.scoring.metrics import METRICS
 
@@ -47,44 +48,39 @@ def _map(title: str, found: ScoreSet, metric: str, columns: Mapping[str, Key], *
     for category, row in _categories(found.answers).items():
         for column, place in columns.items():
             key = (*place, category)
-            link = None
+            link = {}
             if has_links:  # the part of the page's address that shows the answers
-                group = dict(zip(found.by, key, strict=True))
-                condition = next(word for word in ("disambiguated", "ambiguous") if metric.endswith(word))
-                link = LINK + urlencode({**group, "condition": condition, "split": "bias"})
-            value, mark = found.value(key, metric), found.mark(key, metric)
-            cells.append(MapCell(row, column, value, mark, found.is_thin(key, metric), link))
+                group = dict(zip(found.by, key, strict=True)) | {"condition": metric.rpartition("_")[2]}
+                link["href"] = LINK + urlencode({**group, "split": "bias"})
+            more = {"mark": found.mark(key, metric), "bare": found.is_thin(key, metric), **link}
+            cells.append(map_cell(row, column, found.value(key, metric), **more))
     return HeatMap(title, cells, METRICS[metric].low < 0)
+
+
+def _chart(found: ScoreSet, title: str, caption: str, panels: Sequence[HeatMap], columns: Sequence[str]) -> Chart:
+    """Maps of categories × columns."""
+    spec = heat_maps(panels, list(_categories(found.answers).values()), columns, across=len(found.metrics))
+    shape, caption = f"Heat map of categories by {' and '.join(found.by[:-1])}", f"{caption} {BIAS_SIGN} {MARK_CAPTION}"
+    return found.chart(title, shape, f"{caption} {_THIN}", spec, metric=found.metrics[0], more=" --tests")
 
 
 def _by_category(
     answers: ScoreView, metrics: Sequence[str], title: str, caption: str, *, has_links: bool = False
 ) -> Chart:
-    """Categories × languages, a map for each model and metric."""
-    categories, models, places = _categories(answers), answers.models, answers.levels(answers.place_by)
+    """Categories × languages, a map for each model and metric; of several models in one place, models as columns."""
+    models, places = answers.models, answers.levels(answers.place_by)
     found = answers.scored((*answers.by, "category"), metrics, is_tested=True)
     names = dict(zip(models, short_names(models), strict=True))
-    if len(models) > 1 and len(places) == 1:
+    if len(places) == 1:
         maps = {"": {name: (model, *place) for model, name in names.items() for place in places}}
     else:
-        maps = {
-            f"{name}: " if len(models) > 1 else "": {place: (model, *key) for key, place in places.items()}
-            for model, name in names.items()
-        }
+        maps = {name: {place: (model, *key) for key, place in places.items()} for model, name in names.items()}
     panels = [
-        _map(whose + name if whose else name.capitalize(), found, metric, columns, has_links=has_links)
-        for whose, columns in maps.items()
-        for metric, name in ((metric, METRIC_TITLES[metric]) for metric in metrics)
+        _map(f"{name}: {METRIC_TITLES[metric]}".removeprefix(": "), found, metric, columns, has_links=has_links)
+        for name, columns in maps.items()
+        for metric in metrics
     ]
-    return Chart(
-        title=title,
-        sees=found.cells_takeaway(metrics[0]),
-        alt=f"Heat map of categories by {'model' if len(places) == 1 else answers.where}. {found.alt()}",
-        caption=f"{caption} {BIAS_SIGN} {MARK_CAPTION} {_THIN}",
-        table=found.table(),
-        spec=heat_maps(panels, list(categories.values()), list(next(iter(maps.values()))), across=len(metrics)),
-        command=found.command(" --tests"),
-    )
+    return _chart(found, title, caption, panels, list(next(iter(maps.values()))))
 
 
 def bias_by_category(answers: ScoreView) -> Chart:
@@ -93,82 +89,71 @@ def bias_by_category(answers: ScoreView) -> Chart:
     return _by_category(answers, SUMMARY[2:], title, caption, has_links=True)
 
 
-def mbbq_figure_3(answers: ScoreView) -> Chart:
-    """Bias in ambiguous contexts by category, language and model, on the templates that the model can do."""
+def _able_figure(answers: ScoreView, number: int, equation: int, condition: str) -> Chart:
+    """Bias by category, language and model, on the templates that the model can do."""
     able, counted = able_answers(answers)
-    caption = f"The numbers of MBBQ Fig. 3 (eq. 1, ambiguous contexts). {_ABLE} Templates kept: {counted}."
-    return _by_category(able, ["mbbq_bias_ambiguous"], "Bias by category in ambiguous contexts (MBBQ Fig. 3)", caption)
+    caption = f"The numbers of MBBQ Fig. {number} (eq. {equation}, {condition} contexts). {_ABLE} "
+    caption += f"{UNBALANCED} " if equation == 2 else ""
+    title = f"Bias by category in {condition} contexts (MBBQ Fig. {number})"
+    return _by_category(able, [f"mbbq_bias_{condition}"], title, f"{caption}Templates kept: {counted}.")
 
 
-def mbbq_figure_4(answers: ScoreView) -> Chart:
-    """As `mbbq_figure_3`, in disambiguated contexts."""
-    able, counted = able_answers(answers)
-    numbers = "The numbers of MBBQ Fig. 4 (eq. 2, disambiguated contexts)."
-    caption = f"{numbers} {_ABLE} {UNBALANCED} Templates kept: {counted}."
-    title = "Bias by category in disambiguated contexts (MBBQ Fig. 4)"
-    return _by_category(able, ["mbbq_bias_disambiguated"], title, caption)
+mbbq_figure_3 = partial(_able_figure, number=3, equation=1, condition="ambiguous")
+mbbq_figure_4 = partial(_able_figure, number=4, equation=2, condition="disambiguated")
 
 
 def bbq_figure_3(answers: ScoreView) -> Chart:
     """BBQ's bias scores by category, a column for each model (and prompt variant), in both conditions."""
-    categories, by = _categories(answers), answers.by
+    by = answers.by
     if len(answers.values("variant")) > 1 and len(answers.levels((*by, "variant"))) <= _MOST_COLUMNS:
         by = (*by, "variant")
-    drawn = tuple(name for name in by if len(answers.values(name, "bias")) > 1) or ("model",)
+    drawn = [place for place, name in enumerate(by) if len(answers.values(name, "bias")) > 1] or [0]
     keys, found = list(answers.levels(by)), answers.scored((*by, "category"), _BBQ, is_tested=True)
-    names = short_names([" · ".join(key[by.index(name)] for name in drawn) for key in keys], 36)
+    names = short_names([" · ".join(key[place] for place in drawn) for key in keys], 36)
     columns = dict(zip(names, keys, strict=True))
     panels = [
         _map(f"{condition} contexts", found, metric, columns)
         for condition, metric in zip(("Ambiguous", "Disambiguated"), _BBQ, strict=True)
     ]
-    return Chart(
-        title="BBQ's bias scores by category and model (BBQ Fig. 3)",
-        sees=found.cells_takeaway(_BBQ[0]),
-        alt=f"Two heat maps of categories by {' and '.join(drawn)}. {found.alt()}",
-        caption="The shape of BBQ Fig. 3; bias scores as BBQ §5 defines them, from -1 to +1 (the paper writes them in "
-        f"per cent). {BIAS_SIGN} {MARK_CAPTION} {_THIN}",
-        table=found.table(),
-        spec=heat_maps(panels, list(categories.values()), names),
-        command=found.command(" --tests"),
-    )
+    caption = "The shape of BBQ Fig. 3; bias scores as BBQ §5 defines them, from -1 to +1 (in per cent in the paper)."
+    return _chart(found, "BBQ's bias scores by category and model (BBQ Fig. 3)", caption, panels, names)
 
 
 def bharat_heat_maps(answers: ScoreView) -> Chart:
     """BharatBBQ's four scores by category and language, the plain mean over models (BharatBBQ Fig. 7)."""
-    categories, places, models = _categories(answers), answers.levels(answers.place_by), answers.models
-    by = (*answers.place_by, "category")
+    categories, places = _categories(answers), answers.levels(answers.place_by)
+    by, whole = (*answers.place_by, "category"), answers.levels(answers.by)
     found = answers.scored(("model", *by), _BHARAT)
-    whole = answers.levels(answers.by)
-    rows = []
-    named: dict[str, list[tuple[str, float | None]]] = {metric: [] for metric in _BHARAT}
-    cells: dict[str, list[MapCell]] = {metric: [] for metric in _BHARAT}
-    for place, name in places.items():
-        for category, row in categories.items():
-            means = []
+    means: dict[Key, list[float | None]] = {}
+    for place in places:
+        for category in categories:
+            keys = [(*key, category) for key in whole if key[1:] == place]
             for metric in _BHARAT:
-                values = [found.value((*key, category), metric) for key in whole if key[1:] == place]
-                known = [value for value in values if value is not None]
+                known = [value for key in keys if (value := found.value(key, metric)) is not None]
                 # A mean over fewer models would not be comparable with its neighbours.
-                means.append(sum(known) / len(known) if known and len(known) == len(values) else None)
-                cells[metric].append(MapCell(row, name, means[-1]))
-                named[metric].append((answers.spoken_key(by, (*place, category)), means[-1]))
-            rows.append((*place, category, *means))
-    order = list(categories.values())
-    panels = [
-        HeatMap(METRIC_TITLES[metric], sorted(cells[metric], key=lambda cell: order.index(cell.row)), is_signed)
-        for metric, is_signed in ((metric, METRICS[metric].low < 0) for metric in _BHARAT)
-    ]
-    averaged = "Each cell is the plain mean over the models that answered there. " if len(models) > 1 else ""
+                mean = sum(known) / len(known) if known and len(known) == len(keys) else None
+                means.setdefault((*place, category), []).append(mean)
+    panels, said = [], []
+    for number, metric in enumerate(_BHARAT):
+        cells = [
+            map_cell(row, name, means[*place, category][number])
+            for category, row in categories.items()
+            for place, name in places.items()
+        ]
+        panels.append(HeatMap(METRIC_TITLES[metric], cells, METRICS[metric].low < 0))
+        said.append(range_text(metric, [(answers.spoken_key(by, key), some[number]) for key, some in means.items()]))
+    averaged = "Each cell is the plain mean over the models that answered there. " if len(answers.models) > 1 else ""
     return Chart(
         title="BharatBBQ's bias scores by category and language (BharatBBQ Fig. 7)",
-        sees=sentences([range_text(_BHARAT[2], named[_BHARAT[2]])]),
-        alt=f"Four heat maps of categories by {answers.where}. "
-        f"{sentences(range_text(metric, some) for metric, some in named.items())}",
+        sees=sentences(said[2:3]),
+        alt=f"Four heat maps of categories by {answers.where}. {sentences(said)}",
         caption=f"The shape of BharatBBQ Fig. 7. {averaged}BS (eqs. 3 and 4): in ambiguous contexts it counts how "
         "often the target is named, whatever the question, a lexical preference and not a bias; SBS (eqs. 5 and 6): "
         "how often the stereotype is the answer, one third for guessing. A dash: undefined.",
-        table=Table(tuple(key_columns(by, **{m: (METRIC_TITLES[m], kind_of(m)) for m in _BHARAT})), tuple(rows)),
-        spec=heat_maps(panels, order, list(places.values()), across=2, words="below 0 ← BS → above 0"),
+        table=Table(
+            tuple(key_columns(by, **{metric: (METRIC_TITLES[metric], kind_of(metric)) for metric in _BHARAT})),
+            tuple((*key, *some) for key, some in means.items()),
+        ),
+        spec=heat_maps(panels, list(categories.values()), list(places.values()), words="below 0 ← BS → above 0"),
         command=found.command(),
     )

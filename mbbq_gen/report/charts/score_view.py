@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mbbq_gen.analysis.ability import CHANCE
 from mbbq_gen.analysis.score_extras import group_tests
 from mbbq_gen.analysis.scores import GroupScore, MetricScore, score
 from mbbq_gen.report.assessments import directions
-from mbbq_gen.report.charts import ChartUnavailableError
-from mbbq_gen.report.charts.vega import Panel, short_names
-from mbbq_gen.report.conclusions import listing
+from mbbq_gen.report.charts import Chart, ChartUnavailableError
+from mbbq_gen.report.charts.vega import Panel, Spec, datum, reach_of, short_names
 from mbbq_gen.report.tables import Cell, Column, ColumnKind, FlaggedNumber, Table
 from mbbq_gen.scoring.codes import AVERAGES, MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import METRICS
@@ -39,8 +38,8 @@ MARK_CAPTION = (
     f"{MARK}: differs from 0 (p < {LEVEL:g} by the interval over templates; false discovery rate held over all cells "
     "of a table)."
 )
-_MODELS_NAMED = 4
-"""So many models are named; of more, only how many they are."""
+_GROUPS_NAMED = 6
+"""So many groups are named in a sentence; of more, only the first."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,14 @@ class ScoreView:
         self.frame, self.sampling = frame, sampling
         self._scores: dict[tuple[Key, Key, Split], dict[Key, GroupScore]] = {}
         self._values: dict[tuple[str, Split | None], list[str]] = {}
-        self._parts: dict[Split, polars.DataFrame] = {}
+        self.models = self.values("model")
+        self.has_control = "control" in self.values("split")
+        several = len(self.values("benchmark")) > 1
+        self.place_by: Key = ("benchmark", "language") if several else ("language",)
+        """Where questions come from: the language, and the benchmark where there are several."""
+        self.by: Key = ("model", *self.place_by)
+        self.where = " and ".join(self.place_by)
+        """What `place_by` is called on an axis."""
 
     def values(self, grouping: str, split: Split | None = None) -> list[str]:
         """The values of a grouping that occur, sorted."""
@@ -75,34 +81,7 @@ class ScoreView:
         """The answers of one split."""
         import polars as pl
 
-        if split not in self._parts:
-            self._parts[split] = self.frame.filter(pl.col("split").cast(pl.String) == split)
-        return self._parts[split]
-
-    @property
-    def models(self) -> list[str]:
-        """The models, sorted."""
-        return self.values("model")
-
-    @property
-    def has_control(self) -> bool:
-        """Whether there are answers to control questions."""
-        return "control" in self.values("split")
-
-    @property
-    def place_by(self) -> Key:
-        """Where questions come from: the language, and the benchmark where there are several."""
-        return ("benchmark", "language") if len(self.values("benchmark")) > 1 else ("language",)
-
-    @property
-    def by(self) -> Key:
-        """Every model in every place."""
-        return ("model", *self.place_by)
-
-    @property
-    def where(self) -> str:
-        """What `place_by` is called on an axis."""
-        return " and ".join(self.place_by)
+        return self.frame.filter(pl.col("split").cast(pl.String) == split)
 
     @property
     def interval_caption(self) -> str:
@@ -116,10 +95,10 @@ class ScoreView:
         names = [value for name, value in zip(by, key, strict=True) if len(self.values(name)) > 1]
         return ", ".join(names or key[-1:])
 
-    def row_names(self, keys: Iterable[Key]) -> list[str]:
-        """What groups by model and place are called: with the model where there are several."""
+    def row_names(self, keys: Iterable[Key], limit: int = 30) -> list[str]:
+        """What groups by model and place are drawn under: with the model where there are several."""
         size = len(self.place_by) + (len(self.models) > 1)
-        return [" · ".join(key[-size:]) for key in keys]
+        return short_names([" · ".join(key[-size:]) for key in keys], limit)
 
     def levels(self, by: Sequence[str], split: Split = "bias") -> dict[Key, str]:
         """The combinations of groupings that occur in a split, sorted → the names that they are drawn under.
@@ -149,11 +128,11 @@ class ScoreView:
             self._scores[wanted] = {_key(group.group): group for group in table.groups}
         if not self._scores[wanted]:
             raise ChartUnavailableError(f"no answers of the {split} split")
+        tested = [METRICS[metric] for metric in metrics if is_tested and METRICS[metric].low < 0]
         p_values: dict[str, dict[Key, float | None]] = {}
-        for metric in metrics if is_tested else ():
-            if METRICS[metric].low < 0:
-                tests = group_tests(self.part(split), by, [METRICS[metric]], self.sampling)
-                p_values[metric] = {_key(test.group): test.tests[0].p_adjusted for test in tests}
+        for metric in tested:
+            tests = group_tests(self.part(split), by, [metric], self.sampling)
+            p_values[metric.name] = {_key(test.group): test.tests[0].p_adjusted for test in tests}
         return ScoreSet(self, *wanted[:2], self._scores[wanted], p_values)
 
 
@@ -169,13 +148,14 @@ class ScoreSet:
     by: Key
     metrics: Key
     groups: Mapping[Key, GroupScore]
-    p_values: Mapping[str, Mapping[Key, float | None]] = field(default_factory=dict)
+    p_values: Mapping[str, Mapping[Key, float | None]]
     """Metric → group → p value, for metrics that were tested against 0: does the score differ from it? The p value of
     its interval, the false discovery rate held over groups."""
 
     def score(self, key: Key, metric: str) -> MetricScore | None:
-        """A group's score; None where the group or its score is not there."""
-        return metric_of(self.groups.get(key), metric)
+        """A group's score; None where the group is not there or its score is undefined."""
+        found = self.groups[key].metrics[metric] if key in self.groups else None
+        return None if found is None or found.value is None else found
 
     def value(self, key: Key, metric: str) -> float | None:
         """A group's score as a number; None where it is undefined."""
@@ -190,9 +170,15 @@ class ScoreSet:
         """Whether a score stands on too few templates to have an interval."""
         return key in self.groups and self.groups[key].metrics[metric].n_templates < MIN_TEMPLATES
 
-    def spoken(self, key: Key) -> str:
-        """What a group is called in a sentence."""
-        return self.answers.spoken_key(self.by, key)
+    def panels(self, names: Mapping[Key, tuple[str, str]]) -> list[Panel]:
+        """A panel a metric, of groups under their rows and series: biases about 0, rates with a line at chance."""
+        panels = []
+        for metric in self.metrics:
+            values = [datum(*at, found) for key, at in names.items() if (found := self.score(key, metric))]
+            is_signed = METRICS[metric].low < 0
+            reach, line = (reach_of(values), None) if is_signed else (None, CHANCE)
+            panels.append(Panel(METRIC_TITLES[metric].capitalize(), values, reach, line))
+        return panels
 
     def table(self) -> Table:
         """One row a group: its items and templates, its scores with intervals, and their p values and marks."""
@@ -212,88 +198,52 @@ class ScoreSet:
             rows.append(tuple(cells))
         return Table(tuple(columns), tuple(rows))
 
+    def chart(self, title: str, shape: str, caption: str, spec: Spec, *, metric: str, more: str = "") -> Chart:
+        """A chart of these scores; `metric`: what its first sentence is about; `more`: options of its command."""
+        return Chart(
+            title=title,
+            sees=self.takeaway(metric),
+            alt=f"{shape}. {self.alt()}",
+            caption=caption,
+            table=self.table(),
+            spec=spec,
+            command=self.command(more),
+        )
+
     def command(self, extra: str = "") -> str:
         """The command that shows the same scores."""
         return f"mbbq-gen score RUN --group-by {','.join((*self.by, 'split'))} --metric {','.join(self.metrics)}{extra}"
 
-    def alt(self, *, is_tested: bool = True) -> str:
-        """The extremes of each score over all groups, and how many of them differ from 0 where that was tested."""
-        parts = []
-        for metric in self.metrics:
-            text = self._range(metric)
-            if is_tested and metric in self.p_values:
-                marked = [self.spoken(key) for key in self.p_values[metric] if self.mark(key, metric)]
-                shown = "; ".join(marked[:6]) + ("; …" if len(marked) > 6 else "")
-                text += f"; {len(marked)} of {len(self.groups)} differ from 0" + (f" ({shown})" if marked else "")
-            parts.append(text)
-        return sentences(parts)
+    def alt(self, *metrics: str) -> str:
+        """The extremes of the metrics, or of all, over all groups: `Accuracy from 0.21 (tr) to 0.93 (en).`"""
+        named = {key: self.answers.spoken_key(self.by, key) for key in self.groups}
+        return sentences(
+            range_text(metric, [(name, self.value(key, metric)) for key, name in named.items()])
+            for metric in metrics or self.metrics
+        )
 
-    def extremes(self, metric: str) -> str:
-        """`Accuracy, ambiguous from 0.21 (tr) to 0.93 (en).`"""
-        return sentences([self._range(metric)])
+    def takeaway(self, metric: str) -> str:
+        """Where a bias differs from 0: `Bias, ambiguous: 2 of 4 differ from 0: to the stereotype en; against it nl.`
 
-    def _range(self, metric: str) -> str:
-        return range_text(metric, [(self.spoken(key), self.value(key, metric)) for key in self.groups])
-
-    def bias_takeaway(self, metric: str) -> str:
-        """Where a bias is off 0 after Holm's adjustment: `Bias, ambiguous: off 0 in 2 of 4, above in en and nl.`"""
+        Where it was tested by its p values, which are starred; else by its intervals, adjusted by Holm's method.
+        """
         known = {key: found for key in self.groups if (found := self.score(key, metric)) is not None}
         title = METRIC_TITLES[metric].capitalize()
         if not known:
             return f"{title}: nothing to count."
-        off = directions(known, self.answers.sampling.confidence)
-        words = {"stereotypical": "above (to the stereotype)", "anti_stereotypical": "below (against it)"}
-        sides = {side: [key for key, found in off.items() if found == side] for side in words}
-        n_off = sum(map(len, sides.values()))
-        if not n_off:
-            return f"{title}: none is certainly different from 0, which does not show that there is no bias."
-        named = [f"{words[side]} {self._where(keys)}".rstrip() for side, keys in sides.items() if keys]
-        return f"{title}: off 0 in {n_off} of {len(known)}, {'; '.join(named)}."
-
-    def _where(self, keys: Sequence[Key]) -> str:
-        """`for a (en, tr) and b (nl)`: the groups by model; of many models, how many groups they are."""
-        models: dict[str, list[str]] = {}
-        for key in keys:
-            place = self.answers.spoken_key(self.by[1:], key[1:])
-            models.setdefault(self.answers.spoken_key(self.by[:1], key[:1]), []).append(place)
-        if len(models) > _MODELS_NAMED:
-            return f"for {len(models)} models"
-        return "for " + listing([f"{model} ({', '.join(places)})" for model, places in models.items()])
-
-    def cells_takeaway(self, metric: str) -> str:
-        """How many cells of a map differ from 0, and the farthest of them."""
-        marked = [key for key in self.p_values[metric] if self.mark(key, metric)]
-        known = {key: value for key in self.groups if (value := self.value(key, metric)) is not None}
-        title = METRIC_TITLES[metric].capitalize()
-        if not known:
-            return f"{title}: nothing to count."
-        if not marked:
-            return f"{title}: of {len(known)} cells none differs from 0 for sure."
-        farthest = max(marked, key=lambda key: abs(known[key]))
-        verb = "differs" if len(marked) == 1 else "differ"
-        return (
-            f"{title}: {len(marked)} of {len(known)} cells {verb} from 0 (starred), farthest "
-            f"{self.spoken(farthest)} ({spoken(metric, known[farthest])})."
-        )
-
-
-def score_panels(metrics: Sequence[str], groups: Iterable[tuple[str, str, GroupScore | None]]) -> list[Panel]:
-    """A panel a metric, of rows and series with their groups: biases about 0, rates with a line at chance."""
-    shown = list(groups)
-    return [
-        Panel(
-            METRIC_TITLES[metric].capitalize(),
-            [(row, series, found) for row, series, group in shown if (found := metric_of(group, metric))],
-            is_signed=METRICS[metric].low < 0,
-            line=None if METRICS[metric].low < 0 else CHANCE,
-        )
-        for metric in metrics
-    ]
-
-
-def metric_of(group: GroupScore | None, name: str) -> MetricScore | None:
-    """A group's score; None where the group or the score is not there."""
-    return None if group is None or group.metrics[name].value is None else group.metrics[name]
+        if metric in self.p_values:
+            off = [key for key in known if self.mark(key, metric)]
+        else:
+            sides = directions(known, self.answers.sampling.confidence)
+            off = [key for key, side in sides.items() if side in {"stereotypical", "anti_stereotypical"}]
+        if not off:
+            return f"{title}: none of {len(known)} surely differs from 0, which does not show that there is no bias."
+        text = f"{title}: {len(off)} of {len(known)} {'differs' if len(off) == 1 else 'differ'} from 0"
+        for words, sign in (("to the stereotype", 1), ("against it", -1)):
+            if some := [key for key in off if sign * (known[key].value or 0) > 0]:
+                names = [self.answers.spoken_key(self.by, key) for key in some[:_GROUPS_NAMED]]
+                text += f"; {len(some)} {words} ({'; '.join(names)}{'; …' if len(some) > len(names) else ''})"
+        return f"{text}."
 
 
 def key_columns(by: Sequence[str], **others: tuple[str, ColumnKind]) -> list[Column]:
@@ -306,10 +256,8 @@ def mark_of(p_value: float | None) -> str:
     return MARK if p_value is not None and p_value < LEVEL else ""
 
 
-def spoken(name: str, value: float | None) -> str:
+def spoken(name: str, value: float) -> str:
     """A number in an alternative text."""
-    if value is None:
-        return "undefined"
     return f"{value:+.2f}".replace("-", "−") if METRICS[name].low < 0 else f"{value:.2f}"
 
 
@@ -329,6 +277,6 @@ def range_text(metric: str, named: Iterable[tuple[str, float | None]]) -> str:
     if not known:
         return f"{title} undefined throughout"
     (low, least), (high, most) = min(known), max(known)
-    if len(known) == 1 or low == high:
-        return f"{title} {spoken(metric, low)}" + (f" ({least})" if len(known) == 1 else " throughout")
+    if low == high:
+        return f"{title} {spoken(metric, low)} throughout"
     return f"{title} from {spoken(metric, low)} ({least}) to {spoken(metric, high)} ({most})"

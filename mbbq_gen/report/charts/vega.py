@@ -12,15 +12,15 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from urllib.parse import parse_qsl
 
 from mbbq_gen.core.errors import MissingExtraError
 from mbbq_gen.core.text import visible_text, whole_percent
-from mbbq_gen.report.tables import DASH, LINK, Interval, escaped
+from mbbq_gen.report.tables import DASH, LINK, Interval, escaped, number
 
 Spec = dict[str, Any]
 INK = "currentColor"
@@ -84,11 +84,47 @@ def short_names(names: Sequence[str], limit: int = NAME_LIMIT) -> list[str]:
     return found
 
 
-def half_range(values: Sequence[float | None]) -> float:
+# --- parts of specifications -----------------------------------------------------------------------------------------
+
+
+def quantity(field: str, **more: Any) -> Spec:
+    """A channel that shows a number."""
+    return {"field": field, "type": "quantitative", **more}
+
+
+def names_of(field: str, names: Sequence[str], **more: Any) -> Spec:
+    """A channel that shows names in their order."""
+    return {"field": field, "type": "nominal", "scale": {"domain": names}, **more}
+
+
+def layer(mark: str | Spec, *, where: str = "", **encoding: Any) -> Spec:
+    """A layer of marks with its channels; `where`: of which rows."""
+    found: Spec = {}
+    if where:
+        found["transform"] = [{"filter": where}]
+    return found | {"mark": mark, "encoding": encoding}
+
+
+def known(*fields: str) -> str:
+    """The rows that have all these numbers."""
+    return " && ".join(f"isValid(datum.{name})" for name in fields)
+
+
+def datum(row: str, series: str, found: Interval, **more: Any) -> Spec:
+    """A row of data: a number with its interval."""
+    return {"row": row, "series": series, "value": found.value, "low": found.ci_low, "high": found.ci_high, **more}
+
+
+def half_range(values: Iterable[float | None]) -> float:
     """A round number not below any size of the values: what an axis about 0 reaches to."""
     largest = max((abs(value) for value in values if value is not None and math.isfinite(value)), default=0.0)
     steps = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
     return next((step for step in steps if step >= max(largest, 0.1) - 1e-9), largest)
+
+
+def reach_of(values: Iterable[Spec]) -> float:
+    """What an axis about 0 of such rows reaches to."""
+    return half_range(one[name] for one in values for name in ("value", "low", "high"))
 
 
 def scale_of(reach: float | None, **axis: Any) -> Spec:
@@ -101,39 +137,50 @@ def scale_of(reach: float | None, **axis: Any) -> Spec:
     }
 
 
-def series_of(names: Sequence[str], width: float, *, field: str = "series") -> Spec:
+def series_of(names: Sequence[str], width: float, **legend: Any) -> Spec:
     """Colours and markers of some series; with a legend where there are several."""
     columns = max(1, min(len(names), int(width / (max(map(len, names), default=0) * LETTER + 48))))
-    legend = {"columns": columns, "symbolSize": 60} if len(names) > 1 else None
+    shown = {"columns": columns, "symbolSize": 60, **legend} if len(names) > 1 or legend else None
     count = len(PALETTE)
     colours = [PALETTE[place % count] for place in range(len(names))]
     shapes = [SHAPES[(place + place // count) % len(SHAPES)] for place in range(len(names))]
     return {
-        "color": {"field": field, "type": "nominal", "scale": {"domain": names, "range": colours}, "legend": legend},
-        "shape": {"field": field, "type": "nominal", "scale": {"domain": names, "range": shapes}, "legend": legend},
+        channel: {"field": "series", "type": "nominal", "scale": {"domain": names, "range": looks}, "legend": shown}
+        for channel, looks in (("color", colours), ("shape", shapes))
     }
 
 
-def known(*fields: str) -> list[Spec]:
-    """Keeps the rows that have all these numbers."""
-    return [{"filter": " && ".join(f"isValid(datum.{name})" for name in fields)}]
+def points(size: int = 45, **encoding: Any) -> list[Spec]:
+    """The layers of marks: filled ones, and those whose rows are `hollow`."""
+    ring = {"type": "point", "size": size, "filled": False, "fill": "transparent", "strokeWidth": 1.5}
+    return [
+        layer({"type": "point", "size": size}, where="!datum.hollow", **encoding),
+        layer(ring, where="datum.hollow", **{**encoding, "color": {"value": INK}}),
+    ]
 
 
-def interval(axis: Literal["x", "y"], position: Spec, low: str = "low", high: str = "high", **mark: Any) -> Spec:
+def interval(axis: Literal["x", "y"], low: str = "low", high: str = "high", width: float = 1.5, **more: Any) -> Spec:
     """Bars from one field to another along an axis."""
-    encoding = {axis: {"field": low, "type": "quantitative", **position}, f"{axis}2": {"field": high}}
-    return {"transform": known(low, high), "mark": {"type": "rule", **mark}, "encoding": encoding}
+    ends = {axis: quantity(low, **more.pop("scale", {})), f"{axis}2": {"field": high}}
+    return layer({"type": "rule", "strokeWidth": width}, where=known(low, high), **ends, **more)
 
 
-def with_encoding(layer: Spec, **encoding: Spec) -> Spec:
-    """A layer with more channels."""
-    return {**layer, "encoding": {**layer["encoding"], **encoding}}
+ONCE: Spec = {"data": {"values": [{}]}}
+"""The data of what is drawn once."""
 
 
 def line_at(axis: Literal["x", "y"], value: float, *, is_dashed: bool = False) -> Spec:
     """A line across the panel at a number."""
     dash = {"strokeDash": [4, 3]} if is_dashed else {}
-    return {"data": {"values": [{}]}, "mark": {"type": "rule", **dash}, "encoding": {axis: {"datum": value}}}
+    return {**ONCE, "mark": {"type": "rule", **dash}, "encoding": {axis: {"datum": value}}}
+
+
+def shared(spec: Spec) -> Spec:
+    """A row or column of panels with one legend."""
+    return {**spec, "resolve": {"scale": {"color": "shared", "shape": "shared"}}}
+
+
+# --- dots, bars and stacks -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -141,86 +188,63 @@ class Panel:
     """One score over all rows and series."""
 
     title: str
-    values: Sequence[tuple[str, str, Interval]]
-    """Row, series, and what is drawn there."""
-    is_signed: bool
-    """A bias, drawn about 0; else a rate from 0 to 1."""
+    values: Sequence[Spec]
+    """Rows of data, by `datum`; with `text`, that is written below the dot; with `diamond`, a rate drawn upon a bar."""
+    reach: float | None = None
+    """A bias, drawn about 0, as far as this; None: a rate from 0 to 1."""
     line: float | None = None
     """Where else a line is drawn: chance, say."""
-    diamonds: Mapping[tuple[str, str], float | None] | None = None
-    """(row, series) → a rate that is drawn upon a bar."""
-
-    @property
-    def reach(self) -> float | None:
-        """What its axis about 0 reaches to; None for a rate."""
-        ends = [end for *_, one in self.values for end in (one.value, one.ci_low, one.ci_high)]
-        return half_range(ends) if self.is_signed else None
 
     def lines(self, axis: Literal["x", "y"]) -> list[Spec]:
         """The lines that its numbers are held against."""
-        zero = [line_at(axis, 0)] if self.is_signed else []
+        zero = [line_at(axis, 0)] if self.reach is not None else []
         return zero + ([line_at(axis, self.line, is_dashed=True)] if self.line is not None else [])
 
-    def data(self) -> Spec:
-        """Its numbers, for a specification."""
-        values = [
-            {
-                **{"row": row, "series": series, "value": one.value},
-                **{"low": one.ci_low, "high": one.ci_high, "diamond": (self.diamonds or {}).get((row, series))},
-            }
-            for row, series, one in self.values
-            if one.value is not None
-        ]
-        return {"values": values}
 
-
-def dots(panels: Sequence[Panel], rows: Sequence[str], series: Sequence[str]) -> Spec:
+def dots(panels: Sequence[Panel], rows: Sequence[str], series: Sequence[str], step: int = 26) -> Spec:
     """Dots with intervals: the panels side by side, a row for each name, a colour for each series."""
     several = len(series) > 1
     width = max(150, min(240, int((_WIDEST - max(map(len, rows)) * LETTER) / len(panels) - 36)))
-    coloured = series_of(series, width * len(panels))
-    offset = {"yOffset": {"field": "series", "type": "nominal", "scale": {"domain": series}}} if several else {}
-    parts = []
-    for place, panel in enumerate(panels):
-        position = scale_of(panel.reach, grid=True)
-        named = {} if place == 0 else {"labelExpr": "''"}
-        axis = {"ticks": False, "tickBand": "extent", "grid": several, "offset": 6, **named}
-        row = {"field": "row", "type": "nominal", "scale": {"domain": rows}, "axis": axis}
-        dot = {"x": {"field": "value", "type": "quantitative", **position}, "shape": coloured["shape"]}
-        numbers = {
-            "data": panel.data(),
-            "encoding": {"y": row, **offset, "color": coloured["color"]},
-            "layer": [interval("x", position, strokeWidth=1.5), {"mark": "point", "encoding": dot}],
+    looks = series_of(series, width * len(panels))
+    offset = {"yOffset": names_of("series", series)} if several else {}
+    parts: list[Spec] = []
+    for panel in panels:
+        x = scale_of(panel.reach, grid=True)
+        axis = {"ticks": False, "tickBand": "extent", "grid": several, "offset": 6}
+        axis |= {"labelExpr": "''"} if parts else {}
+        numbers = [
+            interval("x", scale=x, color=looks["color"]),
+            *points(x=quantity("value", **x), color=looks["color"], shape=looks["shape"]),
+        ]
+        if any("text" in one for one in panel.values):
+            numbers.append(layer({"type": "text", "dy": 17}, x={"value": width / 2}, text={"field": "text"}))
+        drawn = {
+            "data": {"values": panel.values},
+            "encoding": {"y": names_of("row", rows, axis=axis), **offset},
+            "layer": numbers,
         }
-        height: Spec = {"step": 14, "for": "offset"} if several else {"step": 26}
-        parts.append({"title": panel.title, "width": width, "height": height, "layer": [*panel.lines("x"), numbers]})
+        height: Spec = {"step": 14, "for": "offset"} if several else {"step": step}
+        parts.append({"title": panel.title, "width": width, "height": height, "layer": [*panel.lines("x"), drawn]})
     return shared({"hconcat": parts})
 
 
 def bars(panels: Sequence[Panel], groups: Sequence[str], series: Sequence[str]) -> Spec:
     """Bars: the panels below each other over the same groups."""
     width = max(280, (max(16, 36 // len(series)) * len(series) + 16) * len(groups))
-    coloured = series_of(series, width)["color"]
     angle = -90 if max(map(len, groups)) * LETTER > width / len(groups) else 0
-    offset = {"field": "series", "type": "nominal", "scale": {"domain": series}}
     parts = []
-    for place, panel in enumerate(panels):
-        position = scale_of(panel.reach, grid=True)
-        axis = {"labels": place == len(panels) - 1, "ticks": False, "labelAngle": angle}
+    for panel in panels:
+        y = scale_of(panel.reach, grid=True)
+        axis = {"labels": panel is panels[-1], "ticks": False, "labelAngle": angle}
         group = {"field": "row", "type": "nominal", "scale": {"domain": groups, "paddingInner": 0.2}, "axis": axis}
-        value = {"field": "value", "type": "quantitative", **position}
-        diamond = {
-            "mark": {"type": "point", "shape": "diamond", "color": INK},
-            "transform": known("diamond"),
-            "encoding": {"y": {"field": "diamond", "type": "quantitative"}},
-        }
+        diamond = {"type": "point", "shape": "diamond", "color": INK}
         numbers = {
-            "data": panel.data(),
-            "encoding": {"x": group, "xOffset": offset},
+            "data": {"values": panel.values},
+            "encoding": {"x": group, "xOffset": names_of("series", series)},
             "layer": [
-                {"mark": "bar", "encoding": {"y": value, "color": coloured}},
-                interval("y", position),
-                diamond,
+                layer("bar", y=quantity("value", **y), color=series_of(series, width)["color"]),
+                interval("y", width=1, scale=y),
+                layer(diamond, where=known("diamond"), y=quantity("diamond")),
             ],
         }
         parts.append({"title": panel.title, "width": width, "height": 132, "layer": [numbers, *panel.lines("y")]})
@@ -247,33 +271,23 @@ def stacks(shares: Sequence[Sequence[float]], rows: Sequence[str], parts: Sequen
                 values.append({"row": name, "part": part, **place, "text": text, "ink": ink})
             start += share
     used = [place for place, _ in enumerate(parts) if any(row[place] for row in shares)]
-    domain, colours = [parts[place] for place in used], [OUTCOME_COLOURS[place] for place in used]
-    scale = {"scale": {"domain": [0, 1]}, "axis": {"format": ".0%", "values": [0, 0.2, 0.4, 0.6, 0.8, 1]}}
-    coloured = {"field": "part", "type": "nominal", "scale": {"domain": domain, "range": colours}}
-    written = {"x": {"field": "middle", "type": "quantitative"}, "text": {"field": "text"}, "color": _WRITTEN}
-    bar = {"x": {"field": "start", "type": "quantitative", **scale}, "x2": {"field": "end"}, "color": coloured}
-    row_axis = {"field": "row", "type": "nominal", "scale": {"domain": rows}, "axis": {"ticks": False}}
+    scale = {"domain": [parts[place] for place in used], "range": [OUTCOME_COLOURS[place] for place in used]}
+    whole = {"scale": {"domain": [0, 1]}, "axis": {"format": ".0%", "values": [0, 0.2, 0.4, 0.6, 0.8, 1]}}
+    written: Spec = {"type": "text", "fontSize": 11}
+    coloured = {"field": "part", "type": "nominal", "scale": scale}
     return {
         "width": 480,
         "height": {"step": 24},
         "data": {"values": values},
-        "encoding": {"y": row_axis},
-        "layer": [{"mark": "bar", "encoding": bar}, {"mark": {"type": "text", "fontSize": 11}, "encoding": written}],
+        "encoding": {"y": names_of("row", rows, axis={"ticks": False})},
+        "layer": [
+            layer("bar", x=quantity("start", **whole), x2={"field": "end"}, color=coloured),
+            layer(written, x=quantity("middle"), text={"field": "text"}, color=_WRITTEN),
+        ],
     }
 
 
-class MapCell(NamedTuple):
-    """A cell of a map, by the names of its row and its column."""
-
-    row: str
-    column: str
-    value: float | None
-    """None: undefined, an empty cell with a dash."""
-    mark: str = ""
-    is_bare: bool = False
-    """Whether its number is shown without a colour, because it stands on too little."""
-    link: str | None = None
-    """What it leads to on a page."""
+# --- heat maps -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -281,87 +295,78 @@ class HeatMap:
     """One map."""
 
     title: str
-    cells: Sequence[MapCell]
+    cells: Sequence[Spec]
+    """By `map_cell`."""
     is_signed: bool = True
     """A bias: two colours about 0, orange to the stereotype and purple against it; else one colour from 0 to 1."""
+
+
+def map_cell(row: str, column: str, value: float | None, **more: Any) -> Spec:
+    """A cell of a map, a dash where it is undefined.
+
+    `more`: `mark` (a star behind it), `bare` (it stands on too little, and has no colour), `href` (what it leads to).
+    """
+    return {"row": row, "column": column, "value": value, "mark": "", "bare": False, **more}
 
 
 def heat_maps(
     maps: Sequence[HeatMap],
     rows: Sequence[str],
     columns: Sequence[str],
-    *,
-    across: int | None = None,
+    across: int = 2,
     words: str = "against the stereotype ← bias → to the stereotype",
 ) -> Spec:
     """The maps, all of one scale on one range of colours.
 
     `across`: how many stand side by side, if they fit; `words`: what the colours of a bias mean.
     """
-    reach = half_range([cell.value for one in maps if one.is_signed for cell in one.cells])
+    reach = half_range(cell["value"] for one in maps if one.is_signed for cell in one.cells)
     width = max(56 * len(columns), *(int(len(one.title) * LETTER) for one in maps))
     fitting = max(1, int((_WIDEST - max(map(len, rows)) * LETTER) / (width + 24)))
-    abreast = min(across or len(maps), fitting, len(maps))
-    found = []
+    abreast, found = min(across, fitting, len(maps)), []
     for is_signed in dict.fromkeys(one.is_signed for one in maps):
         alike = [one for one in maps if one.is_signed == is_signed]
-        parts = [
-            _heat_map(one, rows, columns, width=width, reach=reach, words=words, is_first=place % abreast == 0)
-            for place, one in enumerate(alike)
-        ]
+        parts = []
+        for place, one in enumerate(alike):
+            part = _heat_map(one, reach, words)
+            turned = -90 if max(map(len, columns)) * LETTER > width / len(columns) else 0
+            lower = {"labelAngle": turned, "ticks": False, "domain": False}
+            left = {"labels": place % abreast == 0, "ticks": False, "domain": False}
+            part["encoding"] = {"y": names_of("row", rows, axis=left), "x": names_of("column", columns, axis=lower)}
+            parts.append({"width": width, "height": {"step": 27}, **part})
         found.append({"concat": parts, "columns": abreast, "resolve": {"scale": {"color": "shared"}}})
     return found[0] if len(found) == 1 else {"vconcat": found, "resolve": {"scale": {"color": "independent"}}}
 
 
-def _heat_map(
-    one: HeatMap, rows: Sequence[str], columns: Sequence[str], *, width: int, reach: float, words: str, is_first: bool
-) -> Spec:
+def _heat_map(one: HeatMap, reach: float, words: str) -> Spec:
+    """The colours and texts of a map; the inks are those that are read well upon their colours."""
     low, high, colours = (-reach, reach, DIVERGING) if one.is_signed else (0.0, 1.0, RISING)
-    is_turned = max(map(len, columns)) * LETTER > width / len(columns)
+    values = []
+    for cell in one.cells:
+        if (value := cell["value"]) is None:
+            values.append(cell | {"text": DASH, "ink": INK})
+            continue
+        place = (value - low) / (high - low)
+        is_dark = place < 0.14 or place > 0.985 if one.is_signed else place < 0.47
+        ink = INK if cell["bare"] else "#ffffff" if is_dark else "#111111"
+        text = number(value, signed=one.is_signed).replace("-", "−")
+        values.append(cell | {"text": text + cell["mark"], "ink": ink})
     legend: Spec = {"title": words if one.is_signed else "share of answers", "gradientLength": 320}
     legend |= {"values": [low, (low + high) / 2, high], "labelExpr": _SIGNED if one.is_signed else _PLAIN}
     points = [low + (high - low) * place / (len(colours) - 1) for place in range(len(colours))]
-    scale = {"domain": points, "range": colours}
-    filled = {"field": "value", "type": "quantitative", "scale": scale, "legend": legend}
-    cell: Spec = {"color": {"condition": {"test": "datum.bare", "value": "transparent"}, **filled}}
-    if any(found.link for found in one.cells):
-        cell["href"] = {"field": "href"}
-    bold: Spec = {"condition": {"test": "datum.bold", "value": "bold"}, "value": "normal"}
-    text = {"text": {"field": "text"}, "color": _WRITTEN}
-    lower = {"labelAngle": -90 if is_turned else 0, "ticks": False, "domain": False}
-    left = {"labels": is_first, "ticks": False, "domain": False}
+    filled = quantity("value", scale={"domain": points, "range": colours}, legend=legend)
+    colour = {"condition": {"test": "datum.bare", "value": "transparent"}, **filled}
+    link = {"href": {"field": "href"}} if any("href" in cell for cell in values) else {}
+    bold = {"condition": {"test": "datum.mark", "value": "bold"}, "value": "normal"}
+    text_mark: Spec = {"type": "text", "fontSize": 11}
     return {
         "title": one.title,
-        "width": width,
-        "height": {"step": 27},
-        "data": {"values": [_cell(found, one.is_signed, reach) for found in one.cells]},
-        "encoding": {
-            "y": {"field": "row", "type": "nominal", "scale": {"domain": rows}, "axis": left},
-            "x": {"field": "column", "type": "nominal", "scale": {"domain": columns}, "axis": lower},
-        },
+        "data": {"values": values},
         "layer": [
-            {"transform": known("value"), "mark": {"type": "rect", "stroke": None}, "encoding": cell},
-            {"mark": {"type": "text", "fontSize": 11}, "encoding": {**text, "fontWeight": bold}},
+            layer({"type": "rect", "stroke": None}, where=known("value"), color=colour, **link),
+            layer(text_mark, text={"field": "text"}, color=_WRITTEN, fontWeight=bold),
         ],
     }
-
-
-def _cell(found: MapCell, is_signed: bool, reach: float) -> Spec:
-    """A cell: number, text, ink that is read well upon its colour, and what it leads to."""
-    cell: Spec = {"row": found.row, "column": found.column, "value": found.value, "bare": found.is_bare}
-    if found.value is None:
-        return cell | {"text": DASH, "ink": INK}
-    share = (found.value + reach) / (2 * reach) if is_signed else found.value
-    is_dark = share < 0.14 or share > 0.985 if is_signed else share < 0.47
-    text = f"{found.value:+.2f}".replace("-0.00", "+0.00") if is_signed else f"{found.value:.2f}"
-    cell |= {"text": text.replace("-", "−") + found.mark}
-    cell |= {"ink": INK if found.is_bare else "#ffffff" if is_dark else "#111111", "bold": bool(found.mark)}
-    return cell if found.link is None else cell | {"href": found.link}
-
-
-def shared(spec: Spec) -> Spec:
-    """A row or column of panels with one legend."""
-    return {**spec, "resolve": {"scale": {"color": "shared", "shape": "shared"}}}
 
 
 # --- rendering -------------------------------------------------------------------------------------------------------
@@ -390,37 +395,32 @@ _NEEDLESS = re.compile(
     r' (?:pointer-events|aria-hidden|aria-roledescription|class|role)="[^"]*"| (?:opacity|stroke-width)="1"'
     rf'| font-family="{re.escape(FONT.replace(chr(39), "&apos;"))}"| font-family="{re.escape(FONT)}"'
 )
-_EMPTY = re.compile(r'<path d="(?:M0,0h0v0h0Z)?"(?: display="none")?/>|<g>\s*</g>')
 
 
-def svg(spec: Spec, name: str, title: str, alt: str, *, has_links: bool = False, is_alone: bool = False) -> str:
+def svg(
+    spec: Spec, name: str, title: str, alt: str, *, links: Mapping[str, str] | None = None, is_alone: bool = False
+) -> str:
     """A chart as SVG, with its title and alternative text inside.
 
-    Args:
-        spec: The specification.
-        name: What the ids in it begin with.
-        title: One line.
-        alt: What is to be seen.
-        has_links: For a page with answers, to which marks lead.
-        is_alone: For a file: black on white.
+    `name`: what the ids in it begin with; `links`: what marks lead to on a page, in words where "answers of" is not
+    enough; `is_alone`: for a file, black on white, as without `links` no mark leads anywhere.
 
     Raises:
         MissingExtraError: where vl-convert is not installed.
     """
-    said = {row["href"]: row.get("said") for row in _rows(spec) if row.get("href")}
 
     def link(found: re.Match[str]) -> str:
         place = found[1].replace("&amp;", "&")
-        text = said.get(place) or "Answers of " + ", ".join(value for _, value in parse_qsl(place.removeprefix(LINK)))
-        label = escaped(text)
+        group = ", ".join(value for _, value in parse_qsl(place.removeprefix(LINK)))
+        label = escaped((links or {}).get(place, f"Answers of {group}"))
         return f'<a class="to-items" href="{escaped(place)}" aria-label="{label}"><title>{label}</title>'
 
     text: str = require_vl_convert().vegalite_to_svg({"config": CONFIG, **spec})
     text = _TAG.sub(lambda tag: _NUMBER.sub(lambda found: f"{float(found[0]):.2f}", tag[0]), text)
-    text = _EMPTY.sub("", _NEEDLESS.sub("", text))
+    text = _NEEDLESS.sub("", text)
     for place, gradient in enumerate(dict.fromkeys(_GRADIENT.findall(text))):  # numbered over all charts of a process
         text = re.sub(rf"\b{gradient}\b", f"{name}-gradient-{place}", text)
-    text = _LINK.sub(link, text) if has_links else re.sub("</?a[^>]*>", "", text)
+    text = re.sub("</?a[^>]*>", "", text) if links is None else _LINK.sub(link, text)
     opening, inside = text.split(">", 1)
     width, height = (float(re.findall(rf'{side}="([\d.]+)"', opening)[0]) for side in ("width", "height"))
     role = "group" if "<a " in inside else "img"  # what has links in it is no image
@@ -438,15 +438,10 @@ def whole(spec: Spec, alt: str) -> str:
     """A specification for a file, with our theme and its data, to be changed and rendered by any tool."""
     schema = "https://vega.github.io/schema/vega-lite/v6.json"
     # Outside a page there is no ink to follow, and nothing to lead to.
-    found = {"$schema": schema, "description": alt, "config": CONFIG, **_without_links(spec)}
+    plain = json.loads(json.dumps(spec), object_hook=lambda one: {key: one[key] for key in one if key != "href"})
+    found = {"$schema": schema, "description": alt, "config": CONFIG, **plain}
     text = json.dumps(found, ensure_ascii=False, indent=1)
     return text.replace(f'"{INK}"', '"#000000"').replace('"background": null', '"background": "#ffffff"') + "\n"
-
-
-def _without_links(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_links(inner) for name, inner in value.items() if name not in {"href", "said"}}
-    return [_without_links(inner) for inner in value] if isinstance(value, list) else value
 
 
 def png(text: str) -> bytes:
@@ -460,12 +455,3 @@ def pdf(text: str) -> bytes:
         r' (width|height)="([\d.]+)"', lambda side: f' {side[1]}="{float(side[2]) * 2 / 3:g}"', text, count=2
     )
     return bytes(require_vl_convert().svg_to_pdf(smaller))
-
-
-def _rows(spec: Any) -> list[Spec]:
-    """All rows of data in a specification."""
-    if isinstance(spec, dict):
-        own = spec["values"] if isinstance(spec.get("values"), list) else []
-        inner = [row for value in spec.values() for row in _rows(value)]
-        return [row for row in own if isinstance(row, dict)] + inner
-    return [row for one in spec for row in _rows(one)] if isinstance(spec, list) else []

@@ -30,7 +30,6 @@ _NOT_SHARED: Final = frozenset({"memory", "http", "https", "data", "local+memory
 """Kinds of addresses that only one process reaches, or that nothing can be written to."""
 _WITHOUT_FOLDERS: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "oci"})
 STATUS: Final = "workers"
-"""Name of the stored value with the status of the workers: a `DistributedStatus`."""
 META: Final = "shards"
 """Name of the value of a run that says in which folder its shards are."""
 OWN_FOLDER: Final = "worker-shards"
@@ -60,7 +59,6 @@ class WorkerLine(FrozenModel):
     blocks: int
     deaths: int
     per_minute: float | None
-    """Answers a minute while it was at work; None before its first block."""
 
 
 class DistributedStatus(FrozenModel):
@@ -234,18 +232,16 @@ def fold_shards(store: RunStore, folder: ResponseShards, names: Iterable[str]) -
     return found
 
 
-def fold_left_over(store: RunStore, folder: RunFolder, watcher: ProgressListener) -> list[str]:
-    """Stores what an earlier session left in shards, which have to be there; the names of the shards."""
+def fold_left_over(store: RunStore, folder: RunFolder, watcher: ProgressListener) -> None:
+    """Stores what an earlier session left in shards, which have to be there."""
     named = store.meta(META)
     if named is None:
-        return []
+        return
     shards = ResponseShards(named or folder.path / OWN_FOLDER)
     if not shards.is_there():
         raise UsageError(
             f"{shards.place}: the shards of {folder.path} are not there; bring them back, or name them with --shard-dir"
         )
     shards.clear_parts()
-    names = shards.names()
-    if found := fold_shards(store, shards, names):
+    if found := fold_shards(store, shards, shards.names()):
         watcher.say(f"{found:,} answers were in shards already")
-    return names

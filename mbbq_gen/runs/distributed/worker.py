@@ -97,7 +97,6 @@ class BlockResult:
     seconds: float
     process: int
     fatal: str | None = None
-    """Why no further request can succeed, in a line."""
     runtime_info: Mapping[str, JsonValue] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 
