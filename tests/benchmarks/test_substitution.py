@@ -225,6 +225,6 @@ def test_counts_of_what_was_left_out(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 @pytest.mark.parametrize("language", FAST)
 def test_the_same_questions_give_the_same_bytes_in_any_order(language: str) -> None:
-    there = {one.key: made.model_dump_json() for one, made in MADE[language][:60]}
+    there = {one.key: str(made) for one, made in MADE[language][:60]}
     fresh = ControlGenerator(SETS[language])
-    assert there == {one.key: fresh.make(one).model_dump_json() for one, _ in MADE[language][:60][::-1]}
+    assert there == {one.key: str(fresh.make(one)) for one, _ in MADE[language][:60][::-1]}
