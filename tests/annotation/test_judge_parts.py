@@ -210,3 +210,9 @@ def test_the_judge_is_measured_by_verdicts() -> None:
     assert (en.judge.value, en.rules.value) == (1.0, 0.5)  # a mere "wrong" judges one reading only: left out
     assert (nl.judge.value, nl.rules.value) == (0.5, 0.5)  # a faulty reply is not right
     assert report(*pairs).annotated == ()
+
+
+def test_an_answer_that_was_cut_off_before_a_choice_is_truncated() -> None:
+    none = Response(request_key="k", text='{"outcome": "none", "option": "none"}', finish_reason="stop")
+    cut = ANSWER.model_copy(update={"finish_reason": "length"})
+    assert parse_judge_reply(none, PROMPT, ORDER, UNKNOWN, cut).outcome == "truncated"

@@ -15,7 +15,7 @@ def test_columns_of_plain_numbers_stand_to_the_right() -> None:
 
 
 def test_other_option_orders_are_said_only_where_nothing_else_differs() -> None:
-    one = {"prompt variants": ("bare", "bare"), "option orders": ([1], "1 prompts")}
+    one: dict[str, tuple[object, str]] = {"prompt variants": ("bare", "bare"), "option orders": ([1], "1 prompts")}
     turned = one | {"option orders": ([2], "1 prompts")}
     worded = turned | {"prompt variants": ("polite", "polite")}
     assert prompt_differences(turned, one) == ["other option orders"]
