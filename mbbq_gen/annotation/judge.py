@@ -35,7 +35,7 @@ from mbbq_gen.core.option_display import shown_unknown
 from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, NonBlank, Outcome, Request, Response
 from mbbq_gen.runs.extraction import JUDGE_PREFIX, question_of
 from mbbq_gen.storage.ledgers import ChosenBy, JudgeLedger, judge_records
-from mbbq_gen.storage.schema import BATCH
+from mbbq_gen.storage.schema import BATCH, extraction_row
 from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
 NO_OPTION: Final = "none"
@@ -286,12 +286,14 @@ class JudgeTable(JudgeLedger):
         extractions = (
             (
                 answered.prompt.prompt_id,
-                parse_judge_reply(
-                    reply,
-                    self.judge.prompt,
-                    order,
-                    shown_unknown(answered.instance, answered.prompt.option_order),
-                    answered.response,
+                *extraction_row(
+                    parse_judge_reply(
+                        reply,
+                        self.judge.prompt,
+                        order,
+                        shown_unknown(answered.instance, answered.prompt.option_order),
+                        answered.response,
+                    )
                 ),
             )
             for answered, order, reply in self.without_extraction()

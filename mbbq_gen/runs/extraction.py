@@ -40,6 +40,7 @@ from mbbq_gen.scoring.columns import (
 )
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.storage.queries import parse_completed
+from mbbq_gen.storage.schema import Value, extraction_row
 from mbbq_gen.storage.store import ANSWER_ROW, NORMALISE, CompletedPrompt, Part, RunStore, StoredPrompt
 
 if TYPE_CHECKING:
@@ -156,7 +157,8 @@ def extractor_versions(languages: Iterable[str], resources: PackPaths, name: str
 
 
 PendingExtractions = tuple[str, tuple[StoredPrompt, ...]]
-StoredExtraction = tuple[str, Extraction]
+StoredExtraction = tuple[Value, ...]
+"""A prompt's id and the columns of its extraction."""
 
 
 def extract_run(
@@ -203,9 +205,13 @@ def batch_reader(
         language, records = batch
         reader = load_reader(extractor, language, resources)
         found = parse_completed(records)
-        return language, [(answered.prompt.prompt_id, extract_response(answered, reader)) for answered in found]
+        return language, [_row(answered, extract_response(answered, reader)) for answered in found]
 
     return read
+
+
+def _row(answered: CompletedPrompt, found: Extraction) -> StoredExtraction:
+    return answered.prompt.prompt_id, *extraction_row(found)
 
 
 def read_scores(store: RunStore, step: Callable[[int], None], normalise: Normalise | None = None) -> None:
@@ -218,7 +224,7 @@ def read_scores(store: RunStore, step: Callable[[int], None], normalise: Normali
     for language in store.languages() if version else ():
         unparsed = parse_completed(store.without_extraction(str(version), language, scored=True), store)
         while batch := list(islice(unparsed, _BATCH)):
-            rows = [(answered.prompt.prompt_id, read_scored(answered, how)) for answered in batch]
+            rows = [_row(answered, read_scored(answered, how)) for answered in batch]
             store.add_extractions(str(version), rows)
             step(len(batch))
 
@@ -382,6 +388,6 @@ def _read(path: Path, resources: PackPaths, request_keys: Sequence[str]) -> Read
     for answered in parse_completed(_sources[path].answered(request_keys)):
         language = answered.prompt.language
         reader = load_reader(ENGINE, language, resources)
-        extraction = answered.prompt.prompt_id, extract_response(answered, reader)
-        found.setdefault((language, reader.version), []).append(extraction)
+        row = _row(answered, extract_response(answered, reader))
+        found.setdefault((language, reader.version), []).append(row)
     return found

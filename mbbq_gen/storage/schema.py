@@ -35,6 +35,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+import msgspec
+
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.records import Extraction, RecordT, Response, stored
 from mbbq_gen.storage.shards import RecordFiles
@@ -263,7 +265,7 @@ def response_row(response: Response, received_at: str) -> tuple[Value, ...]:
 
 def extraction_row(found: Extraction) -> tuple[Value, ...]:
     """An extraction as columns (EXTRACTION)."""
-    spans, conflicts = json.dumps(found.spans), json.dumps(found.conflicts, ensure_ascii=False)
+    spans, conflicts = (msgspec.json.encode(part).decode() for part in (found.spans, found.conflicts))
     return found.outcome, found.option, found.confidence, found.rule, spans, conflicts
 
 

@@ -17,7 +17,6 @@ from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.option_display import SamplingUnit
 from mbbq_gen.core.records import (
     ContinuationScore,
-    Extraction,
     Instance,
     Prompt,
     Request,
@@ -32,7 +31,6 @@ from mbbq_gen.storage.schema import (
     BATCH,
     Database,
     Value,
-    extraction_row,
     marks,
     replace_error,
     response_row,
@@ -376,9 +374,9 @@ class RunStore(Database):
         other = "SELECT 1 FROM instances WHERE language <> (SELECT language FROM instances LIMIT 1) LIMIT 1"
         return self.value(other) is not None
 
-    def add_extractions(self, extractor: str, rows: Iterable[tuple[str, Extraction]]) -> None:
-        """Stores extractions (prompt id, extraction) of an extractor version; an older one of it is replaced."""
-        values = ((prompt_id, extractor, *extraction_row(found)) for prompt_id, found in rows)
+    def add_extractions(self, extractor: str, rows: Iterable[Sequence[Value]]) -> None:
+        """Stores extractions (prompt id, EXTRACTION) of an extractor version; an older one of it is replaced."""
+        values = ((prompt_id, extractor, *columns) for prompt_id, *columns in rows)
         self.change((f"INSERT OR REPLACE INTO extractions VALUES ({marks(8)})", values))
 
     def answer_rows(

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Extraction
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
 from mbbq_gen.runs.extraction import UNPARSED, explain_answer, extract_response, previous_extraction
 from mbbq_gen.runs.run_folder import RunFolder
@@ -43,7 +42,8 @@ def older_reading(run: Path, version: str = "0+old") -> None:
                 [
                     (
                         answered.prompt.prompt_id,
-                        Extraction(outcome="option", option=0) if n % 3 == 0 else Extraction(outcome="unparsed"),
+                        *(("option", 0) if n % 3 == 0 else ("unparsed", None)),
+                        *("low", "", "[]", "[]"),
                     )
                     for n, answered in enumerate(answers)
                 ],
