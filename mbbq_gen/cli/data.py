@@ -261,7 +261,8 @@ class MakeControl(QuestionCommand):
     )
 
     def _run(self) -> None:
-        from mbbq_gen.benchmarks.control.maker import REASONS, ControlCoverage, with_control
+        from mbbq_gen.benchmarks.control.coverage import ControlCoverage
+        from mbbq_gen.benchmarks.control.maker import REASONS, with_control
 
         output, coverage = self.output, ControlCoverage()
         made = with_control(_with_bar(self.questions(["bias"])), ["control"], self.where, coverage.add)

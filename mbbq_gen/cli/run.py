@@ -36,11 +36,10 @@ class BatchCommand(RunCommand):
     def opened(self) -> Iterator[Session]:
         """The run, locked; prints its batches at the end. UsageError where it has none."""
         from mbbq_gen.report.run_tables import batch_blocks
-        from mbbq_gen.runs.batch_runner import mode_of
         from mbbq_gen.runs.executor import Session
         from mbbq_gen.runs.resolve import open_model
         from mbbq_gen.runs.status import batch_lines
-        from mbbq_gen.storage.ledgers import BatchTable
+        from mbbq_gen.storage.ledgers import BatchTable, mode_of
 
         path, folder = self.run_path, self.folder
         config = folder.manifest().config
@@ -85,7 +84,8 @@ class BatchCollect(BatchCommand):
     every: float = option("", "Seconds between two checks.", default=60.0, min=1, metavar="SECONDS")
 
     def _run(self) -> None:
-        from mbbq_gen.runs.batch_runner import mode_of, run_batches
+        from mbbq_gen.runs.batch_runner import run_batches
+        from mbbq_gen.storage.ledgers import mode_of
 
         with self.opened() as run:
             while (under_way := asyncio.run(run_batches(run, mode_of(run.store), again=False))) and self.wait:
@@ -105,7 +105,8 @@ class BatchCancel(BatchCommand):
     help_examples = "  mbbq-gen batch cancel my-run"
 
     def _run(self) -> None:
-        from mbbq_gen.runs.batch_runner import in_session, report_batches, set_mode
+        from mbbq_gen.runs.batch_runner import in_session, report_batches
+        from mbbq_gen.storage.ledgers import set_mode
 
         counts: list[int] = []
 

@@ -80,6 +80,10 @@ class SamplingOptions(ProviderOptions):
         return {name: value for name in NEUTRAL_SAMPLING if (value := getattr(self, name)) is not None}
 
 
+BATCH_KINDS: Final = ("anthropic", "gemini", "openai")
+"""Kinds of services that take batches (`providers.api.batches`)."""
+
+
 @dataclass(frozen=True)
 class Capabilities:
     """What a provider can do."""

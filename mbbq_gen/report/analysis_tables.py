@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mbbq_gen.analysis.reasoning import ReasoningReport
     from mbbq_gen.analysis.robustness import EffectTable, RobustnessTable
     from mbbq_gen.analysis.score_extras import ScoreReport
-    from mbbq_gen.benchmarks.control.maker import ControlCoverage, TemplateRefusal
+    from mbbq_gen.benchmarks.control.coverage import ControlCoverage, TemplateRefusal
     from mbbq_gen.core.records import FrozenModel
     from mbbq_gen.statistics.estimate import EstimateResult
     from mbbq_gen.statistics.hypothesis_tests import TestResult

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from mbbq_gen.core.errors import ProviderError, RunError, UsageError
+from mbbq_gen.core.errors import ProviderError, RunError
 from mbbq_gen.core.records import Response
 from mbbq_gen.providers.api.batches import (
     BatchApi,
@@ -34,7 +34,7 @@ from mbbq_gen.providers.prices import read_prices
 from mbbq_gen.runs.budget import CostGuard, InFlightLog
 from mbbq_gen.runs.executor import ErrorRateGuard, Session, copy_cached, open_cost_guard
 from mbbq_gen.storage.cache import ResponseCache
-from mbbq_gen.storage.ledgers import BatchRecord, BatchTable, StoredBatch
+from mbbq_gen.storage.ledgers import MOST_REQUESTS, BatchMode, BatchRecord, BatchTable, StoredBatch, mode_of
 from mbbq_gen.storage.store import RunStore
 
 if TYPE_CHECKING:
@@ -55,39 +55,10 @@ _READS: Final = 5
 """How often the results of a batch are requested before that is given up for now."""
 _LONGEST_PAUSE: Final = 60.0
 """Seconds that a service may ask to wait before its results are requested again."""
-_MODE: Final = "batches"
-_MOST: Final = "batch_requests"
-
-Mode = Literal["off", "on", "stopped"]
-"""How requests are sent: one by one, in batches, or in batches of which no more are made."""
 
 
 def _stamp() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def choose_mode(store: RunStore, batch: bool | None, most_requests: int | None) -> None:
-    """Stores how requests are sent, and how many go into a batch; None: as before. UsageError with open batches."""
-    if batch is False and BatchTable(store).open_batches():
-        raise UsageError(
-            f"--no-batch: {store.path.parent} has batches on their way; first: mbbq-gen batch collect"
-            f" {store.path.parent}, or mbbq-gen batch cancel {store.path.parent}"
-        )
-    if batch is not None:
-        set_mode(store, "on" if batch else "off")
-    if most_requests is not None:
-        store.set_meta(_MOST, str(most_requests))
-
-
-def mode_of(store: RunStore) -> Mode:
-    """How the requests of a run are sent."""
-    found = store.meta(_MODE)
-    return found if found in ("on", "stopped") else "off"  # type: ignore[return-value]
-
-
-def set_mode(store: RunStore, mode: Mode) -> None:
-    """Stores how the requests of a run are sent."""
-    store.set_meta(_MODE, mode)
 
 
 @contextmanager
@@ -444,7 +415,7 @@ async def in_session(
 ) -> None:
     """Works on the batches of a run; `spends`: whether it submits batches, which `--max-cost` limits."""
     store, provider, rules, watcher = session.store, session.provider, session.rules, session.watcher
-    service, path, most = batch_service(provider), session.folder.path, store.meta(_MOST)
+    service, path, most = batch_service(provider), session.folder.path, store.meta(MOST_REQUESTS)
     read_prices(rules.prices)  # a price file that is wrong is said before anything is sent
     guard = None
     if spends and rules.max_cost is not None:
@@ -463,7 +434,7 @@ async def in_session(
                 session.store_runtime_info()
 
 
-async def run_batches(session: Session, mode: Mode, *, again: bool) -> bool:
+async def run_batches(session: Session, mode: BatchMode, *, again: bool) -> bool:
     """Collects what has come, submits what is missing (`again`: failures too); whether batches are under way."""
     say, cache_dir = session.watcher.say, session.rules.cache_dir
 

@@ -18,11 +18,9 @@ from mbbq_gen.core.errors import ConfigError, ProviderError, RunError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import CallbackListener, ProgressListener
 from mbbq_gen.prompts.render import orders_of
-from mbbq_gen.providers.api.batches import supports_batches
-from mbbq_gen.providers.base import Provider
+from mbbq_gen.providers.base import BATCH_KINDS, Provider
 from mbbq_gen.providers.prices import read_prices
 from mbbq_gen.providers.registry import options_class
-from mbbq_gen.runs.batch_runner import Mode, choose_mode, mode_of, run_batches
 from mbbq_gen.runs.distributed.cluster import check_on
 from mbbq_gen.runs.distributed.storage import DistributedConfig, fold_left_over
 from mbbq_gen.runs.executor import Session, check_failures, execute, known_price
@@ -34,7 +32,7 @@ from mbbq_gen.runs.resolve import InstanceSource, check_together, notices, open_
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.runs.stopping_rule import rule_from, rule_of, set_rule
 from mbbq_gen.storage.follow_ups import FollowUpTable
-from mbbq_gen.storage.ledgers import BatchTable
+from mbbq_gen.storage.ledgers import BatchMode, BatchTable, choose_mode, mode_of
 from mbbq_gen.storage.shards import FOLDER
 from mbbq_gen.storage.store import NORMALISE, RunStore
 
@@ -165,7 +163,7 @@ class Job:
                 manifest = planner.plan(store)
         if rule is not None:
             set_rule(store, rule, config)
-        has_batches = supports_batches(config.model.partition(":")[0])
+        has_batches = config.model.partition(":")[0] in BATCH_KINDS
         choose_mode(store, given.batch, given.batch_size if has_batches else None)
         if config.storage is not None and not store.records.in_files:
             store.records.enable_shards()
@@ -192,7 +190,7 @@ class Job:
         mode, table = mode_of(store), FollowUpTable(store)
         if table.progress().pending:
             if mode != "off":
-                if await run_batches(session, mode, again=False):
+                if await _run_batches(session, mode, again=False):
                     return True
             else:
                 try:
@@ -227,10 +225,10 @@ class Job:
         rounds = AdaptiveRun(session, self.resources, rule, by_batch=mode != "off")
         return await rounds.execute(lambda: self._send_all(session, mode))
 
-    async def _send_all(self, session: Session, mode: Mode) -> bool:
+    async def _send_all(self, session: Session, mode: BatchMode) -> bool:
         """Sends whatever is planned, or taken by a round; whether batches are under way."""
         if mode != "off":
-            return await run_batches(session, mode, again=self.config.batch is True)
+            return await _run_batches(session, mode, again=self.config.batch is True)
         with ExtractionWorker(session.store, self.resources, self.helper) as extractions:
             if session.store.progress().pending:
                 try:
@@ -270,6 +268,12 @@ class Job:
             prompts=session.folder.manifest().counts.prompts,
             batches_under_way=under_way,
         )
+
+
+async def _run_batches(session: Session, mode: BatchMode, *, again: bool) -> bool:
+    from mbbq_gen.runs.batch_runner import run_batches  # imports the services' batches
+
+    return await run_batches(session, mode, again=again)
 
 
 def _description(manifest: Manifest) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 import mbbq_gen
-from mbbq_gen.benchmarks.control.maker import ControlCoverage
+from mbbq_gen.benchmarks.control.coverage import ControlCoverage
 from mbbq_gen.benchmarks.rows import with_files
 from mbbq_gen.core.config import BenchmarkChoice, RunConfig
 from mbbq_gen.core.errors import RunError, UsageError

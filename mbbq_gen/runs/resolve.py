@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from mbbq_gen.benchmarks.control.maker import ControlCoverage, with_control
+from mbbq_gen.benchmarks.control.coverage import ControlCoverage
 from mbbq_gen.benchmarks.own_file import read_instances
 from mbbq_gen.benchmarks.registry import BENCHMARKS, benchmark_name, find_benchmark, load_benchmark
 from mbbq_gen.benchmarks.releases import benchmark_folder
@@ -33,8 +33,7 @@ from mbbq_gen.prompts.variants import (
     sample_unknown_texts,
     unknown_text_in,
 )
-from mbbq_gen.providers.api.batches import supports_batches
-from mbbq_gen.providers.base import Provider
+from mbbq_gen.providers.base import BATCH_KINDS, Provider
 from mbbq_gen.providers.registry import open_provider
 
 ALL: Final = ("all",)
@@ -205,7 +204,7 @@ def resolve_for(config: RunConfig, before: RunConfig | None, where: PackPaths) -
 def provider_options(config: RunConfig) -> dict[str, JsonValue]:
     """The provider's options that were given; not `batch_size` where that is the size of a batch of the service."""
     given = {name: getattr(config, name) for name in RunConfig.model_fields if name in PROVIDER_SETTINGS}
-    if supports_batches(config.model.partition(":")[0]):
+    if config.model.partition(":")[0] in BATCH_KINDS:
         del given["batch_size"]
     return {**{name: value for name, value in given.items() if value is not None}, **config.model_args}
 
@@ -269,6 +268,8 @@ class InstanceSource:
     def _questions(self, choice: BenchmarkChoice, languages: list[str], chosen: list[str]) -> Iterator[Instance]:
         """The questions of one benchmark in those of the languages and splits that it has."""
         if self.settings.make_control and "control" in chosen and not _has_control(choice):
+            from mbbq_gen.benchmarks.control.maker import with_control  # imports the grammars
+
             counts = self.control[choice.name] = ControlCoverage()
             return with_control(self._published(choice, languages, ["bias"]), chosen, self.where, counts.add)
         return self._published(choice, languages, chosen)

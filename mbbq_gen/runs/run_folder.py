@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from filelock import FileLock, Timeout
 from pydantic import Field, JsonValue, ValidationError
 
-from mbbq_gen.benchmarks.control.maker import ControlCounts
+from mbbq_gen.benchmarks.control.coverage import ControlCounts
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import ConfigError, RunError, RunLockedError, UsageError, describe_fault
 from mbbq_gen.core.reasoning import ReasoningSettings

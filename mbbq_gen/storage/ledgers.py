@@ -11,6 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 from pydantic import ConfigDict
 
+from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.option_display import Kind
 from mbbq_gen.core.records import Confidence, FrozenModel, Outcome, Response, stored
 from mbbq_gen.storage.queries import read_completed
@@ -23,6 +24,10 @@ BatchState = Literal["planned", "sent", "collected", "refused", "lost"]
 OPEN: Final[tuple[BatchState, ...]] = ("planned", "sent")
 """States in which a batch's requests may still be answered by it."""
 _RUN_NAME: Final = "batch_name"
+_MODE: Final = "batches"
+MOST_REQUESTS: Final = "batch_requests"
+BatchMode = Literal["off", "on", "stopped"]
+"""How requests are sent: one by one, in batches, or in batches of which no more are made."""
 
 
 class BatchRecord(FrozenModel):
@@ -158,6 +163,30 @@ class BatchTable:
 
 
 # --- judges -----------------------------------------------------------------------------------------------------------
+
+
+def choose_mode(store: RunStore, batch: bool | None, most_requests: int | None) -> None:
+    """Stores how requests are sent, and how many go into a batch; None: as before. UsageError with open batches."""
+    if batch is False and BatchTable(store).open_batches():
+        raise UsageError(
+            f"--no-batch: {store.path.parent} has batches on their way; first: mbbq-gen batch collect"
+            f" {store.path.parent}, or mbbq-gen batch cancel {store.path.parent}"
+        )
+    if batch is not None:
+        set_mode(store, "on" if batch else "off")
+    if most_requests is not None:
+        store.set_meta(MOST_REQUESTS, str(most_requests))
+
+
+def mode_of(store: RunStore) -> BatchMode:
+    """How the requests of a run are sent."""
+    found = store.meta(_MODE)
+    return found if found in ("on", "stopped") else "off"  # type: ignore[return-value]
+
+
+def set_mode(store: RunStore, mode: BatchMode) -> None:
+    """Stores how the requests of a run are sent."""
+    store.set_meta(_MODE, mode)
 
 
 def judge_records(store: RunStore) -> dict[str, str]:

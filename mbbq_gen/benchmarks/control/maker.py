@@ -7,10 +7,9 @@ two people are names. Both share a parallel id: their own, or where the benchmar
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache, partial
-from typing import Any, Final
+from typing import Final
 
 from mbbq_gen.benchmarks.control.mention_grammar import SubstitutionRefusedError
 from mbbq_gen.benchmarks.control.people import NamePairs, describe_apart, describe_people, write_name
@@ -20,7 +19,7 @@ from mbbq_gen.benchmarks.control.substitution import SubstitutionPlan, apply_pla
 from mbbq_gen.benchmarks.control.words import Language
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths, stable_number
-from mbbq_gen.core.records import FrozenModel, Instance, Option
+from mbbq_gen.core.records import Instance, Option
 from mbbq_gen.languages.control_pack import ControlSet, NameGender, read_control_set
 
 LEAST_GROUP_WORD: Final = 3
@@ -194,7 +193,7 @@ def with_control(
 ) -> Iterator[Instance]:
     """Bias questions with the control questions that can be made of them, as far as the splits are wanted.
 
-    `counted` hears what became of each bias question, such as `ControlCoverage.add`.
+    `counted` hears what became of each bias question, such as `coverage.ControlCoverage.add`.
     """
     makers = cache(lambda language: ControlGenerator(read_control_set(resources, language)))
     for instance in instances:
@@ -205,95 +204,3 @@ def with_control(
             counted(instance, made)
             if isinstance(made, Instance):
                 yield made
-
-
-class TemplateRefusal(FrozenModel):
-    """Questions of one template that were left out for one reason."""
-
-    language: str
-    template_id: str
-    reason: str
-    questions: int
-    of: int
-    what: str
-
-
-class ControlCounts(FrozenModel):
-    """Which bias questions have a control question that was made, and why the others have none."""
-
-    questions: int
-    made: int
-    reasons: dict[str, int]
-    templates: tuple[TemplateRefusal, ...]
-    """Template by template and reason by reason, the most frequent first."""
-
-    @property
-    def sentence(self) -> str:
-        """The counts in words."""
-        left = ", ".join(f"{reason} {count:,}" for reason, count in self.reasons.items())
-        said = f"made for {self.made:,} of {self.questions:,} bias questions"
-        return f"{said}; left out: {left}" if left else said
-
-
-class ControlCoverage:
-    """The counts, as questions pass."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[tuple[str, ...]] = Counter()
-        """Questions by language, category, template and reason; the reason is empty where one was made."""
-        self._what: dict[tuple[str, ...], str] = {}
-        self.samples: dict[tuple[str, str], tuple[Instance, Instance]] = {}
-        """Language, template → the first of its questions that has a control question, and that one."""
-
-    def add(self, instance: Instance, made: Made) -> None:
-        """Counts a bias question and what became of it."""
-        language, template = instance.language, instance.template_id
-        reason = "" if isinstance(made, Instance) else made.reason
-        self._counts[language, instance.category, template, reason] += 1
-        if isinstance(made, Instance):
-            self.samples.setdefault((language, template), (instance, made))
-        else:
-            self._what.setdefault((language, template, reason), made.what)
-
-    def _by(self, *places: int) -> Counter[tuple[str, ...]]:
-        found: Counter[tuple[str, ...]] = Counter()
-        for key, count in self._counts.items():
-            found[tuple(key[place] for place in places)] += count
-        return found
-
-    def categories(self) -> list[dict[str, Any]]:
-        """Language, category, questions, made, and skipped by reason, in the order in which they came."""
-        found: dict[tuple[str, ...], dict[str, Any]] = {}
-        for key, questions in self._by(0, 1).items():
-            found[key] = {"language": key[0], "category": key[1], "questions": questions, "made": 0, "skipped": {}}
-        for (*where, reason), count in sorted(self._by(0, 1, 3).items()):
-            here = found[tuple(where)]
-            if reason:
-                here["skipped"][reason] = count
-            else:
-                here["made"] = count
-        return list(found.values())
-
-    def counts(self) -> ControlCounts:
-        """The counts as a record, without categories and samples."""
-        reasons, of_template = self._by(3), self._by(0, 2)
-        templates = tuple(
-            TemplateRefusal(
-                language=language,
-                template_id=template,
-                reason=reason,
-                questions=count,
-                of=of_template[language, template],
-                what=self._what[language, template, reason],
-            )
-            for (language, template, reason), count in self._by(0, 2, 3).most_common()
-            if reason
-        )
-        left = {reason: count for (reason,), count in reasons.most_common() if reason}
-        return ControlCounts(questions=reasons.total(), made=reasons[("",)], reasons=left, templates=templates)
-
-    def summary(self) -> dict[str, Any]:
-        """The counts as JSON."""
-        counts = self.counts()
-        skipped = {"skipped": counts.questions - counts.made, "categories": self.categories()}
-        return {**counts.model_dump(), **skipped}

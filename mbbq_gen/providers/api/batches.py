@@ -445,11 +445,6 @@ def _seconds_between(made: Any, ended: Any) -> float | None:
 _SERVICES: Final[dict[str, Any]] = {"openai": OpenAIBatches, "anthropic": AnthropicBatches, "gemini": GeminiBatches}
 
 
-def supports_batches(kind: str) -> bool:
-    """Whether a kind of provider has batches."""
-    return kind in _SERVICES
-
-
 def batch_service(provider: Provider) -> BatchApi:
     """The batches of a provider's service; raises UsageError where it has none that we know of."""
     if provider.kind not in _SERVICES:
