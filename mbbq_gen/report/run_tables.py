@@ -353,15 +353,12 @@ def design_blocks(found: DesignReport) -> Iterator[Block]:
         for name, design in named
     ]
     titles = ["", "templates", "answers each", "wordings", "of a question", "orders", "requests"]
-    yield from ("", text_table([*titles, "price", "in batches", "width", "of this benchmark"], rows))
+    yield from ("", text_table([*titles, "price", "in batches", "width"], rows))
     is_random = found.speaks_of == "random"
     about = "templates and wordings like these" if is_random else "templates like these, in these wordings"
     command = "score" + (" --prompt-effects random" if is_random else "")
     command += "" if found.average == "questions" else f" --average {found.average}"
-    yield (
-        f"\nwidth: of the interval about {about}, as `{command}` shows it;\n"
-        "of this benchmark: about what this benchmark would say if all of it were asked\n"
-    )
+    yield f"\nwidth: of the interval about {about}, as `{command}` shows it\n"
     if (design := found.as_run) is not None:
         metric = "" if found.metric == "mbbq_bias_ambiguous" else f" --metric {found.metric}"
         yield (
