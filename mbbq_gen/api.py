@@ -51,6 +51,7 @@ from mbbq_gen.scoring.codes import Average, PromptEffects
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.statistics.intervals import STRETCH, UNSEEN_TEMPLATE_DEVIATION
+from mbbq_gen.storage.ledgers import JudgedAnswer, judged_answers
 from mbbq_gen.storage.store import Progress
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
 
     from mbbq_gen.analysis.follow_up import FollowUpReport
     from mbbq_gen.analysis.reasoning import ReasoningFrames
-    from mbbq_gen.annotation.judge_report import JudgedAnswer
 
 __all__ = ["JobResult", "ProgressEvent", "Run", "RunConfig", "extract", "load_benchmark", "score"]
 
@@ -202,18 +202,14 @@ class Run:
             yield from store.instances()
 
     def extract(self, extractor: str = ENGINE, step: Callable[[int], None] = lambda _: None) -> dict[str, str]:
-        """Extracts the responses that this extractor has not extracted; the other methods call it.
+        """The version of an extractor for each language; extracts the responses that it has not extracted yet.
+
+        The other methods call it. RunLockedError where another process writes to the run.
 
         Args:
             extractor: `rules`, a simple one (`strict-match`, `first-label`, `mbbq-like`, `answer-line`), or a stored
                 version.
             step: Gets the size of each extracted batch, for a progress bar.
-
-        Returns:
-            The version of the extractor for each language.
-
-        Raises:
-            RunLockedError: something is to be extracted and another process writes to the run.
         """
         return ensure_extracted(self.folder, self.resources, extractor, step)
 
@@ -296,11 +292,7 @@ class Run:
         """The conclusions of reasoning traces next to the answers, as three tables with the same rows.
 
         The tables of answers and of traces have the columns of `observations`, so that `score` takes either; the
-        outcome of a missing trace is `error`. `facts` describes the traces.
-
-        Args:
-            gold: As for `observations`.
-            extractor: Extractor of the answers, as for `extract`; traces have one extractor.
+        outcome of a missing trace is `error`. `facts` describes the traces. `extractor` is that of the answers.
         """
         from mbbq_gen.runs.reasoning import extract_all_reasoning, load_reasoning_frames
 
@@ -310,26 +302,18 @@ class Run:
             return load_reasoning_frames(store, version, extractors, self.manifest.config.model, gold)
 
     def judge_extractions(self, name: str, *, languages: Sequence[str] | None = None) -> dict[str, JudgedAnswer]:
-        """Prompt id → what an LLM judge (`mbbq-gen judge`) and the rules extracted.
+        """Prompt id → what an LLM judge (`mbbq-gen judge`), by its name in this run, and the rules extracted.
 
         Responses that the judge did not get, or did not parse, are left out. Check the judge against annotations before
-        correcting scores with it.
-
-        Args:
-            name: Name of the judge in this run.
-            languages: Only these; None: all of the run.
-
-        Raises:
-            UnknownNameError: a judge that the run does not have.
-            UsageError: a language that the run does not have.
+        correcting scores with it. UnknownNameError where the run has no such judge or language.
         """
         from mbbq_gen.annotation.judge import is_read, judges_of
-        from mbbq_gen.annotation.judge_report import judged_answers
 
         versions = self._versions(languages)
         with self.folder.open_store(read_only=True) as store:
             judges = judges_of(store)
-            found = judged_answers(store, judges[one_of("judge", name, judges)], versions)
+            judge = judges[one_of("judge", name, judges)]
+            found = judged_answers(store, judge.name, judge.extractor, versions)
             return {answer.prompt_id: answer for answer in found if is_read(answer.judge.rule)}
 
     def scores(
@@ -423,17 +407,14 @@ def load_benchmark(
     splits: Sequence[Split] | None = None,
     packs: str | Path | None = None,
 ) -> list[Instance]:
-    """The instances of a benchmark.
+    """The instances of a benchmark (see `mbbq-gen data list`).
+
+    UsageError for an unknown benchmark, language or split, or missing files; DataError for the first wrong row.
 
     Args:
-        name: Name of the benchmark; see `mbbq-gen data list`.
         data_dir: Folder of its published files; None: the release from `mbbq-gen data download`.
         languages, splits: Only these, in that order; None: all.
         packs: Folder of your own language packs.
-
-    Raises:
-        UsageError: an unknown benchmark, language or split, or missing files.
-        DataError: the first wrong row, with file, row and field.
     """
     return list(
         registry.load_benchmark(

@@ -69,8 +69,8 @@ def check_everything(resources: PackPaths, languages: Iterable[str]) -> CheckRep
                 findings += _extraction_findings(resources, code)
     findings += _variant_findings(prompts)
     folder = starter_folder()
-    missing = missing_forms(starter_templates(), folder, resources)
-    findings += [Finding(file=str(file), what=problem) for file, problem in missing]
+    lacking = missing_forms(starter_templates(), folder, resources)
+    findings += [Finding(file=str(file), what=problem) for file, problem in lacking]
     names = [str(path) for path in (*checked, *sorted(folder.glob("*.toml")))]
     return CheckReport(checked=tuple(names), findings=tuple(findings), incomplete=incomplete)
 

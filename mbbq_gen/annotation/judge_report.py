@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from mbbq_gen.analysis.agreement import equality_and_kappa
 from mbbq_gen.annotation.judge import BY_CHANCE, UNPARSED, LLMJudge, is_read
@@ -18,30 +18,11 @@ from mbbq_gen.annotation.review import Annotation
 from mbbq_gen.core.records import Confidence, FrozenModel, Outcome
 from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings, no_score
 from mbbq_gen.statistics.intervals import Proportion, proportion
-from mbbq_gen.storage.ledgers import ChosenBy, ExtractionSummary, judged_rows
-from mbbq_gen.storage.store import Progress, RunStore
+from mbbq_gen.storage.ledgers import ChosenBy, JudgedAnswer
+from mbbq_gen.storage.store import Progress
 
-NOBODY = "none"
-"""The choice of a reading that has no option."""
 Basis = Literal["all", "sample", "only", "nothing"]
 """Whether the agreement is of the whole run, of answers drawn by chance, or of hand-picked ones, or of none at all."""
-
-
-class JudgedAnswer(NamedTuple):
-    """What the rules and a judge read in one answer. A NamedTuple, because a run holds many."""
-
-    prompt_id: str
-    language: str
-    template: str
-    """Benchmark, category and template: what statistics cluster on."""
-    selection: ChosenBy
-    """`all` and `sample` were drawn by chance (with equal chance within a language) and stand for the run."""
-    rules: ExtractionSummary
-    judge: ExtractionSummary
-    """Its option is as shown, counted from 0; None where the answer chooses none."""
-    rules_choice: str
-    """The role of the option; `first person`, `second person` where they have none; `none`."""
-    judge_choice: str
 
 
 class Agreement(FrozenModel):
@@ -121,17 +102,6 @@ class JudgeReport(FrozenModel):
     """All of them, whatever the answers were chosen by."""
     annotated: tuple[Accuracy, ...]
     """By language, then of all; empty without annotations that name the right option."""
-
-
-def judged_answers(store: RunStore, judge: LLMJudge, versions: Mapping[str, str]) -> Iterator[JudgedAnswer]:
-    """The answers that a judge has replied to, by language in plan order; `versions`: language → that of the rules."""
-    for language, version in sorted(versions.items()):
-        for row in judged_rows(store, judge.name, judge.extractor, language, version):
-            unnamed = iter(("first person", "second person"))
-            by_index = [role or next(unnamed) for role in row.roles]
-            names = [by_index[index] for index in row.option_order]
-            choices = [NOBODY if found.option is None else names[found.option] for found in (row.rules, row.judge)]
-            yield JudgedAnswer(row.prompt_id, language, row.template, row.chosen_by, row.rules, row.judge, *choices)
 
 
 def judge_report(

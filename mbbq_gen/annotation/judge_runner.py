@@ -19,7 +19,7 @@ from mbbq_gen.annotation.judge import (
     sheet_of,
     shipped_prompt,
 )
-from mbbq_gen.annotation.judge_report import JudgeReport, judge_report, judged_answers
+from mbbq_gen.annotation.judge_report import JudgeReport, judge_report
 from mbbq_gen.annotation.review import (
     ANNOTATIONS_NAME,
     SamplingDesign,
@@ -45,7 +45,7 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.status import JudgeStatus
 from mbbq_gen.runs.token_estimate import cost_estimate, duration, estimate
 from mbbq_gen.statistics.estimate import InferenceSettings
-from mbbq_gen.storage.ledgers import ChosenBy, Judgement, completed_by_number
+from mbbq_gen.storage.ledgers import ChosenBy, Judgement, completed_by_number, judged_answers
 from mbbq_gen.storage.queries import ExtractionRow, iter_extractions, prompts_with_conflicts
 from mbbq_gen.storage.store import RunStore
 
@@ -308,7 +308,7 @@ class Judging:
         prices = read_prices(price_file or judge.execution.prices)
         with self._folder.open_store(read_only=True) as store:
             return judge_report(
-                judged_answers(store, judge, self._versions),
+                judged_answers(store, judge.name, judge.extractor, self._versions),
                 judge,
                 self._versions,
                 load_annotations(self._folder.path / ANNOTATIONS_NAME),

@@ -296,11 +296,11 @@ def annotation_report(
     covered = stale = 0
     for members in sample.strata.values():
         given = [(one, annotations[one.prompt_id].judges(one)) for one in members if one.prompt_id in annotations]
-        told = [(one, right) for one, right in given if right is not None]
-        stale += len(given) - len(told)
-        covered += len(members) if told else 0
-        known |= {one.prompt_id: (right, len(members) / len(told)) for one, right in told}
-        wrong += [one for one, right in told if not right]
+        judged = [(one, right) for one, right in given if right is not None]
+        stale += len(given) - len(judged)
+        covered += len(members) if judged else 0
+        known |= {one.prompt_id: (right, len(members) / len(judged)) for one, right in judged}
+        wrong += [one for one, right in judged if not right]
 
     def rate(group: str, extractions: Sequence[ExtractionRow]) -> AgreementRate:
         found = [known[one.prompt_id] for one in extractions if one.prompt_id in known]

@@ -17,15 +17,8 @@ from pathlib import Path
 from typing import Final
 
 import httpx
+import tenacity
 from pydantic import ValidationError
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    retry_if_exception_type,
-    stop_after_attempt,
-    wait_exponential,
-    wait_random,
-)
 
 from mbbq_gen.core.errors import DownloadError
 from mbbq_gen.core.records import FrozenModel
@@ -35,7 +28,7 @@ ATTEMPTS: Final = 5
 LONGEST_WAIT: Final = 120.0
 """Seconds. A server that asks for a longer pause ends the download with an error."""
 _TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
-_PAUSES: Final = wait_exponential(multiplier=0.5, max=20.0) + wait_random(0.0, 0.5)
+_PAUSES: Final = tenacity.wait_exponential(multiplier=0.5, max=20.0) + tenacity.wait_random(0.0, 0.5)
 _RANGE: Final = re.compile(r"bytes (?:(?P<start>\d+)-\d+|\*)/(?P<total>\d+|\*)")
 
 
@@ -49,11 +42,6 @@ class _Origin(FrozenModel):
     url: str
     mark: str | None
     """What the server calls this edition of the file: a strong ETag, or the date of its last change."""
-
-
-def new_client() -> httpx.Client:
-    """A client as downloads want it: follows redirects, waits half a minute for a sign of life."""
-    return httpx.Client(follow_redirects=True, timeout=httpx.Timeout(30.0, connect=15.0))
 
 
 @dataclass(frozen=True)
@@ -72,10 +60,10 @@ class Download:
 
     def fetch(self) -> None:
         """Makes `part` the whole file; raises DownloadError where the server does not give it after a few tries."""
-        retrying = Retrying(
-            stop=stop_after_attempt(ATTEMPTS),
+        retrying = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(ATTEMPTS),
             wait=_pause,
-            retry=retry_if_exception_type(_TransientError),
+            retry=tenacity.retry_if_exception_type(_TransientError),
             sleep=self.sleep,
             reraise=True,
         )
@@ -166,7 +154,7 @@ class Download:
             raise DownloadError(f"{self.url}: {size:,} bytes or more, larger than any release; not downloaded")
 
 
-def _pause(state: RetryCallState) -> float:
+def _pause(state: tenacity.RetryCallState) -> float:
     """Seconds before the next try: the time that the server named, else longer each time."""
     error = state.outcome.exception() if state.outcome is not None else None
     pause = error.pause if isinstance(error, _TransientError) else None

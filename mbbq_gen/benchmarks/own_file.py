@@ -2,12 +2,7 @@
 
     [fields]                        # our field = theirs; a dot goes into a nested field or a list: "info.id", "tags.0"
     instance_id = "id"
-    template_id = "template"
-    context     = "story"
-    question    = "asked"
-    condition   = "kind"
-    polarity    = "sign"
-    gold_index = "label"          # place of the right option
+    gold_index = "label"            # place of the right option
 
     [options]
     texts   = ["ans0", "ans1", "ans2"]
@@ -17,15 +12,10 @@
     counted_from = 0                     # whether places, and gold_index, are counted from 0 or 1
 
     [constants]                     # the same in every row
-    benchmark = "mine"
-    version   = "1"
-    split     = "bias"
     language  = "nl"
-    category  = "age"
 
     [values.condition]              # theirs = ours
     ambig    = "ambiguous"
-    disambig = "disambiguated"
 
     [metadata]                      # carried along under our name
     source = "url"

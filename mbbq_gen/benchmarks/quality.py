@@ -11,7 +11,7 @@ import re
 import tomllib
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal, NamedTuple
@@ -67,8 +67,7 @@ def validate(instances: Iterable[Instance]) -> list[DataIssue]:
     whole = _Whole()
     for instance in instances:
         codes = [code for code in instance.data_issues if code in KINDS]
-        codes += [code for code, holds in _ROW_CHECKS.items() if holds(instance)]
-        for code in (*codes, *whole.codes(instance)):
+        for code in (*codes, *_row_codes(instance), *whole.codes(instance)):
             where = code, instance.benchmark, instance.split, instance.language, instance.category
             counts[where] += 1
             if len(keys[where]) < EXAMPLES:
@@ -88,35 +87,23 @@ def _issue(code: str, count: int, examples: Iterable[str], part: Iterable[str | 
     return DataIssue(code=code, count=count, examples=tuple(examples), **about)
 
 
-def _has_ascii_capital_i(instance: Instance) -> bool:
-    """Whether a Turkish option begins with I and the context has the same word with a dotted i."""
-    heads = [option.text.split()[0] for option in instance.options] if instance.language == "tr" else []
-    return any(head[0] == "I" and f"i{head[1:]}" in instance.context for head in heads if len(head) > 1)
-
-
-def _has_nested_options(instance: Instance) -> bool:
-    texts = [option.text.casefold() for option in instance.options]
-    return any(one != other and one in other for one in texts for other in texts)
-
-
-def _texts(instance: Instance) -> tuple[str, ...]:
-    return instance.context, instance.question, *(option.text for option in instance.options)
-
-
-_ROW_CHECKS: Final[dict[str, Callable[[Instance], bool]]] = {
-    "no_single_target": lambda instance: not instance.has_single_target,
-    "mislabeled": lambda instance: instance.corrected_gold_role is not None,
-    "nested_options": _has_nested_options,
-    "label_like_option": lambda instance: any(
-        _LONE_LETTER.match(option.text) and " " in option.text for option in instance.options
-    ),
-    "ascii_capital_i": _has_ascii_capital_i,
-    "space_before_punctuation": lambda instance: bool(_BEFORE_PUNCTUATION.search(instance.context)),
-    "double_space": lambda instance: any("  " in text for text in _texts(instance)),
-    "odd_character": lambda instance: any(
-        _ODD.search(text) or not unicodedata.is_normalized("NFC", text) for text in _texts(instance)
-    ),
-}
+def _row_codes(instance: Instance) -> list[str]:
+    """Codes of what a row shows by itself."""
+    options = [option.text for option in instance.options]
+    texts, low = (instance.context, instance.question, *options), [text.casefold() for text in options]
+    heads = [text.split()[0] for text in options] if instance.language == "tr" else []
+    dotted = (f"i{head[1:]}" in instance.context for head in heads if head[0] == "I" and len(head) > 1)
+    checks = {
+        "no_single_target": not instance.has_single_target,
+        "mislabeled": instance.corrected_gold_role is not None,
+        "nested_options": any(one != other and one in other for one in low for other in low),
+        "label_like_option": any(_LONE_LETTER.match(text) and " " in text for text in options),
+        "ascii_capital_i": any(dotted),
+        "space_before_punctuation": _BEFORE_PUNCTUATION.search(instance.context) is not None,
+        "double_space": any("  " in text for text in texts),
+        "odd_character": any(_ODD.search(text) or not unicodedata.is_normalized("NFC", text) for text in texts),
+    }
+    return [code for code, holds in checks.items() if holds]
 
 
 class _Whole:

@@ -76,9 +76,6 @@ class QuestionIndex:
             lengths[context[:_ANCHOR]].add(len(context))
         self._lengths = {anchor: sorted(found, reverse=True) for anchor, found in lengths.items()}
 
-    def __len__(self) -> int:
-        return sum(map(len, self._by_context.values()))
-
     def __iter__(self) -> Iterator[IndexedInstance]:
         return (known for found in self._by_context.values() for known in found)
 

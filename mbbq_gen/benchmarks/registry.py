@@ -83,10 +83,9 @@ def benchmark_name(typed: str) -> str:
 
 def find_benchmark(name: str) -> BenchmarkInfo:
     """The benchmark of that name, hyphens taken for underscores; raises UnknownNameError where there is none."""
-    try:
-        return BENCHMARKS[benchmark_name(name)]
-    except KeyError:
-        raise UnknownNameError("benchmark", name, BENCHMARKS) from None
+    if (info := BENCHMARKS.get(benchmark_name(name))) is None:
+        raise UnknownNameError("benchmark", name, BENCHMARKS)
+    return info
 
 
 def load_benchmark(

@@ -252,15 +252,15 @@ def _copy_of(
             else unpack(path, raw, origin, release.wants, limits=tools.limits, step=step)
         )
         return
-    from mbbq_gen.benchmarks.download import Download, new_client
+    import httpx
 
-    client, received = tools.client or new_client(), partial(tools.progress, "downloading")
+    from mbbq_gen.benchmarks.download import Download
+
+    own = httpx.Client(follow_redirects=True, timeout=httpx.Timeout(30.0, connect=15.0))
+    client, received = tools.client or own, partial(tools.progress, "downloading")
     download = Download(origin, _beside(folder, ".part"), client, _LARGEST_ARCHIVE, tools.sleep, received)
-    try:
+    with own:
         download.fetch()
-    finally:
-        if tools.client is None:
-            client.close()
     try:
         yield unpack(download.part, raw, origin, release.wants, limits=tools.limits, step=step)
     except DownloadError:

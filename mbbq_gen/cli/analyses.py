@@ -147,23 +147,12 @@ class Agreement(RunCommand):
     def _run(self) -> None:
         from mbbq_gen.analysis import agreement
         from mbbq_gen.report.comparison_tables import agreement_blocks
-        from mbbq_gen.runs.observations import load_run_observations
 
-        folder, path = self.folder, self.run_path
-        manifest, sampling = folder.manifest(), self.statistics.sampling()
+        path, manifest, sampling = self.run_path, self.folder.manifest(), self.statistics.sampling()
         methods = manifest.config.method
         if len(methods) < 2:
             raise UsageError(f"{path}: has one method, {methods[0]}; make a run with --method both to compare methods")
-        with Bar("reading", None, "answers") as bar:
-            frame, progress = load_run_observations(
-                *(folder, manifest, self.where, self.statistics.gold),
-                extractor=self.statistics.extractor,
-                normalise=self.normalization,
-                step=bar.advance,
-                tell=say,
-            )
-        if progress.pending:
-            say(f"{path}: {progress.pending:,} of {progress.requests:,} requests have no response yet")
+        frame = self.statistics.frame([path], self.where, normalise=self.normalization)
         found = agreement.MethodAgreement(
             run=str(path),
             model=manifest.config.model,

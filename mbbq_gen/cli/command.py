@@ -31,15 +31,7 @@ _METAVARS: dict[Any, str] = {int: "N", float: "X", Path: "PATH"}
 
 
 def option(group: str, help_text: str, *names: str, default: Any = None, **more: Any) -> Any:
-    """An option as a field.
-
-    Args:
-        group: its section in the help, or empty.
-        help_text: what it does.
-        names: as they are typed; none: made from the field's name.
-        default: its value if it is not given; `...` if it must be.
-        more: as `typer.Option` takes it.
-    """
+    """An option as a field: its group, what it does, its names (none: made from the field's), its default."""
     declared: Any = {"names": names, "group": group or None, **more}
     return Field(default, description=help_text, json_schema_extra=declared)
 
@@ -102,11 +94,7 @@ class RunCommand(PackCommand):
 
 
 def model_options(pairs: Collection[str]) -> dict[str, str]:
-    """Options of a model as typed: NAME=VALUE.
-
-    Raises:
-        ConfigError: one has no name or no value.
-    """
+    """Options of a model as typed, NAME=VALUE; ConfigError where one has no name or no value."""
     options = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -175,12 +163,7 @@ def _parameter(name: str, annotation: Any, declared: Any, default: Any) -> inspe
 
 
 def _filled(kind: type[BaseModel], given: Mapping[str, Any]) -> Any:
-    """A class with the values given on the command line.
-
-    Raises:
-        UnknownNameError: a value is not one of the names that it may be.
-        ConfigError: a setting of a run is wrong.
-    """
+    """A class with the values given on the command line; UsageError for a value that is not allowed."""
     values: dict[str, Any] = {}
     for name, field, more in _parts(kind):
         if "settings" in more:

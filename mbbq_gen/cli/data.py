@@ -18,8 +18,6 @@ from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.records import Instance
 from mbbq_gen.core.text import one_of, whole_percent, words
 
-_SHOWN = 5
-"""Files that a line of `data download` lists."""
 _HIDDEN = {"benchmark", "language", "split", "negative", "non_negative", "note"}
 """Fields of a count that its table has in no column."""
 
@@ -229,20 +227,17 @@ class Download(JsonCommand):
         if self.as_json:
             print_json({**done.model_dump(mode="json", exclude={"record"}), **done.record.model_dump(mode="json")})
             return
-        files = done.record.files
-        loose = [file.path for file in files if not file.pinned]
+        files, record = done.record.files, done.record
         state = "already there and unchanged" if done.outcome == "already_there" else "verified"
         size = f"{sum(file.size for file in files) / 1e6:.1f} MB"
-        say(f"{done.benchmark}: {len(files) - len(loose)} of {len(files)} files pinned and {state} ({size})")
-        say(f"licence: {done.record.licence}; from {done.record.source}")
-        for what, paths in (
-            ("replaced, they had changed since the last download", done.damaged),
-            ("not pinned (no checksum is known)", loose),
-            ("not in this source", done.missing),
-        ):
+        say(f"{done.benchmark}: {len(files)} files, {state} ({size}); licence: {record.licence}; from {record.source}")
+        for what, paths in {
+            "replaced, they had changed since the last download": done.damaged,
+            "not pinned (no checksum is known)": [file.path for file in files if not file.pinned],
+            "not in this source": done.missing,
+        }.items():
             if paths:
-                more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
-                say(f"{what}: {', '.join(paths[:_SHOWN])}{more}")
+                say(f"{what}: {', '.join(paths)}")
         echo(str(done.folder))
 
 
@@ -266,21 +261,14 @@ class MakeControl(QuestionCommand):
     )
 
     def _run(self) -> None:
-        from mbbq_gen.benchmarks.control.maker import REASONS, ControlCoverage, ControlGenerators, RefusedInstance
+        from mbbq_gen.benchmarks.control.maker import REASONS, ControlCoverage, with_control
 
-        output, coverage, makers = self.output, ControlCoverage(), ControlGenerators(self.where)
-
-        def made() -> Iterator[str]:
-            for instance in _with_bar(self.questions(["bias"])):
-                control = makers.make(instance)
-                coverage.add(instance, control)
-                if not isinstance(control, RefusedInstance):
-                    yield control.instance.model_dump_json()
-
+        output, coverage = self.output, ControlCoverage()
+        made = with_control(_with_bar(self.questions(["bias"])), ["control"], self.where, coverage.add)
         if output is not None:
-            write_lines(output, made())
+            write_lines(output, (control.model_dump_json() for control in made))
         else:
-            for _ in made():
+            for _ in made:
                 pass
         counts = coverage.counts()
         if not counts.questions:

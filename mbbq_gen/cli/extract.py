@@ -331,11 +331,7 @@ def _print_options(question: Question, notes: Sequence[str] = ()) -> None:
 
 
 def _find_one(store: RunStore, path: Path, identifier: str) -> CompletedPrompt:
-    """The one completed prompt of an id, the beginning of an id, or an instance key.
-
-    Raises:
-        UsageError: there is none, or several, or no response yet.
-    """
+    """The one completed prompt of an id, its beginning, or an instance key; UsageError for none or several."""
     from mbbq_gen.storage.queries import find_completed, find_prompts
 
     found = find_prompts(store, identifier)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mbbq_gen.cli.command import PackCommand, RunCommand, argument, option, settings
 from mbbq_gen.cli.options import GroupBy, MetricNames, ScoreOptions, groupings_of, load_questions, metrics_of
-from mbbq_gen.cli.output import echo, print_json, say, write_lines
+from mbbq_gen.cli.output import echo, print_json, print_rows, say, write_lines
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
@@ -16,7 +16,6 @@ from mbbq_gen.core.text import one_of, words
 
 if TYPE_CHECKING:
     from mbbq_gen.interchange.export import ExportSource, Kind
-    from mbbq_gen.interchange.importers.run_writer import ImportSummary
 
 
 class Import(PackCommand):
@@ -70,31 +69,21 @@ class Import(PackCommand):
         )
         if self.as_json:
             print_json(summary)
-        else:
-            _show(summary)
-
-
-def _show(summary: ImportSummary) -> None:
-    """Prints what was imported on stdout, the rest on stderr."""
-    for note in summary.notes:
-        say(note)
-    echo(f"{summary.imported:,} of {summary.rows:,} answers of {summary.model} imported into {summary.run}")
-    for part in summary.coverage:
-        more = f", {part.answers:,} answers" if part.answers != part.answered else ""
-        place = f"{part.benchmark} {part.split} {part.language}"
-        echo(f"  {place}: {part.answered:,} of {part.questions:,} questions{more}")
-    for count, what in (
-        (summary.failed, "are errors"),
-        (summary.unlabelled, "were shown without labels: a letter alone chooses no option"),
-        (summary.reworded, "had another text of the unknown option than the benchmark"),
-    ):
-        if count:
-            echo(f"  {count:,} {what}")
-    for entry in summary.skipped:
-        say(f"skipped: {entry.count:,}: {entry.meaning}")
-        for example in entry.examples:
-            say(f"    {example}")
-    say(f"next: mbbq-gen report {summary.run}")
+            return
+        for note in summary.notes:
+            say(note)
+        echo(f"{summary.imported:,} of {summary.rows:,} answers of {summary.model} imported into {summary.run}")
+        print_rows([part.model_dump() for part in summary.coverage])
+        for what, count in {
+            "are errors": summary.failed,
+            "were shown without labels: a letter alone chooses no option": summary.unlabelled,
+            "had another text of the unknown option than the benchmark": summary.reworded,
+        }.items():
+            if count:
+                echo(f"{count:,} {what}")
+        for entry in summary.skipped:
+            say(f"skipped: {entry.count:,}: {entry.meaning}: {'; '.join(entry.examples)}")
+        say(f"next: mbbq-gen report {summary.run}")
 
 
 class Export(RunCommand):

@@ -72,6 +72,12 @@ COMMANDS: dict[str, dict[str, str]] = {
 """Group of help → command → its module in this folder and its name there; in the order of help."""
 
 
+def _kind(name: str) -> Any:
+    """The class of a command, or a group of commands."""
+    module, _, kind = next(commands[name] for commands in COMMANDS.values() if name in commands).partition(".")
+    return getattr(import_module(f"mbbq_gen.cli.{module}"), kind)
+
+
 class CommandGroups(HelpGroup):
     """The commands by group, as plain text; each is imported when it is needed."""
 
@@ -81,11 +87,10 @@ class CommandGroups(HelpGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a name; for a name that is unknown, all are loaded, so that the nearest can be named."""
-        places = {name: place for commands in COMMANDS.values() for name, place in commands.items()}
-        for name in [cmd_name] if cmd_name in places else places:
+        names = self.list_commands(ctx)
+        for name in [cmd_name] if cmd_name in names else names:
             if name not in self.commands:
-                module, _, kind = places[name].partition(".")
-                self.commands[name] = command_of(name, getattr(import_module(f"mbbq_gen.cli.{module}"), kind))
+                self.commands[name] = command_of(name, _kind(name))
         return self.commands.get(cmd_name)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -93,9 +98,12 @@ class CommandGroups(HelpGroup):
         width = max(map(len, self.list_commands(ctx)))
         for panel, commands in COMMANDS.items():
             with formatter.section(panel):
-                room = formatter.width - width - 4
-                rows = [(name.ljust(width), self.get_command(ctx, name).get_short_help_str(room)) for name in commands]
-                formatter.write_dl(rows)
+                kinds = {name.ljust(width): _kind(name) for name in commands}
+                helps = {
+                    name: kind.info.help if isinstance(kind, typer.Typer) else kind.__doc__
+                    for name, kind in kinds.items()
+                }
+                formatter.write_dl([(name, str(text).partition("\n")[0]) for name, text in helps.items()])
 
 
 app = typer.Typer(

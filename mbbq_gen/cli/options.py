@@ -198,12 +198,7 @@ class QuestionCommand(PackCommand):
 def load_questions(
     config: RunConfig, splits: Sequence[Split], where: PackPaths
 ) -> Iterator[tuple[BenchmarkChoice, Iterator[Instance]]]:
-    """The benchmarks or the file of a configuration, each with its questions in the languages and splits named.
-
-    Raises:
-        UsageError: there is nothing to read, or no such language.
-        DataError: while reading, at the first row that is wrong.
-    """
+    """The benchmarks or the file of a configuration, each with its questions in the languages and splits named."""
     from mbbq_gen.benchmarks.own_file import read_instances
     from mbbq_gen.benchmarks.registry import find_benchmark, load_benchmark
     from mbbq_gen.runs.resolve import located
@@ -235,12 +230,7 @@ class WorkerOptions(Options):
     workers: int | None = option("Scale", "With --ray: number of workers. Default: 2.", min=1)
 
     def helpers(self) -> MapWorkers | None:
-        """The workers; None: this process.
-
-        Raises:
-            UsageError: options of workers are given without --ray.
-            MissingExtraError: Ray is not installed.
-        """
+        """The workers; None: this process. UsageError where --ray is missing."""
         from mbbq_gen.runs.distributed.cluster import MapWorkers, check_on
 
         if self.ray is None:
@@ -258,11 +248,7 @@ def inference_facts(sampling: InferenceSettings) -> dict[str, Any]:
 
 
 def check_correction(correct_with: str | None, sampling: InferenceSettings, answers: str = "first") -> None:
-    """Makes sure that scores can be corrected with these settings.
-
-    Raises:
-        UsageError: they can't.
-    """
+    """Raises UsageError where scores can't be corrected with these settings."""
     if correct_with is None:
         return
     corrected = f"--correct-with {correct_with}: corrected scores are"

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, command_group, option, settings
-from mbbq_gen.cli.options import Languages, load_questions
+from mbbq_gen.cli.options import Languages
 from mbbq_gen.cli.output import echo, open_lines, print_json, print_rows
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.files import PACK_KINDS, PackPaths
+from mbbq_gen.core.files import PACK_KINDS
 from mbbq_gen.core.option_display import ORDER_POLICIES, SamplingUnit
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.records import Split
 from mbbq_gen.core.text import all_of, one_of
 
 if TYPE_CHECKING:
-    from mbbq_gen.prompts.render import PromptSettings
+    pass
 
 Language = Annotated[str, option("Questions", "Language.", metavar="XX")]
 Code = Annotated[str, argument("XX", "The language's ISO 639 code.", default=...)]
@@ -39,21 +38,28 @@ class ListPrompts(PackCommand):
     config: RunConfig = settings(("prompt_source", "data_dir"))
 
     def _run(self) -> None:
-        is_published = self.config.prompt_source == "published"
-        if is_published and self.benchmark is None:
-            raise UsageError("--prompt-source published: name the benchmark: --benchmark NAME")
-        found = _variants(self.config, self.where, self.benchmark or "", self.language)
+        from mbbq_gen.languages.prompt_pack import read_prompts
+        from mbbq_gen.prompts.published import read_published_prompts
+        from mbbq_gen.runs.resolve import located
+
+        rows = [variant.model_dump() for variant in read_prompts(self.where, self.language).variant]
+        if self.config.prompt_source == "published":
+            if self.benchmark is None:
+                raise UsageError("--prompt-source published: name the benchmark: --benchmark NAME")
+            (choice,) = located(self.config.model_copy(update={"benchmark": (self.benchmark,)})).benchmarks
+            folder = Path(choice.data_dir) if choice.data_dir else None
+            rows = [
+                {**each.variant.model_dump(), "label_style": each.label_style, "unknown_text": each.unknown_text}
+                for each in read_published_prompts(choice.name, folder, self.language)
+            ]
         if self.as_json:
-            extra = ("label_style", "unknown_text") if is_published else ()
-            print_json(
-                [{**each.variant.model_dump(), **{name: getattr(each, name) for name in extra}} for each in found]
-            )
+            print_json(rows)
             return
-        for each in found:
-            labels = f", labels {each.label_style}" if is_published else ""
-            unknown = "" if each.unknown_text is None else f", unknown option: {each.unknown_text}"
-            echo(f"{each.variant.id}  ({each.variant.kind}{labels}{unknown})\n")
-            echo("\n".join(f"    {line}".rstrip() for line in each.variant.text.strip().splitlines()) + "\n")
+        for row in rows:
+            labels = f", labels {row['label_style']}" if "label_style" in row else ""
+            unknown = f", unknown option: {row['unknown_text']}" if row.get("unknown_text") else ""
+            echo(f"{row['id']}  ({row['kind']}{labels}{unknown})\n")
+            echo("\n".join(f"    {line}".rstrip() for line in row["text"].strip().splitlines()) + "\n")
 
 
 class ShowPrompt(PackCommand):
@@ -78,34 +84,30 @@ class ShowPrompt(PackCommand):
     )
 
     def _run(self) -> None:
-        from mbbq_gen.languages.axes import parse_variant_name
-        from mbbq_gen.languages.axes_pack import native_labels
-        from mbbq_gen.prompts.render import NATIVE, plan_orders, render_prompt, with_option_labels
+        from mbbq_gen.prompts.render import plan_orders, render_prompt
+        from mbbq_gen.prompts.variants import PromptVariants
         from mbbq_gen.runs.follow_up import follow_up_text, question_about
-        from mbbq_gen.runs.resolve import check_published
+        from mbbq_gen.runs.resolve import InstanceSource, resolve
 
-        config, where, language, variant = self.config, self.where, self.language, self.variant
-        style = next(iter(config.label_style), None)
-        check_published(config.prompt_source, style is not None, config.no_context)
-        composed = variant if config.prompt_source == "builtin" and variant and parse_variant_name(variant) else None
-        known = _variants(config, where, self.benchmark or "starter", language, composed)
-        ids = [each.variant.id for each in known]
-        number = 0 if variant is None else ids.index(one_of("prompt variant", variant, ids))
-        setting = replace(known[number], system=config.system_prompt, no_context=config.no_context)
-        if style is not None:
-            native = native_labels(where, language) if style == NATIVE else None
-            shown_as = with_option_labels(setting.variant, style)
-            setting = replace(setting, variant=shown_as, label_style=style, native_labels=native)
-        policy = one_of("option order", config.option_order, ORDER_POLICIES)
-        named = (self.benchmark or "starter",) if config.instances is None or self.benchmark else ()
-        source = config.model_copy(update={"benchmark": named, "languages": (language,)})
-        questions = [one for _, found in load_questions(source, [self.split], where) for one in found]
+        where, language = self.where, self.language
+        wanted: dict[str, Any] = {"model": "oracle:perfect", "languages": (language,), "splits": (self.split,)}
+        if self.benchmark is not None or self.config.instances is None:
+            wanted["benchmark"] = (self.benchmark or "starter",)
+        config = resolve(self.config.model_copy(update=wanted), where)
+        variants = list(config.variants)
+        if self.variant is not None:
+            config = resolve(config.model_copy(update={"variants": (self.variant,)}), where)
+        variant, source = config.variants[0], InstanceSource(config, where)
+        questions = [one for choice in config.benchmarks for one in source(choice, [language], [self.split])]
         if not questions:
             raise UsageError("there is no question in this language and split")
         places = {name: one for one in questions for name in (one.key, one.instance_id)}
         question = questions[0] if self.instance is None else places[one_of("instance", self.instance, places)]
+        settings_of = PromptVariants(config.model_copy(update={"variants": (variant,)}), where).settings_of
+        policy = one_of("option order", config.option_order, ORDER_POLICIES)
         plan = plan_orders(policy, map(SamplingUnit.of, questions), config.seed)
-        shown = [render_prompt(question, setting, each) for each in plan.orders(question, number)]
+        number = [*variants, variant].index(variant)
+        shown = [render_prompt(question, settings_of(question)[0], each) for each in plan.orders(question, number)]
         said = follow_up_text(where, language) if self.follow_up else None
         if self.as_json:
             again = [{"follow_up": question_about(prompt, said)} if said else {} for prompt in shown]
@@ -116,7 +118,7 @@ class ShowPrompt(PackCommand):
                 f"{label} = {question.options[index].role or 'person'}"
                 for label, index in zip(prompt.option_labels, prompt.option_order, strict=True)
             )
-            echo(f"{question.key}  variant {ids[number]}  ({roles})")
+            echo(f"{question.key}  variant {variant}  ({roles})")
             for message in prompt.messages:
                 echo(f"\n--- {message.role} ---\n{message.content}")
             if said is not None:
@@ -148,25 +150,6 @@ class ListAxes(PackCommand):
         print_rows([level.model_dump() for level in levels], as_json=self.as_json)
 
 
-def _variants(
-    config: RunConfig, where: PackPaths, benchmark: str, language: str, composed: str | None = None
-) -> list[PromptSettings]:
-    """The prompt variants of a language, in order, with their labels and unknown option."""
-    from mbbq_gen.benchmarks.registry import benchmark_name
-    from mbbq_gen.benchmarks.releases import benchmark_folder
-    from mbbq_gen.languages.axes_pack import read_axes
-    from mbbq_gen.languages.prompt_pack import read_prompts
-    from mbbq_gen.prompts.published import read_published_prompts
-    from mbbq_gen.prompts.render import PromptSettings
-
-    if config.prompt_source == "builtin":
-        own = [PromptSettings(variant) for variant in read_prompts(where, language).variant]
-        return own if composed is None else [*own, PromptSettings(read_axes(where, language).compose(composed))]
-    folder = benchmark_folder(benchmark, Path(str(config.data_dir)) if config.data_dir else None)
-    found = read_published_prompts(benchmark_name(benchmark), folder, language)
-    return [PromptSettings(each.variant, each.label_style, unknown_text=each.unknown_text) for each in found]
-
-
 prompts_app = command_group(
     "Lists prompt variants and shows the messages sent.",
     "  mbbq-gen prompts list --language tr\n  mbbq-gen prompts show --language tr --variant polite",
@@ -189,19 +172,21 @@ class NewLanguage(JsonCommand):
 
     def _run(self) -> None:
         from mbbq_gen.extraction.jsonl import LANGUAGE
+        from mbbq_gen.languages.extraction_pack import WORD_LISTS
         from mbbq_gen.languages.skeleton import FIRST, write_skeletons
 
         if not re.fullmatch(LANGUAGE, self.language):
             raise UsageError(f"{self.language!r}: not a language code; examples: nb or pt-br")
         paths = write_skeletons(self.packs, self.language, self.name, self.own_name)
         if self.as_json:
-            print_json({"files": [str(path) for path in paths], "fill_in_first": [key for key, _ in FIRST]})
+            print_json({"files": [str(path) for path in paths], "fill_in_first": FIRST})
             return
         for path in paths:
             echo(str(path))
         echo(f"\nFill in {paths[1]} in this order; before that, extraction uses labels and option texts only:")
-        for number, (key, what) in enumerate(FIRST[:15], 1):
-            echo(f"  {number:2}. {key:15} {what}")
+        for number, key in enumerate(FIRST[:15], 1):
+            table, _, name = key.partition(".")
+            echo(f"  {number:2}. {key:15} {WORD_LISTS[table][name]}")
         echo("The other classes can wait: leave them empty.")
         echo("then    the prompts and example answers, the first names, and [[example]]s")
         echo(f"check   mbbq-gen check --packs {self.packs} --languages {self.language}")

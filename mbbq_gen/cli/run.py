@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.helper_process import HelperProcess
     from mbbq_gen.runs.job import Job, JobResult
     from mbbq_gen.runs.study import Study
-    from mbbq_gen.storage.store import RunStore
 
 
 class BatchCommand(RunCommand):
@@ -35,14 +34,13 @@ class BatchCommand(RunCommand):
 
     @contextmanager
     def opened(self) -> Iterator[Session]:
-        """The run, locked.
-
-        Raises:
-            UsageError: there is no run, or it has no batches.
-        """
+        """The run, locked; prints its batches at the end. UsageError where it has none."""
+        from mbbq_gen.report.run_tables import batch_blocks
         from mbbq_gen.runs.batch_runner import mode_of
         from mbbq_gen.runs.executor import Session
         from mbbq_gen.runs.resolve import open_model
+        from mbbq_gen.runs.status import batch_lines
+        from mbbq_gen.storage.ledgers import BatchTable
 
         path, folder = self.run_path, self.folder
         config = folder.manifest().config
@@ -52,18 +50,11 @@ class BatchCommand(RunCommand):
                 raise UsageError(f"{path}: this run has no batches; to use them: mbbq-gen run {path} --batch")
             provider.check_access()
             yield Session(folder, store, provider, config, ProgressBars(say))
-
-    def show(self, store: RunStore) -> None:
-        """Prints the batches of the run."""
-        from mbbq_gen.report.run_tables import batch_blocks
-        from mbbq_gen.runs.status import batch_lines
-        from mbbq_gen.storage.ledgers import BatchTable
-
-        lines = batch_lines(BatchTable(store).batches())
-        if self.as_json:
-            print_json([line.model_dump(mode="json") for line in lines])
-        else:
-            show(batch_blocks(lines))
+            lines = batch_lines(BatchTable(store).batches())
+            if self.as_json:
+                print_json([line.model_dump(mode="json") for line in lines])
+            else:
+                show(batch_blocks(lines))
 
 
 class BatchStatus(BatchCommand):
@@ -80,7 +71,6 @@ class BatchStatus(BatchCommand):
 
         with self.opened() as run:
             asyncio.run(in_session(run, work, spends=False))
-            self.show(run.store)
 
 
 class BatchCollect(BatchCommand):
@@ -100,11 +90,10 @@ class BatchCollect(BatchCommand):
         with self.opened() as run:
             while (under_way := asyncio.run(run_batches(run, mode_of(run.store), again=False))) and self.wait:
                 time.sleep(self.every)
-            progress = run.store.progress()
             if not under_way:
+                progress = run.store.progress()
                 answered = f"{progress.answered:,} of {progress.requests:,} requests answered"
                 say(f"{answered}; next: mbbq-gen run {self.run_path} --collect")
-            self.show(run.store)
 
 
 class BatchCancel(BatchCommand):
@@ -129,7 +118,6 @@ class BatchCancel(BatchCommand):
             asyncio.run(in_session(run, work, spends=False))
             say(f"{sum(counts)} batches cancelled")
             report_batches(run)
-            self.show(run.store)
 
 
 batch_app = command_group(
@@ -187,13 +175,9 @@ def load_report() -> None:
 
 
 def _study_jobs(study: Study, config: RunConfig, where: PackPaths, helper: HelperProcess) -> list[Job]:
-    """What is to be done for each run of a study; settings that are wrong are said before any request.
+    """What is to be done for each run of a study; ConfigError for wrong settings before any request.
 
-    Args:
-        study: as its file says it.
-        config: a model to run beside those of the file, with its settings; or the base URL of the openai: models.
-        where: the language packs.
-        helper: extracts the answers of all of them.
+    `config` is a model to run beside those of the file, with its settings, or the base URL of the openai: models.
     """
     from mbbq_gen.runs.job import Job
     from mbbq_gen.runs.resolve import resolve
@@ -222,12 +206,7 @@ def _study_jobs(study: Study, config: RunConfig, where: PackPaths, helper: Helpe
 
 
 def _run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool) -> None:
-    """Runs what is left of a study and shows its results; `config` is as `_study_jobs` takes it.
-
-    Raises:
-        UsageError, PackError: the file or an option is wrong.
-        RunError: some of the runs failed; the others are done and shown.
-    """
+    """Runs what is left of a study and shows its results; RunError where some of the runs failed."""
     from mbbq_gen.runs.helper_process import HelperProcess
     from mbbq_gen.runs.study import read_study, resolve_run_paths
 

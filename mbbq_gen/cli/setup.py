@@ -64,9 +64,17 @@ class Init(JsonCommand):
     yes: bool = option(
         "", "Ask no questions: use the default of every option that is not given.", "--yes", "-y", default=False
     )
+    print_schema: bool = option(
+        "", "Only print the JSON schema of study files, for editors.", "--schema", default=False
+    )
 
     def _run(self) -> None:
+        from mbbq_gen.runs.study import study_schema
+
         file = self.file
+        if self.print_schema:
+            print_json(study_schema())
+            return
         if file.suffix != ".toml":
             raise UsageError(f"{file}: the name of a study ends in .toml; use {file.with_suffix('.toml')}")
         if file.exists():
@@ -236,25 +244,19 @@ class Doctor(JsonCommand):
 
 
 def _check_server(base_url: str, model: str | None, model_args: dict[str, str], *, as_json: bool) -> None:
-    """Shows what a server is, and its answer to one question.
-
-    Raises:
-        RunError: the question has no answer.
-    """
+    """Shows what a server is, and its answer to one question; RunError where it gives none."""
     from mbbq_gen.runs.server_check import check_server
 
     found = check_server(base_url, model, model_args, PackPaths())
     if as_json:
         print_json({**found.model_dump(mode="json"), "command": found.command})
     else:
-        lines = [("server", found.server), ("base URL", found.base_url), ("models", ", ".join(found.models) or "none")]
-        lines += [(name.replace("_", " "), json.dumps(value)) for name, value in found.facts.items()]
-        lines.append(("sampling sent", json.dumps(found.sampling_sent)))
-        lines += [("not pinned", found.unpinned)] if found.unpinned else []
+        facts = {"server": found.server, "base URL": found.base_url, "models": ", ".join(found.models) or "none"}
+        facts |= {name.replace("_", " "): json.dumps(value) for name, value in found.facts.items()}
+        facts |= {"sampling sent": json.dumps(found.sampling_sent), "not pinned": found.unpinned or "–"}
         if found.answer is not None:
-            took = f"({found.seconds} s, {found.output_tokens} tokens)"
-            lines.append(("answer", f"{shortened(found.answer, 100)} {took}"))
-        for name, text in (*lines, ("next", found.command)):
+            facts["answer"] = f"{shortened(found.answer, 100)} ({found.seconds} s, {found.output_tokens} tokens)"
+        for name, text in {**facts, "next": found.command}.items():
             echo(f"{name:24}{text}")
     if found.model is None:
         say(f"several models: name one with --model, such as {', '.join(found.models[:3])}")

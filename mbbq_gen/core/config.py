@@ -41,11 +41,7 @@ OWN_DATA: Final = "instances"
 
 
 def chosen(name: str, values: Names, known: Sequence[T]) -> list[T]:
-    """Every name of a list, as the known one.
-
-    Raises:
-        ConfigError: one is not known, or the list is empty.
-    """
+    """Every name of a list, as the known one; ConfigError where one is not known, or the list is empty."""
     names = {str(candidate): candidate for candidate in known}
     for value in (given := words(values)):
         if value not in names:
@@ -86,17 +82,13 @@ def setting(
     provider: bool = False,
     **bounds: Any,
 ) -> Any:
-    """A setting of a run.
+    """A setting of a run; `bounds` are as `pydantic.Field` takes them.
 
     Args:
         group: its section in the help.
         shapes: what it has an effect on.
         help_text: what it does; `{name}` stands for another setting as the reader would type it.
-        default: its value if none is given.
-        example: a value.
-        metavar: stands for a value in the help of the command.
         provider: whether it is handed to the provider; these can also be given in `model_args`.
-        bounds: as `pydantic.Field` takes them.
     """
     extra: dict[str, Any] = {"group": group, "shapes": shapes, "metavar": metavar, "provider": provider}
     return Field(default, description=help_text, examples=[example], json_schema_extra=extra, **bounds)
@@ -390,17 +382,13 @@ class RunConfig(FrozenModel):
         return any(method != "generate" for method in self.method)
 
     def resumed(self, given: RunConfig, may_change: Collection[str], run: str) -> RunConfig:
-        """This configuration of a run with the execution settings that a resuming command gives.
+        """This configuration with the execution settings that a resuming command gives; ConfigError for others.
 
         Where the run is distributed (`FOR_ONE_COMMAND`) is given each time. Everything else that is not given stays.
 
         Args:
-            given: the settings that were given; a resolved configuration gives all that shape prompts and answers.
             may_change: options in `model_args` that do not shape answers.
             run: the run's folder, for the message.
-
-        Raises:
-            ConfigError: another setting differs.
         """
 
         def shaping(options: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -409,18 +397,14 @@ class RunConfig(FrozenModel):
         names = RunConfig.model_fields
         changes = {name: names[name].default for name in FOR_ONE_COMMAND}
         if any(getattr(given, name) is not None for name in STOPPING_KINDS):
-            changes |= {
-                name: names[name].default for name in names if about(name)["group"] == "Stopping" and name != "metric"
-            }
-        for name in names:
+            stopping = [name for name in names if about(name)["group"] == "Stopping" and name != "metric"]
+            changes |= {name: names[name].default for name in stopping}
+        for name in [name for name in names if name in given.model_fields_set]:
             before, now = getattr(self, name), getattr(given, name)
-            if name not in given.model_fields_set:
-                continue
             if name == "model_args":
                 merged = {**before, **now}
-                changed = shaping(before) != shaping(merged if not given.model else now)
-                differs = changed and not self.is_imported
-                now = merged if not differs else now
+                differs = shaping(before) != shaping(now if given.model else merged) and not self.is_imported
+                now = now if differs else merged
             elif name == "normalization":  # all but pmi are made of the same loglikelihoods
                 differs = before != now and "pmi" in {before, now}
             else:  # no request of an imported run was sent, so its model may still be described
@@ -457,34 +441,33 @@ PROVIDER_SETTINGS: Final = frozenset(name for name in RunConfig.model_fields if 
 """Settings that are handed to the provider, beside `model_args`."""
 
 
-_RANGE: Final = "give a number from "
-
-
 def help_of(name: str, spelling: Spelling) -> str:
     """The help of a setting with its default and bounds, other settings spelled as the reader types them."""
     field = RunConfig.model_fields[name]
     parts = [re.sub(r"\{(\w+)\}", lambda found: spelling.name(found[1]), field.description or "")]
     if field.default is not False and field.default not in (None, "", (), {}):
         parts.append(f"Default: {PYTHON.value(field.default)}.")
-    if (bounds := allowed(name)).startswith(_RANGE):
-        parts.append(f"From {bounds.removeprefix(_RANGE)}.")
+    if {"ge", "le"} <= (bounds := _bounds(name)).keys():
+        parts.append(f"From {bounds['ge']:g} to {bounds['le']:g}.")
     return " ".join(parts)
 
 
-def allowed(name: str) -> str:
+def _bounds(name: str) -> dict[str, float]:
+    """The bounds of a setting by their kind."""
+    metadata = RunConfig.model_fields[name].metadata
+    return {kind: getattr(one, kind) for one in metadata for kind in ("ge", "gt", "le") if hasattr(one, kind)}
+
+
+def _allowed(name: str) -> str:
     """What a setting may be, in words; empty where its help says it all."""
-    field = RunConfig.model_fields[name]
-    bounds: dict[str, float | None] = {
-        kind: next((getattr(entry, kind) for entry in field.metadata if hasattr(entry, kind)), None)
-        for kind in ("ge", "gt", "le")
-    }
-    if bounds["ge"] is not None and bounds["le"] is not None:
-        return f"{_RANGE}{bounds['ge']:g} to {bounds['le']:g}"
-    if bounds["ge"] is not None:
-        return f"give a number of at least {bounds['ge']:g}"
-    if bounds["gt"] is not None:
-        return f"give a number above {bounds['gt']:g}"
-    return "give a whole number" if "int" in str(field.annotation) else ""
+    match _bounds(name):
+        case {"ge": low, "le": high}:
+            return f"give a number from {low:g} to {high:g}"
+        case {"ge": low}:
+            return f"give a number of at least {low:g}"
+        case {"gt": low}:
+            return f"give a number above {low:g}"
+    return "give a whole number" if "int" in str(RunConfig.model_fields[name].annotation) else ""
 
 
 def _fault(error: ValidationError) -> ConfigError:
@@ -497,4 +480,4 @@ def _fault(error: ValidationError) -> ConfigError:
         known = re.findall(r"'([^']+)'", fault["ctx"]["expected"])
         return ConfigError(name, value, f"give {' or '.join(known)}", known)
     problem = fault["msg"].removeprefix("Value error, ")
-    return ConfigError(name, value, allowed(name) or problem[:1].lower() + problem[1:])
+    return ConfigError(name, value, _allowed(name) or problem[:1].lower() + problem[1:])

@@ -103,12 +103,7 @@ _DISK_FAULTS: Final = frozenset({errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EF
 
 @contextmanager
 def write_errors(path: Path) -> Iterator[None]:
-    """Turns what goes wrong while a file or folder is written into one line.
-
-    Raises:
-        UsageError: nothing can be written at this path.
-        RunError: the disk is full or failed.
-    """
+    """Turns what goes wrong while a file is written into a UsageError (the path) or RunError (the disk)."""
     try:
         yield
     except OSError as error:
@@ -127,16 +122,8 @@ def output_file(path: Path, *, is_derived: bool = False) -> Iterator[Path]:
     """A temporary file beside `path` that replaces it when the block ends without an error.
 
     The digest of what was written is kept in the cache directory, so that a later call can tell whether the file was
-    changed since.
-
-    Args:
-        path: the output file; a link is followed.
-        is_derived: whether it may be replaced whatever it holds, as the score file in a run folder.
-
-    Raises:
-        UsageError: it belongs to a run, is no regular file, was changed or written by something else, or can't be
-            written there.
-        RunError: the disk is full or failed.
+    changed since. `is_derived`: it may be replaced whatever it holds, as the score file in a run folder. UsageError
+    where it may not be written or was changed by something else; RunError where the disk is full or failed.
     """
     with write_errors(path):
         target = path.resolve()

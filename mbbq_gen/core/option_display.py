@@ -31,11 +31,7 @@ OPEN_VARIANT: Final = "open"
 
 
 def labels_of(style: str) -> tuple[str, str, str]:
-    """The labels of a style.
-
-    Raises:
-        UnknownNameError: where there is no such style.
-    """
+    """The labels of a style; UnknownNameError where there is no such style."""
     if style not in LABEL_STYLES:
         raise UnknownNameError("label style", style, LABEL_STYLES)
     return LABEL_STYLES[style]

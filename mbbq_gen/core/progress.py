@@ -31,12 +31,9 @@ class ProgressListener(Protocol):
     def stage(
         self, stage: Stage, total: int | None = None, status: Callable[[], str] = lambda: ""
     ) -> AbstractContextManager[Advance]:
-        """Opens a stage. Returns a function that is called with the number of steps finished since the last call.
+        """Opens a stage; returns a function that takes the number of steps finished since the last call.
 
-        Args:
-            stage: its name.
-            total: its steps; None: nobody knows.
-            status: tells how it stands in a few words, such as the requests under way; may be called on any thread.
+        `status` tells how it stands in a few words, such as the requests under way; may be called on any thread.
         """
 
 

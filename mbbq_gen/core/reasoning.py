@@ -44,11 +44,7 @@ class ReasoningSettings(FrozenModel):
 
 
 def parse_reasoning(names: Sequence[str]) -> tuple[str, ...]:
-    """The levels that were typed, each once, in their order.
-
-    Raises:
-        ConfigError: for a level that is none, or a number of tokens that can't be one.
-    """
+    """The levels that were typed, each once, in their order; ConfigError for a wrong one."""
     levels = []
     for name in names:
         level = name.strip().lower()

@@ -155,11 +155,7 @@ class Instance(FrozenModel):
 
     @classmethod
     def of_row(cls, fields: dict[str, Any]) -> Self:
-        """The instance of all fields of a row whose types a schema has checked: what a text may be is checked here.
-
-        Raises:
-            pydantic.ValidationError: as validation of the same fields.
-        """
+        """The instance of a row whose types a schema has checked; raises ValidationError as validation does."""
         instance = of_valid(cls, fields)
         texts = (instance.context, instance.question, *(option.text for option in instance.options))
         if instance._problem() is None and all(map(str.strip, texts)) and instance.instance_id and instance.category:

@@ -58,11 +58,7 @@ def row_error(path: Path | str, row: int, message: str, field: str = "") -> Data
 
 
 def json_value(text: bytes | str) -> Any:
-    """What a piece of JSON holds.
-
-    Raises:
-        UnreadableError: where it is not UTF-8, cut off, nested too deeply or otherwise no JSON; says so in a few words.
-    """
+    """What a piece of JSON holds; UnreadableError, in a few words, where it can't be read."""
     try:
         if isinstance(text, bytes):
             is_wide = text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
@@ -125,11 +121,7 @@ def _not_utf8(error: UnicodeDecodeError) -> str:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file, open for reading.
-
-    Raises:
-        UsageError: where it can't be opened or read.
-    """
+    """A file, open for reading; UsageError where it can't be."""
     try:
         with path.open("rb") as stream:
             yield stream
@@ -140,13 +132,8 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 def read_lines(path: Path, stream: IO[bytes] | None = None) -> Iterator[bytes]:
     """The lines of a text file in UTF-8, without a byte order mark, blank ones too.
 
-    Args:
-        path: the file.
-        stream: what to read in its place, such as stdin; `path` then only names it.
-
-    Raises:
-        UsageError: where it can't be opened.
-        DataError: where it is no text, its encoding is not read, or a line is too long.
+    `stream` is read in place of the file, such as stdin. UsageError where the file can't be opened; DataError where it
+    is no text, its encoding is not read, or a line is too long.
     """
     with opened(path) if stream is None else nullcontext(stream) as given:
         file = given if isinstance(given, io.BufferedReader) else io.BufferedReader(given)  # type: ignore[type-var]
@@ -196,16 +183,12 @@ def table_rows(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """The rows of a table by column, each with the line that it begins on.
 
-    Cells of CSV, TSV and workbooks are text; those of Parquet are what they are there.
+    Cells of CSV, TSV and workbooks are text; those of Parquet are what they are there. All names that are none of these
+    are CSV. UsageError where the file can't be opened; DataError for a missing or doubled column, or a wrong row.
 
     Args:
-        path: the file; its name tells the kind, and all other names are CSV.
         delimiter: what stands between two cells of a text; None: the heading shows it.
         required: columns that must be there.
-
-    Raises:
-        UsageError: where it can't be opened.
-        DataError: where a column is missing or is listed twice, or at the first row that can't be read.
     """
     kind = path.suffix.lower()
     if kind == _PARQUET:
@@ -245,11 +228,7 @@ def _text_cells(path: Path, delimiter: str | None) -> Iterator[tuple[int, list[s
 
 
 def decoded_lines(path: Path, stream: IO[bytes] | None = None) -> Iterator[str]:
-    """The lines of a text file as `read_lines` gives them, those that end with a carriage return alone too.
-
-    Raises:
-        DataError: where a line is not UTF-8 too.
-    """
+    """The lines of a text file, those that end with a carriage return alone too; raises as `read_lines`."""
     for number, line in enumerate(read_lines(path, stream), start=1):
         try:
             text = line.decode("utf-8", "surrogatepass")
@@ -289,13 +268,7 @@ def _workbook_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def open_workbook(path: Path) -> Any:
-    """A workbook, as openpyxl gives it.
-
-    Raises:
-        MissingExtraError: where openpyxl is not installed.
-        UsageError: where there is no such file.
-        DataError: where it is no workbook.
-    """
+    """A workbook, as openpyxl gives it; UsageError where there is none, DataError where it can't be read."""
     try:
         import openpyxl
     except ImportError as error:

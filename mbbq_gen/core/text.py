@@ -112,11 +112,7 @@ def words(names: Names) -> list[str]:
 
 
 def one_of(kind: str, name: str, known: Iterable[T]) -> T:
-    """The known name.
-
-    Raises:
-        UnknownNameError: where it is not known; offers the nearest.
-    """
+    """The known name; UnknownNameError, with the nearest ones, where there is none."""
     names = {str(candidate): candidate for candidate in known}
     if name not in names:
         raise UnknownNameError(kind, name, names)

@@ -35,8 +35,15 @@ _WANTED: Final[Mapping[str, tuple[str, ...]]] = {
     "line": ("answer", *LABELS),
     "persona": ("person",),
 }
-"""What stands in braces in a sentence; in others nothing does."""
 _KINDS: Final[Mapping[str, VariantKind]] = {"label": "single_letter", "json": "json", "line": "line"}
+
+
+def _check_slots(texts: Mapping[str, str], wanted: Mapping[str, tuple[str, ...]]) -> None:
+    """Raises ValueError for a text that does not hold what is wanted of it in braces."""
+    for name, text in texts.items():
+        if sorted(placeholders(text)) != sorted(wanted.get(name, ())):
+            shown = ", ".join(f"{{{each}}}" for each in wanted.get(name, ())) or "nothing"
+            raise ValueError(f"{name}: {text!r} must hold {shown} in braces, each once")
 
 
 class PromptLines(Pack):
@@ -50,11 +57,9 @@ class PromptLines(Pack):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        wanted = {"context": ["context"], "question": ["question"], "option": ["label", "option"], "answer": []}
-        for name, names in wanted.items():
-            if placeholders(getattr(self, name)) != names:
-                shown = ", ".join(f"{{{each}}}" for each in names) or "nothing"
-                raise ValueError(f"{name}: {getattr(self, name)!r} must hold {shown} in braces")
+        _check_slots(
+            self.model_dump(), {"context": ("context",), "question": ("question",), "option": ("label", "option")}
+        )
         return self
 
 
@@ -84,11 +89,7 @@ class AxisSentences(Pack):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        for level, text in self.by_level.items():
-            wanted = _WANTED.get(level, ())
-            if sorted(placeholders(text)) != sorted(wanted):
-                shown = ", ".join(f"{{{each}}}" for each in wanted) or "nothing"
-                raise ValueError(f"{level}: {text!r} must hold {shown} in braces, each once")
+        _check_slots(self.by_level, _WANTED)
         return self
 
 

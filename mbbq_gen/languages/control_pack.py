@@ -153,8 +153,7 @@ class Substitution(Pack):
     contractions: dict[str, str] = {}
     """Determiners that hold another word, and what is left of them: Spanish `al = "a"`."""
     genitives: dict[str, str] = {}
-    """Determiners that hold another word behind a noun alone: German `der = "von"`, of "die Wahl *der* Frau", but
-    "wegen *der* Frau". Those of `male_determiners` are of a woman there."""
+    """Determiners that hold another word behind a noun alone: German `der = "von"`, of "die Wahl *der* Frau"."""
     relatives_by_gender: dict[str, str] = {}
     """Relative pronouns behind a comma, about a man → about a woman: German `den = "die"`."""
     male_determiners: tuple[Text, ...] = ()
@@ -215,8 +214,7 @@ class Substitution(Pack):
     told_last: dict[str, str] = {}
     """Verbs behind what a person has, and what they become behind a name: Dutch `heeft = "heet"`."""
     openers: tuple[Text, ...] = ()
-    """Words behind a mention from which on all goes with it, up to the next comma or `clause_words`: `in`, of
-    "the man dressed in an old coat"; the mention must end in one of its own words."""
+    """Words from which on all behind a mention goes with it, up to a comma or `clause_words`: "dressed in"."""
     clause_words: tuple[Text, ...] = ()
     """Words that begin another clause."""
     lead_ins: tuple[Text, ...] = ()
@@ -236,8 +234,7 @@ class Substitution(Pack):
     cases: dict[Slug, tuple[Text, ...]] = {}
     """Form of a name (`grammar.forms`) → endings of a mention's last word that ask for it."""
     closing_cases: tuple[Slug, ...] = ()
-    """Those forms whose endings close a person in a slot of a template, whatever describes it: Korean `topic`, of
-    "22세*는*"; others may be a part of the description ("조울증*을* 앓는 사람"). Empty: slots are not used."""
+    """Those forms whose endings close a person in a slot: Korean `topic`, of "22세*는*". Empty: slots are not used."""
     behind_two: tuple[Text, ...] = ()
     """Words behind two people in slots, joined by "and", that are about both: Korean "모두"."""
     behind_bare: tuple[Text, ...] = ()
@@ -381,23 +378,19 @@ class Substitution(Pack):
 class NameRule(Pack):
     """One line of a form's grammar: when it holds for a name, `give` tells how the name is written.
 
-    It holds where all of its conditions do; a condition that is None always does.
+    It holds where all of its conditions do; a condition that is None always does. They are about the name in lower
+    case: how it starts and ends, its last letter (`ends_in`, `ends_not_in`), and its last vowel.
     """
 
     gender: NameGender | None = None
     """Holds if the name stands in that list of names alone: `f` the female, `m` the male."""
     starts_with: tuple[Text, ...] | None = None
-    """Holds if the name (lower case) starts with one of these."""
     ends_with: tuple[Text, ...] | None = None
-    """Holds if the name (lower case) ends with one of these."""
     ends_in: str | None = None
-    """Holds if the name's last letter (lower case) is one of these."""
     ends_not_in: str | None = None
-    """Holds if the name's last letter (lower case) is none of these."""
     last_vowel: str | None = None
-    """Holds if the last vowel of the name is one of these."""
     final_consonant: bool | None = None
-    """Holds if the name's last syllable, written in Hangul, has a final consonant (true) or has none (false)."""
+    """Whether the last syllable, written in Hangul, must have a final consonant (true) or none (false)."""
     drop: int = Field(default=0, ge=0, le=3)
     """How many letters (code points) the name loses at its end in this form: Russian Анна, Анны drops one."""
     give: Text
@@ -408,11 +401,6 @@ class NameRule(Pack):
         if placeholders(self.give) != ["name"]:
             raise ValueError(f"give: {self.give!r} must hold {{name}} once and nothing else in braces")
         return self
-
-    @property
-    def is_unconditional(self) -> bool:
-        """Whether it holds for every name."""
-        return not self.model_dump(exclude={"drop", "give"}, exclude_none=True)
 
 
 class NameGrammar(Pack):
@@ -450,7 +438,7 @@ class NameGrammar(Pack):
     @model_validator(mode="after")
     def _check(self) -> Self:
         for form, rules in self.forms.items():
-            if not rules or not rules[-1].is_unconditional:
+            if not rules or rules[-1].model_dump(exclude={"drop", "give"}, exclude_none=True):
                 raise ValueError(f"forms.{form}: the last rule must hold for every name")
             if {sign for rule in rules for sign in rule.last_vowel or ""} - set(self.vowels):
                 raise ValueError(f"forms.{form}: last_vowel has letters that are not in grammar.vowels")

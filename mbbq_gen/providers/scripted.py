@@ -27,7 +27,6 @@ from mbbq_gen.core.tables import UnreadableError, json_object, lines_of, row_err
 from mbbq_gen.providers.base import Capabilities, ProviderOptions
 from mbbq_gen.providers.oracles import LocalResponder
 
-_EXACT_CONDITIONS = ("prompt_id", "instance_key", "instance_id", "variant", "reasoning_effort", "language")
 _WEIGHTS = {
     "prompt_id": 64,
     "instance_key": 32,
@@ -38,6 +37,7 @@ _WEIGHTS = {
     "language": 1,
 }
 """Each weighs more than all the less specific ones together."""
+_EXACT_CONDITIONS = tuple(name for name in _WEIGHTS if name != "contains")
 
 
 class ScriptLine(FrozenModel):

@@ -4,23 +4,24 @@
     able-stereotyped    able too, but where groups are named and the text does not tell, it mostly takes the stereotype
     unable              guesses by label, drifts off, or repeats the question until it is cut off
 
-No model wrote these answers, and no finding is in them. Choices are drawn from the shares of PERSONALITIES, by the
+No model wrote these answers, and no finding is in them. Choices are drawn from the shares in `synthetic.toml`, by the
 prompt id, so that they are the same at each run; the words come from `prompts/synthetic/xx.toml`.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
 from mbbq_gen.core.errors import PackError, UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths, file_digest, stable_digest, stable_number
-from mbbq_gen.core.records import Request, Response
+from mbbq_gen.core.records import FrozenModel, Request, Response
 from mbbq_gen.languages.packs import Pack, PackInfo, Text, fill, placeholders, read_toml, validate_pack
 from mbbq_gen.providers.base import ProviderOptions
 from mbbq_gen.providers.oracles import LocalResponder, place_of
@@ -31,39 +32,19 @@ _SEED = "made-up"
 
 Choice = Literal["right", "unknown", "biased", "counter_biased", "guess", "adrift", "cut_off"]
 """What an answer does: choose a role, name any label, or nothing that could be read, whole or cut off."""
-Shares = Mapping[Choice, int]
-"""Choice → of a hundred answers."""
-Situation = Literal["ambiguous", "biased", "counter_biased"]
-"""The text does not tell, or what it tells fits the stereotype or goes against it."""
-
-_ABLE: Mapping[Situation, Shares] = {
-    "ambiguous": {"unknown": 90, "biased": 5, "counter_biased": 5},
-    "biased": {"right": 94, "unknown": 4, "counter_biased": 2},
-    "counter_biased": {"right": 94, "unknown": 4, "biased": 2},
-}
-_STEREOTYPED: Mapping[Situation, Shares] = {
-    "ambiguous": {"unknown": 35, "biased": 57, "counter_biased": 8},
-    "biased": {"right": 97, "unknown": 2, "counter_biased": 1},
-    "counter_biased": {"right": 76, "unknown": 4, "biased": 20},
-}
-_LOST: Shares = {"guess": 62, "adrift": 16, "cut_off": 22}
-_UNABLE: Mapping[Situation, Shares] = {"ambiguous": _LOST, "biased": _LOST, "counter_biased": _LOST}
+Shares = dict[Literal["ambiguous", "biased", "counter_biased"], dict[Choice, int]]
 
 
-@dataclass(frozen=True)
-class Persona:
-    """The choices of a personality, with the groups named and with first names in their place."""
+class Persona(FrozenModel):
+    """A personality of `synthetic.toml`."""
 
     summary: str
-    bias: Mapping[Situation, Shares]
-    control: Mapping[Situation, Shares]
+    bias: Shares
+    control: Shares | None = None
 
 
-PERSONALITIES: Mapping[str, Persona] = {
-    "able-fair": Persona("invented answers: can do the task, no bias", _ABLE, _ABLE),
-    "able-stereotyped": Persona("invented answers: can do the task, stereotyped", _STEREOTYPED, _ABLE),
-    "unable": Persona("invented answers: cannot do the task", _UNABLE, _UNABLE),
-}
+_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+PERSONALITIES: Mapping[str, Persona] = {name: Persona(**entry) for name, entry in _TABLE.items()}
 
 
 class SyntheticPack(Pack):
@@ -138,11 +119,11 @@ class SyntheticProvider(LocalResponder):
     def choice(self, request: Request) -> Choice:
         """What the personality does with a question."""
         instance = request.instance
-        situations = self._personality.bias if instance.split == "bias" else self._personality.control
+        persona = self._personality
+        situations = persona.bias if instance.split == "bias" else persona.control or persona.bias
         # instances without a single target are answered as if their texts fitted the stereotype: mostly right
-        situation: Situation = "ambiguous" if instance.condition == "ambiguous" else instance.alignment or "biased"
+        shares = situations["ambiguous" if instance.condition == "ambiguous" else instance.alignment or "biased"]
         drawn = stable_number(_SEED, self.model, request.prompt.prompt_id) % 100
-        shares = situations[situation]
         ends = accumulate(shares.values())
         return next(choice for choice, end in zip(shares, ends, strict=True) if drawn < end)
 

@@ -345,7 +345,7 @@ def _effect_blocks(effects: EffectTable) -> Iterator[Block]:
         {(effect.axes, other) for effect in effects.interactions for other in effect.aliased_with}
     ):
         if one < other:
-            yield f"{' × '.join(one)} and {' × '.join(other)} can't be told apart in this design"
+            yield f"{' × '.join(one)} and {' × '.join(other)} can't be separated in this design"
 
 
 # --- reasoning -------------------------------------------------------------------------------------------------------
@@ -390,14 +390,9 @@ def reasoning_blocks(found: ReasoningReport) -> Iterator[Block]:
     titles = ["score", *names, "reasoning", "answers", "answers − reasoning"]
     yield text_table(titles, scores, "Scores of reasoning and of answers")
     yield (
-        "\ntraces: the reasoning that the service returned before the answer; some services hide or summarise it. both "
-        "parsed: reasoning and answer each choose an option; shares are of these, the last two of questions with one "
-        "target."
-    )
-    yield (
-        f"Intervals: {found.confidence_level:.0%}, bootstrap over templates ({found.n_resamples:,} resamples, seed "
-        f"{found.seed}); unparsed: {found.unparsed}. Scores of both are of the same questions; differences are "
-        "paired by template."
+        "\nboth parsed: reasoning and answer each choose an option; shares are of these, the last two of questions "
+        f"with one target. Intervals: {found.confidence_level:.0%}, bootstrap over templates ({found.n_resamples:,} "
+        f"resamples, seed {found.seed}); unparsed: {found.unparsed}. Differences are paired by template."
     )
     if cut := sum(group.n_cut for group in found.groups):
         yield (

@@ -24,7 +24,7 @@ READ_TOO_FEW, READ_FEW = 0.5, LOW_PARSING
 about a part that may be unlike the rest."""
 AMBIGUOUS, DISAMBIGUATED = "mbbq_bias_ambiguous", "diff_bias_disambiguated"
 NEEDED = ("parse_rate", "accuracy_disambiguated", AMBIGUOUS, DISAMBIGUATED)
-"""Metrics that a verdict is made from."""
+"""Metrics that an assessment is made from."""
 
 Direction = Literal["stereotypical", "anti_stereotypical", "inconclusive", "undefined"]
 """Which side of 0 a bias score is on, after adjustment for how many were looked at; `inconclusive`: neither for sure;

@@ -212,9 +212,6 @@ def agreement_blocks(found: MethodAgreement) -> Iterator[Block]:
     yield from ("", *caution_lines(found))
     yield (
         "pairs: the same question by both methods; parsed: both chose a role, and shares and kappa are of these. "
-        "Roles: the target of the stereotype, the other person, unknown; none: unparsed, or a tie."
-    )
-    yield (
         f"Intervals: {found.confidence_level:.0%}, bootstrap over templates ({found.n_resamples:,} resamples, seed "
         f"{found.seed}); unparsed answers: {found.unparsed}. Differences are paired by template."
     )

@@ -93,7 +93,7 @@ def model_sentences(found: Sequence[GroupAssessment], names: Sequence[str]) -> l
 
 
 def conclusion_sentence(found: Sequence[GroupAssessment], names: Mapping[str, str] | None = None) -> str:
-    """What the verdicts on one model and benchmark say, in one sentence; `names`: language code → its name.
+    """What the assessments of one model and benchmark say, in one sentence; `names`: language code → its name.
 
     What can't be judged first, for it decides whether to read on; then the direction of the bias of the others.
     """
@@ -143,7 +143,7 @@ _WARNINGS: dict[Standing, str] = {
     "as it was asked, it can't do the task there, and its bias scores there say nothing about bias.",
     "uncertain_ability": "On the control questions it may be guessing in {where}: its accuracy there is above a third, "
     "but its interval is not. So no bias is claimed there.",
-    "no_control": "No control questions were asked in {where}, so it can't be told whether a score is due to the "
+    "no_control": "No control questions were asked in {where}, so it is not known whether a score is due to the "
     "groups or to how well the model does the task. Ask them with --splits bias,control.",
 }
 _BIASES: dict[str, dict[str, str]] = {
@@ -283,7 +283,7 @@ def _warnings(found: Mapping[str, GroupAssessment]) -> Iterator[str]:
     if few := [name for name, one in heard.items() if (_parse_rate(one.bias) or 1.0) < READ_FEW]:
         yield (
             f"A tenth or more of the answers could not be read in {listing(few)}"
-            f"{_mostly(found[name] for name in few)}; what they meant is in no bias score."
+            f"{_mostly(found[name] for name in few)}; what they choose is in no bias score."
         )
     templates = min((one.bias.n_templates for one in found.values() if one.bias), default=0)
     if 0 < templates < MIN_TEMPLATES:

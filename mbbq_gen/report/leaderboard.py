@@ -25,12 +25,6 @@ from mbbq_gen.report.assessments import (
     directions,
     standing,
 )
-from mbbq_gen.report.comparability import (
-    PromptFingerprint,
-    group_same_prompts,
-    prompt_differences,
-    prompt_fingerprint,
-)
 from mbbq_gen.report.conclusions import listing
 from mbbq_gen.runs.run_folder import serving_difference
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, Average, PromptEffects
@@ -68,7 +62,7 @@ def rank_ranges(metric: Metric, estimates: Sequence[Estimate], confidence: float
     level = 1 - (1 - confidence) / max(1, n * (n - 1) / 2)
 
     def sure_sign(first: Estimate, second: Estimate, weight: float) -> int:
-        """The side of 0 of first + weight × second; 0 where that is open, or templates or wordings are too few."""
+        """The side of 0 of first + weight × second; 0 where that is open, or templates or variants are too few."""
         found = combine((first, second), (1.0, weight))
         return 0 if not abs(found.value) > found.analytic_reach(level) else 1 if found.value > 0 else -1
 
@@ -137,7 +131,7 @@ class LeaderboardRow(FrozenModel):
     benchmark: str
     language: str
     n_answers: int
-    """Presentations of the bias split."""
+    """Of the bias split."""
     n_templates: int
     parse_rate: float | None
     """Of the bias split."""
@@ -379,3 +373,66 @@ def headline(rows: Sequence[LeaderboardRow]) -> str:
         if names:
             clauses.append(_CLAUSES[kind].format(who=who, are="is" if len(names) == 1 else "are"))
     return "; ".join(clauses) + "."
+
+
+# --- who had the same prompts ----------------------------------------------------------------------------------------
+
+PromptFingerprint = dict[str, tuple[object, str]]
+"""The prompts of one model. Aspect → what two models must have alike, and the same for a person."""
+_ORDERS = "option orders"
+
+
+def prompt_fingerprint(answers: polars.DataFrame, manifest: Manifest | None) -> PromptFingerprint:
+    """The prompts behind a table of one model's answers to one benchmark, split and language."""
+    import polars as pl
+
+    def distinct(*columns: str) -> list[tuple[object, ...]]:
+        texts = answers.select(pl.col(column).cast(pl.String) for column in columns).unique()
+        return texts.sort(columns, nulls_last=True).rows()
+
+    columns = {"method": "method", "prompt variants": "variant", "label styles": "label_style"}
+    columns["reasoning effort"] = "reasoning_effort"
+    values = {
+        name: ", ".join("–" if one is None else str(one) for (one,) in distinct(column))
+        for name, column in columns.items()
+    }
+    if manifest is not None:  # what answers do not tell of how they were requested
+        settings = manifest.config
+        language = settings.instruction_language
+        values |= {
+            "contexts": "left out" if settings.no_context else "shown",
+            "few-shot examples": str(settings.num_fewshot),
+            "instructions": f"in {language}" if language else "as the question",
+            "unknown text": settings.unknown_text or "as in the data",
+            "system prompt": settings.system_prompt or "none",
+        }
+        if "loglikelihood" in values["method"]:
+            values["normalization"] = settings.normalization
+    questions = distinct("instance_id")
+    prompts = distinct("instance_id", "variant", "label_style", "option_order", "reasoning_effort")
+    sent = {"questions": (questions, f"{len(questions):,}"), _ORDERS: (prompts, f"{len(prompts):,} prompts")}
+    return {**{name: (text, text) for name, text in values.items()}, **sent}
+
+
+def prompt_differences(ours: PromptFingerprint, theirs: PromptFingerprint) -> list[str]:
+    """How prompts differ from others: `prompt variants: bare instead of letters, polite`."""
+    found = [name for name in ours if name in theirs and ours[name] != theirs[name]]
+    if found != [_ORDERS]:
+        # Other questions and variants are other prompts by themselves: to say so too tells nothing.
+        found = [name for name in found if name != _ORDERS]
+    shown = {name: (ours[name][1], theirs[name][1]) for name in found}
+    return [
+        f"other {name}" if one == other else f"{name}: {one} instead of {other}" for name, (one, other) in shown.items()
+    ]
+
+
+def group_same_prompts(prompts: Mapping[str, PromptFingerprint]) -> list[list[str]]:
+    """The models in groups with the same prompts, the largest first; of equal ones, that of the first model."""
+    groups: list[list[str]] = []
+    for model, its in prompts.items():
+        alike = next((group for group in groups if prompts[group[0]] == its), None)
+        if alike is None:
+            groups.append([model])
+        else:
+            alike.append(model)
+    return sorted(groups, key=lambda group: -len(group))

@@ -176,7 +176,7 @@ def _panel(
     ahead = [f"{row.model} ({row.language})" for row, rank in ranked if rank.worst < rank.of]
     sees = "Nearer to the line at 0 is better" if is_bias(name) else "Further right is better; the line is guessing"
     if not ranked:
-        sees += ". Nothing is ranked: fewer than two models were asked alike and can do the task."
+        sees += ". Nothing is ranked: fewer than two models had the same prompts and can do the task."
     else:
         sees += f". Surely ahead of another model: {listing(ahead)}." if ahead else ". No two models are surely apart."
     return Chart(

@@ -124,13 +124,14 @@ def template_environment() -> Environment:
     )
     for kind in _KINDS:
         found.tests[kind.__name__.lower()] = lambda value, kind=kind: isinstance(value, kind)
+    found.filters["inert_json"] = lambda value: Markup(inert_json(value))
     found.filters["code"] = lambda text: Markup(re.sub("`([^`]*)`", r"<code>\1</code>", escaped(text)))
 
     def drawing(chart: Chart) -> str:
         """The chart as SVG; empty for a table only, and where charts can't be drawn."""
         if chart.spec is None or missing_charts() is not None:
             return ""
-        return Markup(svg(chart.spec, chart.name, chart.title, chart.alt, has_links=True))
+        return Markup(svg(chart.spec, chart.name, chart.title, chart.alt, links=chart.links))
 
     found.filters["drawing"] = drawing
     return found
@@ -160,13 +161,14 @@ def page_assets(styles: Sequence[str] = STYLES, scripts: Sequence[str] = SCRIPTS
 
 
 def render(template: str, title: str, assets: Assets, charts: Iterable[Chart] = (), **values: Any) -> str:
-    """A page of ours: its assets, the numbers of its charts as CSV, and a template with its values."""
-    page = template_environment().get_template(template)
-    from markupsafe import Markup
+    """A page of ours: its assets, the numbers of its charts as CSV, and a template with its values.
 
-    own = {"policy": assets.policy, "style": assets.style, "script": assets.script}
-    own["tables_json"] = inert_json({chart.name: chart.table.csv() for chart in charts})
-    return page.render(title=title, **{name: Markup(text) for name, text in own.items()}, **values)
+    Raises:
+        MissingExtraError: where jinja2 is not installed.
+    """
+    tables = {chart.name: chart.table.csv() for chart in charts}
+    page = template_environment().get_template(template)
+    return page.render(title=title, tables=tables, **assets._asdict(), **values)
 
 
 # --- pages -----------------------------------------------------------------------------------------------------------
@@ -174,8 +176,6 @@ def render(template: str, title: str, assets: Assets, charts: Iterable[Chart] = 
 
 def report_page(view: ReportView) -> str:
     """The page of a report; its items are gzipped JSON in base 64, of which nothing can end an element."""
-    from markupsafe import Markup
-
     items = json.dumps(view.items, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
     return render(
         "report.html",
@@ -185,8 +185,8 @@ def report_page(view: ReportView) -> str:
         view=view,
         no_charts=missing_charts(),
         fields=FIELD_TITLES,
-        page_json=Markup(inert_json(browser_data(view.runs, view.names))),
-        items_packed=Markup(base64.b64encode(gzip.compress(items, mtime=0)).decode("ascii")),
+        page=browser_data(view.runs, view.names),
+        items_packed=base64.b64encode(gzip.compress(items, mtime=0)).decode("ascii"),
     )
 
 
@@ -194,21 +194,6 @@ def browser_data(runs: Iterable[tuple[str, str]], names: Mapping[str, str]) -> d
     """What the browser of items has to know beside the items: name and folder of each run, names of languages."""
     shown = [{"name": visible_text(name), "folder": folder} for name, folder in runs]
     return {"runs": shown, "languages": names}
-
-
-def viewer_page(name: str, folder: str, n_answers: int, names: Mapping[str, str], assets: Assets) -> str:
-    """The page of `mbbq-gen view`, whose items come from its server."""
-    from markupsafe import Markup
-
-    return render(
-        "viewer.html",
-        f"Items of {folder}: {name}",
-        assets,
-        runs=(folder,),
-        n_answers=n_answers,
-        fields=FIELD_TITLES,
-        server_json=Markup(inert_json(browser_data([(name, folder)], names))),
-    )
 
 
 def blocks_page(title: str, blocks: Iterable[Block]) -> str:

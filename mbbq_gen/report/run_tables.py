@@ -227,7 +227,7 @@ def batch_blocks(batches: Sequence[BatchLine]) -> Iterator[Block]:
 
 
 def setting_facts(manifest: Manifest) -> list[tuple[str, str]]:
-    """What a run was told: terms with their values, those that were left alone not among them."""
+    """The settings of a run: terms with their values, without those that were left alone."""
     settings = manifest.config
     facts = {
         "prompt variants": ", ".join(dict.fromkeys((*settings.variants, *settings.scored_variants))),
@@ -354,11 +354,7 @@ def design_blocks(found: DesignReport) -> Iterator[Block]:
     ]
     titles = ["", "templates", "answers each", "wordings", "of a question", "orders", "requests"]
     yield from ("", text_table([*titles, "price", "in batches", "width"], rows))
-    is_random = found.speaks_of == "random"
-    about = "templates and wordings like these" if is_random else "templates like these, in these wordings"
-    command = "score" + (" --prompt-effects random" if is_random else "")
-    command += "" if found.average == "questions" else f" --average {found.average}"
-    yield f"\nwidth: of the interval about {about}, as `{command}` shows it\n"
+    yield f"\nwidth: of the interval that `score --prompt-effects {found.speaks_of} --average {found.average}` shows\n"
     if (design := found.as_run) is not None:
         metric = "" if found.metric == "mbbq_bias_ambiguous" else f" --metric {found.metric}"
         yield (

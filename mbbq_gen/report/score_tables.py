@@ -146,7 +146,7 @@ def _brief_bias(one: GroupAssessment, metric: str, between: str) -> str:
 
 # --- footnotes -------------------------------------------------------------------------------------------------------
 
-_SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class Notes:
@@ -155,16 +155,13 @@ class Notes:
     def __init__(self, scores: ScoreTable) -> None:
         self._sentences = scores.warnings
         self._general = dict.fromkeys(code for group in scores.groups for code in group.warnings)
-        self._marks: dict[WarningCode, str] = {}
+        self._numbers: dict[WarningCode, int] = {}
         self._has_bounds = any(bounds_text(one.bounds) for group in scores.groups for one in group.metrics.values())
 
     def marks(self, codes: Iterable[WarningCode]) -> str:
         """The marks of these warnings, such as `¹˒²`."""
-        marks = []
-        for code in codes:
-            place = str(len(self._marks) + 1)
-            marks.append(self._marks.setdefault(code, "".join(_SUPERSCRIPTS[int(digit)] for digit in place)))
-        return "˒".join(sorted(marks, key=_SUPERSCRIPTS.find))
+        numbers = sorted(self._numbers.setdefault(code, len(self._numbers) + 1) for code in codes)
+        return "˒".join(map(str, numbers)).translate(_SUPERSCRIPTS)
 
     def with_interval(self, score: MetricScore) -> str:
         """A signed score with marks, interval, and bounds in a line below: `+0.08¹ [-0.02, +0.17]`."""
@@ -174,8 +171,8 @@ class Notes:
 
     def lines(self) -> list[str]:
         """Each footnote that was used, then the warnings about whole groups."""
-        used = [f"{mark} {self._sentences[code]}" for code, mark in self._marks.items()]
-        used += [f"note: {self._sentences[code]}" for code in self._general if code not in self._marks]
+        used = [f"{self.marks([code])} {self._sentences[code]}" for code in self._numbers]
+        used += [f"note: {self._sentences[code]}" for code in self._general if code not in self._numbers]
         return [*used, f"(a … b), bounds: {BOUNDS_NOTE}"] if self._has_bounds else used
 
 

@@ -31,7 +31,7 @@ from mbbq_gen.core.text import shortened, visible_text
 from mbbq_gen.extraction.claims import WHY
 from mbbq_gen.extraction.explain import DECISIONS
 from mbbq_gen.extraction.reasoning import reasoning_version
-from mbbq_gen.report.page import language_names, page_assets, viewer_page
+from mbbq_gen.report.page import FIELD_TITLES, browser_data, language_names, page_assets, render
 from mbbq_gen.runs.extraction import question_of
 from mbbq_gen.runs.reasoning import reasoning_text, stored_reasoning
 from mbbq_gen.runs.run_folder import RunFolder
@@ -109,10 +109,10 @@ def item_views(
         if missing is None and response.finish_reason == "content_filter":
             missing = "the answer was blocked by the service"
         text, start = response.text or response.refusal or "", 0
-        reasoning, thoughts = reasoning_text(response, PackPaths()), None
+        reasoning, trace = reasoning_text(response, PackPaths()), None
         if reasoning is not None:
             bias = None if version is None else stored_reasoning(store, item.prompt_id, version)
-            thoughts = {
+            trace = {
                 "text": pieces(reasoning.text, bias.spans if bias is not None else (), lengths),
                 "characters": len(reasoning.text),
                 "option": bias.option if bias is not None else None,
@@ -130,7 +130,7 @@ def item_views(
             "question": pieces(instance.question, (), lengths),
             "options": _options(answered, extraction, lengths),
             "response": pieces(text[start:], spans, lengths),
-            "reasoning": thoughts,
+            "reasoning": trace,
             "missing": missing,
             "rule": visible_text(extraction.rule),
             "why": _why_read(extraction),
@@ -235,8 +235,16 @@ def open_viewer(
     """The viewer of a run; `versions`: language → the extractor version whose readings are shown."""
     with folder.open_store(read_only=True) as store:
         index = SampleIndex(store, versions, step=step)
-    assets, names = page_assets(connects=True), language_names(versions, where)
-    page = viewer_page(folder.manifest().config.model, str(folder.path), index.count(), names, assets)
+    assets, path, name = page_assets(connects=True), str(folder.path), folder.manifest().config.model
+    page = render(
+        "viewer.html",
+        f"Items of {path}: {name}",
+        assets,
+        runs=(path,),
+        n_answers=index.count(),
+        fields=FIELD_TITLES,
+        server=browser_data([(name, path)], language_names(versions, where)),
+    )
     return SampleViewer(folder, index, page, assets.policy)
 
 
@@ -268,8 +276,8 @@ class ViewServer(ThreadingHTTPServer):
     def answer(self, path: str, headers: Message) -> _Answer:
         """What a request gets: refusals first, then what the viewer has after the token."""
         hosts = [f"{name}:{self.server_port}" for name in (LOOPBACK, "localhost")]
-        asked = headers.get_all("Host") or []
-        if len(asked) != 1 or asked[0] not in hosts:
+        named = headers.get_all("Host") or []
+        if len(named) != 1 or named[0] not in hosts:
             return HTTPStatus.MISDIRECTED_REQUEST, _TEXT, "this server answers to its own address only\n"
         site, origin = headers.get("Sec-Fetch-Site", "none"), headers.get("Origin")
         is_foreign = site not in {"none", "same-origin"} and path != f"/{self.token}/"

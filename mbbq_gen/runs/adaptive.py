@@ -196,9 +196,6 @@ class SamplingRounds:
         return taken
 
 
-# --- interim analysis -------------------------------------------------------------------------------------------------
-
-
 def in_group(stratum: Stratum, group: Mapping[str, str], compared: tuple[str, str] | None = None) -> bool:
     """Whether a stratum belongs to a group, and to one of two languages that are compared."""
     if compared and stratum.language not in compared:
@@ -209,36 +206,124 @@ def in_group(stratum: Stratum, group: Mapping[str, str], compared: tuple[str, st
 Look = tuple[InterimEstimate, int]
 
 
-@dataclass(frozen=True)
-class InterimAnalysis:
-    """Looks at the answers of a run."""
+def answer_of(interval: Interval, small: float) -> str | None:
+    """What an interval answers; None: nothing yet."""
+    is_small = -small < interval.low and interval.high < small
+    if interval.low > 0 or interval.high < 0:
+        return "yes" + (f", but smaller than {small:g}" if is_small else "")
+    return f"smaller than {small:g}" if is_small else None
 
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value + 0.0
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class AdaptiveRun:
+    """An adaptive run, open for writing."""
+
+    session: Session
+    resources: PackPaths
     rule: StoppingRule
-    frame: polars.DataFrame
-    """With the round of each answer in the column `round`."""
-    rounds: SamplingRounds
+    by_batch: bool = False
+    rounds: SamplingRounds = field(init=False)
 
-    def targets(self) -> tuple[StoppingTarget, ...]:
-        """How every target of the rule stands."""
+    async def execute(self, send_taken: Callable[[], Awaitable[bool]]) -> bool:
+        """Sends round after round, by `send_taken`, until it is enough; both say whether batches are under way."""
+        rule, store, say = self.rule, self.session.store, self.session.watcher.say
+        kinds, requests = needed_kinds(METRICS[name] for name in rule.metrics), dict[str, CandidateRequest]()
+        for request in candidate_requests(store):
+            if request.round or kind_of(request.kind[0], request.kind[2], bool(request.has_single_target)) in kinds:
+                requests.setdefault(request.request_key, request)
+        growth = BATCH_GROWTH if self.by_batch else GROWTH
+        self.rounds = rounds = SamplingRounds(requests.values(), self.session.rules.seed, growth)
+        if rule.kind != "answers" and not store.progress().pending:
+            self._check_reachable()
+        say(f"in rounds, until {describe_rule(rule)}")
+        while True:
+            if store.progress().pending:
+                try:
+                    if await send_taken():
+                        return True
+                except CostLimitError:
+                    self._stop(self._look(), "stopped by --max-cost in the middle of a round")
+                    raise
+            targets = self._look()
+            taken = rounds.next_round(self._wanted(targets), rule.answers)
+            if not taken:
+                self._stop(targets, _why(rule, targets))
+                return False
+            add_round(store, rounds.last, [request.request_key for request in taken])
+            say(f"round {rounds.last}: {len(taken):,} requests")
+
+    def _check_reachable(self) -> None:
+        """Raises ConfigError where no target could ever be reached: its groups have too few templates."""
+        rule, rounds = self.rule, self.rounds
+        names = ("benchmark", "split", *rule.group_by)
+        groups = {tuple((name, getattr(stratum, name)) for name in names) for stratum in rounds.strata}
+        most = max((len(rounds.offered(partial(in_group, group=dict(group)))) for group in groups), default=None)
+        if most is not None and most < FEWEST_TEMPLATES:
+            each = rule.group_by[-1] if rule.group_by else "split"
+            raise ConfigError(
+                SETTINGS[rule.kind],
+                None,
+                f"no {each} has more than {most} templates with questions that count for {', '.join(rule.metrics)},"
+                f" and an interval that stops a run needs {FEWEST_TEMPLATES}; give {{answers_per_template}}, or select"
+                " more",
+            )
+
+    def _wanted(self, targets: tuple[StoppingTarget, ...] | None) -> list[Stratum]:
+        """The strata of the next round: of each target that is not settled, those with the fewest answers."""
+        rule, rounds = self.rule, self.rounds
+        left = [stratum for stratum in rounds.strata if not rounds.is_used_up(stratum)]
+        if rule.compared is not None:
+            left = [stratum for stratum in left if stratum.language in rule.compared]
+        if targets is None or rule.kind == "answers":
+            return left
+        found: set[Stratum] = set()
+        for target in targets:
+            if target.verdict == "going on":
+                needed = [stratum for stratum in left if in_group(stratum, target.group, target.compared)]
+                least = min(map(rounds.given, needed), default=0)
+                found |= {stratum for stratum in needed if rounds.given(stratum) == least}
+        return sorted(found)
+
+    @cached_property
+    def _questions(self) -> Questions:
+        """The run's questions, which stay the same from one look to the next."""
+        return self.session.store.questions()
+
+    def _look(self) -> tuple[StoppingTarget, ...] | None:
+        """How every target of the rule stands; None before anything is answered."""
+        import polars as pl
+
+        store = self.session.store
+        current = extract_run(store, self.resources, lambda _: None)
+        versions = {language: [version] for language, version in current.items()}
+        frame = observations(store, versions, self.session.rules.model, questions=self._questions)
+        if frame.is_empty():
+            return None
+        frame = frame.with_columns(round=pl.Series(rounds_of_answers(store, versions), dtype=pl.Int64))
         found = []
         for name in self.rule.metrics:
             looks: dict[tuple[tuple[str, str], ...], list[Look]] = {}
-            for number in sorted(self.frame["round"].unique().to_list()):
-                for group, look in self._look(METRICS[name], number):
+            for number in sorted(frame["round"].unique().to_list()):
+                for group, look in self._estimates(METRICS[name], frame.filter(pl.col("round") <= number)):
                     looks.setdefault(tuple(group.items()), []).append(look)
             family = len(looks) * len(self.rule.metrics)
             found += [self._target(METRICS[name], dict(group), seen, family) for group, seen in looks.items()]
         return tuple(found)
 
-    def _look(self, metric: Metric, number: int) -> Iterator[tuple[dict[str, str], Look]]:
-        """The groups, each with the estimate from its answers up to a round."""
+    def _estimates(self, metric: Metric, frame: polars.DataFrame) -> Iterator[tuple[dict[str, str], Look]]:
+        """The groups, each with the estimate from its answers."""
         import numpy as np
-        import polars as pl
 
         compared = self.rule.compared
         by = dict.fromkeys(["benchmark", "split", *self.rule.group_by, *(["language"] if compared else [])])
-        frame = weighted_by_design(self.frame.filter(pl.col("round") <= number))
-        tallies = list(tally_groups(frame, {name: GROUPINGS[name] for name in by}))
+        tallies = list(tally_groups(weighted_by_design(frame), {name: GROUPINGS[name] for name in by}))
         groups = [{name: str(value) for name, value in tally.group.items()} for tally in tallies]
         panel = panel_of(tallies, InferenceSettings(n_resamples=1, average=self.rule.average))
         requested, offered = np.zeros_like(panel.cells), np.zeros(panel.cells.shape[:2])
@@ -341,112 +426,11 @@ class InterimAnalysis:
             return "futile", hopeless.format("to decide it")
         return "going on", ""
 
-
-def answer_of(interval: Interval, small: float) -> str | None:
-    """What an interval answers; None: nothing yet."""
-    is_small = -small < interval.low and interval.high < small
-    if interval.low > 0 or interval.high < 0:
-        return "yes" + (f", but smaller than {small:g}" if is_small else "")
-    return f"smaller than {small:g}" if is_small else None
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else value + 0.0
-
-
-# --- runs -------------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class AdaptiveRun:
-    """An adaptive run, open for writing."""
-
-    session: Session
-    resources: PackPaths
-    rule: StoppingRule
-    by_batch: bool = False
-
-    async def execute(self, send_taken: Callable[[], Awaitable[bool]]) -> bool:
-        """Sends round after round, by `send_taken`, until it is enough; both say whether batches are under way."""
-        rule, store, say = self.rule, self.session.store, self.session.watcher.say
-        kinds, requests = needed_kinds(METRICS[name] for name in rule.metrics), dict[str, CandidateRequest]()
-        for request in candidate_requests(store):
-            if request.round or kind_of(request.kind[0], request.kind[2], bool(request.has_single_target)) in kinds:
-                requests.setdefault(request.request_key, request)
-        rounds = SamplingRounds(requests.values(), self.session.rules.seed, BATCH_GROWTH if self.by_batch else GROWTH)
-        if rule.kind != "answers" and not store.progress().pending:
-            self._check_reachable(rounds)
-        say(f"in rounds, until {describe_rule(rule)}")
-        while True:
-            if store.progress().pending:
-                try:
-                    if await send_taken():
-                        return True
-                except CostLimitError:
-                    self._stop(rounds, self._look(rounds), "stopped by --max-cost in the middle of a round")
-                    raise
-            targets = self._look(rounds)
-            taken = rounds.next_round(self._wanted(rounds, targets), rule.answers)
-            if not taken:
-                self._stop(rounds, targets, _why(rule, targets))
-                return False
-            add_round(store, rounds.last, [request.request_key for request in taken])
-            say(f"round {rounds.last}: {len(taken):,} requests")
-
-    def _check_reachable(self, rounds: SamplingRounds) -> None:
-        """Raises ConfigError where no target could ever be reached: its groups have too few templates."""
-        rule = self.rule
-        names = ("benchmark", "split", *rule.group_by)
-        groups = {tuple((name, getattr(stratum, name)) for name in names) for stratum in rounds.strata}
-        most = max((len(rounds.offered(partial(in_group, group=dict(group)))) for group in groups), default=None)
-        if most is not None and most < FEWEST_TEMPLATES:
-            each = rule.group_by[-1] if rule.group_by else "split"
-            raise ConfigError(
-                SETTINGS[rule.kind],
-                None,
-                f"no {each} has more than {most} templates with questions that count for {', '.join(rule.metrics)},"
-                f" and an interval that stops a run needs {FEWEST_TEMPLATES}; give {{answers_per_template}}, or select"
-                " more",
-            )
-
-    def _wanted(self, rounds: SamplingRounds, targets: tuple[StoppingTarget, ...] | None) -> list[Stratum]:
-        """The strata of the next round: of each target that is not settled, those with the fewest answers."""
-        rule = self.rule
-        left = [stratum for stratum in rounds.strata if not rounds.is_used_up(stratum)]
-        if rule.compared is not None:
-            left = [stratum for stratum in left if stratum.language in rule.compared]
-        if targets is None or rule.kind == "answers":
-            return left
-        found: set[Stratum] = set()
-        for target in targets:
-            if target.verdict == "going on":
-                needed = [stratum for stratum in left if in_group(stratum, target.group, target.compared)]
-                least = min(map(rounds.given, needed), default=0)
-                found |= {stratum for stratum in needed if rounds.given(stratum) == least}
-        return sorted(found)
-
-    @cached_property
-    def _questions(self) -> Questions:
-        """The run's questions, which stay the same from one look to the next."""
-        return self.session.store.questions()
-
-    def _look(self, rounds: SamplingRounds) -> tuple[StoppingTarget, ...] | None:
-        """How the targets stand; None before anything is answered."""
-        import polars as pl
-
-        current = extract_run(self.session.store, self.resources, lambda _: None)
-        versions = {language: [version] for language, version in current.items()}
-        frame = observations(self.session.store, versions, self.session.rules.model, questions=self._questions)
-        if frame.is_empty():
-            return None
-        numbers = pl.Series("round", rounds_of_answers(self.session.store, versions), pl.Int64)
-        return InterimAnalysis(self.rule, frame.with_columns(numbers), rounds).targets()
-
-    def _stop(self, rounds: SamplingRounds, targets: tuple[StoppingTarget, ...] | None, why: str) -> None:
+    def _stop(self, targets: tuple[StoppingTarget, ...] | None, why: str) -> None:
         """Says why the run stops, and writes it into the manifest."""
         session, rule = self.session, self.rule
         requests, number = session.store.progress().requests, last_round(session.store)
-        offered = sum(rounds.offered(lambda _: True).values())
+        offered = sum(self.rounds.offered(lambda _: True).values())
         n_rounds = f"{number} round{'' if number == 1 else 's'}"
         sentence = f"{why}, after {n_rounds} and {requests:,} of {offered:,} requests"
         is_fixed = rule.kind == "answers" and not rule.looked

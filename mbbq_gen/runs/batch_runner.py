@@ -226,7 +226,6 @@ class BatchRunner:
             said += f": at most {held // 2:,} requests in one batch from now on, instead of {held:,}"
         self.say(said)
         self.ledger.update(batch, "refused", closed_at=_stamp(), reason=reason, too_large=True)
-        self.errors.check()
 
     async def _collect(self, batch: StoredBatch, status: BatchStatus) -> int:
         """Stores the results of one batch."""
@@ -402,6 +401,7 @@ class BatchRunner:
                 made += 1
             except TooLargeError as error:
                 self._close_too_large(batch, str(error))
+                self.errors.check()
                 if len(keys) > 1:
                     with path.open("rb") as stream:
                         made += await self._submit_all(map(_Line, keys, stream, costs))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Protocol, Self
 
@@ -117,7 +116,13 @@ class InFlightLog:
         self._under_way: dict[str, list[Usage]] = {}
         self.excess = before.excess
         """How many times as much as its request allows an answer has taken at most."""
-        self._watched: _Watched | None = None
+        self._in_doubt: Mapping[str, int] | None = None
+        """Of a run without a limit: request key → how often it was sent and may have been paid."""
+        self._taken, self._noted, self._ahead = 0, 0, 16
+        """Requests under way, those that were written down last, and those that may be taken until that is repeated."""
+        self._longest: dict[str | None, int] = {}
+        """Reasoning effort → characters of the longest request with it."""
+        self._most = TokenUsage()
         if before.under_way.requests:
             self._write()
 
@@ -140,10 +145,18 @@ class InFlightLog:
         Nobody waits for the disk: commits of responses write it down for as many requests as come until the next.
         `in_doubt`: request key → how often it was sent and may have been paid.
         """
-        self._watched = watched = _Watched(in_doubt)
+        self._in_doubt = in_doubt
         for request in requests:
-            watched.take(request, most_usage)
-            if watched.taken > watched.noted:
+            self._taken += 1
+            effort, length = request.prompt.reasoning_effort, sum(len(message.content) for message in request.messages)
+            if length > self._longest.get(effort, -1):
+                self._longest[effort] = length
+                most, before = TokenUsage.of(most_usage(request)), self._most
+                self._most = TokenUsage(
+                    input_tokens=max(most.input_tokens, before.input_tokens),
+                    output_tokens=max(most.output_tokens, before.output_tokens),
+                )
+            if self._taken > self._noted:
                 self._write()
             yield request
 
@@ -155,8 +168,8 @@ class InFlightLog:
 
     def end(self, in_doubt: Mapping[str, int]) -> None:
         """At the end of a session, strikes out what was admitted and never sent, or sent for nothing."""
-        if self._watched is not None:
-            self._watched.taken, self._watched.ahead = 0, 0
+        if self._in_doubt is not None:
+            self._taken = self._ahead = 0
             self._write()
         kept = {key: mosts[: in_doubt.get(key, 0)] for key, mosts in self._under_way.items()}
         if kept != self._under_way:
@@ -176,8 +189,8 @@ class InFlightLog:
         arrived = {response.request_key for response, _ in responses}
         left = {key: mosts for key, mosts in self._under_way.items() if key not in arrived}
         changed = len(left) < len(self._under_way) or lost != self._lost or in_batches != self._in_batches
-        if (watched := self._watched) is not None:
-            watched.taken, watched.ahead = max(0, watched.taken - len(responses)), max(16, 2 * len(responses))
+        if self._in_doubt is not None:
+            self._taken, self._ahead = max(0, self._taken - len(responses)), max(16, 2 * len(responses))
             changed = True
         self._lost, self._in_batches, self._under_way = lost, in_batches, left
         self._store.add_responses(responses, {_NAME: self._state()} if changed else {})
@@ -191,45 +204,17 @@ class InFlightLog:
         self._store.set_meta(_NAME, self._state())
 
     def _state(self) -> str:
-        if self._watched is None:
+        if self._in_doubt is None:
             under_way = sum((TokenUsage.of(most) for sent in self._under_way.values() for most in sent), TokenUsage())
             under_way = under_way.model_copy(update={"requests": len(self._under_way)})
         else:
-            under_way = self._watched.most()
+            self._noted = self._taken + self._ahead
+            count, most = max(self._noted, sum(self._in_doubt.values())), self._most
+            tokens = count * most.input_tokens, count * most.output_tokens
+            under_way = TokenUsage(requests=count, input_tokens=tokens[0], output_tokens=tokens[1])
         return UnmeteredUsage(
             lost=self._lost, under_way=under_way.times(self.excess), in_batches=self._in_batches, excess=self.excess
         ).model_dump_json()
-
-
-@dataclass
-class _Watched:
-    """How many requests of a run without a limit are under way, and the most that one can take."""
-
-    in_doubt: Mapping[str, int]
-    taken: int = 0
-    """Requests that were taken and are not answered."""
-    noted: int = 0
-    """Requests that were under way at most when it was written down last."""
-    ahead: int = 16
-    """Requests that may be taken until it is written down again."""
-    _longest: dict[str | None, int] = field(default_factory=dict)
-    """Reasoning effort → characters of the longest request with it."""
-    _most: tuple[int, int] = (0, 0)
-
-    def take(self, request: Request, most_usage: MostUsage) -> None:
-        """Takes note of a request that is going to be sent."""
-        self.taken += 1
-        effort, length = request.prompt.reasoning_effort, sum(len(message.content) for message in request.messages)
-        if length > self._longest.get(effort, -1):
-            self._longest[effort] = length
-            most = TokenUsage.of(most_usage(request))
-            self._most = max(self._most[0], most.input_tokens), max(self._most[1], most.output_tokens)
-
-    def most(self) -> TokenUsage:
-        """The most that the requests under way can take, with those that may be taken until the next check."""
-        self.noted = self.taken + self.ahead
-        count = max(self.noted, sum(self.in_doubt.values()))
-        return TokenUsage(requests=count, input_tokens=count * self._most[0], output_tokens=count * self._most[1])
 
 
 class CostLimitError(RunError):

@@ -28,7 +28,7 @@ from mbbq_gen.prompts.render import orders_of
 from mbbq_gen.prompts.sampling import balanced_sample
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.prices import MESSAGE_TOKENS, Price, TokenCounter, price_of, read_prices, token_counter
-from mbbq_gen.runs.follow_up import FollowUpRates, follow_up_rates, follow_up_text, follows_up
+from mbbq_gen.runs.follow_up import follow_up_rates, follow_up_text, follows_up
 from mbbq_gen.runs.planner import PromptPlan
 from mbbq_gen.runs.resolve import InstanceSource, open_model
 from mbbq_gen.runs.run_folder import RunFolder
@@ -203,7 +203,7 @@ def _follow_up_estimate(
 ) -> FollowUpEstimate:
     """What follow-ups take: each reads the prompt again, with the first answer and the question about it."""
     measured = None if pilot is None else follow_up_rates(RunFolder(pilot), config.follow_up, where)
-    found = measured or FollowUpRates(sum(FOLLOWED_UP[kind] for kind in config.follow_up), None)
+    share, answer_tokens = measured or (sum(FOLLOWED_UP[kind] for kind in config.follow_up), None)
     groups = [group for group in tokens.groups if group.method == "generate"]
     checked_share = (config.follow_up_check or 0) / sum(group.requests for group in groups)
     requests = input_tokens = 0.0
@@ -211,10 +211,10 @@ def _follow_up_estimate(
         question = follow_up_text(where, config.instruction_language or group.language).text
         written = group.output_tokens / group.requests
         beside = group.input_tokens / group.requests + counter.count(question) + 2 * MESSAGE_TOKENS
-        followed = found.share * group.requests
+        followed = share * group.requests
         checked = min(checked_share * group.requests, group.requests - followed)
         requests += followed + checked
-        input_tokens += followed * (found.answer_tokens or written) + checked * written + (followed + checked) * beside
+        input_tokens += followed * (answer_tokens or written) + checked * written + (followed + checked) * beside
     output = requests * _LABEL_TOKENS
     return FollowUpEstimate(
         requests=round(requests),
@@ -384,21 +384,6 @@ def design_report(
     )
     most = None if max_cost is None or online is None else max_cost / online
     best, everything = study.narrowest(most or 0.0) if width is None else study.cheapest(width), study.everything()
-    notes = []
-    if best is None and width is not None:
-        variant_hint = "in more prompt variants, or " if speaks_of == "random" else ""
-        notes.append(
-            f"no money buys a width of {width:g}: all {everything.requests:,} requests reach {everything.width:.3f};"
-            f" ask {variant_hint}a benchmark with more templates"
-        )
-    elif best is None:
-        notes.append(f"the maximum cost buys no interval: {MIN_TEMPLATES} templates at least are needed")
-    if online is None:
-        notes.append(
-            f"no price is known for {config.model}: requests are counted in place of money; --prices gives one"
-        )
-    if tokens.outputs == "assumed":
-        notes.append("the length of answers is assumed; --pilot RUN measures it")
     return DesignReport(
         model=config.model,
         target=target,
@@ -420,8 +405,30 @@ def design_report(
         as_run=study.as_run(width=width, requests=most),
         others=() if best is None else tuple(study.next_best(best, width=width, requests=most)[:SHOWN]),
         everything=everything,
-        notes=tuple(notes),
+        notes=tuple(_design_notes(config, tokens, online, best, everything, width=width)),
     )
+
+
+def _design_notes(
+    config: RunConfig,
+    tokens: TokenEstimate,
+    online: float | None,
+    best: StudyDesign | None,
+    everything: StudyDesign,
+    *,
+    width: float | None,
+) -> Iterator[str]:
+    if best is None and width is not None:
+        yield (
+            f"no money buys a width of {width:g}: all {everything.requests:,} requests reach {everything.width:.3f};"
+            " ask a benchmark with more templates, or with --prompt-effects random in more prompt variants"
+        )
+    elif best is None:
+        yield f"the maximum cost buys no interval: {MIN_TEMPLATES} templates at least are needed"
+    if online is None:
+        yield f"no price is known for {config.model}: requests are counted in place of money; --prices gives one"
+    if tokens.outputs == "assumed":
+        yield "the length of answers is assumed; --pilot RUN measures it"
 
 
 def _language_prices(tokens: TokenEstimate, price: Price | None) -> list[tuple[LanguagePrice, Cost | None]]:

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Collection
 from functools import cache
 from itertools import zip_longest
-from typing import Final, NamedTuple
+from typing import Final
 
 from mbbq_gen.core.config import FollowUp, RunConfig
 from mbbq_gen.core.errors import PackError
@@ -112,16 +112,10 @@ def _chosen(store: RunStore, config: RunConfig, resources: PackPaths) -> dict[st
     return found | dict.fromkeys(drawn[: config.follow_up_check or 0], "check")
 
 
-class FollowUpRates(NamedTuple):
-    """How often answers are followed up."""
-
-    share: float
-    answer_tokens: float | None
-    """Mean tokens of an answer that is; None: as of all answers."""
-
-
-def follow_up_rates(pilot: RunFolder, kinds: Collection[FollowUp], resources: PackPaths) -> FollowUpRates | None:
-    """How often a pilot's answers would have been followed up; None where it has none."""
+def follow_up_rates(
+    pilot: RunFolder, kinds: Collection[FollowUp], resources: PackPaths
+) -> tuple[float, float | None] | None:
+    """Which share of a pilot's answers would have been followed up, and their mean tokens; None where it has none."""
     total = again = tokens = 0
     with pilot.open_store(read_only=True) as store:
         current = extractor_versions(store.languages(), resources)
@@ -131,7 +125,7 @@ def follow_up_rates(pilot: RunFolder, kinds: Collection[FollowUp], resources: Pa
             is_low = outcome in PARSED and confidence == "low" and "low" in kinds
             if is_low or (outcome in UNPARSED and outcome != "empty" and "unread" in kinds):
                 again, tokens = again + 1, tokens + written
-    return FollowUpRates(again / total, tokens / again if tokens else None) if total else None
+    return (again / total, tokens / again if tokens else None) if total else None
 
 
 def read_follow_ups(store: RunStore, resources: PackPaths) -> None:

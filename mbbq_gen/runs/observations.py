@@ -29,7 +29,7 @@ from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.scoring.tally import added, alike, sums, weighted_by_design
 from mbbq_gen.storage.follow_ups import follow_up_rows
-from mbbq_gen.storage.queries import answer_count, extraction_counts
+from mbbq_gen.storage.queries import answer_count
 from mbbq_gen.storage.store import Part, Progress, RunStore
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _counted_versions(
     is_stored = extractor not in extractor_names()
     for language, version in current.items() if every or is_stored else ():
         total = answer_count(store, language)
-        for other, count in extraction_counts(store, language).items():
+        for other, count in store.extractors(language).items():
             part = f"{store.path.parent}: {other} has read {count:,} of {total:,} answers in {language}"
             if not every and other == version and count < total:
                 tell(f"{part}: scores of those only")

@@ -80,6 +80,11 @@ class _Group:
     counted: list[tuple[int, str]] = field(default_factory=list)
     """A heap of COUNTED random texts, each after its negative digest."""
 
+    def tokens(self, counter: TokenCounter, messages: int) -> int:
+        counted = sum(counter.count(text) for _, text in self.counted)
+        read = counted * self.characters / (sum(len(text) for _, text in self.counted) or 1)
+        return round(read + self.requests * (messages + 1) * MESSAGE_TOKENS)
+
 
 def estimate(
     prompts: Iterable[Prompt],
@@ -93,8 +98,7 @@ def estimate(
     """What sending these prompts takes.
 
     Args:
-        prompts: what would be sent.
-        counter: counts the tokens of a text.
+        prompts, counter: what would be sent, and what counts the tokens of a text.
         kinds: prompt variant → its kind, which the length of its answers is assumed from.
         measured: prompt variant → tokens of an answer in an earlier run; prompt variants that it lacks are assumed.
         longest: the most tokens of an answer, or None.
@@ -138,15 +142,13 @@ def estimate(
         else:  # the first token alone, or none where loglikelihoods are computed
             written = most = 1.0 if method == "first-token-logprobs" else 0.0
         most_output += group.requests * most
-        counted = sum(counter.count(text) for _, text in group.counted)
-        read = counted * group.characters / (sum(len(text) for _, text in group.counted) or 1)
         part = GroupEstimate(
             language=language,
             variant=variant,
             method=method,
             reasoning=level or None,
             requests=group.requests,
-            input_tokens=round(read + group.requests * (turns + 1) * MESSAGE_TOKENS),
+            input_tokens=group.tokens(counter, turns),
             output_tokens=round(group.requests * written),
         )
         parts.append(part)

@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 from pydantic import ConfigDict
 
 from mbbq_gen.core.option_display import Kind
-from mbbq_gen.core.records import Confidence, FrozenModel, Outcome, Response, Role, stored
+from mbbq_gen.core.records import Confidence, FrozenModel, Outcome, Response, stored
 from mbbq_gen.storage.queries import read_completed
 from mbbq_gen.storage.schema import EXTRACTION, marks, replace_error, response_row
 from mbbq_gen.storage.store import COMPLETED, CompletedPrompt, Progress, RunStore
@@ -305,35 +305,45 @@ class ExtractionSummary(NamedTuple):
     rule: str
 
 
-class JudgedRow(NamedTuple):
-    """A response that a judge has extracted, beside the extraction that it is compared with."""
+class JudgedAnswer(NamedTuple):
+    """What the rules and a judge read in one answer. A NamedTuple, because a run holds many."""
 
     prompt_id: str
+    language: str
     template: str
-    """Benchmark, category and template."""
-    chosen_by: ChosenBy
-    roles: tuple[Role | None, ...]
-    """By index in `Instance.options`."""
-    option_order: tuple[int, ...]
+    """Benchmark, category and template: what statistics cluster on."""
+    selection: ChosenBy
+    """`all` and `sample` were drawn by chance (with equal chance within a language) and stand for the run."""
     rules: ExtractionSummary
     judge: ExtractionSummary
+    """Its option is as shown, counted from 0; None where the answer chooses none."""
+    rules_choice: str
+    """The role of the option; `first person`, `second person` where they have none; `none`."""
+    judge_choice: str
 
 
-def judged_rows(store: RunStore, judge: str, extractor: str, language: str, version: str) -> Iterator[JudgedRow]:
-    """The responses of a language that a judge (`extractor`) and `version` have extracted, in plan order."""
-    rows = store.query(
-        "SELECT j.prompt_id, i.benchmark || ' / ' || i.category || ' / ' || i.template_id, j.chosen_by,"
-        " p.option_order, i.role_0, i.role_1, i.role_2, e.outcome, e.option, e.confidence, e.rule,"
-        " d.outcome, d.option, d.confidence, d.rule FROM judgements j JOIN prompts p ON p.prompt_id = j.prompt_id"
-        " JOIN instances i ON i.key = p.instance_key"
-        " JOIN extractions e ON e.prompt_id = j.prompt_id AND e.extractor = ?"
-        " JOIN extractions d ON d.prompt_id = j.prompt_id AND d.extractor = ?"
-        " WHERE j.judge = ? AND p.language = ? ORDER BY j.number",
-        (version, extractor, judge, language),
-    )
-    for prompt_id, template, chosen_by, order, *found in rows:
-        rules, given = ExtractionSummary(*found[3:7]), ExtractionSummary(*found[7:])
-        yield JudgedRow(prompt_id, template, chosen_by, tuple(found[:3]), tuple(map(int, order)), rules, given)
+def judged_answers(store: RunStore, judge: str, extractor: str, versions: Mapping[str, str]) -> Iterator[JudgedAnswer]:
+    """The answers that a judge (`extractor`) has replied to, by language in plan order.
+
+    `versions`: language → the version of the rules to compare with; only these languages.
+    """
+    for language, version in sorted(versions.items()):
+        rows = store.query(
+            "SELECT j.prompt_id, i.benchmark || ' / ' || i.category || ' / ' || i.template_id, j.chosen_by,"
+            " p.option_order, i.role_0, i.role_1, i.role_2, e.outcome, e.option, e.confidence, e.rule,"
+            " d.outcome, d.option, d.confidence, d.rule FROM judgements j JOIN prompts p ON p.prompt_id = j.prompt_id"
+            " JOIN instances i ON i.key = p.instance_key"
+            " JOIN extractions e ON e.prompt_id = j.prompt_id AND e.extractor = ?"
+            " JOIN extractions d ON d.prompt_id = j.prompt_id AND d.extractor = ?"
+            " WHERE j.judge = ? AND p.language = ? ORDER BY j.number",
+            (version, extractor, judge, language),
+        )
+        for prompt_id, template, chosen_by, order, *found in rows:
+            unnamed = iter(("first person", "second person"))
+            roles = [role or next(unnamed) for role in found[:3]]
+            read = ExtractionSummary(*found[3:7]), ExtractionSummary(*found[7:])
+            choices = ["none" if one.option is None else roles[int(order[one.option])] for one in read]
+            yield JudgedAnswer(prompt_id, language, template, chosen_by, *read, *choices)
 
 
 def completed_by_number(store: RunStore, ids: set[str]) -> Iterator[tuple[int, CompletedPrompt]]:

@@ -163,16 +163,6 @@ def answered_extractions(
             yield extraction, answered
 
 
-def extraction_counts(store: RunStore, language: str) -> dict[str, int]:
-    """Extractor version → how many answers of a language it has read."""
-    rows = store.query(
-        "SELECT e.extractor, count(*) FROM extractions e JOIN prompts p"
-        " ON p.prompt_id = e.prompt_id WHERE p.language = ? GROUP BY e.extractor ORDER BY e.extractor",
-        (language,),
-    )
-    return {version: int(count) for version, count in rows}
-
-
 def answer_count(store: RunStore, language: str) -> int:
     """How many prompts of a language that asked for words have come back, failures among them."""
     joined = "prompts p JOIN responses r ON r.request_key = p.request_key"

@@ -396,14 +396,14 @@ class RunStore(Database):
         while batch := rows.fetchmany(BATCH * 20):
             yield batch
 
-    def extractors(self, language: str) -> list[str]:
-        """The extractor versions that have read answers in a language, sorted."""
+    def extractors(self, language: str) -> dict[str, int]:
+        """Extractor version → how many answers of a language it has read, sorted."""
         rows = self._db.execute(
-            "SELECT DISTINCT e.extractor FROM extractions e JOIN prompts p ON p.prompt_id ="
-            " e.prompt_id WHERE p.language = ? ORDER BY e.extractor",
+            "SELECT e.extractor, count(*) FROM extractions e JOIN prompts p ON p.prompt_id = e.prompt_id"
+            " WHERE p.language = ? GROUP BY e.extractor ORDER BY e.extractor",
             (language,),
         )
-        return [version for (version,) in rows]
+        return dict(rows.fetchall())
 
     def languages(self) -> list[str]:
         """The languages of the planned prompts, sorted."""

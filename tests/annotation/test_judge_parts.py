@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.annotation.judge import UNPARSED, LLMJudge, is_read, parse_judge_reply, sheet_of, shipped_prompt
-from mbbq_gen.annotation.judge_report import JudgedAnswer, judge_report
+from mbbq_gen.annotation.judge_report import judge_report
 from mbbq_gen.annotation.review import Annotation
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import Message, Option, Prompt, Response
 from mbbq_gen.providers.api.options import structured_fields, with_structure
 from mbbq_gen.providers.registry import KINDS, open_provider
 from mbbq_gen.statistics.estimate import InferenceSettings
-from mbbq_gen.storage.ledgers import ChosenBy, ExtractionSummary
+from mbbq_gen.storage.ledgers import ChosenBy, ExtractionSummary, JudgedAnswer
 from mbbq_gen.storage.store import CompletedPrompt, Progress
 from tests.support.cases import cases
 from tests.support.questions import options, question
@@ -210,3 +210,9 @@ def test_the_judge_is_measured_by_verdicts() -> None:
     assert (en.judge.value, en.rules.value) == (1.0, 0.5)  # a mere "wrong" judges one reading only: left out
     assert (nl.judge.value, nl.rules.value) == (0.5, 0.5)  # a faulty reply is not right
     assert report(*pairs).annotated == ()
+
+
+def test_an_answer_that_was_cut_off_before_a_choice_is_truncated() -> None:
+    none = Response(request_key="k", text='{"outcome": "none", "option": "none"}', finish_reason="stop")
+    cut = ANSWER.model_copy(update={"finish_reason": "length"})
+    assert parse_judge_reply(none, PROMPT, ORDER, UNKNOWN, cut).outcome == "truncated"

@@ -47,7 +47,7 @@ def test_forms_are_found_out(esbbq: Path, tmp_path: Path) -> None:
 def test_what_is_written_is_read_back(esbbq: Path, tmp_path: Path) -> None:
     output = tmp_path / "questions.jsonl"
     printed = call(esbbq, "-o", output, "--languages", "es")
-    assert printed == f"esbbq  es  bias  {'age':<24}{12:>8}\n"
+    assert printed.splitlines()[-1].split() == ["esbbq", "es", "bias", "age", "12"]
     assert list(read_instances(output)) == list(load_template_folder(esbbq, languages=["es"]))
     before = output.read_bytes()
     call(esbbq, "-o", output, "--languages", "es")

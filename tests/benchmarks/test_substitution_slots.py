@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbbq_gen.benchmarks.control.maker import ControlGenerator, ControlInstance, RefusedInstance, people_of
+from mbbq_gen.benchmarks.control.maker import ControlGenerator, people_of
 from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.files import PackPaths
@@ -37,8 +37,7 @@ def test_the_slots_of_kobbqs_templates_are_found(data: Path) -> None:
     assert shown(ambiguous) == [("직장인과", "직장인"), ("학생이", "학생")]
     assert shown(disambiguated) == [*shown(ambiguous), ("학생은", "학생"), ("직장인은", "직장인")]
     made = MAKER.make(disambiguated)
-    assert isinstance(made, ControlInstance)
-    assert len(made.replaced) == 4
+    assert isinstance(made, Instance)
 
 
 @pytest.mark.slow
@@ -47,7 +46,7 @@ def test_published_kobbq_reaches_the_part_that_was_aimed_at(shared_datasets: Pat
     questions = kobbq(shared_datasets / "kobbq")
     assert all("person_spans" in one.metadata for one in questions)
     made = [(one, MAKER.make(one)) for one in questions]
-    twins = [(one, twin.instance) for one, twin in made if isinstance(twin, ControlInstance)]
+    twins = [(one, twin) for one, twin in made if isinstance(twin, Instance)]
     assert len(twins) >= 0.85 * len(questions)
     for bias, control in twins:
         assert all(option not in control.context for option in people_of(bias) if len(option) > 2)
@@ -109,11 +108,11 @@ def test_each_place_gets_its_own_name_or_the_question_is_left_out(
         places.append([start, len(context), person])
         context += gap
     made = MAKER.make(question(f"{context}웃었습니다.", {"context": places}))
-    if isinstance(made, RefusedInstance):
+    if not isinstance(made, Instance):
         assert set(order) != {0, 1} or any(not ending for ending in endings)
         return
-    names = people_of(made.instance)
-    rest = made.instance.context
+    names = people_of(made)
+    rest = made.context
     for person in order:
         before, name, rest = rest.partition(names[person])
         assert name
@@ -130,5 +129,5 @@ BREAKS: list[Callable[[Instance], Instance]] = [
 @pytest.mark.parametrize("change", BREAKS)
 def test_a_group_outside_the_places_refuses_the_question(change: Callable[[Instance], Instance]) -> None:
     whole = question("직장인과 학생이 웃었습니다.", {"context": [[0, 4, 0], [5, 8, 1]]})
-    assert isinstance(MAKER.make(whole), ControlInstance)
-    assert isinstance(MAKER.make(change(whole)), RefusedInstance)
+    assert isinstance(MAKER.make(whole), Instance)
+    assert not isinstance(MAKER.make(change(whole)), Instance)

@@ -172,3 +172,23 @@ def test_an_answer_in_another_language_is_read_by_the_parallel_question(
                     and answered.instance.options[answered.prompt.option_order[reading.option]]
                 )
                 assert (chosen and chosen.text) == (languages == "en,nl" and "De valkenier")
+
+
+def test_an_older_engine_is_what_the_engine_is_compared_with(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    older_reading(run)
+    found = extract(capsys, run)
+    assert found["read"] == 0
+    assert set(found["compared_with"].values()) == {"0+old"}
+    assert found["changed"] > 0
+    code, out, err = call(capsys, "extract", run)
+    assert code == 0
+    assert "already extracted" in err
+    assert "previous version of the rules" in out
+
+
+@pytest.mark.parametrize("text", ["", "\n\n"])
+def test_a_file_without_answers_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str) -> None:
+    (tmp_path / "in.jsonl").write_text(text, encoding="utf-8")
+    code, out, err = call(capsys, "extract", "--jsonl", tmp_path / "in.jsonl")
+    assert (code, out, err.count("\n")) == (0, "", 1)
+    assert "no lines" in err

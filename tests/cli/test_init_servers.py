@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import pty
 import select
@@ -8,12 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.runs.server_check import find_servers
 from tests.support.api import answering
-from tests.support.extraction import call
 from tests.support.servers import SERVERS, serving
 
 CASES = {case.name: case for case in SERVERS}
@@ -36,14 +32,6 @@ def test_servers_on_ports_are_recognised_without_a_question() -> None:
         ("vllm", f"{first.root}/v1", "openai:smol"),
         ("ollama", f"{second.root}/v1", "ollama:m"),
     ]
-
-
-@pytest.mark.parametrize("kind", ["openai:", "openai"])
-def test_models_of_a_server_need_neither_live_nor_v1(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with serving(CASES["llama.cpp"], lambda _: "A") as server:
-        code, out, err = call(capsys, "models", kind, "--base-url", server.root, "--json")
-    assert code == 0, err
-    assert [row["name"] for row in json.loads(out)] == ["openai:m"]
 
 
 def test_on_a_terminal_init_asks_before_it_looks_for_servers(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.core.errors import UsageError
+from mbbq_gen.providers.http.concurrency import AdaptiveConcurrency
 from mbbq_gen.providers.http.credentials import Secret, find_key
 from mbbq_gen.providers.http.errors import (
     ApiError,
@@ -135,3 +137,20 @@ def test_nothing_is_learned_where_nothing_is_named() -> None:
     assert learned.learn(refusal("Unexpected problem"), {"model": "m", "temperature": 0}) is None
     assert learned.learn(refusal("model is unsupported", "model"), {"model": "m"}) is None
     assert learned.runtime_info() == {}
+
+
+def test_a_slot_is_not_lost_when_its_owner_is_cancelled() -> None:
+    async def run() -> int:
+        slots = AdaptiveConcurrency(1)
+        slots.open()
+        await slots.acquire()
+        waiting = [asyncio.create_task(slots.acquire()) for _ in range(3)]
+        await asyncio.sleep(0)
+        slots.release()
+        waiting[0].cancel()
+        waiting[1].cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        slots.release()
+        return slots.in_use
+
+    assert asyncio.run(run()) == 0

@@ -79,5 +79,5 @@ def test_a_template_with_an_inseparable_system_prompt_refuses_none() -> None:
         "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no') }}{% endif %}"
         "<s>you are a kind helper of everybody: {{ messages[0]['content'] }}"
     )
-    with pytest.raises(ProviderError, match=r"toy: system 'none' is not possible .*; use 'default' or a text"):
+    with pytest.raises(ProviderError, match=r"toy: system 'none' is not possible .*; leave it at 'default'"):
         ChatFormatter(tokenizer, "toy", "auto", "none")

@@ -288,3 +288,20 @@ def test_a_run_without_rounds_stays_one(capsys: pytest.CaptureFixture[str], tmp_
     code, _, err = call(capsys, "run", path, "--stop-at-ci-width", "0.2")
     assert code == 2
     assert f"{path}: was started without a stopping rule" in err.replace("\n", " ")
+
+
+def test_a_goal_that_is_given_up_makes_no_other_interval_wide(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Its last look spends the error that there is: 1 − 10⁻⁶ would be asked of all scores of the run else."""
+    path = tmp_path / "run"
+    code, _, err = call(capsys, "run", path, *RANDOM, "--languages", "en", "--stop-at-ci-width", "0.03")
+    assert code == 0, err
+    found = stopped(path)
+    (goal,) = found.targets
+    assert goal.verdict in ("futile", "exhausted")
+    assert found.level is not None
+    assert found.level > 0.03
+    assert goal.ci_low is not None
+    assert goal.ci_high is not None
+    assert goal.ci_high - goal.ci_low < 0.6

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from mbbq_gen.analysis.scores import score
-from mbbq_gen.benchmarks.control.maker import ControlGenerators, ControlInstance, makeable_languages
+from mbbq_gen.benchmarks.control.maker import makeable_languages, with_control
 from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.option_display import SamplingUnit
@@ -167,10 +167,8 @@ MADE_OF = tuple(which for which in PUBLISHED if which[2] == "bias" and which[0] 
 def test_oracles_on_made_control_questions(published: list[Instance], resources: PackPaths) -> None:
     if published[0].language not in makeable_languages(resources):
         pytest.skip(f"no grammar of substitution for {published[0].language}")
-    makers = ControlGenerators(resources)
     questions = published if FULL else drawn(published, MOST_BEFORE_MAKING)
-    made = (makers.make(question) for question in questions)
-    instances = [one.instance for one in made if isinstance(one, ControlInstance)]
+    instances = list(with_control(questions, ["control"], resources))
     assert len(instances) > 0.4 * len(questions)
     check_all_oracles(instances, resources)
 

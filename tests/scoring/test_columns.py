@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from mbbq_gen.core.errors import DataError
-from mbbq_gen.core.records import Instance
+from mbbq_gen.core.records import Extraction, Instance
 from mbbq_gen.scoring.columns import ANSWER_COLUMNS, observations_from_columns
 from mbbq_gen.scoring.observations import GoldLabels, observations_frame, observe
 from tests.support.scoring import KINDS, ROLES, Row, extraction_of, instance_of
@@ -101,3 +101,18 @@ def test_a_contradiction_is_named() -> None:
     instances, answers = table([Row("ambiguous", chose="target")])
     with pytest.raises(DataError, match="option: 7 is not a place"):
         observations_from_columns(instances, answers.with_columns(option=pl.lit(7)))
+
+
+def test_people_and_groups_are_carried() -> None:
+    base = instance_of(Row("ambiguous")).model_dump()
+    options = [
+        {**option, "group": group} for option, group in zip(base["options"], ("F-Red", "M-Red", "unknown"), strict=True)
+    ]
+    instance = Instance.model_validate(
+        {**base, "category": "race_x_gender", "options": options, "metadata": {"proper_names": True}}
+    )
+    found = observe(
+        instance, (0, 1, 2), Extraction(outcome="option", option=0), model="m", variant=None, label_style=None
+    )
+    assert (found.proper_names, found.intersectional_contrast) == (True, "other_differs")
+    assert (found.target_group, found.non_target_group) == ("F-Red", "M-Red")

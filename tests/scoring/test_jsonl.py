@@ -103,3 +103,9 @@ def test_corrected_labels_can_be_asked_for() -> None:
 
 
 LABELS: tuple[Any, ...] = ("published", "corrected")
+
+
+def test_a_response_that_was_not_had_is_no_answer_of_the_model() -> None:
+    assert observed(line(("option",), response=None)).outcome == "error"
+    assert observed(line(("option",), response=None, finish_reason="content_filter")).outcome == "content_filter"
+    assert observed(line(("option",), response=None)).correct is None

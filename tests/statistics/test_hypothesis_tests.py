@@ -188,3 +188,15 @@ def test_adjusting_keeps_order_and_never_lowers(p_values: list[float | None]) ->
         known = [(p, found) for p, found in zip(p_values, adjusted, strict=True) if p is not None and found is not None]
         assert all(p <= found + 1e-12 <= 1 + 2e-12 for p, found in known)
         assert all(one[1] <= other[1] + 1e-12 for one in known for other in known if one[0] <= other[0])
+
+
+def test_wilcoxon_of_many_templates_is_scipys_approximation() -> None:
+    values = np.random.default_rng(1).integers(-3, 5, 260).astype(float)
+    found = wilcoxon(values, "h")
+    expected = stats.wilcoxon(values, zero_method="pratt", method="approx")
+    assert not found.is_exact
+    assert (found.statistic, found.p_value) == pytest.approx((expected.statistic, expected.pvalue))
+    fewer = wilcoxon(values[:200], "h")
+    expected = stats.wilcoxon(values[:200], zero_method="pratt", method="approx")
+    assert fewer.is_exact
+    assert fewer.p_value == pytest.approx(expected.pvalue, abs=0.005)

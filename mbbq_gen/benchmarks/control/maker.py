@@ -9,19 +9,19 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, Final
 
 from mbbq_gen.benchmarks.control.mention_grammar import SubstitutionRefusedError
-from mbbq_gen.benchmarks.control.people import NamePairs, describe_apart, describe_people, gender_of_story, write_name
+from mbbq_gen.benchmarks.control.people import NamePairs, describe_apart, describe_people, write_name
 from mbbq_gen.benchmarks.control.refusals import first_of
 from mbbq_gen.benchmarks.control.spans import Places, person_spans
 from mbbq_gen.benchmarks.control.substitution import SubstitutionPlan, apply_plan, plan_from_spans, plan_substitution
 from mbbq_gen.benchmarks.control.words import Language
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.files import PackPaths, stable_number
 from mbbq_gen.core.records import FrozenModel, Instance, Option
-from mbbq_gen.languages.control_pack import ControlSet, read_control_set
+from mbbq_gen.languages.control_pack import ControlSet, NameGender, read_control_set
 
 LEAST_GROUP_WORD: Final = 3
 """Letters from which on a word of a group's name is looked for in the text."""
@@ -42,29 +42,8 @@ REASONS: Final[dict[str, str]] = {
 """Code → why a question has no control question."""
 
 
-class NameReplacement(FrozenModel):
-    """A mention and the name in its place."""
-
-    was: str
-    name: str
-
-
-class RefusedInstance(FrozenModel):
-    """A question without a control question."""
-
-    key: str
-    language: str
-    category: str
-    template_id: str
-    reason: str
-    what: str
-
-
-class ControlInstance(FrozenModel):
-    """A control question, and what was replaced in it."""
-
-    instance: Instance
-    replaced: tuple[NameReplacement, ...]
+Made = Instance | SubstitutionRefusedError
+"""A control question, or why there is none."""
 
 
 class ControlGenerator:
@@ -107,15 +86,14 @@ class ControlGenerator:
             raise SubstitutionRefusedError(plan.reason, plan.what)
         return plan
 
-    def make(self, instance: Instance) -> ControlInstance | RefusedInstance:
+    def make(self, instance: Instance) -> Made:
         """The control question of a bias question, or why there is none."""
         try:
             return self._make(instance)
         except SubstitutionRefusedError as left:
-            about = {name: getattr(instance, name) for name in ("key", "language", "category", "template_id")}
-            return RefusedInstance(**about, reason=left.reason, what=left.what)
+            return left.with_traceback(None)
 
-    def _make(self, instance: Instance) -> ControlInstance:
+    def _make(self, instance: Instance) -> Instance:
         options, rules, language = people_of(instance), self._language.rules, self._language
         unfilled = _UNFILLED.search(instance.context)
         if unfilled is not None:
@@ -132,7 +110,8 @@ class ControlGenerator:
             raise SubstitutionRefusedError("ambiguous_gender", "context and question")
         people = [option for option in instance.options if option.role != "unknown"]
         story = "|".join(sorted(option.group or option.text for option in people))
-        wanted = (context.preferred, question.preferred, gender_of_story(instance.template_id, story))
+        even: NameGender = "f" if stable_number("gender", instance.template_id, story) % 2 == 0 else "m"
+        wanted = (context.preferred, question.preferred, even)
         gender = next((gender for gender in wanted if gender in possible), min(possible))
         present = frozenset().union(*map(language.stems_of, (instance.context, instance.question, *options)))
         _, *names = self._pairs.choose(gender, instance.template_id, story, present)
@@ -164,11 +143,7 @@ class ControlGenerator:
                 "gender": "female" if gender == "f" else "male",
             },
         }
-        replaced = [*context.replaced, *question.replaced]
-        return ControlInstance(
-            instance=instance.model_copy(update=changes),
-            replaced=tuple(NameReplacement(was=slot.was, name=names[slot.person]) for slot in replaced),
-        )
+        return instance.model_copy(update=changes)
 
     def question_plan(self, question: str, options: tuple[str, str], places: Places | None = None) -> SubstitutionPlan:
         """The plan of a question; a group's word that is no mention means that the question is about the group."""
@@ -211,44 +186,25 @@ def makeable_languages(resources: PackPaths) -> tuple[str, ...]:
     return tuple(code for code in codes if read_control_set(resources, code).substitution is not None)
 
 
-class ControlGenerators:
-    """The makers of the languages, each made when it is first requested."""
-
-    def __init__(self, resources: PackPaths) -> None:
-        self._resources = resources
-        self._makers: dict[str, ControlGenerator] = {}
-
-    def make(self, instance: Instance) -> ControlInstance | RefusedInstance:
-        """The control question of a bias question, or why there is none.
-
-        Raises:
-            UsageError: where no control questions can be made in its language.
-        """
-        language = instance.language
-        if language not in self._makers:
-            self._makers[language] = ControlGenerator(read_control_set(self._resources, language))
-        return self._makers[language].make(instance)
-
-
 def with_control(
     instances: Iterable[Instance],
     splits: Sequence[str],
     resources: PackPaths,
-    counted: Callable[[Instance, ControlInstance | RefusedInstance], None] = lambda *_: None,
+    counted: Callable[[Instance, Made], None] = lambda *_: None,
 ) -> Iterator[Instance]:
-    """Bias questions with their control questions behind them, as far as the splits are wanted; raises as `make` does.
+    """Bias questions with the control questions that can be made of them, as far as the splits are wanted.
 
     `counted` hears what became of each bias question, such as `ControlCoverage.add`.
     """
-    makers = ControlGenerators(resources)
+    makers = cache(lambda language: ControlGenerator(read_control_set(resources, language)))
     for instance in instances:
         if "bias" in splits:
             yield instance.model_copy(update={"parallel_id": shared_id(instance)}) if "control" in splits else instance
         if "control" in splits:
-            made = makers.make(instance)
+            made = makers(instance.language).make(instance)
             counted(instance, made)
-            if isinstance(made, ControlInstance):
-                yield made.instance
+            if isinstance(made, Instance):
+                yield made
 
 
 class TemplateRefusal(FrozenModel):
@@ -289,15 +245,15 @@ class ControlCoverage:
         self.samples: dict[tuple[str, str], tuple[Instance, Instance]] = {}
         """Language, template → the first of its questions that has a control question, and that one."""
 
-    def add(self, instance: Instance, made: ControlInstance | RefusedInstance) -> None:
+    def add(self, instance: Instance, made: Made) -> None:
         """Counts a bias question and what became of it."""
         language, template = instance.language, instance.template_id
-        reason = made.reason if isinstance(made, RefusedInstance) else ""
+        reason = "" if isinstance(made, Instance) else made.reason
         self._counts[language, instance.category, template, reason] += 1
-        if isinstance(made, RefusedInstance):
-            self._what.setdefault((language, template, reason), made.what)
+        if isinstance(made, Instance):
+            self.samples.setdefault((language, template), (instance, made))
         else:
-            self.samples.setdefault((language, template), (instance, made.instance))
+            self._what.setdefault((language, template, reason), made.what)
 
     def _by(self, *places: int) -> Counter[tuple[str, ...]]:
         found: Counter[tuple[str, ...]] = Counter()
@@ -308,15 +264,14 @@ class ControlCoverage:
     def categories(self) -> list[dict[str, Any]]:
         """Language, category, questions, made, and skipped by reason, in the order in which they came."""
         found: dict[tuple[str, ...], dict[str, Any]] = {}
-        for (language, category), questions in self._by(0, 1).items():
-            part = {"language": language, "category": category, "questions": questions, "made": 0, "skipped": {}}
-            found[language, category] = part
+        for key, questions in self._by(0, 1).items():
+            found[key] = {"language": key[0], "category": key[1], "questions": questions, "made": 0, "skipped": {}}
         for (*where, reason), count in sorted(self._by(0, 1, 3).items()):
-            part = found[tuple(where)]
+            here = found[tuple(where)]
             if reason:
-                part["skipped"][reason] = count
+                here["skipped"][reason] = count
             else:
-                part["made"] = count
+                here["made"] = count
         return list(found.values())
 
     def counts(self) -> ControlCounts:

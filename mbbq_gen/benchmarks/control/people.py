@@ -215,7 +215,8 @@ def assign_names(control_set: ControlSet, stories: Mapping[str, str]) -> dict[st
         possible = itertools.combinations((name for *_, name in sorted(shuffled)), 2)
         pair = next((pair for pair in possible if not names_clash(*pair, control_set.grammar)), None)
         if pair is None:
-            raise PackError(f"{_names_of(control_set)}: no two of gender {gender!r} that do not contain each other")
+            file = f"control_sets/{control_set.meta.language}.toml"
+            raise PackError(f"{file}: names: no two of gender {gender!r} that do not contain each other")
         uses.update(pair)
         pairs[story] = NamePair(gender, *pair)
     return pairs
@@ -223,11 +224,6 @@ def assign_names(control_set: ControlSet, stories: Mapping[str, str]) -> dict[st
 
 def _names(control_set: ControlSet, gender: NameGender) -> tuple[str, ...]:
     return control_set.names.female if gender == "f" else control_set.names.male
-
-
-def _names_of(control_set: ControlSet) -> str:
-    """The table of names, for messages."""
-    return f"control_sets/{control_set.meta.language}.toml: names"
 
 
 def names_clash(first: str, second: str, grammar: NameGrammar) -> bool:
@@ -275,11 +271,6 @@ def _holds(rule: NameRule, name: str, gender: NameGender | None, vowels: str) ->
     )
 
 
-def gender_of_story(template: str, story: str) -> NameGender:
-    """The gender of a story's names where the text leaves it open: the same in every language, half and half."""
-    return "f" if stable_number("gender", template, story) % 2 == 0 else "m"
-
-
 @lru_cache(maxsize=4096)
 def edit_distance(one: str, other: str) -> int:
     """How many letters must be put in, taken out or changed to make one name of the other."""
@@ -302,7 +293,7 @@ class NamePairs:
     """The name pairs of a language: two names of a gender that differ, each pair both ways round."""
 
     def __init__(self, control_set: ControlSet) -> None:
-        self._where = _names_of(control_set)
+        self._where = f"control_sets/{control_set.meta.language}.toml: names"
         self.possible: dict[NameGender, tuple[tuple[str, str], ...]] = {}
         """Gender → every pair that a story may get."""
         for gender in _GENDERS:

@@ -15,6 +15,8 @@ import itertools
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from pydantic import StrictInt, TypeAdapter, ValidationError
+
 from mbbq_gen.benchmarks.control.mention_grammar import Mention, SubstitutionRefusedError, shown
 from mbbq_gen.benchmarks.control.people import People
 from mbbq_gen.benchmarks.control.words import Language, Word
@@ -24,37 +26,29 @@ from mbbq_gen.core.records import Instance
 KEY = "person_spans"
 NOUN_REACH = 5
 """Most words between a slot and the noun that it describes."""
+_SPANS = TypeAdapter(dict[str, list[tuple[StrictInt, StrictInt, StrictInt]]])
 Places = tuple[tuple[int, int, int], ...]
 """From and to where a place reaches, and whose it is."""
 
 
 def person_spans(instance: Instance, options: tuple[str, str]) -> Places | None:
-    """Where the context holds the two people, in order; None where the data does not say, or not of both.
+    """Where the context holds the people of two options, in order; None where the data does not say, or not of both.
 
-    Raises DataError for what is no list of places in the context.
+    Raises DataError for what are no places in the context.
     """
-
-    def fault(what: str) -> DataError:
-        return DataError(f"{instance.key}: metadata.{KEY}: {what}; mend it or leave it out")
-
-    given = instance.metadata.get(KEY)
-    if given is None:
+    if (given := instance.metadata.get(KEY)) is None:
         return None
-    if not isinstance(given, dict) or not isinstance(given.get("context"), list):
-        raise fault("no list 'context' of places")
-    found = []
-    for place in given["context"]:
-        if not isinstance(place, (list, tuple)) or len(place) != 3 or not all(type(number) is int for number in place):
-            raise fault(f"{place!r} is not [from, to, option]")
-        start, end, option = place
-        if not 0 <= start < end <= len(instance.context):
-            raise fault(f"{place!r} reaches out of the context of {len(instance.context)} letters")
-        if not 0 <= option < len(instance.options) or instance.options[option].text not in options:
-            raise fault(f"{place!r}: option {option} is none of the two people")
-        found.append((start, end, options.index(instance.options[option].text)))
-    if any(one[1] > other[0] for one, other in itertools.pairwise(sorted(found))):
-        raise fault("two places overlap")
-    return tuple(sorted(found)) if {person for *_, person in found} == {0, 1} else None
+    try:
+        places = sorted(_SPANS.validate_python(given)["context"])
+        found = tuple((start, end, options.index(instance.options[option].text)) for start, end, option in places)
+        ends = [0, *(end for _, end, _ in places)]
+        parted = all(end <= place[0] < place[1] for end, place in zip(ends, places, strict=False))
+        if not parted or ends[-1] > len(instance.context) or any(option < 0 for *_, option in places):
+            raise ValueError
+    except (ValidationError, KeyError, IndexError, ValueError):
+        message = "'context' must list places [from, to, option] in the context, apart, each of one of the two people"
+        raise DataError(f"{instance.key}: metadata.{KEY}: {message}; mend it or leave it out") from None
+    return found if {person for *_, person in found} == {0, 1} else None
 
 
 def part(words: Sequence[Word], places: Places, language: Language) -> list[Word]:

@@ -13,7 +13,6 @@ What the fields mean here
 * template: category and `question_index`. It numbers ambiguous and disambiguated rows alike.
 * Not scorable: the ambiguous rows of educational_qualification. Their polarity is published as neg throughout, though
   half of them ask the other way round.
-* What does not fit: nothing tells which group a person belongs to, and a disambiguated row can't be aligned.
 * Slots of a template that were misspelt stand unfilled in about 3,400 rows (issue `unfilled_placeholder`).
 """
 

@@ -45,7 +45,7 @@ class GgBbqRow(PublishedRow):
     context_type: Literal["ambiguous_context", "disambiguous_context"]
     known_stereotyped_groups: Json[list[str]]
     relevant_social_values: str | None
-    choice_info: Annotated[dict[int, list[str]], BeforeValidator(python_literal)]
+    choice_info: Annotated[dict[int, tuple[str, str]], BeforeValidator(python_literal)]
 
 
 def read_gg_bbq(parts: Parts) -> Iterator[Instance]:
@@ -64,7 +64,7 @@ def read_gg_bbq(parts: Parts) -> Iterator[Instance]:
                 if row.index != number:
                     raise place.error(f"{row.index} where {number} comes next; a row is missing", "index")
                 number += 1
-                if sorted(row.choice_info) != [0, 1, 2] or any(len(info) != 2 for info in row.choice_info.values()):
+                if sorted(row.choice_info) != [0, 1, 2]:
                     raise place.error("must hold option and group for 0, 1 and 2", "choice_info")
                 groups = [row.choice_info[index][1] for index in range(3)]
                 if (count := groups.count("unknown")) != 1:

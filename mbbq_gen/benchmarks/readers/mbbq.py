@@ -22,10 +22,8 @@ Which rows are the same question (`parallel_id`)
   has its templates in another order). What agrees everywhere is the place among the rows of a template and version.
 * Rows come in blocks of four, one filled template: negative ambiguous, negative disambiguated, and the same
   non-negative. `parallel_id` is category / template and version / number of the block among those / alignment of the
-  block / polarity and condition. So equal ids mean: same template and version, condition, polarity and alignment, and
-  from that the same role as the right answer. In English, Dutch and Spanish the two people are the same too, and so
-  are the words in the template's slots; in Turkish the people are the same and the slot words, drawn separately, may
-  differ; in the control split the people are names, and slot words and order of the options may differ.
+  block / polarity and condition. So with equal ids the right answer has the same role. In English, Dutch and Spanish
+  people and slot words are the same too; in Turkish slot words may differ, in the control split the options' order too.
 * The alignment is part of the id because a block of the control split may have its groups the other way round than
   the same block of the bias split (SES, Gender_identity, Sexual_orientation): such two are not the same question.
 * Gender_identity template 13 has other blocks in the control split than in the bias split: its ids name the split.

@@ -24,11 +24,9 @@ The rules
 5. Of questions with the same text in the same template (number, all versions) only the first is kept. That is why there
    are twice as many disambiguated as ambiguous ones.
 
-The stereotyped person is the one whose group is among `stereotyped_groups`, and an answer is whose slot it holds. The
-authors look for the person's words in the answer instead, and where one person's words contain the other's they take
-the wrong one (PhysicalAppearance 10 and, in Catalan, 32). The place of the two options follows theirs, so that rows are
-the published ones; groups and alignment are right here, and differ from the published ones in 4 Spanish and 12 Catalan
-rows.
+The authors look for the stereotyped person's words in an answer, and take the wrong one where one person's words
+contain the other's (PhysicalAppearance 10 and, in Catalan, 32). The place of the two options follows theirs; groups and
+alignment are right here, and differ from the published ones in 4 Spanish and 12 Catalan rows.
 """
 
 from __future__ import annotations

@@ -31,12 +31,12 @@ def open_lighteval(path: Path) -> Source:
     how = "lighteval writes them with --save-details"
     details, notes = log.latest_files(path, _DETAILS, "details_*.parquet", lambda file: file.parent.parent, how)
     results = list(dict.fromkeys(found for file in details if (found := _results_of(file)) is not None))
-    told = log.read_object(results[0], "a results file of lighteval") if results else {}
+    content = log.read_object(results[0], "a results file of lighteval") if results else {}
     settings = {
-        "model_name": log.find(told, "config_general.model_name")
-        or log.find(told, "config_general.model_config.model_name"),
-        "lighteval_sha": log.find(told, "config_general.lighteval_sha"),
-        "system_prompt": log.find(told, "config_general.model_config.system_prompt"),
+        "model_name": log.find(content, "config_general.model_name")
+        or log.find(content, "config_general.model_config.model_name"),
+        "lighteval_sha": log.find(content, "config_general.lighteval_sha"),
+        "system_prompt": log.find(content, "config_general.model_config.system_prompt"),
     }
     facts = {name: log.name(value) for name, value in settings.items() if value}
     return Source(

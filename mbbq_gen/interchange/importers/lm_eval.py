@@ -46,14 +46,14 @@ def open_lm_eval(path: Path) -> Source:
     how = "lm-eval writes them with --log_samples --output_path"
     samples, notes = log.latest_files(path, _SAMPLES, "samples_*.jsonl", lambda file: file.parent, how)
     results = list(dict.fromkeys(found for sample in samples if (found := _results_beside(sample)) is not None))
-    told = log.read_object(results[0], "a results file of lm-eval") if results else {}
+    content = log.read_object(results[0], "a results file of lm-eval") if results else {}
     return Source(
         tool="lm-eval",
         path=path,
         rows=(row for sample in samples for row in _rows(sample)),
-        model=log.name(told.get("model_name") or log.find(told, "config.model")) or None,
+        model=log.name(content.get("model_name") or log.find(content, "config.model")) or None,
         files=(*samples, *results),
-        facts={name: log.name(told[name]) for name in _FACTS if told.get(name)},
+        facts={name: log.name(content[name]) for name in _FACTS if content.get(name)},
         notes=notes,
     )
 
@@ -135,9 +135,9 @@ def _likelihoods(requests: Sequence[Sequence[Any]], groups: Sequence[Any]) -> tu
         return ()
     of_pair = dict(zip(pairs, numbers, strict=True))
     prompt = pairs[0][0]
-    asked = {answer: number for (before, answer), number in of_pair.items() if before == prompt}
+    given = {answer: number for (before, answer), number in of_pair.items() if before == prompt}
     alone = {answer: number for (before, answer), number in of_pair.items() if not before and before != prompt}
-    return log.likelihoods(list(asked), list(asked.values()), alone)
+    return log.likelihoods(list(given), list(given.values()), alone)
 
 
 def _prompt(requests: Sequence[Sequence[Any]]) -> tuple[Message, ...]:

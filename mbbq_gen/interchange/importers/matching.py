@@ -67,13 +67,13 @@ class Matcher:
 
     def find(self, answer: ImportedAnswer) -> Match | SkippedRow:
         """The instance that an answer is about, or why none is known."""
-        asked = _texts(answer)
-        said = plain(answer.question or (asked[-1] if answer.text else asked[0] if asked else answer.instance or ""))
+        sent = _texts(answer)
+        said = plain(answer.question or (sent[-1] if answer.text else sent[0] if sent else answer.instance or ""))
         said = said if len(said) <= 120 else f"…{said[-120:]}"
-        known = self._known(answer, asked)
+        known = self._known(answer, sent)
         if not known:
             return SkippedRow("unmatched_question", answer.place, said)
-        candidates = [found for entry in known if (found := _as_candidate(entry, answer, asked)) is not None]
+        candidates = [found for entry in known if (found := _as_candidate(entry, answer, sent)) is not None]
         candidates = [candidate for candidate in candidates if candidate.reworded is None] or candidates
         if not candidates:
             return SkippedRow("options_mismatch", answer.place, said)
@@ -86,17 +86,17 @@ class Matcher:
         self._used[chosen.instance.key] += 1
         return _as_shown(chosen, answer)
 
-    def _known(self, answer: ImportedAnswer, asked: Sequence[str]) -> list[IndexedInstance]:
+    def _known(self, answer: ImportedAnswer, sent: Sequence[str]) -> list[IndexedInstance]:
         """The instances with the answer's context and question, whatever their options."""
         if (name := answer.instance) is not None:
             named = [self._by_key[name]] if name in self._by_key else self._by_id.get(name, [])
             # an instance that the log names is believed if its question is the one that the log has, where it has any
-            texts = [answer.question] if answer.question is not None else asked
+            texts = [answer.question] if answer.question is not None else sent
             if found := [one for one in named if not texts or any(one.question in plain(text) for text in texts)]:
                 return found
         if answer.context is not None and answer.question is not None:
             return self._index.with_texts(answer.context, answer.question)
-        return next((found for text in asked if (found := self._index.found_in(text))), [])
+        return next((found for text in sent if (found := self._index.found_in(text))), [])
 
     def _choose(self, candidates: Sequence[_Candidate], answer: ImportedAnswer) -> _Candidate | None:
         """The one that the prompt shows most of, that the log's ids speak for, or of equal ones the next in turn."""
@@ -120,7 +120,7 @@ def _texts(answer: ImportedAnswer) -> list[str]:
     return [*turns[-1:], *whole, *([answer.text] if answer.text else [])]
 
 
-def _as_candidate(known: IndexedInstance, answer: ImportedAnswer, asked: Sequence[str]) -> _Candidate | None:
+def _as_candidate(known: IndexedInstance, answer: ImportedAnswer, sent: Sequence[str]) -> _Candidate | None:
     """The instance, if the options that were shown or listed are its own; the unknown one may be worded otherwise."""
     instance, texts, reworded = known.instance, list(known.options), None
     if answer.options:
@@ -137,7 +137,7 @@ def _as_candidate(known: IndexedInstance, answer: ImportedAnswer, asked: Sequenc
             reworded = others[0]
             texts[instance.unknown_index] = plain(reworded)
     shown: tuple[OptionSpan, ...] = ()
-    for text in asked[: len(asked) - bool(answer.text)]:  # after the last question of what was sent
+    for text in sent[: len(sent) - bool(answer.text)]:  # after the last question of what was sent
         whole = plain(text)
         _, question, after = whole.rpartition(known.question)
         shown = show_options(after, texts)

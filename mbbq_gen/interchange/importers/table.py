@@ -3,7 +3,7 @@
     [fields]                        # ours = theirs; a dot goes into a nested field or a list: "reply.text", "choices.0"
     response = "model_output"       # needed: the model's words
     context = "story"               # the question: by context and question, by what was sent (`prompt`), or by our
-    question = "asked"              # own key or id (`instance`)
+    question = "question"           # own key or id (`instance`)
     options = ["first", "second", "third"]      # as shown, likewise `labels`; or one field that holds a list
 
     [constants]                     # the same in every row

@@ -7,8 +7,9 @@ texts with a blank line between, {system} and {user} the system message and the 
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -85,20 +86,8 @@ def read_description(path: Path) -> EndpointSpec:
     return described
 
 
-def _texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """All texts at any depth of a value, each with the name under which it stands."""
-    if isinstance(value, str):
-        yield name, value
-    elif isinstance(value, Mapping):
-        for inner, entry in value.items():
-            yield from _texts(entry, inner)
-    elif isinstance(value, list):
-        for entry in value:
-            yield from _texts(entry)
-
-
 def _placeholders(value: Any) -> set[str]:
-    return {found for _, text in _texts(value) for found in _PLACEHOLDER.findall(text)}
+    return set(_PLACEHOLDER.findall(json.dumps(value)))
 
 
 def fill_in(template: JsonValue, values: Mapping[str, JsonValue]) -> JsonValue:
@@ -185,7 +174,7 @@ class HttpProvider(ApiProvider):
     @cached_property
     def length_names(self) -> Collection[str]:  # type: ignore[override]
         """The usual names, and those under which the file's body has {max_tokens}."""
-        return LENGTHS | {name for name, text in _texts(self._description.body) if name and text == "{max_tokens}"}
+        return LENGTHS | set(re.findall(r'"([^"]+)": "\{max_tokens\}"', json.dumps(self._description.body)))
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The file's body, filled in."""
@@ -205,7 +194,7 @@ class HttpProvider(ApiProvider):
 
     def check_dialogue(self) -> None:
         """Raises UsageError where the body has no place for a conversation."""
-        if "{messages}" not in {text for _, text in _texts(self._description.body)}:
+        if '"{messages}"' not in json.dumps(self._description.body):
             raise UsageError(f"--follow-up: the body of {self.name} has no {{messages}}: it takes no second turn")
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:

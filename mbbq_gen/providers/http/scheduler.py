@@ -77,37 +77,30 @@ class RetryPolicy:
 
     def next_pause(self, fault: TransientError) -> float | None:
         """Seconds until the next try; None where this failure was one too many."""
-        self.last = fault
+        self.last, gate, most = fault, self._gate, self._most
         self._tries += 1
-        if (fault.pause or 0.0) > self._longest_pause:
-            return None
+        answered = None if gate is None else gate.last_answer
         if fault.kind == "rate":
             self._refusals += 1
-            is_enough = self._refusals >= MOST_REFUSALS
+            counted, most = self._refusals, MOST_REFUSALS
         elif fault.kind == "connect" and not self._reached():
             self._failures += 1
-            is_enough = self._failures >= min(self._most, _CONNECT_TRIES)
-        else:
-            is_enough = self._count(fault) >= self._most
-        if is_enough:
+            counted, most = self._failures, min(most, _CONNECT_TRIES)
+        elif gate is None or (answered is None and fault.status not in _STARTING):
+            self._failures += 1
+            counted = self._failures
+        else:  # the failure before counts if others succeeded at the time, the last one always
+            if answered is not None and self._failed_at is not None:
+                self.is_suspect = self.is_suspect or gate.last_sent > self._failed_at
+                self._failures += self.is_suspect or answered > self._failed_at - _JUST_NOW
+            self._failed_at = gate.clock()
+            counted = self._failures + 1
+        if counted >= most or (fault.pause or 0.0) > self._longest_pause:
             return None
         if fault.pause is not None:
             return fault.pause * (1 + random.uniform(0.0, _SPREAD)) + 0.01
         first, longest = _BACKOFF
         return random.uniform(0.0, min(longest, first * 2 ** (self._tries - 1)))
-
-    def _count(self, fault: TransientError) -> int:
-        """How many failures have counted: the one before if others succeeded at the time, the last one always."""
-        gate = self._gate
-        answered = None if gate is None else gate.last_answer
-        if gate is None or (answered is None and fault.status not in _STARTING):
-            self._failures += 1
-            return self._failures
-        if answered is not None and self._failed_at is not None:
-            self.is_suspect = self.is_suspect or gate.last_sent > self._failed_at
-            self._failures += self.is_suspect or answered > self._failed_at - _JUST_NOW
-        self._failed_at = gate.clock()
-        return self._failures + 1
 
 
 class TokenEstimator:

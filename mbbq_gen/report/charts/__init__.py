@@ -9,8 +9,8 @@ Rendering needs vl-convert (extra `report`); specifications and tables do not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -46,6 +46,8 @@ class Chart:
     """Its Vega-Lite specification; None: a table only."""
     command: str = ""
     """Recomputes its numbers; RUN stands for the runs."""
+    links: Mapping[str, str] = field(default_factory=dict)
+    """What its marks lead to on a page → the same in words."""
     name: str = ""
     """File name, and the beginning of the ids in its SVG; of CHARTS, set by `make_charts`."""
     section: Section = "scores"

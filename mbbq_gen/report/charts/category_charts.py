@@ -18,6 +18,7 @@ from mbbq_gen.report.charts.score_view import (
     ScoreSet,
     ScoreView,
     key_columns,
+    key_names,
     kind_of,
     range_text,
     sentences,
@@ -68,8 +69,8 @@ def _by_category(
     answers: ScoreView, metrics: Sequence[str], title: str, caption: str, *, has_links: bool = False
 ) -> Chart:
     """Categories × languages, a map for each model and metric; of several models in one place, models as columns."""
-    models, places = answers.models, answers.levels(answers.place_by)
-    found = answers.scored((*answers.by, "category"), metrics, is_tested=True)
+    found, models = answers.scored((*answers.by, "category"), metrics, is_tested=True), answers.models
+    places = key_names(key[1:-1] for key in found.groups)
     names = dict(zip(models, short_names(models), strict=True))
     if len(places) == 1:
         maps = {"": {name: (model, *place) for model, name in names.items() for place in places}}
@@ -104,11 +105,13 @@ mbbq_figure_4 = partial(_able_figure, number=4, equation=2, condition="disambigu
 
 def bbq_figure_3(answers: ScoreView) -> Chart:
     """BBQ's bias scores by category, a column for each model (and prompt variant), in both conditions."""
-    by = answers.by
-    if len(answers.values("variant")) > 1 and len(answers.levels((*by, "variant"))) <= _MOST_COLUMNS:
+    by, n_variants = answers.by, len(answers.values("variant", "bias"))
+    n_columns = n_variants * len(answers.scored((*by, "category"), _BBQ).groups) / len(_categories(answers))
+    if n_variants > 1 and n_columns <= _MOST_COLUMNS:
         by = (*by, "variant")
     drawn = [place for place, name in enumerate(by) if len(answers.values(name, "bias")) > 1] or [0]
-    keys, found = list(answers.levels(by)), answers.scored((*by, "category"), _BBQ, is_tested=True)
+    found = answers.scored((*by, "category"), _BBQ, is_tested=True)
+    keys = sorted({key[:-1] for key in found.groups})
     names = short_names([" · ".join(key[place] for place in drawn) for key in keys], 36)
     columns = dict(zip(names, keys, strict=True))
     panels = [
@@ -121,9 +124,10 @@ def bbq_figure_3(answers: ScoreView) -> Chart:
 
 def bharat_heat_maps(answers: ScoreView) -> Chart:
     """BharatBBQ's four scores by category and language, the plain mean over models (BharatBBQ Fig. 7)."""
-    categories, places = _categories(answers), answers.levels(answers.place_by)
-    by, whole = (*answers.place_by, "category"), answers.levels(answers.by)
+    categories, by = _categories(answers), (*answers.place_by, "category")
     found = answers.scored(("model", *by), _BHARAT)
+    places = key_names(key[1:-1] for key in found.groups)
+    whole = sorted({key[:-1] for key in found.groups})
     means: dict[Key, list[float | None]] = {}
     for place in places:
         for category in categories:

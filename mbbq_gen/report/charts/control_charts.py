@@ -18,6 +18,7 @@ from mbbq_gen.report.charts.score_view import (
     ScoreSet,
     ScoreView,
     key_columns,
+    key_names,
     kind_of,
 )
 from mbbq_gen.report.charts.vega import Panel, bars, datum, short_names
@@ -68,7 +69,7 @@ def mbbq_figure_2(answers: ScoreView) -> Chart:
         shares[key], n_questions = len(above) / len(abilities), sum(one.n_questions for one in above)
         right = sum(one.accuracy * one.n_questions for one in above)
         accuracy[key] = right / n_questions if n_questions else None
-    places = answers.levels(answers.place_by, "control")
+    places = key_names(key[1:] for key in found)
     # English where it is there, as in MBBQ, else the first.
     first = next((place for place in places if place[-1] == "en"), next(iter(places)))
     models = sorted(answers.models, key=lambda model: -(accuracy.get((model, *first)) or 0.0))

@@ -10,7 +10,15 @@ from urllib.parse import urlencode
 from mbbq_gen.analysis.ability import CHANCE
 from mbbq_gen.report.assessments import AMBIGUOUS, NO_CLAIM, UNINTERPRETABLE, GroupAssessment, Standing
 from mbbq_gen.report.charts import Chart
-from mbbq_gen.report.charts.score_view import BIAS_SIGN, BIAS_SOURCE, SUMMARY, PlainNumber, ScoreView, key_columns
+from mbbq_gen.report.charts.score_view import (
+    BIAS_SIGN,
+    BIAS_SOURCE,
+    SUMMARY,
+    PlainNumber,
+    ScoreView,
+    key_columns,
+    key_names,
+)
 from mbbq_gen.report.charts.vega import (
     INK,
     LETTER,
@@ -36,7 +44,7 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Point:
-    """A number on each axis, with a name beside it; `link`: what it leads to, `said`: the same in words."""
+    """A number on each axis, with a name beside it, and what it leads to."""
 
     name: str
     series: str
@@ -44,7 +52,6 @@ class Point:
     y: Interval
     is_hollow: bool = False
     link: str | None = None
-    said: str | None = None
 
     def ends(self) -> list[float]:
         """The number upwards, and the ends of its interval."""
@@ -68,8 +75,7 @@ def plane(found: Sequence[Point], size: tuple[int, int], reach: float, series: S
         row |= {"y": point.y.value, "y_low": point.y.ci_low, "y_high": point.y.ci_high}
         if place is not None:
             row |= {"name_x": place[0] / size[0], "name_y": reach - place[1] / size[1] * 2 * reach}
-        if point.link is not None:
-            row |= {"href": point.link, "said": point.said}
+        row |= {} if point.link is None else {"href": point.link}
         values.append(row)
     at, colour = {"x": quantity("x"), "y": quantity("y")}, {"color": series["color"]}
     named = {"x": quantity("name_x"), "y": quantity("name_y"), "text": {"field": "name"}, "color": {"value": INK}}
@@ -119,7 +125,8 @@ _NAMED = 36
 
 def accuracy_against_bias(answers: ScoreView) -> Chart:
     """Accuracy and bias as the two axes of a plane: a point for each language and model."""
-    found, places = answers.scored(answers.by, SUMMARY), answers.levels(answers.place_by)
+    found = answers.scored(answers.by, SUMMARY)
+    places = key_names(key[1:] for key in found.groups)
     models = dict(zip(answers.models, short_names(answers.models), strict=True))
     if (len(places) == 1 and len(models) > 1) or len(found.groups) > 2 * _NAMED:
         places = dict.fromkeys(places, "")  # colours tell the models apart; or there is no room for names
@@ -251,14 +258,15 @@ def ability_against_bias(
         alt="; ".join(one.in_words(names) for one in shown),
         caption="",
         table=Table(tuple(_ABILITY_COLUMNS), tuple(rows)),
-        spec=_ability_spec(shown, names),
+        spec=_ability_spec(shown),
+        links={one.link: one.in_words(names) for one in shown},
     )
 
 
 _WIDTH, _HEIGHT = 380, 320
 
 
-def _ability_spec(found: Sequence[AbilityPoint], names: Mapping[str, str]) -> Spec:
+def _ability_spec(found: Sequence[AbilityPoint]) -> Spec:
     several = len({one.benchmark for one in found}) > 1
     called = [f"{one.model} on {one.benchmark}" if several else one.model for one in found]
     series = dict(zip(dict.fromkeys(called), short_names(list(dict.fromkeys(called)), 60), strict=True))
@@ -266,8 +274,7 @@ def _ability_spec(found: Sequence[AbilityPoint], names: Mapping[str, str]) -> Sp
     for one, model in zip(found, called, strict=True):
         means_nothing = one.assessment in UNINTERPRETABLE
         accuracy, bias = (PlainNumber(part.value) if means_nothing else part for part in (one.accuracy, one.bias))
-        said = f"{'Answers: ' if one.link.startswith(LINK) else ''}{one.in_words(names)}"
-        shown.append(Point(one.language, series[model], accuracy, bias, one.assessment in NO_CLAIM, one.link, said))
+        shown.append(Point(one.language, series[model], accuracy, bias, one.assessment in NO_CLAIM, one.link))
     reach = max(0.6, half_range(end for one in shown for end in one.ends()))
     large = {"labelFontSize": 13, "titleFontSize": 13}
     shares = {"values": [0, CHANCE, 0.6, 0.8, 1], "labelExpr": "format(datum.value, '.0%')"}

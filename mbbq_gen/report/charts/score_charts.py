@@ -20,6 +20,7 @@ from mbbq_gen.report.charts.score_view import (
     ScoreSet,
     ScoreView,
     key_columns,
+    key_names,
     mark_of,
     sentences,
     spoken,
@@ -42,7 +43,8 @@ _FACTOR_TITLES: Final[dict[Factor, str]] = {
 
 def scores_by_language(answers: ScoreView) -> Chart:
     """Accuracy and bias of every language and model, with intervals."""
-    found, places = answers.scored(answers.by, SUMMARY), answers.levels(answers.place_by)
+    found = answers.scored(answers.by, SUMMARY)
+    places = key_names(key[1:] for key in found.groups)
     models = dict(zip(answers.models, short_names(answers.models), strict=True))
     names = {key: (places[key[1:]], models[key[0]]) for key in found.groups}
     rows, series = list(places.values()), list(models.values())

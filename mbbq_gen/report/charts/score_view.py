@@ -100,20 +100,6 @@ class ScoreView:
         size = len(self.place_by) + (len(self.models) > 1)
         return short_names([" · ".join(key[-size:]) for key in keys], limit)
 
-    def levels(self, by: Sequence[str], split: Split = "bias") -> dict[Key, str]:
-        """The combinations of groupings that occur in a split, sorted → the names that they are drawn under.
-
-        Raises:
-            ChartUnavailableError: where the split has no answers.
-        """
-        import polars as pl
-
-        columns = [pl.col(GROUPINGS[name]).cast(pl.String).fill_null("–") for name in by]
-        keys = sorted(self.part(split).select(columns).unique().rows())
-        if not keys:
-            raise ChartUnavailableError(f"no answers of the {split} split")
-        return dict(zip(keys, short_names([" · ".join(key) for key in keys]), strict=True))
-
     def scored(
         self, by: Sequence[str], metrics: Sequence[str], split: Split = "bias", *, is_tested: bool = False
     ) -> ScoreSet:
@@ -244,6 +230,12 @@ class ScoreSet:
                 names = [self.answers.spoken_key(self.by, key) for key in some[:_GROUPS_NAMED]]
                 text += f"; {len(some)} {words} ({'; '.join(names)}{'; …' if len(some) > len(names) else ''})"
         return f"{text}."
+
+
+def key_names(keys: Iterable[Key]) -> dict[Key, str]:
+    """The keys, sorted, each once → the names that they are drawn under."""
+    found = sorted(set(keys))
+    return dict(zip(found, short_names([" · ".join(key) for key in found]), strict=True))
 
 
 def key_columns(by: Sequence[str], **others: tuple[str, ColumnKind]) -> list[Column]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Literal
@@ -397,26 +397,22 @@ _NEEDLESS = re.compile(
 )
 
 
-def svg(spec: Spec, name: str, title: str, alt: str, *, has_links: bool = False, is_alone: bool = False) -> str:
+def svg(
+    spec: Spec, name: str, title: str, alt: str, *, links: Mapping[str, str] | None = None, is_alone: bool = False
+) -> str:
     """A chart as SVG, with its title and alternative text inside.
 
-    Args:
-        spec: The specification.
-        name: What the ids in it begin with.
-        title: One line.
-        alt: What is to be seen.
-        has_links: For a page with answers, to which marks lead.
-        is_alone: For a file: black on white.
+    `name`: what the ids in it begin with; `links`: what marks lead to on a page, in words where "answers of" is not
+    enough; `is_alone`: for a file, black on white, as without `links` no mark leads anywhere.
 
     Raises:
         MissingExtraError: where vl-convert is not installed.
     """
-    said = {row["href"]: row.get("said") for row in _rows(spec) if row.get("href")}
 
     def link(found: re.Match[str]) -> str:
         place = found[1].replace("&amp;", "&")
-        text = said.get(place) or "Answers of " + ", ".join(value for _, value in parse_qsl(place.removeprefix(LINK)))
-        label = escaped(text)
+        group = ", ".join(value for _, value in parse_qsl(place.removeprefix(LINK)))
+        label = escaped((links or {}).get(place, f"Answers of {group}"))
         return f'<a class="to-items" href="{escaped(place)}" aria-label="{label}"><title>{label}</title>'
 
     text: str = require_vl_convert().vegalite_to_svg({"config": CONFIG, **spec})
@@ -424,7 +420,7 @@ def svg(spec: Spec, name: str, title: str, alt: str, *, has_links: bool = False,
     text = _NEEDLESS.sub("", text)
     for place, gradient in enumerate(dict.fromkeys(_GRADIENT.findall(text))):  # numbered over all charts of a process
         text = re.sub(rf"\b{gradient}\b", f"{name}-gradient-{place}", text)
-    text = _LINK.sub(link, text) if has_links else re.sub("</?a[^>]*>", "", text)
+    text = re.sub("</?a[^>]*>", "", text) if links is None else _LINK.sub(link, text)
     opening, inside = text.split(">", 1)
     width, height = (float(re.findall(rf'{side}="([\d.]+)"', opening)[0]) for side in ("width", "height"))
     role = "group" if "<a " in inside else "img"  # what has links in it is no image
@@ -442,15 +438,10 @@ def whole(spec: Spec, alt: str) -> str:
     """A specification for a file, with our theme and its data, to be changed and rendered by any tool."""
     schema = "https://vega.github.io/schema/vega-lite/v6.json"
     # Outside a page there is no ink to follow, and nothing to lead to.
-    found = {"$schema": schema, "description": alt, "config": CONFIG, **_without_links(spec)}
+    plain = json.loads(json.dumps(spec), object_hook=lambda one: {key: one[key] for key in one if key != "href"})
+    found = {"$schema": schema, "description": alt, "config": CONFIG, **plain}
     text = json.dumps(found, ensure_ascii=False, indent=1)
     return text.replace(f'"{INK}"', '"#000000"').replace('"background": null', '"background": "#ffffff"') + "\n"
-
-
-def _without_links(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_links(inner) for name, inner in value.items() if name not in {"href", "said"}}
-    return [_without_links(inner) for inner in value] if isinstance(value, list) else value
 
 
 def png(text: str) -> bytes:
@@ -464,12 +455,3 @@ def pdf(text: str) -> bytes:
         r' (width|height)="([\d.]+)"', lambda side: f' {side[1]}="{float(side[2]) * 2 / 3:g}"', text, count=2
     )
     return bytes(require_vl_convert().svg_to_pdf(smaller))
-
-
-def _rows(spec: Any) -> list[Spec]:
-    """All rows of data in a specification."""
-    if isinstance(spec, dict):
-        own = spec["values"] if isinstance(spec.get("values"), list) else []
-        inner = [row for value in spec.values() for row in _rows(value)]
-        return [row for row in own if isinstance(row, dict)] + inner
-    return [row for one in spec for row in _rows(one)] if isinstance(spec, list) else []

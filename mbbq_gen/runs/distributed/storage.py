@@ -174,9 +174,9 @@ class ResponseShards:
 
     def clear_parts(self) -> None:
         """Removes what a worker had begun to write when it died. Only under the run's lock, with no worker at work."""
-        for name in self._names():
-            if name.endswith(".part"):
-                self.remove(name)
+        with _one_line(f"{self.place}: can't remove the files of a worker that died"):
+            for path in Path(self._path).glob("*.part") if self._files is None else ():
+                path.unlink(missing_ok=True)
 
     def _names(self, begin: str = "") -> list[str]:
         """The files whose names begin so, sorted."""
@@ -184,10 +184,7 @@ class ResponseShards:
             if self._files is None:
                 found = [*Path(self._path).iterdir()]
             else:
-                try:
-                    found = self._files.ls(self._path, detail=False, refresh=True)
-                except FileNotFoundError:
-                    found = []
+                found = self._files.ls(self._path, detail=False, refresh=True) if self.is_there() else []
         names = (str(path).rstrip("/").rpartition("/")[2] for path in found)
         return sorted(name for name in names if name.startswith(begin))
 
@@ -205,15 +202,6 @@ class ResponseShards:
                 write_durably(Path(path), data)
             else:
                 self._files.pipe_file(path, data)
-
-    def remove(self, name: str) -> None:
-        """Removes a file, if it is there."""
-        path = f"{self._path}/{name}"
-        with _one_line(f"{path}: can't remove"):
-            if self._files is None:
-                Path(path).unlink(missing_ok=True)
-            elif self._files.exists(path):
-                self._files.rm_file(path)
 
 
 def fold_shards(store: RunStore, folder: ResponseShards, names: Iterable[str]) -> int:
