@@ -314,25 +314,6 @@ def test_failures_are_asked_again(capsys: pytest.CaptureFixture[str], run: Path)
     assert {record["outcome"] for record in readings(run).values()} == {"option"}
 
 
-def test_the_price_before_there_is_a_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    prices = write_prices(tmp_path, price=1000.0)
-    selection = ["--benchmark", "starter", "--languages", "en,nl", "--splits", "bias", "--sample", "20"]
-    more = [*selection, "--variants", "bare,letters", "--prices", prices, "--judge"]
-    plan = ["estimate", "--model", "oracle:verbose_perfect", *more]
-    code, out, _ = call(capsys, *plan, "openai:gpt-4o-mini", "--json")
-    assert code == 0
-    found = json.loads(out)
-    run = tmp_path / "run"
-    assert call(capsys, "run", run, "--model", "oracle:verbose_perfect", *more[:-3], "--json")[0] == 0
-    later = json.loads(call(capsys, "judge", run, "--model", "openai:gpt-4o-mini", "--dry-run", "--json")[1])
-    assert found["judge"]["tokens"]["requests"] == 80 >= later["tokens"]["requests"] > 40
-    share = found["judge"]["tokens"]["input_tokens"] / 80 * later["tokens"]["requests"]
-    assert later["tokens"]["input_tokens"] == pytest.approx(share, rel=0.1)
-    assert found["judge"]["cost"]["online"] > 0
-    assert "judge       openai:gpt-4o-mini: at most 80 requests" in call(capsys, *plan, "openai:gpt-4o-mini")[1]
-    assert call(capsys, *plan, "opnai:m")[0] == 2
-
-
 def test_only_doubtful_answers(capsys: pytest.CaptureFixture[str], run: Path, by_script: str) -> None:
     rules = readings(run, "")
     unread = {name for name, record in rules.items() if record["outcome"] in ("unparsed", "multiple", "truncated")}
