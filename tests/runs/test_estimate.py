@@ -112,9 +112,3 @@ def test_the_slower_limit_decides() -> None:
     assert by_tokens is not None
     assert (by_requests.hours, by_requests.limit) == (1.0, "requests a minute")
     assert (by_tokens.limit, round(by_tokens.hours, 2)) == ("tokens a minute", 16.67)
-
-
-def test_only_a_model_on_this_machine_is_probed(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = call(capsys, "estimate", *SELECTION, "--model", "oracle:perfect", "--sample", 4, "--probe")
-    assert (code, out) == (2, "")
-    assert "--probe: oracle:perfect is not a local model" in err
