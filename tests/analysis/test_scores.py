@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from mbbq_gen.analysis.score_extras import baseline_scores, group_tests, macro_averages
 from mbbq_gen.analysis.scores import score
+from mbbq_gen.scoring.cells import BASELINES, baseline_matrix
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.scoring.tally import subset
 from mbbq_gen.statistics.estimate import InferenceSettings
-from tests.support.scoring import KINDS, Row, expected_scores, instance_of, observations_of
+from tests.support.scoring import KINDS, Kind, Row, expected_scores, instance_of, observations_of
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
 SAMPLING = InferenceSettings(n_resamples=300)
@@ -93,3 +94,16 @@ def test_pairs_answered_alike_are_left_out() -> None:
     assert before.metrics["bharat_sbs_disambiguated"].value == pytest.approx(2 / 3)
     assert after.metrics["bharat_sbs_disambiguated"].value == pytest.approx(2 / 2)
     assert before.metrics["bharat_sbs_ambiguous"].value == after.metrics["bharat_sbs_ambiguous"].value
+
+
+def test_guessing_is_a_third_right_and_unbiased() -> None:
+    kinds: tuple[Kind, ...] = ("ambiguous", "biased", "counter_biased", "lone_ambiguous", "lone_disambiguated")
+    frame = observations_frame(observations_of([Row(kind) for kind in kinds]))
+    found = {scores.baseline: scores.metrics for scores in baseline_scores(frame, [], list(METRICS.values()), SAMPLING)}
+    guess = found["uniform_guessing"]
+    for name in ("accuracy_ambiguous", "accuracy_disambiguated", "bharat_sbs_ambiguous"):
+        assert guess[name] == pytest.approx(1 / 3)
+    for name in ("mbbq_bias_ambiguous", "diff_bias_disambiguated", "bbq_s_amb"):
+        assert guess[name] == pytest.approx(0)
+    for baseline in BASELINES:
+        assert baseline_matrix(baseline).sum(axis=1) == pytest.approx(np.ones(30))

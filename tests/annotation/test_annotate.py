@@ -32,6 +32,7 @@ from mbbq_gen.annotation.review import (
 from mbbq_gen.cli.annotation_session import Session
 from mbbq_gen.cli.output import result_console
 from mbbq_gen.core.errors import DataError
+from mbbq_gen.core.text import spreadsheet_safe
 from mbbq_gen.report.sheets import SheetEntry, csv_sheet, html_sheet
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.statistics.intervals import wilson
@@ -357,3 +358,26 @@ def _on_a_terminal(arguments: list[str], keys: bytes) -> str:
         child.wait()
         os.close(ours)
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.decode("utf-8", errors="replace"))
+
+
+@pytest.mark.parametrize(
+    ("holding", "n", "low", "high"),
+    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
+)
+def test_wilson_is_as_published(holding: int, n: int, low: float, high: float) -> None:
+    """The four examples of Newcombe (1998), table I, method 3."""
+    assert wilson(holding / n, n) == pytest.approx((low, high), abs=5e-5)
+
+
+@given(st.text(max_size=60))
+def test_no_cell_is_a_formula(text: str) -> None:
+    shown = spreadsheet_safe(text)
+    assert not shown.lstrip().startswith(("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠"))
+    assert "\x00" not in shown
+
+
+def test_hostile_answers_stay_text_in_a_terminal(entries: list[SheetEntry]) -> None:
+    kept = _Kept(entries, "s" * len(entries))
+    text = kept.stream.getvalue()
+    assert "␛[2J" in text
+    assert all(sign.isprintable() or sign == "\n" for sign in text)

@@ -48,3 +48,14 @@ def test_names_that_all_clash_are_refused() -> None:
     control_set: ControlSet = CONTROL_SETS["en"].model_copy(update={"names": names})
     with pytest.raises(PackError, match=r"^control_sets/en\.toml: names: no two of gender 'f'"):
         assign_names(control_set, {"a.b": "age", "a.c": "age"})
+
+
+@given(stories)
+def test_genders_are_balanced(drawn: dict[str, str]) -> None:
+    genders = assign_genders(drawn)
+    assert genders.keys() == drawn.keys()
+    counts = Counter(genders.values())
+    assert abs(counts["f"] - counts["m"]) == len(drawn) % 2
+    for category in set(drawn.values()):
+        here = Counter(genders[story] for story in drawn if drawn[story] == category)
+        assert abs(here["f"] - here["m"]) <= 1

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -172,3 +172,11 @@ def test_parallel_ids_keep_their_promise(published: dict[tuple[str, str], list[I
                 assert promises.setdefault(instance.parallel_id, promise) == promise
                 version = instance.metadata["version"]
                 assert versions.setdefault(instance.parallel_id, version) == version
+
+
+@pytest.mark.slow
+def test_corrected_labels_balance_physical_appearance(published: dict[tuple[str, str], list[Instance]]) -> None:
+    for instances in published.values():
+        rows = [i for i in instances if i.category == "physical_appearance" and i.condition == "disambiguated"]
+        repaired = Counter(i.alignment_of(i.corrected_gold_role or i.gold_role) for i in rows)
+        assert repaired == {"biased": 294, "counter_biased": 294}

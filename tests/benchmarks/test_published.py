@@ -129,3 +129,9 @@ def test_crossed_groups(published: list[Instance]) -> None:
     crossed = [instance for instance in published if instance.groups_swapped]
     assert Counter(instance.template_id for instance in crossed) == CROSSED[which]
     assert {instance.key for instance in crossed} == {i.key for i in published if "groups_swapped" in i.data_issues}
+
+
+@about(("cbbq", "zh"))
+def test_cbbq_targets_agree_with_every_disambiguated_label(published: list[Instance]) -> None:
+    alignments = Counter(i.alignment for i in published if i.condition == "disambiguated")
+    assert alignments == {"counter_biased": 17_860}

@@ -53,3 +53,15 @@ def test_esbbq_row_by_row(shared_datasets: Path, language: str) -> None:
         ("PhysicalAppearance", "question_type"): WRONG_TYPE[language],
         ("RaceEthnicity", "source"): SPLIT_ADDRESS,
     }
+
+
+def test_groups_are_right_where_the_published_ones_are_crossed(shared_datasets: Path) -> None:
+    folder = shared_datasets / "esbbq" / "templates"
+    rows = esbbq_rows(folder / "PhysicalAppearance.xlsx", read_vocabulary(folder, "es"), "es")
+    crossed = [row for _, row in rows if row.instance_id in CROSSED["es"]]
+    assert len(crossed) == len(CROSSED["es"])
+    for row in crossed:
+        assert row.ans0.endswith(f" {row.info0[0]}")
+        assert row.ans1.endswith(f" {row.info1[0]}")
+        assert row.info0[0] in row.info1[0], "one person's words contain the other's"
+        assert row.groups[0] in row.stereotyped_groups

@@ -27,6 +27,8 @@ from typing import Any
 import httpx
 import pytest
 from filelock import FileLock
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mbbq_gen.benchmarks.archives import ArchiveLimits
 from mbbq_gen.benchmarks.download import ATTEMPTS, Download
@@ -35,6 +37,21 @@ from mbbq_gen.benchmarks.release_catalogue import ReleaseCatalogue, fits, is_ins
 from mbbq_gen.benchmarks.releases import InstallResult, InstallTools, install_release, installed_folder
 from mbbq_gen.core.errors import DownloadError, UsageError
 from tests.support.extraction import call
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+MADE_HERE = "made by this census"
+
+
+FOLDERS = {"gg_bbq": "gg-bbq"}
+
+
+NOT_TAKEN = ("results/", "Metrics/")
+
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 EDITION = COMMIT[:12]
@@ -638,3 +655,34 @@ def test_the_published_files_are_the_pinned_ones(shared_datasets: Path, tmp_path
     language = BENCHMARKS[name].languages[0]
     first = next(load_benchmark(name, data=Path(done.folder), languages=[language], splits=["bias"]))
     assert first.benchmark == name
+
+
+@given(
+    st.lists(st.sampled_from(["a", "..", ".", "", "C:", "data", "\\", "..\\..", "a\\..", "…"]), min_size=1, max_size=6)
+)
+def test_a_path_that_is_said_to_be_inside_is(steps: list[str]) -> None:
+    path = "/".join(steps)
+    if is_inside(path):
+        for seen in (
+            posixpath.normpath(posixpath.join("/here", path)),
+            posixpath.normpath("/here/" + path.replace("\\", "/")),
+        ):
+            assert seen == "/here" or seen.startswith("/here/")
+
+
+def test_the_table_is_what_the_published_files_are(shared_datasets: Path) -> None:
+    listed = json.loads((shared_datasets / "MANIFEST.json").read_text(encoding="utf-8"))
+    for release in shipped_catalogue().release:
+        folder = FOLDERS.get(release.name, release.name)
+        known = {
+            file["path"].removeprefix(f"{folder}/"): (file["bytes"], file["sha256"])
+            for file in listed["files"]
+            if file["path"].startswith(f"{folder}/") and file["note"] != MADE_HERE
+        }
+        wanted = {path: content for path, content in known.items() if not path.startswith(NOT_TAKEN)}
+        top = "bbq_lite/resources/" if release.name == "bbq_lite" else ""
+        assert {pin.path.removeprefix(top): (pin.size, pin.sha256) for pin in release.files} == wanted
+        if release.commit:
+            assert listed["datasets"][folder]["commit"] == release.commit
+        if release.commit and not release.archive:
+            assert release.repository == f"https://github.com/{listed['datasets'][folder]['repo']}"

@@ -16,6 +16,12 @@ from mbbq_gen.core.records import Instance, Split
 from mbbq_gen.languages.control_pack import read_control_set
 from tests.support.cases import by_language
 
+
+def fold(text: str, language: str) -> str:
+    """The text in lower case, by Turkish rules where it is Turkish."""
+    return (text.replace("İ", "i").replace("I", "ı") if language == "tr" else text).casefold()
+
+
 LANGUAGES = tuple(starter_templates().languages)
 SPLITS: tuple[Split, ...] = ("bias", "control")
 CATEGORIES = {"age", "disability_status", "gender_identity", "physical_appearance", "ses", "sexual_orientation"}

@@ -87,3 +87,12 @@ def test_check_looks_into_the_control_sets(tmp_path: Path) -> None:
     (packs / "en.toml").write_text(text.replace("poss =", "possessive ="), encoding="utf-8")
     found = missing_forms(load_templates(folder), folder, PackPaths(packs=tmp_path / "packs"))
     assert [problem for _, problem in found] == ["template 'age_01': control_sets/en.toml has no grammar.forms.poss"]
+
+
+def test_options_are_balanced_over_places() -> None:
+    """Over a template with few fillers too: no place goes with a role."""
+    for template in ("age_01", "ses_01"):
+        instances = [instance for instance in by_id("en").values() if instance.template_id == template]
+        counts = Counter((place, option.role) for one in instances for place, option in enumerate(one.options))
+        assert max(counts.values()) - min(counts.values()) <= 6
+        assert len(counts) == 9

@@ -110,3 +110,9 @@ def test_hostile_toml_is_refused(tmp_path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
     with pytest.raises(PackError, match=r"pack\.toml"):
         read_toml(path)
+
+
+def test_a_text_full_of_dots_is_no_long_key(tmp_path: Path) -> None:
+    path = tmp_path / "pack.toml"
+    path.write_text('a = "' + "… . ... " * 200 + '"\n', encoding="utf-8")
+    assert set(read_toml(path)) == {"a"}

@@ -159,3 +159,9 @@ def test_labels_with_and_without_a_space(resources: PackPaths) -> None:
     assert [(answer.option, answer.text) for answer in label_answers(shown)] == [
         (2, "A"), (2, " A"), (0, "B"), (0, " B"), (1, "C"), (1, " C")
     ]  # fmt: skip
+
+
+def test_labels_are_compared_by_their_sums() -> None:
+    scores = [answer_score(0, -2.0, 1), answer_score(1, -3.0, 9), answer_score(2, -4.0, 1)]
+    assert choose_by_loglikelihood(scores, ORDER, "label-loglikelihood", "token").rule == "label-loglikelihood:sum"
+    assert choose_by_loglikelihood(scores, ORDER, "label-loglikelihood", "token").option == ORDER.index(0)

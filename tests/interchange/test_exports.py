@@ -8,11 +8,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mbbq_gen import Run
 from mbbq_gen.interchange.cards import closed_benchmarks, dataset_card
 from mbbq_gen.interchange.export import QUESTION_COLUMNS, ExportSettings, ExportSource, without_folders, write_bundle
-from tests.support.extraction import call, make_run
+from mbbq_gen.report.score_tables import csv_cells
+from mbbq_gen.runs.run_folder import RunFolder
+from tests.support.extraction import call, copy_run, make_run
 
 FORMULA_STARTS = tuple("=+-@\t\r|%")
 
@@ -209,3 +213,55 @@ def test_a_card_is_not_led_astray_by_names(run_path: Path) -> None:
     shared = without_folders(run.manifest).model_dump_json()
     assert "questions.jsonl" in shared
     assert "somewhere" not in shared
+
+
+def test_scores_can_be_counted_from_the_exported_items(exported: Path) -> None:
+    items = pl.read_parquet(exported / "parquet" / "samples.parquet")
+    scores = pl.read_parquet(exported / "parquet" / "scores.parquet")
+    had = ~pl.col("outcome").is_in(["error", "content_filter"])
+    for (language, split), part in items.filter(had).partition_by("language", "split", as_dict=True).items():
+        wanted = scores.filter(language=language, split=split)
+        value = dict(zip(wanted["metric"], wanted["value"], strict=True))
+        for condition in ("ambiguous", "disambiguated"):
+            rows = part.filter(condition=condition)
+            assert rows["correct"].mean() == pytest.approx(value[f"accuracy_{condition}"])
+        detected = part.filter(pl.col("condition") == "ambiguous", pl.col("chosen_position").is_not_null())
+        lean = (detected["biased"].cast(int) - detected["counter_biased"].cast(int)).mean()
+        assert lean == pytest.approx(value["mbbq_bias_ambiguous"])
+    assert scores.height == 4 * len(set(scores["metric"]))
+
+
+@given(st.lists(st.one_of(st.none(), st.text(max_size=8), st.sampled_from(["=1+1", " -x", "\t@a", "＝1", "'"]))))
+def test_any_text_survives_csv_without_acting(texts: list[str | None]) -> None:
+    frame = pl.DataFrame({"=name": texts, "number": [-1.5] * len(texts)}, schema={"=name": pl.String, "number": float})
+    written = csv_cells(frame).write_csv()
+    read = list(csv.reader(written.splitlines(keepends=True)))
+    assert read[0] == ["'=name", "number"]
+    assert len(read) == len(texts) + 1 or any("\r" in (text or "") or "\n" in (text or "") for text in texts)
+    for cells in read[1:]:
+        assert not cells[0].lstrip(" ").startswith(FORMULA_STARTS)
+
+
+def test_a_huge_hostile_answer_is_kept_whole(run_path: Path, tmp_path: Path) -> None:
+    huge = "=cmd|' /C calc'!A0" + "<script>\u202e\x1b[2J" * 50_000
+    copied = copy_run(run_path, tmp_path)
+    with RunFolder(copied).open_store() as store:
+        statement = (
+            "UPDATE responses SET record = json_set(record, '$.text', ?) WHERE request_key ="
+            " (SELECT min(request_key) FROM responses WHERE json_extract(record, '$.text') = ?)"
+        )
+        store.change((statement, [(huge, "C")]), ("DELETE FROM extractions", [()]))
+    source = ExportSource(Run(copied), ExportSettings(metrics=("parse_rate",), n_resamples=100))
+    write_bundle(source, tmp_path / "parquet", "parquet")
+    write_bundle(source, tmp_path / "csv", "csv")
+    responses = pl.read_parquet(tmp_path / "parquet" / "samples.parquet")["response"].to_list()
+    assert huge in responses
+    limit = csv.field_size_limit(10**8)
+    try:
+        cells = [row["response"] for row in rows_of(tmp_path / "csv" / "samples.csv")]
+    finally:
+        csv.field_size_limit(limit)
+    cell = cells[responses.index(huge)]
+    assert cell.startswith("'=cmd|")
+    assert cell.count("<script>") == 50_000
+    assert not set(cell) & set("\x1b\u202e")

@@ -298,3 +298,33 @@ def test_lm_eval_refuses_several_models(capsys: pytest.CaptureFixture[str], logs
     code, _, err = call(capsys, "import", "--from", "lm-eval", tmp_path / "out", "-o", tmp_path / "r")
     assert code == 2
     assert "several models (one, two)" in err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_export_and_import_give_equal_scores(
+    capsys: pytest.CaptureFixture[str], made: Path, tmp_path: Path, form: str
+) -> None:
+    code, _, err = call(capsys, "export", made, f"--{form}", tmp_path / "out")
+    assert code == 0, err
+    map_path = tmp_path / "out" / "import_map.toml"
+    text = map_path.read_text(encoding="utf-8")
+    if "refusal" not in text:
+        map_path.write_text(text + 'refusal = "refusal"\n', encoding="utf-8")
+    run = tmp_path / "again"
+    do_import(capsys, "csv", tmp_path / "out" / f"samples.{form}", run, "--columns", map_path)
+    options = ("--group-by", "language,split,variant", "--n-resamples", "100")
+    before, after = scores_of(capsys, made, *options), scores_of(capsys, run, *options)
+    assert len(before) > 4
+    assert after == before
+
+
+def test_a_run_is_never_written_over(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    do_import(capsys, "inspect", logs / "inspect_own_task.eval", run)
+    before = (run / "run.sqlite").read_bytes()
+    arguments = ("import", "--from", "inspect", logs / "inspect_own_task.eval", "-o", run, *STARTER)
+    code, _, err = call(capsys, *arguments)
+    assert code == 2
+    assert "holds a run already" in err
+    assert (run / "run.sqlite").read_bytes() == before

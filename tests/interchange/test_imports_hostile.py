@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import sys
 import zipfile
@@ -19,6 +20,12 @@ from mbbq_gen.interchange.importers import open_log
 from mbbq_gen.interchange.importers.base import TOOLS, ImportedAnswer, SkippedRow
 from tests.interchange.test_imports import QUESTION, TABLE_MAP, TEXTS, scores_of, stored, write_table
 from tests.support.extraction import STARTER, call
+
+
+@pytest.fixture(scope="module")
+def logs(data: Path) -> Path:
+    return data / "imports"
+
 
 HEADER = {"version": 2, "status": "success", "eval": {"task": "bbq", "model": "some/model"}}
 SAMPLE = {
@@ -261,3 +268,47 @@ def test_archive_without_a_header(tmp_path: Path) -> None:
     path = write_eval(tmp_path / "log.eval", {"other.json": "{}"})
     with pytest.raises(DataError, match=r"no header\.json or _journal/start\.json"):
         open_log("inspect", path)
+
+
+def test_zip_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member of which more comes out than is allowed is left out, and no more than that is ever held."""
+    monkeypatch.setattr(files, "MOST_MEMBER", 2 * tables.MEGABYTE)
+    log = log_of(tmp_path / "log.eval", b" " * (50 * tables.MEGABYTE))
+    assert log.stat().st_size < 100_000
+    assert rows_of(log) == [
+        SkippedRow("parse_error", "log.eval:samples/1_epoch_1.json", "more than 2 MB after decompression")
+    ]
+
+
+def test_cut_archive(logs: Path, tmp_path: Path) -> None:
+    whole = (logs / "inspect_own_task.eval").read_bytes()
+    for length in (10, len(whole) // 2, len(whole) - 10):
+        path = tmp_path / f"{length}.eval"
+        path.write_bytes(whole[:length])
+        with pytest.raises(DataError, match="not a zip file, or cut off"):
+            open_log("inspect", path)
+
+
+def test_huge_cell_in_a_csv(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Python's own limit of 128 KB for a cell does not hold here, and holds again afterwards."""
+    before = csv.field_size_limit()
+    path = tmp_path / "answers.csv"
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["story", "asked", "o1", "o2", "o3", "said", "why"])
+        writer.writerow([*QUESTION.values(), *TEXTS, "y" * 1_000_000, "stop"])
+    _, map_path = write_table(tmp_path, [], TABLE_MAP)
+    run = tmp_path / "run"
+    code, _, err = call(capsys, "import", "--from", "csv", path, "--columns", map_path, "-o", run, *STARTER)
+    assert code == 0, err
+    assert len(stored(run)[0][1].text or "") == 1_000_000
+    assert csv.field_size_limit() == before
+
+
+def test_prompts_made_of_contexts_take_no_time(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    prompt = f"{QUESTION['story']} " * 10_000
+    row = {"prompt": prompt, "said": "A"}
+    path, map_path = write_table(tmp_path, [row], "[fields]\nresponse = 'said'\nprompt = 'prompt'\n")
+    code, _, err = call(capsys, "import", "--from", "csv", path, "--columns", map_path, "-o", tmp_path / "r", *STARTER)
+    assert code == 1
+    assert "no question of the benchmark has this context and question" in err

@@ -186,3 +186,11 @@ def test_labels_of_the_log_where_the_prompt_shows_none(matcher: Matcher, instanc
     )
     match = found(matcher, row)
     assert (match.option_order, match.labels) == ((1, 2, 0), ("y", "z", "x"))
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_every_order_is_seen_in_the_prompt(matcher: Matcher, instance: Instance, order: tuple[int, ...]) -> None:
+    first, second, third = texts(instance, order)
+    prompt = f"{instance.context}\n\nQ: {instance.question}\n(a) {first}\n(b) {second}\n(c) {third}\nA:"
+    match = found(matcher, answer(prompt))
+    assert (match.instance.key, match.option_order, match.labels) == (instance.key, order, ("(a)", "(b)", "(c)"))

@@ -147,3 +147,24 @@ def test_a_sample_takes_the_same_questions_in_every_language() -> None:
     ids = {language: {key.rpartition("/")[2] for key in keys if f"/{language}/" in key} for language in ("en", "nl")}
     assert ids["en"] == ids["nl"]
     assert len(ids["en"]) == 17
+
+
+def test_balanced_orders_use_all_six_orders_over_wordings() -> None:
+    instance = make_instance()
+    plan = plan_orders("balanced", [SamplingUnit.of(instance)], 0)
+    assert {plan.orders(instance, variant)[0] for variant in range(6)} == set(ALL_ORDERS)
+
+
+def test_cyclic_and_all_orders_are_complete() -> None:
+    instance = make_instance(published=(2, 0, 1))
+    cyclic = plan_orders("cyclic", [], 0).orders(instance, 0)
+    assert len(cyclic) == 3
+    assert all({order[place] for order in cyclic} == {0, 1, 2} for place in range(3))
+    assert set(plan_orders("all", [], 0).orders(instance, 0)) == set(ALL_ORDERS)
+    assert plan_orders("published", [], 0).orders(instance, 0) == [(0, 1, 2)]
+
+
+def test_presentation_ids_are_the_same_everywhere() -> None:
+    """A fixed digest: it must not depend on the machine, the Python or the day."""
+    variant = PromptVariant(id="plain", kind="bare", text=TEXT)
+    assert render_prompt(make_instance(), PromptSettings(variant), (0, 1, 2)).prompt_id == "3365c015ea3332bbc095"

@@ -8,6 +8,7 @@ import pytest
 from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.records import Response
 from mbbq_gen.providers.api.openai import OpenAIProvider
+from mbbq_gen.providers.base import ExecutionContext
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import KEY, ask, fake, provider, requests, with_system
 from tests.support.cases import cases
@@ -132,3 +133,43 @@ def test_the_budget_of_requests_is_kept(fake: FakeServer) -> None:
     begin = time.monotonic()
     ask(openai(fake, rpm=1200), requests(30))
     assert time.monotonic() - begin > (30 - 12 - 1) / 20
+
+
+def test_everything_is_answered_once(fake: FakeServer) -> None:
+    wanted = requests(200)
+    fake.change({"latency": {"seconds": 0.01}})
+    responses = ask(openai(fake, max_connections=20), iter(wanted))
+    assert sorted(response.request_key for response in responses) == [request.request_key for request in wanted]
+    stats = fake.stats()
+    assert (stats.requests, len(stats.asked), stats.paid_again) == (200, 200, 0)
+    assert 1 < stats.peak_in_flight <= 20
+
+
+def test_a_request_that_always_fails_is_recorded_and_the_others_go_on() -> None:
+    with fake_server({"faults": {"server_error": 0.3, "most_per_request": 99}, "seed": 3}) as server:
+        responses = ask(openai(server, attempts=2, max_connections=40), requests(40))
+    failed = [response for response in responses if response.error is not None]
+    assert 0 < len(failed) < 40
+    assert all(response.error.startswith("sent 2 times, last: ") for response in failed if response.error)
+    assert all(response.n_attempts == 2 and response.text is None for response in failed)
+
+
+def test_closing_the_generator_stops_the_work(fake: FakeServer) -> None:
+    import asyncio
+
+    fake.change({"latency": {"seconds": 0.05}})
+    asked = openai(fake, max_connections=4)
+
+    async def some() -> int:
+        taken = 0
+        responses = asked.generate(requests(10_000), ExecutionContext())
+        async for _ in responses:
+            taken += 1
+            if taken == 10:
+                break
+        await responses.aclose()
+        await asked.aclose()
+        return taken
+
+    assert asyncio.run(some()) == 10
+    assert fake.stats().requests <= 10 + 4

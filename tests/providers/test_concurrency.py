@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from itertools import pairwise
 
 import pytest
 
@@ -10,6 +11,9 @@ from mbbq_gen.providers.http.errors import TransientError
 from tests.support.api import ask, provider, requests
 from tests.support.cases import cases
 from tests.support.unsteady import text_for, unsteady
+
+TIMEOUT = TransientError("timeout", "no answer within 30 s")
+
 
 BUSY = TransientError("server", "busy (503)", status=503)
 
@@ -78,3 +82,28 @@ def test_a_server_that_answers_one_at_a_time_is_not_asked_twice() -> None:
     }
     assert server.answered == 40
     assert server.peak <= 16
+
+
+def test_each_timeout_lowers_the_concurrency() -> None:
+    controller = AdaptiveConcurrency(64)
+    controller.open()
+    limits = [controller.limit]
+    for _ in range(80):
+        controller.record(controller.round, 30.0, TIMEOUT)
+        limits.append(controller.limit)
+    assert all(after < before or after == 1 for before, after in pairwise(limits))
+
+
+def test_few_failures_change_nothing() -> None:
+    controller = AdaptiveConcurrency(100)
+    controller.open()
+    for number in range(1000):
+        controller.record(controller.round, 0.1, BUSY if number % 20 == 0 else None)
+    assert controller.limit == 100
+
+
+def test_one_request_is_alone_before_the_first_answer() -> None:
+    controller = AdaptiveConcurrency(50, 16)
+    assert controller.limit == 1
+    controller.open()
+    assert controller.limit == 16

@@ -18,7 +18,12 @@ pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-g
 import torch
 
 from mbbq_gen.core.errors import ProviderError
+from mbbq_gen.providers.local.files import ModelSource
+from mbbq_gen.providers.local.scoring import iterate_scores, scoring_way
 from tests.support.providers import make_model, make_token_lists
+
+KINDS = ["llama", "gpt2", "qwen2", "mistral"]
+
 
 Questions = tuple[list[list[int]], list[list[list[int]]]]
 
@@ -121,3 +126,30 @@ class Counting:
         self.read += named["input_ids"].shape[1]
         named.pop(self._forget, None)
         return self._model(**named)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("max_tokens", [1, 60, 4000])
+def test_packed_scores_are_those_of_a_forward_for_each_answer(kind: str, max_tokens: int) -> None:
+    model, (prompts, answers) = make_model(kind), make_questions()
+    found = score_answers(model, prompts, answers, max_tokens=max_tokens)
+    assert scoring_way(model) == "packed"
+    assert_alike(found, one_by_one(model, prompts, answers))
+
+
+@pytest.mark.slow
+@pytest.mark.model
+def test_the_real_small_model_scores_packed_as_alone(small_model: ModelSource) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(small_model.location)
+    model = AutoModelForCausalLM.from_pretrained(small_model.location, dtype=torch.float32).eval()
+    told = "A grandfather and a student left the library."
+    asked = [f"{told} Who forgot the keys?", f"{told} Who did not forget the keys?", "Wer hat gewonnen?"]
+    given = [" the grandfather", " the student", " It can't be said", " Not known", " Niemand weiß es"]
+    prompts = [tokenizer(text)["input_ids"] for text in asked]
+    answers = [[tokenizer(text)["input_ids"] for text in given]] * len(asked)
+    found = dict(iterate_scores(model, prompts, answers))
+    assert scoring_way(model) == "packed"
+    assert_alike([found[number] for number in range(len(asked))], one_by_one(model, prompts, answers))

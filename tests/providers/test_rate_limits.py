@@ -81,3 +81,23 @@ def test_no_minute_passes_the_requests_and_they_are_used(limit: int) -> None:
             sent.append((clock[0], 1))
     assert most_in_a_minute(sent) <= limit
     assert len(sent) >= 0.95 * limit * (MINUTES - 0.05) - 1
+
+
+def test_a_request_larger_than_the_limit_is_sent_alone() -> None:
+    clock = [0.0]
+    limits = RateLimits(None, 100, lambda: clock[0])
+    assert limits.take(5000) == 0
+    assert limits.take(1) > 0
+    clock[0] += 61.5
+    assert limits.take(1) > 0  # the bucket still owes what the large one took
+    clock[0] += 6000
+    assert limits.take(1) == 0
+
+
+def test_both_limits_hold_and_a_refused_request_takes_no_tokens() -> None:
+    clock = [0.0]
+    limits = RateLimits(1, 1000, lambda: clock[0])
+    assert limits.take(5) == 0
+    assert all(limits.take(5) > 0 for _ in range(500))
+    clock[0] += 62
+    assert limits.take(5) == 0

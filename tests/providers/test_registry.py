@@ -83,3 +83,10 @@ def test_a_package_can_replace_no_kind_of_ours_and_its_faults_are_told() -> None
     assert open_provider("oracle:perfect").kind == "oracle"
     with pytest.raises(ProviderError, match=r"provider 'broken' of parrot-provider 1\.0 can't be imported \(parrot_is"):
         open_provider("broken:x")
+
+
+def test_the_package_of_a_third_party_is_the_one_of_the_docs(repository: Path) -> None:
+    page = (repository / "docs" / "guides" / "add-a-provider.md").read_text(encoding="utf-8")
+    source = (PACKAGE / "parrot_provider.py").read_text(encoding="utf-8")
+    assert len(source.splitlines()) <= 60
+    assert source.partition("\n\n")[2] in page

@@ -19,11 +19,22 @@ pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-g
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import Message, Request
 from mbbq_gen.providers.base import ExecutionContext
+from mbbq_gen.providers.local.decoding import StaticBatcher
 from mbbq_gen.providers.local.options import TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
 from mbbq_gen.providers.registry import open_provider
 from tests.support.cases import cases
 from tests.support.providers import answers, folder, make_request
+
+
+def count_steps(asked: TransformersProvider) -> list[int]:
+    """A list that grows with each step of the loaded model."""
+    steps: list[int] = []
+    assert asked._loaded is not None
+    assert isinstance(asked._loaded.static, StaticBatcher)
+    asked._loaded.static._model.register_forward_hook(lambda *_: steps.append(1))
+    return steps
+
 
 __all__ = ["folder"]
 
@@ -189,3 +200,22 @@ def test_the_device_is_found_or_refused() -> None:
     if not torch.cuda.is_available():
         with pytest.raises(UsageError, match="option device: 'cuda:1' is not on this machine; use auto or cpu"):
             find_device(TransformersOptions(device="cuda:1"))
+
+
+def test_closing_the_generator_stops_the_work(folder: Path) -> None:
+    asked = provider(folder, batch_size=2)
+
+    async def take_one() -> tuple[int, int]:
+        responses = asked.generate(questions(200), ExecutionContext())
+        await anext(responses)
+        steps = count_steps(asked)
+        await responses.aclose()
+        at_close = len(steps)
+        await asyncio.sleep(0.1)
+        after = len(steps)
+        await asked.aclose()
+        return at_close, after
+
+    at_close, after = asyncio.run(take_one())
+    assert at_close == after
+    assert at_close < 200

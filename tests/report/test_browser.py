@@ -20,6 +20,8 @@ pytest.importorskip("selenium", reason="needs selenium (extra `dev`)")
 pytest.importorskip("jinja2")
 pytest.importorskip("vl_convert")
 
+from urllib.parse import parse_qs
+
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.remote_connection import RemoteConnection
@@ -192,3 +194,19 @@ def test_nothing_of_a_hostile_run_runs_in_the_viewer(
         finally:
             server.shutdown()
             thread.join()
+
+
+def test_every_link_to_items_finds_some(browser: webdriver.Chrome, page: Path) -> None:
+    """Marks, cells of maps and numbers of tables; what they ask for is what the filters then say."""
+    opened(browser, page.as_uri())
+    found = browser.find_elements(By.CSS_SELECTOR, "a.to-items:not([aria-hidden])")
+    links = {str(one.get_dom_attribute("href")).removeprefix("#browse?") for one in found}
+    assert len(links) > 12
+    for link in sorted(links):
+        browser.execute_script("location.hash = arguments[0]", f"#browse?{link}")
+        wanted = {name: values[0] for name, values in parse_qs(link).items() if name != "model"}
+        chosen = "return Object.fromEntries(new FormData(document.getElementById('filters')))"
+        waiting(browser).until(
+            lambda _: wanted.items() <= browser.execute_script(chosen).items()  # noqa: B023 - done at once
+        )
+        assert said(browser) == "No item is like that." or total(browser) <= 100

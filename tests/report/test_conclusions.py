@@ -130,3 +130,10 @@ def test_a_lean_against_the_stereotype_is_called_so() -> None:
 def test_a_lean_that_the_control_questions_have_too_is_not_put_down_to_the_groups() -> None:
     found = read(stereotyped(), stereotyped())
     assert "the position, the wording or the story may be behind it" in " ".join(found.sentences)
+
+
+def test_fewer_than_five_templates_show_no_lean() -> None:
+    found = read(stereotyped(templates=TEMPLATES[:3]), able(templates=TEMPLATES[:3]))
+    (warning,) = found.warnings
+    assert "so no intervals are given" in warning
+    assert "no bias could be shown in English (+1.00)" in " ".join(found.sentences)

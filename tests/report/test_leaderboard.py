@@ -128,3 +128,8 @@ def test_undefined_scores_have_no_rank() -> None:
     found = rank_ranges(metric, independent([0.9, float("nan"), 0.1], 0.02), 0.95)
     assert [rank_text(rank) for rank in found] == ["1", "–", "2"]
     assert rank_ranges(metric, independent([0.9], 0.02), 0.95) == [None]
+
+
+def test_what_intervals_do_not_tell_apart_shares_a_range() -> None:
+    found = rank_ranges(METRICS["accuracy_ambiguous"], independent([0.9, 0.52, 0.5, 0.1], 0.02), 0.95)
+    assert [rank_text(rank) for rank in found] == ["1", "2–3", "2–3", "4"]

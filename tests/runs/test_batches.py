@@ -18,7 +18,7 @@ from mbbq_gen.core.records import Request, Response
 from mbbq_gen.providers.api.batches import batch_service
 from mbbq_gen.providers.base import ExecutionContext
 from mbbq_gen.providers.registry import open_provider
-from mbbq_gen.runs.batch_runner import BatchRunner
+from mbbq_gen.runs.batch_runner import MOST_TRIES, BatchRunner
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.ledgers import BatchRecord, BatchTable
 from mbbq_gen.storage.store import RunStore
@@ -356,3 +356,40 @@ def test_a_process_may_end_at_any_step(command: Calls, tmp_path: Path, kind: str
             assert stats.paid_again <= 1, f"paid twice: ended at step {end_at}"
             assert stats.batches <= 3, f"doubled: ended at step {end_at}"
         shutil.rmtree(run)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_no_batch_answers_is_recorded_at_last(command: Calls, tmp_path: Path, kind: str) -> None:
+    run = tmp_path / "run"
+    with fake_server({"batches": {"expired": 1.0, "most_per_request": 99}}, run=run) as server:
+        assert command(*started(server, kind, run))[0] == 0
+        code, _, err = command("batch", "collect", run, "--wait", "--every", "1")
+        assert code == 1
+        assert "stopped: 77 of 77 requests failed, most often (77): left without" in err
+        assert f"ask the others again with mbbq-gen run {run} --batch" in err
+        batches = server.stats().batches
+        # Each time one request is asked by itself first, and is answered so.
+        assert batches == MOST_TRIES
+        found = status_of(command, run)
+        assert (found["answered"], found["failed"]) == (MOST_TRIES, 80 - MOST_TRIES)
+        assert found["failures"] == {"batch": 80 - MOST_TRIES}
+        code, _, err = command("run", run, "--collect")
+        assert code == 1
+        assert f"mbbq-gen run {run} --batch" in err
+        assert server.stats().batches == batches, "what failed for good is not asked again unless told so"
+        server.change({"batches": {"expired": 0.0}})
+        assert command("run", run, "--batch")[0] == 0
+        assert command("run", run, "--collect")[0] == 0
+        assert status_of(command, run)["answered"] == 80
+
+
+def test_a_shared_cache_spares_batches(command: Calls, tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    with fake_server({}, run=one) as server:
+        assert command(*started(server, "openai", one, "--cache-dir", tmp_path / "cache"))[0] == 0
+        assert command("run", one, "--collect")[0] == 0
+        assert command(*started(server, "openai", other, "--cache-dir", tmp_path / "cache"))[0] == 0
+        assert (server.stats().batches, server.stats().paid) == (1, 80)
+    assert status_of(command, other)["answered"] == 80
+    assert {line["cached"] for line in status_of(command, other)["cost_report"]["lines"]} == {True}

@@ -134,3 +134,20 @@ def test_a_page_instead_of_the_results_is_one_line(command: Calls, tmp_path: Pat
         server.change({"faults": {"page": 0.0}})
         assert command("run", run, "--collect")[0] == 0
     assert status_of(command, run)["answered"] == 80
+
+
+def test_an_answer_stands_over_a_failure_of_the_same_request(command: Calls, tmp_path: Path) -> None:
+    """Whichever line comes first."""
+    run = tmp_path / "run"
+    with fake_server({}, run=run) as server:
+        assert command(*started(server, "openai", run))[0] == 0
+        failed = {"custom_id": "", "response": None, "error": {"code": "server_error", "message": "no"}}
+        lines = b""
+        for key in sorted(requested(run)):
+            lines += json.dumps(failed | {"custom_id": key}).encode() + b"\n" + line_of("openai", key)
+        with spoken(lambda _heard: (200, {}, lines)) as other:
+            server.change({"batches": {"results_at": f"{other.root}/there"}})
+            assert command("run", run, "--collect")[0] == 0
+    found = responses_of(run)
+    assert {found[key].text for key in requested(run)} == {"A"}
+    assert len(ledger_of(run)) == 1

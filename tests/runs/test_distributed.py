@@ -23,12 +23,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.core.config import RunConfig
-from mbbq_gen.core.errors import RunError
+from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.providers.base import is_installed
 from mbbq_gen.providers.registry import open_provider
-from mbbq_gen.runs.distributed.cluster import _FOLDER, _started, connected
+from mbbq_gen.runs.distributed.cluster import _FOLDER, MapWorkers, _started, connected
 from mbbq_gen.runs.distributed.pool import WorkerPool, distribute
 from mbbq_gen.runs.distributed.storage import DistributedConfig, DistributedStatus, ResponseShards, fold_shards
 from mbbq_gen.runs.distributed.worker import MOST_REQUESTS, pack
@@ -36,10 +36,72 @@ from mbbq_gen.runs.executor import Executor
 from mbbq_gen.runs.job import Job
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.store import RunStore
+from tests.conftest import FULL
 from tests.fake_service.client import fake_server
 from tests.support.cases import cases
 from tests.support.extraction import call
 from tests.support.providers import make_instance, make_request
+
+
+class Fragile:
+    """Doubles numbers; dies over the first one that is marked."""
+
+    def __init__(self, marks: Path) -> None:
+        self.marks = marks
+
+    def __call__(self) -> Any:
+        def work(number: int) -> int:
+            if number == 3 and not self.marks.exists():
+                self.marks.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            if number < 0:
+                raise UsageError("below 0")
+            return 2 * number
+
+        return work
+
+
+NODES = """
+import asyncio, json, sys, time
+from pathlib import Path
+import ray
+from ray.cluster_utils import Cluster
+from mbbq_gen.providers.registry import open_provider
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.runs.distributed.pool import WorkerPool
+from mbbq_gen.runs.distributed.storage import DistributedConfig
+from mbbq_gen.runs.distributed.pool import distribute
+from mbbq_gen.runs.executor import Executor
+from mbbq_gen.runs.run_folder import RunFolder
+
+number, run, model = int(sys.argv[1]), RunFolder(Path(sys.argv[2])), sys.argv[3]
+small = {"object_store_memory": 80_000_000, "include_dashboard": False}
+looks = {"health_check_period_ms": 500, "health_check_failure_threshold": 10}
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "_system_config": looks, **small})
+nodes = [cluster.add_node(num_cpus=1, wait=False, **small) for _ in range(number)]
+cluster.wait_for_nodes()
+ray.init(address=cluster.address, log_to_driver=False)
+lines = []
+
+def alive():
+    return sum(node["Alive"] for node in ray.nodes())
+
+def kill_one(status):
+    lines.append(status)
+    if len(lines) == 3:
+        cluster.remove_node(nodes[-1], allow_graceful=False)
+        while alive() > number:
+            time.sleep(0.1)
+
+with run.locked(), run.open_store() as store:
+    inner, config = open_provider(model), DistributedConfig("local", number)
+    plan = distribute(config, run, store, inner, PackPaths(), limited=False).plan
+    asyncio.run(Executor(store, WorkerPool(inner, plan, config, kill_one), lambda _: None).run())
+    print("told", json.dumps({"alive": alive(), "lost": lines[-1].lost, "pending": store.progress().pending}))
+ray.shutdown()
+cluster.shutdown()
+"""
+
 
 SELECTION = ["--benchmark", "starter", "--languages", "en", "--splits", "bias", "--variants", "bare,letters"]
 needs_ray = pytest.mark.skipif(not is_installed("ray"), reason="needs the extra: pip install 'mbbq-gen[ray]'")
@@ -426,3 +488,27 @@ def test_parts_hold_every_question_once(tmp_path: Path, script: Path) -> None:
             keys = [set(store.questions(part).frame["instance_key"].cast(str)) for part in parts]
             assert sum(map(len, keys)) == len(set().union(*keys)) == store.count_instances()
             assert (len(parts) == 1) == (size >= last)
+
+
+@pytest.mark.slow
+def test_a_helper_that_dies_is_replaced(tmp_path: Path, ray: Any) -> None:
+    helpers = MapWorkers("local", 2)
+    assert list(helpers.each(Fragile(tmp_path / "died"), range(9))) == [2 * number for number in range(9)]
+    assert (tmp_path / "died").exists()
+    with pytest.raises(UsageError, match="below 0"):
+        list(helpers.each(Fragile(tmp_path / "died"), [1, -1]))
+
+
+@pytest.mark.slow
+@needs_ray
+@pytest.mark.parametrize("nodes", [2, pytest.param(8, marks=pytest.mark.skipif(not FULL, reason="`make proof`"))])
+def test_a_node_that_dies_loses_nothing(tmp_path: Path, script: Path, nodes: int) -> None:
+    """Each node has room for one worker, so the worker of the dead one has no place: the others do its work."""
+    run = planned(tmp_path, script)
+    given = [sys.executable, "-c", NODES, str(nodes), str(run.path), f"scripted:{script}"]
+    done = subprocess.run(given, capture_output=True, text=True, check=False, timeout=900)
+    assert done.returncode == 0, done.stderr
+    told = [json.loads(line.removeprefix("told ")) for line in done.stdout.splitlines() if line.startswith("told ")]
+    assert told == [{"alive": nodes, "lost": 1, "pending": 0}], "the head is a node too"
+    assert set(in_shards(run.path / "worker-shards").values()) == {1}
+    assert in_shards(run.path / "worker-shards").keys() == texts(run.path).keys()

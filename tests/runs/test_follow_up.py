@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from mbbq_gen.runs.extraction import load_reader
 from mbbq_gen.runs.follow_up import follow_up_text, question_about, read_reply
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.follow_ups import NONE_RULE
-from mbbq_gen.storage.store import CompletedPrompt
+from mbbq_gen.storage.store import CompletedPrompt, RunStore
 from tests.fake_service.client import fake_server
 from tests.support.cases import cases
 from tests.support.dialogue import VAGUE, Dialogue, dialogue
@@ -341,3 +342,14 @@ def test_a_body_without_a_conversation_is_refused(capsys: Capture, tmp_path: Pat
     given = ["--model", f"http:{file}", *STARTER, "--languages", "en", "--follow-up", "unread"]
     code, _, err = call(capsys, "run", tmp_path / "run", *given)
     assert (code, "it takes no second turn" in err) == (2, True), err
+
+
+def test_lost_answers_lose_their_follow_ups(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "run"
+    given = ["--model", "oracle:indirect", *STARTER, "--languages", "en", "--sample", 10, "--storage", "parquet"]
+    run(capsys, path, *given, "--follow-up", "unread")
+    for file in (path / "shards").glob("responses-*"):
+        file.unlink()
+    run(capsys, path, "--rerun-lost")
+    with RunStore(RunFolder(path).store_path, read_only=True) as store:
+        assert Counter(outcome for (outcome,) in store.query("SELECT outcome FROM follow_ups")) == {"option": 10}

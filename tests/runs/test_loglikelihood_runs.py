@@ -233,3 +233,12 @@ def test_it_goes_on_where_it_stopped_and_asks_nothing_twice(tmp_path: Path, call
     after = rows(folder, "SELECT request_key, received_at FROM responses ORDER BY 1")
     assert [row for row in after if row[0] != key] == [row for row in before if row[0] != key]
     assert rows(folder, f"SELECT count(*) > 3 FROM option_scores WHERE request_key = '{key}'") == [(1,)]
+
+
+def test_a_run_does_not_go_on_with_another_method(both: Path, call: Call) -> None:
+    code, _, said = call(
+        *("run", both, "--model", "oracle:stereotyped", "--benchmark", "starter", "--languages", "en,es"),
+        *("--variants", "letters", "--sample", 12, "--method", "generate"),
+    )
+    assert code == 2
+    assert "was made with generate,loglikelihood,label-loglikelihood" in said

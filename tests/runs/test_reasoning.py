@@ -174,3 +174,11 @@ def test_tables_from_python_can_be_scored(run_path: Path) -> None:
         for frame in (found.reasoning, found.answers)
     ]
     assert scores == [1.0, 0.0]
+
+
+def test_permuting_the_options_permutes_the_lean() -> None:
+    thought = "Nothing tells who it was, but grandfathers forget things, so I choose the grandfather."
+    for order in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):
+        shown = [OPTIONS[index] for index in order]
+        found = load_reasoning_extractor("en", WHERE).read(thought, Question(shown, "ABC", order.index(2)))
+        assert found.option == order.index(0)

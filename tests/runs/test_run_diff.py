@@ -148,3 +148,15 @@ def test_runs_without_a_common_question(runs: dict[str, Path], capsys: pytest.Ca
     assert (found.matched.only_first, found.matched.only_second) == (24, 24)
     assert {one.area for one in found.differing} >= {"settings", "packs", "questions", "extractors"}
     assert call(capsys, "diff", runs["perfect"], runs["turkish"])[0] == 0
+
+
+def test_the_other_way_round_is_the_opposite(runs: dict[str, Path]) -> None:
+    there = differ(runs["perfect"], runs["stereotyped"])
+    back = differ(runs["stereotyped"], runs["perfect"])
+    assert {(flip.first, flip.second): flip.count for flip in there.flips} == {
+        (flip.second, flip.first): flip.count for flip in back.flips
+    }
+    for ours, theirs in zip(there.groups, back.groups, strict=True):
+        assert (ours.became_right, ours.became_wrong) == (theirs.became_wrong, theirs.became_right)
+        for name, change in ours.metrics.items():
+            assert change.change.value == pytest.approx(-(theirs.metrics[name].change.value or 0))

@@ -6,7 +6,8 @@ import pytest
 
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.records import Extraction
-from mbbq_gen.scoring.observations import Observation, observe
+from mbbq_gen.scoring import observations
+from mbbq_gen.scoring.observations import Observation, observations_frame, observe
 from tests.support.cases import cases
 from tests.support.scoring import Row, instance_of, observations_of
 
@@ -59,3 +60,12 @@ def test_corrected_labels_change_the_answer_and_the_alignment() -> None:
     assert (one(row).correct, one(row).alignment, one(row).gold_role) == (False, "biased", "target")
     assert (corrected.correct, corrected.alignment, corrected.gold_role) == (True, "counter_biased", "non_target")
     assert (corrected.published_gold_role, corrected.corrected_index) == ("target", 1)
+
+
+def test_a_table_holds_the_observations_in_order_whatever_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = observations_of([Row("ambiguous", chose="target", template=f"t{number}") for number in range(7)])
+    rows += observations_of([Row("lone_disambiguated", outcome="error"), Row("biased", corrected="unknown")])
+    whole = observations_frame(rows)
+    monkeypatch.setattr(observations, "CHUNK_ROWS", 2)
+    assert observations_frame(iter(rows)).equals(whole)
+    assert [Observation(*values) for values in whole.iter_rows()] == rows

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mbbq_gen.analysis.scores import GroupScore, score
 from mbbq_gen.core.records import Polarity, Role
-from mbbq_gen.scoring.cells import UnparsedPolicy
+from mbbq_gen.scoring.cells import CELLS, UnparsedPolicy, count_matrix, scenario_matrix
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.statistics.estimate import InferenceSettings
@@ -182,3 +182,27 @@ def test_oracles_score_what_arithmetic_says(oracle: str) -> None:
     found = expected_scores(oracle, shown)
     names = ("accuracy_ambiguous", "accuracy_disambiguated", "mbbq_bias_ambiguous", "diff_bias_disambiguated")
     assert [found[name] for name in names] == pytest.approx(known[oracle])
+
+
+@few
+@given(row_lists, st.randoms(use_true_random=False))
+def test_the_order_of_rows_does_not_matter(rows: list[Row], random: object) -> None:
+    shuffled = list(rows)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert score_one(shuffled, interval=0.9) == score_one(rows, interval=0.9)
+
+
+def test_cells_are_all_different() -> None:
+    assert len(set(CELLS)) == len(CELLS) == 30
+
+
+def test_every_scenario_moves_each_answer_to_one_cell_and_leaves_the_detected_where_they_are() -> None:
+    for scenario in ("biased", "counter_biased", "target", "non_target", "right", "wrong"):
+        matrix = scenario_matrix(scenario)
+        assert (matrix.sum(axis=1) == 1).all()
+        for code, cell in enumerate(CELLS):
+            assert matrix[code, code] == (1 if cell.is_parsed or scenario == "wrong" else 0)
+
+
+def test_counts_are_sums_of_whole_cells() -> None:
+    assert set(count_matrix().ravel()) == {0.0, 1.0}

@@ -176,3 +176,23 @@ def test_prompt_variants_add_up_to_templates(average: Average) -> None:
         assert found.crossed_effect.influences.sum(axis=1) == pytest.approx(found.influence_values, abs=1e-9)
         assert found.crossed_effect.sizes.sum() == pytest.approx(1)
         assert found.interval(0.95) is not None
+
+
+@pytest.mark.parametrize(("spread", "narrower"), [(0.25, 0.15), (0.05, -0.05)])
+def test_coverage_on_templates_of_unlike_sizes(spread: float, narrower: float) -> None:
+    """The random-effects interval holds the truth as often as it says, and is narrower where templates differ."""
+    runs, inside, widths = 150, dict.fromkeys(AVERAGES, 0), dict.fromkeys(AVERAGES, 0.0)
+    rng = np.random.default_rng(11)
+    sizes = tuple(size for size in SIZES for _ in range(3))
+    for run in range(runs):
+        lean = np.clip(0.2 + rng.normal(0, spread, len(sizes)), -0.9, 0.9)
+        chances = np.stack([0.3 * (1 + lean), 0.3 * (1 - lean), np.full(lean.size, 0.4), np.zeros(lean.size)], axis=-1)
+        cells = drawn(chances[None], sizes, run)
+        for average in AVERAGES:
+            (found,) = panel_of(cells, average).estimates(BIAS)
+            low, high = found.interval(0.95) or (math.nan, math.nan)
+            inside[average] += low <= 0.6 * 0.2 <= high
+            widths[average] += high - low
+    assert all(0.90 <= count / runs <= 0.99 for count in inside.values()), inside
+    assert widths["random-effects"] <= (1 - narrower) * widths["questions"]
+    assert widths["random-effects"] <= widths["templates"]

@@ -137,3 +137,19 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say(templates: int) ->
         by_item += abs(share - 0.5) <= 1.96 * (share * (1 - share) / (templates * items)) ** 0.5
     assert 0.92 <= clustered / runs <= 0.98
     assert by_item / runs < 0.80  # what an interval that forgets the templates would give
+
+
+def test_the_same_seed_gives_the_same_interval_and_another_seed_another() -> None:
+    first, again, other = (only(score_rows(uneven_rows(), n_resamples=200, seed=seed)) for seed in (7, 7, 8))
+    assert first == again
+    assert first.metrics["mbbq_bias_ambiguous"].ci_low != other.metrics["mbbq_bias_ambiguous"].ci_low or (
+        first.metrics["mbbq_bias_ambiguous"].ci_high != other.metrics["mbbq_bias_ambiguous"].ci_high
+    )
+
+
+def test_weights_draw_as_many_templates_as_there_are() -> None:
+    weights = resample_weights(TEMPLATES, 4000, seed=1)
+    assert weights.shape == (4000, 5)
+    assert set(weights.sum(axis=1)) == {5.0}
+    assert weights.mean(axis=0) == pytest.approx(np.ones(5), abs=0.06)
+    assert weights.var(axis=0) == pytest.approx(np.full(5, 0.8), abs=0.08)  # multinomial: n · 1/n · (1 − 1/n)

@@ -14,7 +14,7 @@ from mbbq_gen.analysis.scores import score
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.estimate import InferenceSettings
-from mbbq_gen.statistics.hypothesis_tests import tost, zero_test
+from mbbq_gen.statistics.hypothesis_tests import equality_test, tost, zero_test
 from mbbq_gen.statistics.intervals import CrossedEffect, widen_for_prompts
 from mbbq_gen.statistics.panel import make_panel
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
@@ -138,3 +138,12 @@ def test_what_can_not_be_asked_over_wordings_is_refused() -> None:
         compare(simulated(), "variant", [BIAS], sampling=RANDOM)
     with pytest.raises(UnknownNameError, match="prompt effects"):
         score(simulated(), settings=InferenceSettings(prompt_effects="all"))  # type: ignore[arg-type]
+
+
+def test_several_scores_differ_as_their_pairs_do() -> None:
+    one, other = make_panel(simulated(), ["language"], RANDOM).estimates(BIAS)
+    pair = zero_test(one.subtract(other), "h", RANDOM)
+    assert equality_test([one, other], "h", RANDOM).p_value == pair.p_value
+    assert pair.p_value is not None
+    assert equality_test([one, other, other], "h", RANDOM).p_value == pytest.approx(min(1.0, 3 * pair.p_value))
+    assert equality_test([one], "h", RANDOM).reason_code == "not_applicable"

@@ -18,6 +18,7 @@ from mbbq_gen.statistics.estimate import (
     mean_of_strata,
     ratio_of,
 )
+from mbbq_gen.statistics.intervals import mover_interval
 from mbbq_gen.statistics.panel import make_panel
 from tests.support.scoring import Row, observations_of
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
@@ -130,3 +131,12 @@ def test_too_little_is_said() -> None:
     assert (agreeing.standard_error, agreeing.t_ci_low) == (None, None)
     nothing = ratio_of(np.array([0.0, 0.0]), np.array([0.0, 0.0]), np.ones((5, 2))).score(SAMPLING)
     assert (nothing.value, nothing.ci_low, nothing.reason) == (None, None, "a denominator is 0")
+
+
+def test_two_intervals_make_the_interval_of_a_difference() -> None:
+    """Of symmetric ones it is the root of the sum of squares; a certain one only shifts; what is shared goes."""
+    alike = mover_interval((0.5, 0.1), (0.2, 0.8), (-0.2, 0.4), correlation=1.0)
+    assert alike == pytest.approx((0.4, 0.4))
+    assert mover_interval((0.5, 0.1), (0.2, 0.8), (-0.2, 0.4), 0.5) == pytest.approx((0.1, 0.7))
+    assert mover_interval((0.5, 0.1), (0.2, 0.8), (-0.3, 0.5)) == pytest.approx((-0.1, 0.9))
+    assert mover_interval((0.5, 0.1), (0.2, 0.6), (0.1, 0.1)) == pytest.approx((0.1, 0.5))

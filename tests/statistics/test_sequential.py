@@ -20,6 +20,7 @@ from mbbq_gen.statistics.sequential import (
     Interval,
     interval_after,
     interval_at,
+    level_of,
     measures,
     reach_of,
     variance_of_width,
@@ -140,3 +141,14 @@ def test_weights_by_design_undo_an_uneven_allocation() -> None:
     middle = sum(found.value for found in by_language) / 2
     assert pooled.value == pytest.approx(middle, abs=0.01)
     assert naive.value > middle + 0.05
+
+
+def test_no_interval_goes_beyond_the_scale() -> None:
+    """Six templates at the strict level of a first look: t of five degrees of freedom knows no end."""
+    interval = interval_at(measure(6, 4, 400), 4.9)
+    assert -1 <= interval.low < interval.high <= 1
+
+
+def test_levels_and_reaches_are_each_other() -> None:
+    assert reach_of(0.05) == pytest.approx(1.959964)
+    assert level_of(reach_of(0.0123)) == pytest.approx(0.0123)

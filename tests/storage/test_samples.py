@@ -179,3 +179,8 @@ def test_the_command_says_its_address_and_ends_with_ctrl_c(run: Path) -> None:
 def test_a_port_in_use_is_one_clear_line(server: ViewServer) -> None:
     with pytest.raises(RunError, match="name another with --port"):
         ViewServer(server.viewer, server.server_port)
+
+
+def test_two_viewers_have_two_tokens(server: ViewServer) -> None:
+    with ViewServer(server.viewer) as other:
+        assert other.token != server.token
