@@ -121,7 +121,7 @@ def select_templates(abilities: Iterable[TemplateAbility], templates: Iterable[s
     shared = [name for name in wanted if all(name in found for found in by_group.values())]
     of_template = {name: [found[name] for found in by_group.values()] for name in shared}
     kept = tuple(name for name, found in of_template.items() if all(one.above_chance for one in found))
-    columns = list(zip(by_group, zip(*of_template.values(), strict=True), strict=True)) if shared else []
+    columns = [(group, [of_group[name] for name in shared]) for group, of_group in by_group.items()]
     return TemplateSelection(
         kept=kept,
         n_templates=len(shared),

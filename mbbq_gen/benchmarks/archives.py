@@ -86,6 +86,8 @@ def unpack(
                     raise DownloadError(f"{label}: refused: the path {name[:200]!r} leads out of the archive")
                 step(min(stream.tell(), size), size)
                 path = posixpath.normpath(name)
+                if path in found:
+                    raise DownloadError(f"{label}: refused: it holds {path!r} twice")
                 if wanted(path):
                     found[path] = folder / str(number)
                     with opened() as content, found[path].open("xb") as copy:

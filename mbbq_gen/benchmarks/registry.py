@@ -146,7 +146,7 @@ def published_files(info: BenchmarkInfo, folder: Path, language: str, split: Spl
     roots = [folder / step.format(**slots) for step in info.inside]
     for root in roots:
         every = (name for lists in wanted.values() for name in chain.from_iterable(lists))
-        there = {name: paths[0] for name in every if (paths := sorted(root.glob(name)))}
+        there = {name: paths[0] for name in every if (paths := sorted(filter(Path.is_file, root.glob(name))))}
         if there:
             break
     else:

@@ -111,7 +111,8 @@ def parse_name(name: str) -> tuple[str, str]:
     models = {entry.name.split(":")[1]: entry.name for entry in list_models()}
     near = difflib.get_close_matches(word, models, n=1, cutoff=0.6)
     example = f"{word}:{KINDS[word].model}" if word in KINDS else "oracle:perfect or transformers:smollm2"
-    advice = f"; did you mean {models[near[0]]!r}?" if near else f", for example {example}"
+    is_near = near and word not in KINDS
+    advice = f"; did you mean {models[near[0]]!r}?" if is_near else f", for example {example}"
     raise UsageError(f"model {name!r}: write it as kind:model{advice}")
 
 

@@ -1,8 +1,8 @@
 """Reads BharatBBQ: BBQ adapted and extended for India, thirteen categories, eight languages.
 
 Data:     https://github.com/sahoonihar/BharatBBQ, `BharatBBQ_Dataset/Examples/<Category>_examples.csv`: English, 54,048
-          rows. The other languages come in files of the same names: put them in a folder named as the language, in
-          English or by its code (`Hindi`, `hi`), beside `Examples` or in the folder that you give.
+          rows. The other languages come in files of the same names: put them in a folder named as the language
+          (`Hindi`, `hi`), beside `Examples` or in the folder that you give.
 
 What the fields mean here
 * Rows come in pairs, an ambiguous and a disambiguated one with the same question and options. `AnnotatedAnswer` and

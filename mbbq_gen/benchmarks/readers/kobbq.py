@@ -85,6 +85,12 @@ def _words(text: str) -> str:
     return r"\s*".join(re.escape(word) for word in _BLANKS.split(text))
 
 
+CATEGORIES: Final = (
+    "age", "disability_status", "domestic_area_of_origin", "educational_background", "family_structure",
+    "gender_identity", "physical_appearance", "political_orientation", "race_ethnicity_nationality", "religion", "ses",
+    "sexual_orientation",
+)  # fmt: skip
+"""As sample ids begin; they are our slugs too."""
 UNKNOWN_INDEX: Final = 2
 _SAMPLE_ID: Final = re.compile(r"([a-z_]+)-(\d+)([a-d])-(\d+)-(amb|dis)-(bsd|cnt)")
 
@@ -113,7 +119,7 @@ def read_kobbq(parts: Parts) -> Iterator[Instance]:
         templates[f"{category}-{one.number.strip().zfill(3)}{one.version.strip()}"] = one
     for place, row in with_ids(read_table(path, KobbqRow, delimiter="\t"), "sample_id"):
         found = _SAMPLE_ID.fullmatch(row.sample_id)
-        if found is None:
+        if found is None or found[1] not in CATEGORIES:
             raise place.error(f"{row.sample_id!r} is not category-template-filling-condition-question", "sample_id")
         category, template, version, filling, condition, question = found.groups()
         biased = place.choice_index(row.biased_answer, row.choices, "biased_answer")

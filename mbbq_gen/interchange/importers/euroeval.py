@@ -14,15 +14,18 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import ImportSource
+from mbbq_gen.core.tables import UnreadableError, json_object, lines_of
 from mbbq_gen.interchange.importers import base as log
 from mbbq_gen.interchange.importers.base import ImportedAnswer, ImportedResponse, Row, SkippedRow, Source
 
 _ENDING: Final = "-model-outputs.json"
+_RESULTS: Final = "euroeval_benchmark_results.jsonl"
 _NAME: Final = re.compile(r"(.+)-([^-]+-[a-z]{2}|[^-]{3,})")
 """Model and data set. Both may hold hyphens; a language's code at the end belongs to the data set (`mbbq-nl`)."""
 _DIGEST: Final = re.compile(r"[0-9a-f]{32}")
@@ -30,14 +33,12 @@ _DIGEST: Final = re.compile(r"[0-9a-f]{32}")
 
 def open_euroeval(path: Path) -> Source:
     """The outputs of one model on one data set; raises UsageError or DataError where a file has none."""
-    if path.is_dir() or not path.name.endswith(_ENDING):
+    if path.is_dir() or path.suffix == ".jsonl":
         raise UsageError(f"{path}: has no answers; name one *{_ENDING}, which EuroEval writes with --debug")
     outputs = log.read_object(path, "a file of EuroEval")
     if outputs and not any(_sent(key, output) for key, output in outputs.items()):
         raise UsageError(f"{path}: has digests instead of messages; run EuroEval again with --debug")
-    stem = path.name.removesuffix(_ENDING)
-    found = _NAME.fullmatch(stem)
-    model, task = (found[1], found[2]) if found else (None, stem)
+    model, task = _names(path)
 
     def answer(output: Mapping[str, Any], place: str) -> list[Row]:
         number, words = place.rpartition(":")[2], log.text(output, "sequence")
@@ -58,6 +59,18 @@ def open_euroeval(path: Path) -> Source:
         for number, (key, output) in enumerate(outputs.items(), start=1)
     )
     return Source(tool="euroeval", path=path, rows=log.read_rows(records, answer), model=model, files=(path,))
+
+
+def _names(path: Path) -> tuple[str | None, str]:
+    """Model and data set, by the results beside the outputs, else by the file's name."""
+    name, results = path.name.removesuffix(_ENDING), path.with_name(_RESULTS)
+    for _, line in lines_of(results) if results.is_file() else ():
+        with suppress(UnreadableError):
+            entry = json_object(line)
+            if name == f"{str(entry.get('model')).replace('/', '--')}-{entry.get('dataset')}":
+                return name.removesuffix(f"-{entry['dataset']}"), entry["dataset"]
+    found = _NAME.fullmatch(name)
+    return (found[1], found[2]) if found else (None, name)
 
 
 def _sent(key: str, output: Any) -> Any:

@@ -78,9 +78,10 @@ def _answers(row: Mapping[str, Any], path: Path, place: str) -> Iterator[Row]:
         ImportedResponse(text=text, reasoning=reasoning[place] or None if place < len(reasoning) else None)
         for place, text in enumerate(said)
     ]
-    without = dict(zip(choices, log.items(row, "model_response.unconditioned_logprobs"), strict=False))
+    alone = log.items(row, "model_response.unconditioned_logprobs")
+    without = dict(zip(choices, alone, strict=True)) if len(alone) == len(choices) else {}
     likelihoods = () if said else log.likelihoods(choices, log.items(row, "model_response.logprobs"), without)
-    if not said and not likelihoods:
+    if (not said and not likelihoods) or None in log.items(row, "model_response.text"):
         yield SkippedRow("unparsed", place, f"task {task}")
         return
     for repeat, response in enumerate(words or [ImportedResponse()], start=1):

@@ -23,6 +23,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
+from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import ImportSource, Message
 from mbbq_gen.core.tables import lines_of
 from mbbq_gen.interchange.importers import base as log
@@ -42,16 +43,23 @@ _FACTS: Final = ("lm_eval_version", "model_source", "model_name", "system_instru
 
 
 def open_lm_eval(path: Path) -> Source:
-    """The samples of one model: a file, or the latest of each task in a folder. Raises UsageError and DataError."""
+    """The samples of one model: a file, or the latest of each task in a folder.
+
+    Raises UsageError where they are of several models, and as `read_object`.
+    """
     how = "lm-eval writes them with --log_samples --output_path"
     samples, notes = log.latest_files(path, _SAMPLES, "samples_*.jsonl", lambda file: file.parent, how)
     results = list(dict.fromkeys(found for sample in samples if (found := _results_beside(sample)) is not None))
-    content = log.read_object(results[0], "a results file of lm-eval") if results else {}
+    contents = [log.read_object(file, "a results file of lm-eval") for file in results]
+    models = [log.name(one.get("model_name") or log.find(one, "config.model")) for one in contents]
+    if len(several := sorted(set(models) - {""})) > 1:
+        raise UsageError(f"{path}: holds the answers of several models ({', '.join(several)}); name one file")
+    content = contents[0] if contents else {}
     return Source(
         tool="lm-eval",
         path=path,
         rows=(row for sample in samples for row in _rows(sample)),
-        model=log.name(content.get("model_name") or log.find(content, "config.model")) or None,
+        model=next(iter(several), None),
         files=(*samples, *results),
         facts={name: log.name(content[name]) for name in _FACTS if content.get(name)},
         notes=notes,

@@ -264,7 +264,7 @@ class ServerScorer:
                 values = entries[start : len(line)] if len(line) <= len(entries) <= len(line) + 1 else []
             if len(values) != len(answer):
                 raise ValueError("log-probabilities of other tokens")
-            found[line] = float(sum(values))
+            found[line] = sum(map(float, values))  # an infinite one comes as text
         return found
 
     def read(self, request_key: str, payload: Any) -> dict[str, Any]:

@@ -216,7 +216,13 @@ class ApiProvider(ApiService):
             return refused
         body, started = self.body_of(request), time.perf_counter()
         url, data = self.url_for(request), msgspec.json.encode(body)
-        reply = await self.transport.post(url, await self.headers_for("POST", url, data), data)
+        try:
+            reply = await self.transport.post(url, await self.headers_for("POST", url, data), data)
+        except TransientError as fault:
+            if fault.kind != "malformed":
+                raise
+            failed = Response(request_key=request.request_key, error=str(fault), n_attempts=number)  # paid once
+            return failed.model_copy(update={"unmetered_usage": max_usage(body, self.length_names)})
         seconds = round(time.perf_counter() - started, 4)
         self.reached = True
         payload = reply.json() if reply.status == 200 and not reply.is_page else error_payload(reply)

@@ -11,6 +11,7 @@ import asyncio
 import base64
 import html
 import json
+import math
 import os
 import re
 import stat
@@ -197,8 +198,8 @@ def find_key(variables: Sequence[str], named: str | None, file: str | None) -> S
         raise UsageError("give the key by --api-key-env or by --api-key-file, one of them")
     if file is not None:
         path = Path(file).expanduser()
-        is_bare = path.name == str(path) and not path.suffix and not path.exists()  # may be the key itself
-        origin = f"--api-key-file {HIDDEN if is_bare else hide_lookalikes(str(path))}"
+        may_be_key = path.name == str(path) and not path.suffix and not path.exists() and len(str(path)) > 20
+        origin = f"--api-key-file {HIDDEN if may_be_key else hide_lookalikes(str(path))}"
         try:
             mode = path.stat().st_mode
             text = path.read_text(encoding="utf-8")
@@ -311,7 +312,8 @@ class GoogleToken(CloudToken):
         except GoogleAuthError as error:
             kind = type(error).__name__
             raise ProviderError(f"Google gives no token ({kind}); log in anew, nothing is lost") from error
-        return str(credentials.token), credentials.expiry.replace(tzinfo=UTC).timestamp()
+        expiry = credentials.expiry
+        return str(credentials.token), expiry.replace(tzinfo=UTC).timestamp() if expiry else math.inf
 
 
 VERTEX: Final = "https://aiplatform.googleapis.com"

@@ -179,4 +179,8 @@ class Transport:
             return TransientError("connect", f"no connection within {_CONNECT_SECONDS:.0f} s")
         if isinstance(error, TimeoutError):
             return TransientError("timeout", f"no answer within {self._timeout:g} s")
-        return TransientError("broken", f"the connection broke ({type(error).__name__})")
+        has_hung_up = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientResponseError)
+        advice = ""
+        if has_hung_up and not self._reached and url.startswith("http:"):
+            advice = f"; if it speaks https: --base-url {with_other_scheme(url)}"
+        return TransientError("broken", f"the connection broke ({type(error).__name__}){advice}")

@@ -83,8 +83,11 @@ class ChatFormatter:
                 self._render([{"role": "system", "content": _PROBE}, question])
                 return
             plain = self._render([question])
-            if len(plain.partition(_PROBE)[0].split()) > 2:  # else too little for a system prompt to be among it
+            try:
                 self._cuts_system = plain != self._without_system([question])
+            except PromptError:
+                if len(plain.partition(_PROBE)[0].split()) > 2:  # else too little for a system prompt to be among it
+                    raise
         except PromptError as error:
             line = f"{model}: system {system!r} is not possible with its chat template ({error}); leave it at 'default'"
             raise ProviderError(line) from error

@@ -210,18 +210,21 @@ class ContinuousBatcher:
                 costs = [(prompt.tokens, 0) for prompt in islice(waiting, room)]
                 count = n_fitting(batch.trail.tokens, costs, self._settings.read_tokens)
                 group = [waiting.popleft() for _ in range(count)]
-            logits: Tensor | None = None
+            fits = False
             try:
                 rows, logits = batch.read(group) if group else batch.step()
+                _write_next(rows, logits, self._settings)
+                fits = True
             except Exception as error:
                 if not is_out_of_memory(error):
                     raise
-            if logits is not None:
-                yield from self._advance(batch, rows, logits)
+            if fits:
+                yield from self._finished(batch)
                 continue
             # out of the except clause, whose error holds on to the memory of what failed: starts over with half the
             # batch size; a prompt that doesn't even fit alone is given up
-            interrupted = sorted([*group, *(row.prompt for row in batch.rows)], key=lambda prompt: prompt.tokens)
+            given = {prompt.number: prompt for prompt in [*group, *(row.prompt for row in batch.rows)]}
+            interrupted = sorted(given.values(), key=lambda prompt: prompt.tokens)
             batch = _Batch(self._model)
             release_memory()
             if len(interrupted) == 1:
@@ -230,10 +233,9 @@ class ContinuousBatcher:
                 self.batch_size = max(1, min(self.batch_size, len(interrupted)) // 2)
                 waiting.extendleft(reversed(interrupted))
 
-    def _advance(self, batch: _Batch, rows: Sequence[_Row], logits: Tensor) -> Iterator[Completion]:
-        """Writes the next token of some rows, and lets those go that are finished."""
+    def _finished(self, batch: _Batch) -> Iterator[Completion]:
+        """The completions of the rows that are finished, which are let go."""
         settings, unfinished = self._settings, []
-        _write_next(rows, logits, settings)
         for place, row in enumerate(batch.rows):
             if row.is_broken:
                 yield fail(row.prompt, NOT_NUMBERS)
