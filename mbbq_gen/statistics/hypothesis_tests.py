@@ -191,7 +191,7 @@ def kruskal_wallis(samples: Sequence[Array], hypothesis: str, unit: Unit, *, is_
     Takes all units to be independent, between the groups too: with parallel items it wastes the pairing, and with
     items as units it forgets the templates. Effect: ε² = H / (n − 1).
     """
-    found = [sample[~np.isnan(sample)] for sample in samples]
+    found = [np.round(sample[~np.isnan(sample)], _DIGITS) for sample in samples]
     pooled = np.concatenate(found) if found else np.zeros(0)
     result = TestResult(test="kruskal_wallis", unit=unit, hypothesis=hypothesis, n=pooled.size)
     least = min((sample.size for sample in found), default=0)
@@ -211,7 +211,7 @@ def friedman(scores: Array, hypothesis: str, *, unit: Unit = "template", is_even
     Friedman 1937, with the correction for ties. Two groups: the exact sign test that it is then. More: ranks are
     permuted within units for up to RANKS_DRAWN_UP_TO of them; beyond, the χ² approximation. Effect: Kendall's W.
     """
-    whole = scores[~np.isnan(scores).any(axis=1)]
+    whole = np.round(scores[~np.isnan(scores).any(axis=1)], _DIGITS)
     n, groups = whole.shape
     result = TestResult(test="friedman", unit=unit, hypothesis=hypothesis, n=n)
     if (nothing := _unrankable(result, n, groups, is_even=is_even)) is not None:
