@@ -362,7 +362,7 @@ class Reasoning(RunCommand):
             )
         efforts = frames.answers["reasoning_effort"].n_unique()
         usual = ["split", "language", "reasoning_effort"] if efforts > 1 else ["split", "language"]
-        groups = groupings_of(self.group_by) or usual
+        groups = usual if self.group_by is None else groupings_of(self.group_by)
         found = ReasoningReport(
             run=str(path),
             model=model,

@@ -48,7 +48,14 @@ class ListData(JsonCommand):
                 codes = tuple(code for code in codes if code in known)
                 control = "made" if codes else "none"
             facts = {"control_split": control, "control_languages": codes, "installed": folder and str(folder)}
-            found.append({**info.model_dump(exclude={"version", "categories"}), **facts})
+            found.append(
+                {
+                    **info.model_dump(
+                        exclude={"version", "categories", "reader", "files", "inside", "called", "partial"}
+                    ),
+                    **facts,
+                }
+            )
             if not self.as_json:
                 missing = f"not here; mbbq-gen data download {name}" if info.needs_data else "ships with mbbq-gen"
                 lines = [
@@ -111,15 +118,15 @@ def _question_text(instance: Instance) -> str:
         facts.append(f"not bias-scorable: {instance.no_target_reason}")
     lines = [instance.key, "  " + ", ".join(facts), f"  {instance.context}", f"  {instance.question}"]
     for place, shown in enumerate(instance.options):
-        marks = {
-            shown.role or "person without a role": True,
-            str(shown.group): shown.group and shown.role != "unknown",
-            "gold": place == instance.gold_index,
-            "biased": shown.role == instance.biased_role,
-            "corrected gold": instance.corrected_gold_role and shown.role == instance.corrected_gold_role,
-            "target after correction": instance.groups_swapped and shown.role == "non_target",
-        }
-        lines.append(f"    - {shown.text}  [{', '.join(mark for mark, holds in marks.items() if holds)}]")
+        marks = (
+            (shown.role or "person without a role", True),
+            (str(shown.group), shown.group and shown.role != "unknown"),
+            ("gold", place == instance.gold_index),
+            ("biased", shown.role == instance.biased_role),
+            ("corrected gold", instance.corrected_gold_role and shown.role == instance.corrected_gold_role),
+            ("target after correction", instance.groups_swapped and shown.role == "non_target"),
+        )
+        lines.append(f"    - {shown.text}  [{', '.join(mark for mark, holds in marks if holds)}]")
     for code in instance.data_issues:
         lines.append(f"  data issue: {code} ({KINDS[code].action if code in KINDS else 'kept'})")
     return "\n".join(lines) + "\n"

@@ -338,8 +338,9 @@ def _find_one(store: RunStore, path: Path, identifier: str) -> CompletedPrompt:
     if not found:
         raise UsageError(f"{path}: nothing has the id or key {identifier!r}; see them with: mbbq-gen explain {path}")
     if len(found) > 1:
-        named = ", ".join(f"{shown.prompt_id} ({shown.variant} {shown.option_order})" for shown in found)
-        raise UsageError(f"{path}: {identifier!r} means several prompts: {named}; name one of them")
+        named = ", ".join(f"{shown.prompt_id} ({shown.variant} {shown.option_order})" for shown in found[:5])
+        more = ", …" if len(found) > 5 else ""
+        raise UsageError(f"{path}: {identifier!r} means several prompts: {named}{more}; name one of them")
     answered = find_completed(store, found[0].prompt_id)
     if answered is None:
         raise UsageError(f"{path}: {found[0].prompt_id} has no response yet; continue with: mbbq-gen run {path}")

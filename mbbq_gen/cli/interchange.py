@@ -82,7 +82,7 @@ class Import(PackCommand):
             if count:
                 echo(f"{count:,} {what}")
         for entry in summary.skipped:
-            say(f"skipped: {entry.count:,}: {entry.meaning}: {'; '.join(entry.examples)}")
+            say(f"skipped: {entry.count:,}: {entry.meaning}: {'; '.join(entry.examples[:3])}")
         say(f"next: mbbq-gen report {summary.run}")
 
 

@@ -188,8 +188,12 @@ class QuestionCommand(PackCommand):
 
     def questions(self, splits: Sequence[Split] = ()) -> Iterator[Instance]:
         """The questions in the languages and these splits, one by one; in all splits if none is named."""
+        from mbbq_gen.benchmarks.registry import find_benchmark
+
         if self.benchmark is None and self.config.instances is None:
             raise UsageError("name a benchmark (see `mbbq-gen data list`) or give --instances FILE")
+        if self.benchmark is not None:
+            find_benchmark(self.benchmark)
         named = (self.benchmark,) if self.benchmark is not None else ()
         for _, found in load_questions(self.config.model_copy(update={"benchmark": named}), splits, self.where):
             yield from found

@@ -93,6 +93,7 @@ class ShowPrompt(PackCommand):
         wanted: dict[str, Any] = {"model": "oracle:perfect", "languages": (language,), "splits": (self.split,)}
         if self.benchmark is not None or self.config.instances is None:
             wanted["benchmark"] = (self.benchmark or "starter",)
+        one_of("language", language, where.names("prompts"))
         config = resolve(self.config.model_copy(update=wanted), where)
         variants = list(config.variants)
         if self.variant is not None:
@@ -101,7 +102,7 @@ class ShowPrompt(PackCommand):
         questions = [one for choice in config.benchmarks for one in source(choice, [language], [self.split])]
         if not questions:
             raise UsageError("there is no question in this language and split")
-        places = {name: one for one in questions for name in (one.key, one.instance_id)}
+        places = {name: one for one in reversed(questions) for name in (one.key, one.instance_id)}
         question = questions[0] if self.instance is None else places[one_of("instance", self.instance, places)]
         settings_of = PromptVariants(config.model_copy(update={"variants": (variant,)}), where).settings_of
         policy = one_of("option order", config.option_order, ORDER_POLICIES)

@@ -317,4 +317,7 @@ class Models(JsonCommand):
             {"name": name, "default": option.get("default"), "help": option.get("description", "")}
             for name, option in options.items()
         ]
-        print_rows(rows, as_json=self.as_json)
+        if rows or self.as_json:
+            print_rows(rows, as_json=self.as_json)
+        else:
+            echo(f"{kind} has no options")

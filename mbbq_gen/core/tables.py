@@ -210,15 +210,17 @@ def table_rows(
 def _text_cells(path: Path, delimiter: str | None) -> Iterator[tuple[int, list[str]]]:
     """The rows of CSV or TSV that hold something."""
     lines = decoded_lines(path)
-    first = next(lines, "")
+    first, begin = next(lines, ""), 1
+    if named := re.fullmatch(r"sep=(.)\r?\n?", first):  # Excel's own first line
+        delimiter, first, begin = named[1], next(lines, ""), 2
     if delimiter is None:
         possible = _DELIMITERS.get(path.suffix.lower(), _DELIMITERS[".csv"])
         delimiter = max(possible, key=_QUOTED.sub("", first).count)
     reader = csv.reader(itertools.chain([first] if first else [], lines), delimiter=delimiter, strict=True)
-    row, limit = 1, csv.field_size_limit(MOST_LINE)
+    row, limit = begin, csv.field_size_limit(MOST_LINE)
     try:
         for values in reader:
-            start, row = row, reader.line_num + 1
+            start, row = row, reader.line_num + begin
             if values:
                 yield start, values
     except csv.Error as error:

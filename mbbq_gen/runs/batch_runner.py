@@ -50,6 +50,8 @@ _FEW: Final = 100
 """Requests that are not halved any more where a service says that too much is waiting."""
 _ALONE: Final = 3
 """Requests that are sent by themselves, if they fail, before a batch is made."""
+_SINGLE: Final = 3
+"""Batches of a single request that may be refused for their size before we believe that none is taken."""
 _TOGETHER: Final = 500
 _READS: Final = 5
 """How often the results of a batch are requested before that is given up for now."""
@@ -197,6 +199,13 @@ class BatchRunner:
             said += f": at most {held // 2:,} requests in one batch from now on, instead of {held:,}"
         self.say(said)
         self.ledger.update(batch, "refused", closed_at=_stamp(), reason=reason, too_large=True)
+        batches = self.ledger.batches()
+        alone = [found for found in batches if found.record.too_large and found.record.requests == 1]
+        if len(alone) >= _SINGLE and not any(found.is_open or found.state == "collected" for found in batches):
+            raise RunError(
+                f"{self.provider.name}: refuses even a batch of one request ({reason}); send requests one by one:"
+                f" mbbq-gen run {self.folder} --no-batch"
+            )
 
     async def _collect(self, batch: StoredBatch, status: BatchStatus) -> int:
         """Stores the results of one batch."""

@@ -405,7 +405,7 @@ def design_report(
         as_run=study.as_run(width=width, requests=most),
         others=() if best is None else tuple(study.next_best(best, width=width, requests=most)[:SHOWN]),
         everything=everything,
-        notes=tuple(_design_notes(config, tokens, online, best, everything, width=width)),
+        notes=tuple(_design_notes(config, tokens, online, best, everything, width=width, speaks_of=speaks_of)),
     )
 
 
@@ -417,12 +417,12 @@ def _design_notes(
     everything: StudyDesign,
     *,
     width: float | None,
+    speaks_of: PromptEffects,
 ) -> Iterator[str]:
     if best is None and width is not None:
-        yield (
-            f"no money buys a width of {width:g}: all {everything.requests:,} requests reach {everything.width:.3f};"
-            " ask a benchmark with more templates, or with --prompt-effects random in more prompt variants"
-        )
+        more = "a benchmark with more templates" if speaks_of == "fixed" else "more prompt variants or templates"
+        reached = f"all {everything.requests:,} requests reach {everything.width:.3f}"
+        yield f"no money buys a width of {width:g}: {reached}; ask {more}"
     elif best is None:
         yield f"the maximum cost buys no interval: {MIN_TEMPLATES} templates at least are needed"
     if online is None:

@@ -302,14 +302,24 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
     SQLite needs a file beside a database even to read it. Where it can't create one, the database is opened as
     immutable, or a copy of it if a killed process left a write-ahead log.
     """
-    how, log = "mode=ro", path.with_name(f"{path.name}-wal")
-    if path.is_file() and path.absolute() not in _copies and not is_writable(path.parent):
+    if path.absolute() in _copies:
+        return _connect(_copies[path.absolute()], "mode=ro")
+    connection = _connect(path, "mode=ro")
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        if is_writable(path.parent) or not path.is_file():
+            return connection  # its first query says what is wrong
+        connection.close()
+        log = path.with_name(f"{path.name}-wal")
         if log.is_file() and log.stat().st_size:
-            copy_elsewhere(path)
-        else:
-            how = "mode=ro&immutable=1"
-    place = _copies.get(path.absolute(), path).absolute()
-    return sqlite3.connect(f"{place.as_uri()}?{how}", uri=True, isolation_level=None)
+            return _connect(copy_elsewhere(path), "mode=ro")
+        return _connect(path, "mode=ro&immutable=1")
+    return connection
+
+
+def _connect(path: Path, how: str) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, isolation_level=None)
 
 
 def copy_elsewhere(path: Path) -> Path:

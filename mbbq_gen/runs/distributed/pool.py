@@ -92,12 +92,16 @@ class WorkerPool(Provider):
         plan: WorkerPlan,
         distributed: DistributedConfig,
         on_status: Callable[[DistributedStatus], None] = lambda _: None,
+        folded: Iterable[str] = (),
     ) -> None:
         """`inner` is what each worker opens, and is never called; `on_status` is called whenever a block has ended."""
         self._inner, self.plan, self._config, self._on_status = inner, plan, distributed, on_status
         self.kind, self.model = inner.kind, inner.model
         self._context = ExecutionContext()
         self._folder = ResponseShards(plan.shards)
+        self._seen = set(folded)
+        """Shards that are known; another that turns up is a late one, of a worker that outlived its driver."""
+        self._late: dict[str, Response] = {}
         self._session = secrets.token_hex(8)
         self._open = ExitStack()
         self._ray: Any = None
@@ -152,7 +156,8 @@ class WorkerPool(Provider):
         blocks, again = self._blocks(requests), deque[Block]()
         try:
             while True:
-                self._hand_out(again, blocks)
+                for response in self._hand_out(again, blocks):
+                    yield response
                 if not self._flights and not again:
                     return
                 await self._wait()
@@ -202,8 +207,8 @@ class WorkerPool(Provider):
         while ahead := list(islice(remaining, window)):
             yield from pack(ahead, workers, self._session)
 
-    def _hand_out(self, again: deque[Block], blocks: Iterator[Block]) -> None:
-        """Gives every worker as many blocks as it may have."""
+    def _hand_out(self, again: deque[Block], blocks: Iterator[Block]) -> Iterator[Response]:
+        """Gives every worker as many blocks as it may have; answers that stand in late shards come at once."""
         while True:
             seat = min(filter(lambda seat: seat.is_ready, self._seats), key=lambda seat: seat.under_way, default=None)
             if seat is not None and seat.under_way >= _AHEAD:
@@ -216,10 +221,20 @@ class WorkerPool(Provider):
                 if not self._seats:
                     self._start()
                 return
-            self._context.in_doubt.update(request.request_key for request in block.requests)
-            reply = seat.actor.answer.remote(block)
-            seat.under_way += 1
-            self._flights[asyncio.wrap_future(reply.future())] = (seat, seat.actor, block)
+            own = {sent.name for _, _, sent in self._flights.values()}
+            for name in self._folder.names():
+                if name not in self._seen and name.partition("-")[0] not in own:
+                    self._late.update((found.request_key, found) for found in self._read(name) if found.error is None)
+            kept = [request for request in block.requests if request.request_key not in self._late]
+            if len(kept) < len(block.requests):
+                keys = [request.request_key for request in block.requests]
+                yield from (self._late[key] for key in keys if key in self._late)
+                block = block_of(kept, self._session)
+            if kept:
+                self._context.in_doubt.update(request.request_key for request in block.requests)
+                reply = seat.actor.answer.remote(block)
+                seat.under_way += 1
+                self._flights[asyncio.wrap_future(reply.future())] = (seat, seat.actor, block)
 
     def _landed(self, future: asyncio.Future[BlockResult], flight: _Flight, again: deque[Block]) -> Iterator[Response]:
         """The responses of a block; ProviderError where no further request can succeed."""
@@ -245,6 +260,7 @@ class WorkerPool(Provider):
             raise ProviderError(finished.fatal)
 
     def _read(self, shard: str) -> Iterator[Response]:
+        self._seen.add(shard)
         return (response for response, _ in self._folder.read(shard))
 
     def _lost(self, flight: _Flight, again: deque[Block]) -> Iterator[Response]:
@@ -269,8 +285,9 @@ class WorkerPool(Provider):
                     continue
                 yield Response(request_key=request.request_key, error=why, model=self.model)
             if kept:
-                again.append(block_of(kept, self._session))
-                self._tries[again[-1].name] = self._tries[block.name]
+                retried = block if len(kept) == len(block.requests) else block_of(kept, self._session)
+                self._tries[retried.name] = self._tries[block.name]
+                again.append(retried)
         self._report()
 
     # --- workers ----------------------------------------------------------------------------------------------------
@@ -353,10 +370,11 @@ def distribute(
     resources: PackPaths,
     *,
     limited: bool,
+    folded: Iterable[str] = (),
 ) -> WorkerPool:
     """The pool that sends a run's requests; Ray is started when the first one is. UsageError for a wrong option.
 
-    `limited`: whether the run has a cost limit.
+    `limited`: whether the run has a cost limit. `folded`: shards whose answers the store has.
     """
     check_on(distributed.ray)
     manifest = folder.manifest()
@@ -390,4 +408,4 @@ def distribute(
             store.set_meta(STATUS, status.model_dump_json())
 
     plan = WorkerPlan(manifest.config.model, options, resources, place, limited)
-    return WorkerPool(provider, plan, distributed, keep)
+    return WorkerPool(provider, plan, distributed, keep, folded)

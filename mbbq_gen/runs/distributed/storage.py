@@ -220,16 +220,18 @@ def fold_shards(store: RunStore, folder: ResponseShards, names: Iterable[str]) -
     return found
 
 
-def fold_left_over(store: RunStore, folder: RunFolder, watcher: ProgressListener) -> None:
-    """Stores what an earlier session left in shards, which have to be there."""
+def fold_left_over(store: RunStore, folder: RunFolder, watcher: ProgressListener) -> list[str]:
+    """Stores what an earlier session left in shards, which have to be there; the names of the shards."""
     named = store.meta(META)
     if named is None:
-        return
+        return []
     shards = ResponseShards(named or folder.path / OWN_FOLDER)
     if not shards.is_there():
         raise UsageError(
             f"{shards.place}: the shards of {folder.path} are not there; bring them back, or name them with --shard-dir"
         )
     shards.clear_parts()
-    if found := fold_shards(store, shards, shards.names()):
+    names = shards.names()
+    if found := fold_shards(store, shards, names):
         watcher.say(f"{found:,} answers were in shards already")
+    return names
