@@ -142,7 +142,9 @@ class Run:
         """`execute` to be awaited next to other work, such as another run; cancelling it keeps what arrived.
 
         Args:
-            progress, say, fields: As for `execute`.
+            progress: As for `execute`.
+            say: As for `execute`.
+            fields: As for `execute`.
         """
         return await self._job(progress, say, fields).execute_async()
 
@@ -159,7 +161,8 @@ class Run:
         Args:
             answers: `unread`: those in which no choice could be read; `low`: also those read with low confidence.
             check: So many answers that were read, drawn at random, are followed up too.
-            progress, say: As for `execute`.
+            progress: As for `execute`.
+            say: As for `execute`.
 
         Returns:
             Parse rates, scores and choices with and without follow-ups; None where there was nothing to ask.
@@ -250,7 +253,9 @@ class Run:
         spans, evidence, … (the data dictionary has all). Use `sample_batches` for a large run.
 
         Args:
-            gold, extractor, model: As for `observations`.
+            gold: As for `observations`.
+            extractor: As for `observations`.
+            model: As for `observations`.
             languages: Only these; None: all of the run.
             ids: Only the prompts with these ids; None: all.
             messages: Whether to add the messages as sent, and the last of them as `prompt`.
@@ -338,7 +343,9 @@ class Run:
         Args:
             group_by: Groupings of `mbbq_gen.scoring.tally.GROUPINGS`. Without `split`, bias and control are pooled.
             metrics: Names of `mbbq_gen.scoring.metrics.METRICS`; None: all.
-            gold, extractor, answers: As for `observations`.
+            gold: As for `observations`.
+            extractor: As for `observations`.
+            answers: As for `observations`.
             unparsed: Unparsed responses in the denominators of bias: `discard` or `keep`.
             confidence_level: Of the intervals; None: no intervals. A run with interim looks gets wider intervals, so
                 that their coverage holds.
@@ -413,7 +420,8 @@ def load_benchmark(
 
     Args:
         data_dir: Folder of its published files; None: the release from `mbbq-gen data download`.
-        languages, splits: Only these, in that order; None: all.
+        languages: Only these, in that order; None: all.
+        splits: Only these, in that order; None: all.
         packs: Folder of your own language packs.
     """
     return list(

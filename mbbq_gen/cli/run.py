@@ -168,11 +168,16 @@ def load_extraction() -> None:
 
 
 def load_report() -> None:
-    """Imports what extraction and report need while the model is busy, because that is slow."""
-    load_extraction()
+    """Imports what a report needs while the model is busy, because that is slow."""
     needed = ("scipy.special", "rich.console", "mbbq_gen.cli.loading", "mbbq_gen.report.run_report")
     for name in needed:
         import_module(name)
+
+
+def load_both() -> None:
+    """Imports what extraction and report need."""
+    load_extraction()
+    load_report()
 
 
 def _study_jobs(study: Study, config: RunConfig, where: PackPaths, helper: HelperProcess) -> list[Job]:
@@ -211,7 +216,7 @@ def _run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool
     from mbbq_gen.runs.helper_process import HelperProcess
     from mbbq_gen.runs.study import read_study, resolve_run_paths
 
-    study, helper = read_study(path), HelperProcess(load_report)
+    study, helper = read_study(path), HelperProcess(load_both)
     jobs = _study_jobs(study, config, where, helper)
     if any(_is_remote(job.config.model) for job in jobs):
         helper.start()
@@ -318,7 +323,7 @@ class RunModel(PackCommand):
         config = resolve_for(config, before, where)
         is_remote = _is_remote(config.follow_up_model or config.model or folder.manifest().config.model)
         # Two, because a large run takes much memory to extract and to report.
-        reporting, reading = HelperProcess(load_report), HelperProcess(load_extraction if is_remote else load_report)
+        reporting, reading = HelperProcess(load_report), HelperProcess(load_extraction if is_remote else load_both)
         try:
             if is_remote:
                 reading.start()

@@ -145,7 +145,11 @@ class RuleExtractor:
 
         Args:
             response: The model's words, raw.
-            options, labels, unknown_index, aliases, prompt: As in `Question`.
+            options: As in `Question`.
+            labels: As in `Question`.
+            unknown_index: As in `Question`.
+            aliases: As in `Question`.
+            prompt: As in `Question`.
             language: The question's language.
             finish_reason: Why the text ends; `length` makes a missing answer `truncated`.
             resources: Where packs are looked for.
@@ -462,7 +466,11 @@ def extract(
 
     Args:
         response: The model's words, raw.
-        options, labels, unknown_index, aliases, prompt: As in `Question`.
+        options: As in `Question`.
+        labels: As in `Question`.
+        unknown_index: As in `Question`.
+        aliases: As in `Question`.
+        prompt: As in `Question`.
         language: The question's language.
         finish_reason: Why the text ends; `length` makes a missing answer `truncated`.
         resources: Where packs are looked for.
