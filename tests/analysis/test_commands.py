@@ -192,13 +192,7 @@ def test_score_of_several_runs(capsys: pytest.CaptureFixture[str], runs: dict[st
 
 
 def test_score_adjusted_for_control(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
-    command = [
-        "score",
-        runs["stereotyped"],
-        "--control-adjusted",
-        "--metric",
-        "mbbq_bias_ambiguous,accuracy_ambiguous",
-    ]
+    command = ["score", runs["stereotyped"], "--control-adjusted", "--metric", "mbbq_bias_ambiguous,accuracy_ambiguous"]
     code, out, _ = call(capsys, *command, "--json")
     assert code == 0
     found = ScoreReport.model_validate_json(out).adjusted

@@ -15,23 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.analysis.correction import labelled_groups
-from mbbq_gen.annotation.annotations import (
-    probabilities,
-)
+from mbbq_gen.annotation.annotations import probabilities
 from mbbq_gen.annotation.review import DRAWS_NAME, DrawnStratum, SamplingDesign, SamplingDraw
 from mbbq_gen.scoring.cells import CELLS, Cell, Counts, cell_expression, count_matrix
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.tally import Tally, weighted_by_design
 from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings, no_score
 from mbbq_gen.statistics.panel import Panel, make_panel
-from mbbq_gen.statistics.ppi import (
-    CLASS_LABELS,
-    AnnotatedCells,
-    PPIGroup,
-    correct,
-    join_classes,
-    usual_error_rate,
-)
+from mbbq_gen.statistics.ppi import CLASS_LABELS, AnnotatedCells, PPIGroup, correct, join_classes, usual_error_rate
 from tests.support.cases import cases
 from tests.support.extraction import call, copy_run, make_run
 from tests.support.simulation import Design as SimulatedDesign

@@ -11,11 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from mbbq_gen.benchmarks.control.maker import (
-    REASONS,
-    ControlGenerator,
-    people_of,
-)
+from mbbq_gen.benchmarks.control.maker import REASONS, ControlGenerator, people_of
 from mbbq_gen.benchmarks.control.mention_grammar import SubstitutionRefusedError
 from mbbq_gen.benchmarks.control.people import confusable, write_name
 from mbbq_gen.benchmarks.control.spans import Places

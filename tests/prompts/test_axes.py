@@ -13,14 +13,7 @@ from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import ConfigError, PackError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.extraction import extract
-from mbbq_gen.languages.axes import (
-    AXES,
-    factorial_design,
-    is_orthogonal,
-    parse_axes,
-    parse_variant_name,
-    variant_name,
-)
+from mbbq_gen.languages.axes import AXES, factorial_design, is_orthogonal, parse_axes, parse_variant_name, variant_name
 from mbbq_gen.languages.axes_pack import AxesPack, native_labels, read_axes
 from mbbq_gen.languages.packs import placeholders
 from mbbq_gen.languages.prompt_pack import read_prompts

@@ -67,10 +67,7 @@ def test_numbers_are_the_scores(frame: pl.DataFrame, charts: ChartCollection) ->
     rows = rows_of(chart_of(charts, "scores_by_language"))
     bias = frame.filter(pl.col("split") == "bias")
     table = score(
-        bias,
-        ["model", "language"],
-        ["mbbq_bias_ambiguous", "accuracy_disambiguated"],
-        InferenceSettings(0.95, 100),
+        bias, ["model", "language"], ["mbbq_bias_ambiguous", "accuracy_disambiguated"], InferenceSettings(0.95, 100)
     )
     assert len(rows) == len(table.groups) == 4
     for group in table.groups:

@@ -11,13 +11,7 @@ from mbbq_gen.analysis.scores import score
 from mbbq_gen.scoring.cells import CELLS, Counts, count_matrix
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
-from mbbq_gen.statistics.estimate import (
-    Estimate,
-    InferenceSettings,
-    influence_values,
-    mean_of_strata,
-    ratio_of,
-)
+from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, influence_values, mean_of_strata, ratio_of
 from mbbq_gen.statistics.intervals import mover_interval
 from mbbq_gen.statistics.panel import make_panel
 from tests.support.scoring import Row, observations_of
