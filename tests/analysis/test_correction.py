@@ -3,7 +3,6 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings, no_s
 from mbbq_gen.statistics.panel import Panel, make_panel
 from mbbq_gen.statistics.ppi import CLASS_LABELS, AnnotatedCells, PPIGroup, correct, join_classes, usual_error_rate
 from tests.support.cases import cases
-from tests.support.extraction import call, copy_run, make_run
+from tests.support.extraction import call, copy_run, json_of, make_run, stderr_of, succeed
 from tests.support.simulation import Design as SimulatedDesign
 from tests.support.simulation import SimulatedLanguage, SimulatedModel, simulate
 
@@ -214,14 +213,11 @@ def judge(capsys: pytest.CaptureFixture[str], run: Path, sample: int, fill: Fill
         writer = csv.DictWriter(stream, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    code, _, err = call(capsys, "annotate", run, "--import", sheet)
-    assert code == 0, err
+    succeed(capsys, "annotate", run, "--import", sheet)
 
 
 def scores(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    code, out, err = call(capsys, *arguments, "--json")
-    assert code == 0, err
-    found: dict[str, Any] = json.loads(out)
+    found: dict[str, Any] = json_of(capsys, *arguments)
     return found
 
 
@@ -242,8 +238,7 @@ def test_without_labels_there_is_one_line_and_exit_code_2(
     for judged in (0, 7):
         if judged:
             judge(capsys, run, judged)
-        code, _, err = call(capsys, command[0], run, *command[1:], "--correct-with", "annotations")
-        assert code == 2
+        err = stderr_of(capsys, command[0], run, *command[1:], "--correct-with", "annotations")
         (line,) = [line for line in err.splitlines() if line.startswith("error")]
         assert all(part in line for part in (f"{judged} ", "20 ", "annotate"))
 
@@ -252,9 +247,7 @@ def test_without_labels_there_is_one_line_and_exit_code_2(
 def test_what_can_not_be_corrected_is_refused(
     run: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
 ) -> None:
-    code, _, err = call(capsys, "score", run, *options)
-    assert code == 2
-    assert said in err
+    assert said in stderr_of(capsys, "score", run, *options)
 
 
 def test_a_poor_reader_is_corrected_to_what_a_full_audit_says(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -297,9 +290,7 @@ def test_a_spoilt_file_of_draws_is_named(run: Path, capsys: pytest.CaptureFixtur
     judge(capsys, run, 40)
     with (run / DRAWS_NAME).open("a", encoding="utf-8") as stream:
         stream.write("{}\n")
-    code, _, err = call(capsys, "score", run, "--correct-with", "annotations")
-    assert code == 2
-    assert f"{DRAWS_NAME}:2: " in err
+    assert f"{DRAWS_NAME}:2: " in stderr_of(capsys, "score", run, "--correct-with", "annotations")
 
 
 def test_a_difference_is_paired_by_template() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import math
 from itertools import product
 from pathlib import Path
@@ -26,7 +25,7 @@ from mbbq_gen.analysis.design import (
 from mbbq_gen.analysis.power import DEFAULTS, power_table
 from mbbq_gen.scoring.codes import PromptEffects
 from mbbq_gen.scoring.metrics import METRICS
-from tests.support.extraction import call
+from tests.support.extraction import call, json_of, succeed
 from tests.support.prices import write_prices
 from tests.support.simulation import Design as Simulated
 from tests.support.simulation import SimulatedLanguage, SimulatedModel, simulate
@@ -122,9 +121,7 @@ def test_the_share_of_questions_is_measured() -> None:
 
 
 def designed(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    code, out, err = call(capsys, "design", *SELECTION, *arguments, "--json")
-    assert (code, err) == (0, "")
-    found: dict[str, Any] = json.loads(out)
+    found: dict[str, Any] = json_of(capsys, "design", *SELECTION, *arguments, quiet=True)
     return found
 
 
@@ -146,8 +143,7 @@ def test_the_command_says_what_no_money_buys(capsys: pytest.CaptureFixture[str])
     found = designed(capsys, "--ci-width", "0.01", "--goal", "difference between languages")
     assert found["best"] is None
     assert "no money buys a width of 0.01" in " ".join(found["notes"])
-    code, out, _ = call(capsys, "design", *SELECTION, "--ci-width", "0.4")
-    assert code == 0
+    out = succeed(capsys, "design", *SELECTION, "--ci-width", "0.4")
     assert "everything" in out
     assert "--answers-per-template" in out
 
@@ -188,6 +184,4 @@ def test_a_pilot_is_part_of_the_run(capsys: pytest.CaptureFixture[str], tmp_path
     assert str(run) in found["components"]["assumptions"]["source"]
     best = found["as_run"]
     assert best["answers"] > 4
-    code, out, _ = call(capsys, "run", run, "--answers-per-template", best["answers"], "--json")
-    assert code == 0
-    assert json.loads(out)["requests"] == best["requests"]
+    assert json_of(capsys, "run", run, "--answers-per-template", best["answers"])["requests"] == best["requests"]

@@ -38,7 +38,7 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.statistics.intervals import wilson
 from mbbq_gen.storage.queries import ExtractionRow, answered_extractions, iter_extractions, stored_extractions
 from tests.support.cases import cases
-from tests.support.extraction import call, copy_run, listed, make_run
+from tests.support.extraction import call, copy_run, json_of, listed, make_run, stderr_of, succeed
 from tests.support.report import Page
 
 AT = "2030-01-01T00:00:00+00:00"
@@ -224,9 +224,7 @@ def test_verdicts_there_and_back(capsys: pytest.CaptureFixture[str], run: Path, 
     assert json.loads(again[1]) == report
     assert "0 of them new" in again[2]
     assert len((run / "annotations.jsonl").read_text().splitlines()) == judged
-    code, out, _ = call(capsys, "annotate", run, "--report")
-    assert code == 0
-    assert missed["id"] in out
+    assert missed["id"] in succeed(capsys, "annotate", run, "--report")
     # A sheet that is written again has the verdicts filled in.
     call(capsys, "annotate", run, "--csv", sheet)
     rows = list(csv.DictReader(io.StringIO(sheet.read_text("utf-8-sig"), newline="")))
@@ -240,8 +238,7 @@ def test_a_wrong_sheet_is_one_line(
     one = next(found for found in listed(capsys, run) if found["option"] == 0)
     path = run.parent / "sheet.csv"
     path.write_text(f"{heading}\n{row.replace('ID', one['prompt_id']).replace('WRONG', '2')}\n")
-    code, out, err = call(capsys, "annotate", run, "--import", path)
-    assert (code, out) == (2, "")
+    err = stderr_of(capsys, "annotate", run, "--import", path)
     assert words in err
     assert str(path) in err
     assert err.count("\n") == 1
@@ -316,9 +313,7 @@ def test_a_session_on_a_real_terminal_goes_on_where_it_stopped(capsys: pytest.Ca
     assert "2 of 6" in screen
     assert "1 of 6" not in screen
     assert "stopped; " in screen
-    code, out, _ = call(capsys, "annotate", run, "--report", "--json")
-    assert code == 0
-    assert json.loads(out)["overall"]["judged"]["n"] == 3
+    assert json_of(capsys, "annotate", run, "--report")["overall"]["judged"]["n"] == 3
 
 
 def _wait_for_raw(terminal: int) -> None:

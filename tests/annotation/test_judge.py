@@ -2,11 +2,8 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 import subprocess
-import sys
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +11,12 @@ import pytest
 
 from mbbq_gen.api import Run
 from mbbq_gen.core.errors import UnknownNameError
-from mbbq_gen.runs.run_folder import RunFolder
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import KEY
-from tests.support.extraction import call
+from tests.support.extraction import call, json_of, start, stderr_of, succeed
 from tests.support.judge import ANSWERS, answered_run, judge_of, progress_of, readings, reply, run, script
 from tests.support.prices import write_prices
+from tests.support.stores import column, rows
 
 pytestmark = pytest.mark.usefixtures("api_keys")
 
@@ -47,14 +44,11 @@ def asked(server: FakeServer, *more: object) -> list[object]:
 
 
 def judged(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    code, out, err = call(capsys, "judge", *arguments, "--json")
-    assert code == 0, err
-    return dict(json.loads(out))
+    return dict(json_of(capsys, "judge", *arguments))
 
 
 def shown_option(path: Path, prompt_id: str) -> int:
-    with closing(sqlite3.connect(path / "run.sqlite")) as store:
-        (order,) = store.execute("SELECT shown FROM judgements WHERE prompt_id = ?", (prompt_id,)).fetchone()
+    (order,) = column(path, "SELECT shown FROM judgements WHERE prompt_id = ?", prompt_id)
     return int(order.split(",")[0])
 
 
@@ -73,10 +67,7 @@ def test_a_judge_reads_every_answer_beside_the_rules(
         "judge.unparsed.invalid_json",
     }
     assert {**readings(run, ""), **rules}.keys() == rules.keys()
-    with RunFolder(run).open_store(read_only=True) as store:
-        kept = store.query(
-            "SELECT prompt_id, outcome, option, rule FROM extractions WHERE extractor NOT LIKE 'judge:%'"
-        ).fetchall()
+    kept = rows(run, "SELECT prompt_id, outcome, option, rule FROM extractions WHERE extractor NOT LIKE 'judge:%'")
     assert {name: read for name, *read in kept} == {
         name: [record["outcome"], record["option"], record["rule"]] for name, record in rules.items()
     }
@@ -93,28 +84,21 @@ def test_its_readings_are_an_extractor(capsys: pytest.CaptureFixture[str], run: 
         judged(capsys, run, *asked(server), "--name", "first")
     for prompt_id, record in readings(run).items():
         assert record["option"] == shown_option(run, prompt_id)
-    code, out, _ = call(capsys, "score", run, "--extractor", "judge:first", "--json")
-    assert code == 0
-    scores = json.loads(out)
+    scores = json_of(capsys, "score", run, "--extractor", "judge:first")
     assert scores["extractor"] == "judge:first"
     assert sum(group["outcomes"]["option"] for group in scores["groups"]) == 80
     assert (run / "scores-judge-first.json").is_file()
-    code, out, _ = call(capsys, "compare", run, "--across", "extractor", "--json")
-    assert code == 0
-    assert "judge:first" in out
-    code, _, err = call(capsys, "score", run, "--extractor", "judge:second")
-    assert code == 2
-    assert "did you mean 'judge:first'" in err
+    assert "judge:first" in succeed(capsys, "compare", run, "--across", "extractor", "--json")
+    assert "did you mean 'judge:first'" in stderr_of(capsys, "score", run, "--extractor", "judge:second")
 
 
 def test_a_part_of_a_run(capsys: pytest.CaptureFixture[str], run: Path, by_script: str) -> None:
     found = judged(capsys, run, "--model", by_script, "--sample-size", 20)
     assert (found["requests"], found["basis"], found["selection"]) == (20, "sample", {"sample": 20})
     assert [row["n"] + row["unparsed"] for row in found["agreement"]] == [10, 10, 20]
-    code, _, err = call(capsys, "score", run, "--extractor", "judge:careful.jsonl")
-    assert code == 0
+    err = stderr_of(capsys, "score", run, "--extractor", "judge:careful.jsonl", code=0)
     assert re.search(r"judge:careful\.jsonl .* 10 of 40 answers in en\b", err), err
-    code, _, err = call(capsys, "compare", run, "--across", "extractor")
+    _, _, err = call(capsys, "compare", run, "--across", "extractor")
     assert re.search(r"judge:careful\.jsonl .* 10 of 40 answers in en\b", err), err
     more = judged(capsys, run, "--model", by_script, "--sample-size", 40)
     assert more["requests"] == 40  # the greater sample holds the smaller one
@@ -175,9 +159,7 @@ def test_an_answer_that_commands_the_judge_does_not_break_the_sheet(
         judged(capsys, run, *asked(server))
     given = readings(run)
     assert {record["option"] for record in given.values()} == {None}
-    with RunFolder(run).open_store(read_only=True) as store:
-        rows = store.query("SELECT record FROM judge_replies").fetchall()
-    echoes = [json.loads(record)["text"] for (record,) in rows]
+    echoes = [json.loads(record)["text"] for record in column(run, "SELECT record FROM judge_replies")]
     commands = [echo for echo in echoes if ANSWERS[4] in echo]
     assert commands
     for echo in commands:
@@ -191,8 +173,7 @@ def test_the_price_before_asking(capsys: pytest.CaptureFixture[str], run: Path) 
     prices = write_prices(run.parent, price=1000.0)
     with fake_server(X1) as server:
         more = asked(server, "--sample-size", 20, "--prices", prices)
-        code, out, _ = call(capsys, "judge", run, *more, "--dry-run", "--json")
-        assert code == 0
+        out = succeed(capsys, "judge", run, *more, "--dry-run", "--json")
         assert server.stats().requests == 0
         plan = json.loads(out)
         assert plan["tokens"]["prompts"] == 20
@@ -204,13 +185,13 @@ def test_the_price_before_asking(capsys: pytest.CaptureFixture[str], run: Path) 
         found = judged(capsys, run, *more)
         assert found["requests"] == plan["tokens"]["requests"]
         assert found["cost"] == pytest.approx(plan["cost"]["online"], rel=0.25)
-        code, out, _ = call(capsys, "judge", run, *asked(server, "--sample-size", 40, "--prices", prices), "--dry-run")
-        assert "20 more" in out
-    status = json.loads(call(capsys, "status", run, "--json")[1])
+        dry = [*asked(server, "--sample-size", 40, "--prices", prices), "--dry-run"]
+        assert "20 more" in succeed(capsys, "judge", run, *dry)
+    status = json_of(capsys, "status", run)
     assert [(line["name"], line["answered"], line["cost"]) for line in status["judges"]] == [
         ("fake", found["answered"], None)
     ]
-    priced = json.loads(call(capsys, "status", run, "--prices", prices, "--json")[1])
+    priced = json_of(capsys, "status", run, "--prices", prices)
     assert priced["judges"][0]["cost"] == pytest.approx(found["cost"])
     assert priced["cost_report"]["lines"][0]["responses"] == 80  # the run's own bill is what it was
     assert "judge       fake (openai:fake): " in call(capsys, "status", run)[1]
@@ -220,8 +201,7 @@ def test_the_limit_of_costs_is_never_passed(capsys: pytest.CaptureFixture[str], 
     prices = write_prices(run.parent, price=1000.0)
     with fake_server(X1) as server:
         limits = ["--prices", prices, "--max-tokens", 16]
-        code, _, err = call(capsys, "judge", run, *asked(server, *limits, "--max-cost", 20))
-        assert code == 1
+        err = stderr_of(capsys, "judge", run, *asked(server, *limits, "--max-cost", 20), code=1)
         assert "before --max-cost 20 would be passed" in err
         requests, answered, _ = progress_of(run)
         assert 0 < answered < requests
@@ -236,14 +216,8 @@ def test_the_limit_of_costs_is_never_passed(capsys: pytest.CaptureFixture[str], 
     assert len(readings(run)) == 80
 
 
-def start(*arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "mbbq_gen", "judge", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
 def replies(path: Path) -> dict[str, str]:
-    with closing(sqlite3.connect(path / "run.sqlite")) as store:
-        return dict(store.execute("SELECT request_key, record FROM judge_replies").fetchall())
+    return dict(rows(path, "SELECT request_key, record FROM judge_replies"))
 
 
 def wait_for_replies(path: Path, count: int, process: subprocess.Popen[str]) -> None:
@@ -254,7 +228,7 @@ def wait_for_replies(path: Path, count: int, process: subprocess.Popen[str]) -> 
 def test_killed_nothing_is_lost_and_it_goes_on(capsys: pytest.CaptureFixture[str], run: Path) -> None:
     """`kill -9` in the middle: what was stored stays as it is, and only what was under way is asked again."""
     with fake_server({**X1, "latency": {"seconds": 0.5}}) as server:
-        process = start(run, *asked(server, "--max-connections", 2))
+        process = start("judge", run, *asked(server, "--max-connections", 2))
         wait_for_replies(run, 8, process)
         process.kill()
         _, err = process.communicate()
@@ -274,21 +248,16 @@ def test_the_same_judge_goes_on_as_it_began(capsys: pytest.CaptureFixture[str], 
         judged(capsys, run, *asked(server), "--sample-size", 4, "--seed", 3)
         began = judge_of(run)
         assert began.seed == 3
-        code, _, err = call(capsys, "judge", run, *asked(server, "--model-arg", "temperature=1"))
-        assert code == 2
+        err = stderr_of(capsys, "judge", run, *asked(server, "--model-arg", "temperature=1"))
         assert "temperature" in err
         assert "--name fake" in err
-        code, _, err = call(capsys, "judge", run, "--model", "oracle:random", "--name", "fake")
-        assert code == 2
-        assert "openai:fake" in err
+        assert "openai:fake" in stderr_of(capsys, "judge", run, "--model", "oracle:random", "--name", "fake")
         judged(capsys, run, *asked(server, "--max-connections", 3), "--sample-size", 4)
         assert judge_of(run).model_copy(update={"model_args": {}, "runtime_info": {}}) == began.model_copy(
             update={"model_args": {}, "runtime_info": {}}
         )
         judged(capsys, run, *asked(server, "--model-arg", "temperature=1"), "--sample-size", 4, "--name", "warm")
-    code, _, err = call(capsys, "judge", run)
-    assert code == 2
-    assert "this run has fake, warm: name one with --name" in err
+    assert "this run has fake, warm: name one with --name" in stderr_of(capsys, "judge", run)
 
 
 def test_no_key_anywhere(capsys: pytest.CaptureFixture[str], run: Path) -> None:
@@ -304,8 +273,9 @@ def test_no_key_anywhere(capsys: pytest.CaptureFixture[str], run: Path) -> None:
 def test_failures_are_asked_again(capsys: pytest.CaptureFixture[str], run: Path) -> None:
     faults = {"server_error": 0.5, "most_per_request": 1}
     with fake_server({**X1, "faults": faults}) as server:
-        code, _, err = call(capsys, "judge", run, *asked(server, "--model-arg", "attempts=1", "--max-error-rate", 1))
-        assert code == 0
+        err = stderr_of(
+            capsys, "judge", run, *asked(server, "--model-arg", "attempts=1", "--max-error-rate", 1), code=0
+        )
         assert "requests failed" in err
         requests, answered, failed = progress_of(run)
         assert requests == answered + failed > answered

@@ -16,7 +16,7 @@ from mbbq_gen.benchmarks.own_file import read_instances
 from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
 from mbbq_gen.core.records import Instance
 from mbbq_gen.runs.run_folder import RunFolder
-from tests.support.extraction import call
+from tests.support.extraction import call, stderr_of, succeed
 
 OWN = Path(__file__).parents[1] / "data" / "own"
 BROKEN = tomllib.loads((OWN / "broken.toml").read_text(encoding="utf-8"))["case"]
@@ -183,9 +183,7 @@ def test_own_data_can_be_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 def test_own_data_can_be_shown_audited_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
     def printed(*arguments: object) -> str:
-        code, out, _ = call(capsys, "data", *arguments, *FILES)
-        assert code == 0
-        return out
+        return succeed(capsys, "data", *arguments, *FILES)
 
     assert "De opa  [target, oud, biased]" in printed("show", "--limit", 4)
     assert len(printed("show", "--json", "--languages", "nl").splitlines()) == 4
@@ -208,9 +206,7 @@ def test_own_data_can_be_shown_audited_and_counted(capsys: pytest.CaptureFixture
 def test_options_that_contradict_each_other(
     capsys: pytest.CaptureFixture[str], arguments: tuple[object, ...], says: str
 ) -> None:
-    code, _, err = call(capsys, *arguments)
-    assert code == 2
-    assert says in err
+    assert says in stderr_of(capsys, *arguments)
 
 
 def test_missing_files_are_told_at_once(tmp_path: Path) -> None:

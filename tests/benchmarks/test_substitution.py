@@ -23,6 +23,7 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Instance
 from mbbq_gen.languages.control_pack import SubstitutionExample, read_control_set
 from tests.support.cases import by_language, cases
+from tests.support.extraction import json_of
 
 RESOURCES = PackPaths()
 SETS = {code: read_control_set(RESOURCES, code) for code in RESOURCES.names("control_sets")}
@@ -188,8 +189,7 @@ def _the_run_tells_what_was_left_out(
     assert run_command_line(["report", str(run)]) == 0
     sentence = f"made for {counts['made']} of {counts['questions']} bias questions; left out: "
     assert sentence in " ".join(capsys.readouterr().out.split())
-    assert run_command_line(["report", str(run), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["control"] == {run.as_posix(): manifest["control"]}
+    assert json_of(capsys, "report", run)["control"] == {run.as_posix(): manifest["control"]}
     page = run / "report.html"
     assert run_command_line(["report", str(run), "-o", str(page)]) == 0
     capsys.readouterr()

@@ -9,6 +9,7 @@ from mbbq_gen.benchmarks.quality import validate
 from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.cli.main import run_command_line
 from tests.support.extraction import call as any_call
+from tests.support.extraction import stderr_of, succeed
 
 DATASETS = Path(__file__).parents[1] / "data" / "datasets"
 
@@ -60,9 +61,9 @@ def first_template(capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_a_broken_file_stops_the_audit_with_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "own.jsonl").write_text('{"benchmark": "x"', encoding="utf-8")
-    code, out, err = call(capsys, "validate", "--instances", tmp_path / "own.jsonl")
-    assert (code, out) == (2, "")
-    assert "own.jsonl:1: benchmark: not JSON" in err
+    assert "own.jsonl:1: benchmark: not JSON" in stderr_of(
+        capsys, "data", "validate", "--instances", tmp_path / "own.jsonl"
+    )
     (tmp_path / "own.jsonl").write_text("", encoding="utf-8")
     for command in ("validate", "stats"):
         code, _, err = call(capsys, command, "--instances", tmp_path / "own.jsonl")
@@ -71,8 +72,7 @@ def test_a_broken_file_stops_the_audit_with_one_line(capsys: pytest.CaptureFixtu
 
 @pytest.mark.parametrize("command", ["show", "validate", "stats"])
 def test_missing_data_names_the_command_that_gets_it(capsys: pytest.CaptureFixture[str], command: str) -> None:
-    code, _, err = call(capsys, command, "esbbq")
-    assert code == 2
+    err = stderr_of(capsys, "data", command, "esbbq")
     assert "get them with `mbbq-gen data download esbbq`" in err
     assert len(err.splitlines()) == 1
 
@@ -89,6 +89,4 @@ def test_published_orders_that_tell_the_role_are_refused(
 @pytest.mark.parametrize("command", ["show", "validate", "stats"])
 def test_a_downloaded_release_is_found(capsys: pytest.CaptureFixture[str], shared_datasets: Path, command: str) -> None:
     assert call(capsys, "download", "kobbq", "--from", shared_datasets / "kobbq")[0] == 0
-    code, out, err = call(capsys, command, "kobbq")
-    assert code == 0, err
-    assert "kobbq" in out
+    assert "kobbq" in succeed(capsys, "data", command, "kobbq")

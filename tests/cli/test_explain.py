@@ -15,7 +15,7 @@ from rich.console import Console
 from mbbq_gen.core.text import shortened, visible_text
 from mbbq_gen.extraction import Explanation, Question, load_extractor
 from mbbq_gen.report.explanation import is_winner, print_explanation, response_text
-from tests.support.extraction import call, listed, make_run
+from tests.support.extraction import json_of, listed, make_run, succeed
 from tests.support.extraction_cases import Case, load_cases
 
 TAILOR = ["--language", "en", "--options", "The tailor|The baker|Cannot be determined", "--unknown-index", "2"]
@@ -83,14 +83,10 @@ def test_visible_text_can_do_nothing(text: str) -> None:
 
 
 def test_any_response(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = call(capsys, "explain", *TAILOR, "--response", "Not A. It was the baker.", "--json")
-    assert (code, err) == (0, "")
-    told = json.loads(out)
+    told = json_of(capsys, "explain", *TAILOR, "--response", "Not A. It was the baker.", quiet=True)
     assert told["extraction"]["option"] == 1
     assert told["labels"] == ["A", "B", "C"]
-    code, out, _ = call(capsys, "explain", *TAILOR, "--response", "Not A. It was the baker.")
-    assert code == 0
-    assert "read as   B: The baker" in out
+    assert "read as   B: The baker" in succeed(capsys, "explain", *TAILOR, "--response", "Not A. It was the baker.")
 
 
 def test_a_response_on_stdin_that_is_hostile() -> None:
@@ -117,9 +113,7 @@ def test_the_story_of_a_stored_answer_is_what_was_stored(capsys: pytest.CaptureF
     each = {(one["language"], one["response"]): one for one in listed(capsys, run)}
     assert len(each) > 12
     for reading in each.values():
-        code, out, err = call(capsys, "explain", run, reading["prompt_id"], "--json")
-        assert code == 0, err
-        found: dict[str, Any] = json.loads(out)
+        found: dict[str, Any] = json_of(capsys, "explain", run, reading["prompt_id"])
         stored = found["stored_extractions"][reading["extractor"]]
         assert (stored["outcome"], stored["option"], stored["rule"]) == (
             reading["outcome"],

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,8 @@ from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
 from mbbq_gen.runs.extraction import UNPARSED, explain_answer, extract_response, previous_extraction
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.queries import parse_completed, stored_extractions
-from tests.support.extraction import call, copy_run, make_run
+from tests.support.extraction import call, copy_run, json_of, make_run, succeed
+from tests.support.stores import column
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +26,7 @@ def run(original: Path, tmp_path: Path) -> Path:
 
 
 def extract(capsys: pytest.CaptureFixture[str], run: Path, *arguments: object) -> dict[str, Any]:
-    code, out, err = call(capsys, "extract", run, "--json", *arguments)
-    assert code == 0, err
-    found: dict[str, Any] = json.loads(out)
+    found: dict[str, Any] = json_of(capsys, "extract", run, *arguments)
     return found
 
 
@@ -54,12 +52,9 @@ def test_only_undetected_reads_what_the_reading_before_could_not(capsys: pytest.
     with RunFolder(run).open_store(read_only=True) as store:
         before = previous_extraction(store, "en", "strict-match+1", PackPaths())
         assert before is not None
-    db = sqlite3.connect(run / "run.sqlite")
     marks = ",".join("?" * len(UNPARSED))
-    (expected,) = db.execute(
-        f"SELECT count(*) FROM extractions WHERE extractor = ? AND outcome IN ({marks})", (before, *UNPARSED)
-    ).fetchone()
-    db.close()
+    unparsed = f"SELECT count(*) FROM extractions WHERE extractor = ? AND outcome IN ({marks})"
+    (expected,) = column(run, unparsed, before, *UNPARSED)
     found = extract(capsys, run, "--only", "unparsed", "--languages", "en", "--extractor", "first-label")
     assert found["read"] == expected > 0
     assert set(found["extractors"]) == {"en"}
@@ -70,19 +65,13 @@ def test_only_undetected_reads_what_the_reading_before_could_not(capsys: pytest.
 
 def test_a_score_is_that_of_the_reader(capsys: pytest.CaptureFixture[str], run: Path) -> None:
     """The parse rate under strict-match, counted by hand."""
-    code, out, _ = call(capsys, "score", run, "--extractor", "strict-match", "--metric", "parse_rate", "--json")
-    assert code == 0
-    for group in json.loads(out)["groups"]:
-        db = sqlite3.connect(run / "run.sqlite")
-        texts = [
-            json.loads(record)
-            for (record,) in db.execute(
-                "SELECT r.record FROM responses r JOIN prompts p USING (request_key)"
-                " JOIN instances i ON i.key = p.instance_key WHERE i.language = ? AND i.split = ?",
-                (group["group"]["language"], group["group"]["split"]),
-            )
-        ]
-        db.close()
+    said = (
+        "SELECT r.record FROM responses r JOIN prompts p USING (request_key) JOIN instances i ON i.key = p.instance_key"
+    )
+    of = "WHERE i.language = ? AND i.split = ?"
+    for group in json_of(capsys, "score", run, "--extractor", "strict-match", "--metric", "parse_rate")["groups"]:
+        records = column(run, f"{said} {of}", group["group"]["language"], group["group"]["split"])
+        texts = [json.loads(record) for record in records]
         had = [one for one in texts if one["error"] is None and one["finish_reason"] != "content_filter"]
         read = sum(one["text"].strip() in {"A", "B", "C"} for one in had)
         assert group["metrics"]["parse_rate"]["value"] == pytest.approx(read / len(had))
@@ -119,9 +108,7 @@ def test_lines_are_read_by_every_reader(capsys: pytest.CaptureFixture[str], tmp_
     path.write_text(json.dumps(line) + "\n")
     found = {}
     for name in ("rules", *SIMPLE_EXTRACTORS):
-        code, out, _ = call(capsys, "extract", "--jsonl", path, "--extractor", name)
-        assert code == 0
-        found[name] = json.loads(out)["option"]
+        found[name] = json_of(capsys, "extract", "--jsonl", path, "--extractor", name)["option"]
     assert found == {"rules": 1, "strict-match": None, "first-label": 0, "mbbq-like": 1, "answer-line": None}
 
 
@@ -156,8 +143,7 @@ def test_an_answer_in_another_language_is_read_by_the_parallel_question(
         path = tmp_path / languages
         arguments = ["--instances", tmp_path / "two.jsonl", "--languages", languages]
         arguments += ["--variants", "bare", "--option-order", "all"]
-        code, _, err = call(capsys, "run", path, "--model", script, *arguments, "--json")
-        assert code == 0, err
+        succeed(capsys, "run", path, "--model", script, *arguments, "--json")
         with RunFolder(path).open_store(read_only=True) as store:
             found = list(parse_completed(store.without_extraction("none", "nl"), store))
             assert len(found) == 6

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mbbq_gen.languages.extraction_pack import WORD_LISTS
-from tests.support.extraction import call
+from tests.support.extraction import call, json_of, stderr_of, succeed
 
 NAMES = ("--name", "Norwegian Bokmål", "--native-name", "norsk bokmål")
 ANSWERS = (
@@ -21,8 +21,7 @@ ANSWERS = (
 
 @pytest.fixture
 def packs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    code, _, err = call(capsys, "language", "new", "nb", *NAMES, "--packs", tmp_path)
-    assert code == 0, err
+    succeed(capsys, "language", "new", "nb", *NAMES, "--packs", tmp_path)
     return tmp_path
 
 
@@ -50,9 +49,7 @@ def fill(packs: Path, **classes: str) -> None:
 
 
 def evaluate(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    code, out, err = call(capsys, "language", "evaluate", "nb", *arguments, "--json")
-    assert code == 0, err
-    found: dict[str, Any] = json.loads(out)
+    found: dict[str, Any] = json_of(capsys, "language", "evaluate", "nb", *arguments)
     return found
 
 
@@ -70,9 +67,7 @@ def test_a_wording_that_is_still_to_be_written_is_found(packs: Path, capsys: pyt
 
 def test_what_is_there_is_never_overwritten(packs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fill(packs, neg="ikke")
-    code, _, err = call(capsys, "language", "new", "nb", *NAMES, "--packs", packs)
-    assert code == 2
-    assert "is there already" in err
+    assert "is there already" in stderr_of(capsys, "language", "new", "nb", *NAMES, "--packs", packs)
     assert '"ikke"' in (packs / "extractors" / "nb.toml").read_text(encoding="utf-8")
 
 

@@ -10,7 +10,7 @@ import pytest
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.cli.output import print_json
 from tests.support.cases import cases
-from tests.support.extraction import call
+from tests.support.extraction import call, stderr_of
 
 ESCAPE = "\x1b]0;title\x07\x1b[2J\x9b31m\u202e"
 ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -49,9 +49,7 @@ def test_messages_about_a_data_file(capsys: pytest.CaptureFixture[str], tmp_path
         ("extract", "--jsonl", path),
         ("score", "--jsonl", path),
     ):
-        code, out, err = call(capsys, *command)
-        assert (code, out) == (2, "")
-        check(err)
+        check(stderr_of(capsys, *command))
 
 
 def test_warnings_of_the_library(capsys: pytest.CaptureFixture[str]) -> None:

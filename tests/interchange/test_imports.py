@@ -14,7 +14,7 @@ from mbbq_gen.interchange.importers.base import ImportedAnswer, SkippedRow, Sour
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage import shards as packing
 from tests.support.cases import DATA, cases
-from tests.support.extraction import STARTER, call, make_run
+from tests.support.extraction import STARTER, call, json_of, make_run, stderr_of, succeed
 
 SCORES = ("accuracy_ambiguous", "accuracy_disambiguated", "diff_bias_ambiguous", "diff_bias_disambiguated")
 
@@ -26,16 +26,12 @@ def logs(data: Path) -> Path:
 
 def do_import(capsys: pytest.CaptureFixture[str], tool: str, log: Path, run: Path, *options: object) -> dict[str, Any]:
     arguments = ["import", "--from", tool, log, "-o", run, *STARTER, *options, "--json"]
-    code, out, err = call(capsys, *arguments)
-    assert code == 0, err
-    found: dict[str, Any] = json.loads(out)
+    found: dict[str, Any] = json_of(capsys, *arguments)
     return found
 
 
 def scores_of(capsys: pytest.CaptureFixture[str], run: Path, *options: object) -> list[dict[str, Any]]:
-    code, out, err = call(capsys, "score", run, "--json", *options)
-    assert code == 0, err
-    groups: list[dict[str, Any]] = json.loads(out)["groups"]
+    groups: list[dict[str, Any]] = json_of(capsys, "score", run, *options)["groups"]
     return groups
 
 
@@ -92,8 +88,7 @@ def test_likelihoods_are_no_words(capsys: pytest.CaptureFixture[str], tmp_path: 
     log = tmp_path / "samples_bbq_2026-01-01T00-00-00.jsonl"
     row = {"doc_id": 0, "doc": {"context": "c", "question": "q"}, "resps": [[[-1.5, False]], [[-0.5, True]]]}
     log.write_text(json.dumps(row) + "\n" + json.dumps({**row, "resps": [[[-1.5, False]]]}) + "\n", encoding="utf-8")
-    code, _, err = call(capsys, "import", "--from", "lm-eval", log, "-o", tmp_path / "run", *STARTER)
-    assert code == 1
+    err = stderr_of(capsys, "import", "--from", "lm-eval", log, "-o", tmp_path / "run", *STARTER, code=1)
     assert "2: scored by likelihood: the model wrote nothing" in err
     assert not (tmp_path / "run").exists()
 
@@ -245,8 +240,7 @@ def test_left_out_rows_are_counted_with_their_reasons(capsys: pytest.CaptureFixt
 def test_wrong_maps(capsys: pytest.CaptureFixture[str], tmp_path: Path, table_map: str, said: str) -> None:
     path, map_path = write_table(tmp_path, [{"r": "A"}], table_map)
     arguments = ("import", "--from", "csv", path, "--columns", map_path, "-o", tmp_path / "run", *STARTER)
-    code, _, err = call(capsys, *arguments)
-    assert code == 2
+    err = stderr_of(capsys, *arguments)
     assert said in err
     assert len(err.splitlines()) == 1
 
@@ -256,9 +250,7 @@ def test_several_models_need_a_name(capsys: pytest.CaptureFixture[str], tmp_path
     table_map = "[fields]\nresponse='said'\ncontext='story'\nquestion='asked'\noptions='options'\nmodel='who'\n"
     path, map_path = write_table(tmp_path, [{**row, "who": "a"}, {**row, "who": "b"}], table_map)
     arguments = ("import", "--from", "csv", path, "--columns", map_path, "-o", tmp_path / "run", *STARTER)
-    code, _, err = call(capsys, *arguments)
-    assert code == 2
-    assert "several models (a, b)" in err
+    assert "several models (a, b)" in stderr_of(capsys, *arguments)
     assert not (tmp_path / "run").exists()
     assert call(capsys, *arguments, "--model", "both")[0] == 0
     assert RunFolder(tmp_path / "run").manifest().config.model == "imported:both"
@@ -284,19 +276,14 @@ def test_an_imported_run_is_a_run(capsys: pytest.CaptureFixture[str], logs: Path
         ("position-bias",),
         ("score", "--group-by", "category"),
     ):
-        code, out, err = call(capsys, arguments[0], run, *arguments[1:])
-        assert code == 0, err
-        assert out
-    code, _, err = call(capsys, "run", run)
-    assert code == 2
-    assert "were imported, so no model can be called" in err
+        assert succeed(capsys, arguments[0], run, *arguments[1:])
+    assert "were imported, so no model can be called" in stderr_of(capsys, "run", run)
 
 
 def test_lm_eval_refuses_several_models(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         shutil.copytree(logs / "lm-eval" / "fake-model", tmp_path / "out" / name)
-    code, _, err = call(capsys, "import", "--from", "lm-eval", tmp_path / "out", "-o", tmp_path / "r")
-    assert code == 2
+    err = stderr_of(capsys, "import", "--from", "lm-eval", tmp_path / "out", "-o", tmp_path / "r")
     assert "several models (one, two)" in err
 
 
@@ -305,8 +292,7 @@ def test_lm_eval_refuses_several_models(capsys: pytest.CaptureFixture[str], logs
 def test_export_and_import_give_equal_scores(
     capsys: pytest.CaptureFixture[str], made: Path, tmp_path: Path, form: str
 ) -> None:
-    code, _, err = call(capsys, "export", made, f"--{form}", tmp_path / "out")
-    assert code == 0, err
+    succeed(capsys, "export", made, f"--{form}", tmp_path / "out")
     map_path = tmp_path / "out" / "import_map.toml"
     text = map_path.read_text(encoding="utf-8")
     if "refusal" not in text:
@@ -324,7 +310,5 @@ def test_a_run_is_never_written_over(capsys: pytest.CaptureFixture[str], logs: P
     do_import(capsys, "inspect", logs / "inspect_own_task.eval", run)
     before = (run / "run.sqlite").read_bytes()
     arguments = ("import", "--from", "inspect", logs / "inspect_own_task.eval", "-o", run, *STARTER)
-    code, _, err = call(capsys, *arguments)
-    assert code == 2
-    assert "holds a run already" in err
+    assert "holds a run already" in stderr_of(capsys, *arguments)
     assert (run / "run.sqlite").read_bytes() == before

@@ -19,7 +19,7 @@ from mbbq_gen.interchange.importers import base as files
 from mbbq_gen.interchange.importers import open_log
 from mbbq_gen.interchange.importers.base import TOOLS, ImportedAnswer, SkippedRow
 from tests.interchange.test_imports import QUESTION, TABLE_MAP, TEXTS, scores_of, stored, write_table
-from tests.support.extraction import STARTER, call
+from tests.support.extraction import STARTER, stderr_of, succeed
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +104,7 @@ def test_zip_slip_writes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: P
     folder = tmp_path / "inner"
     folder.mkdir()
     log = log_of(folder / "log.eval", SAMPLE, **{"samples/../../evil.json": "{}", "/etc/evil.json": "{}"})
-    code, _, err = call(capsys, "import", "--from", "inspect", log, "-o", folder / "run", *STARTER)
-    assert code == 0, err
+    err = stderr_of(capsys, "import", "--from", "inspect", log, "-o", folder / "run", *STARTER, code=0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["inner"]
     assert sorted(path.name for path in folder.iterdir()) == ["log.eval", "run"]
     assert "skipped: 1: " in err
@@ -127,8 +126,7 @@ def test_zip_slip_writes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: P
 def test_files_that_are_no_log(capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes, said: str) -> None:
     log = tmp_path / "log.eval"
     log.write_bytes(content)
-    code, out, err = call(capsys, "import", "--from", "inspect", log, "-o", tmp_path / "run", *STARTER)
-    assert (code, out) == (2, "")
+    err = stderr_of(capsys, "import", "--from", "inspect", log, "-o", tmp_path / "run", *STARTER)
     assert said in err
     assert len(err.splitlines()) == 1
     assert str(log) in err
@@ -197,8 +195,7 @@ def test_huge_and_acting_texts(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     ]
     path, map_path = write_table(tmp_path, rows, TABLE_MAP)
     run = tmp_path / "run"
-    code, _, err = call(capsys, "import", "--from", "csv", path, "--columns", map_path, "-o", run, *STARTER)
-    assert code == 0, err
+    succeed(capsys, "import", "--from", "csv", path, "--columns", map_path, "-o", run, *STARTER)
     assert [response.text for _, response in stored(run)] == said
     (group,) = scores_of(capsys, run, "--group-by", "split")
     assert (group["n_answers"], group["outcomes"]["option"], group["outcomes"]["abstention"]) == (3, 0, 0)
@@ -299,8 +296,7 @@ def test_huge_cell_in_a_csv(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
         writer.writerow([*QUESTION.values(), *TEXTS, "y" * 1_000_000, "stop"])
     _, map_path = write_table(tmp_path, [], TABLE_MAP)
     run = tmp_path / "run"
-    code, _, err = call(capsys, "import", "--from", "csv", path, "--columns", map_path, "-o", run, *STARTER)
-    assert code == 0, err
+    succeed(capsys, "import", "--from", "csv", path, "--columns", map_path, "-o", run, *STARTER)
     assert len(stored(run)[0][1].text or "") == 1_000_000
     assert csv.field_size_limit() == before
 
@@ -309,6 +305,7 @@ def test_prompts_made_of_contexts_take_no_time(capsys: pytest.CaptureFixture[str
     prompt = f"{QUESTION['story']} " * 10_000
     row = {"prompt": prompt, "said": "A"}
     path, map_path = write_table(tmp_path, [row], "[fields]\nresponse = 'said'\nprompt = 'prompt'\n")
-    code, _, err = call(capsys, "import", "--from", "csv", path, "--columns", map_path, "-o", tmp_path / "r", *STARTER)
-    assert code == 1
+    err = stderr_of(
+        capsys, "import", "--from", "csv", path, "--columns", map_path, "-o", tmp_path / "r", *STARTER, code=1
+    )
     assert "no question of the benchmark has this context and question" in err

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 from mbbq_gen.cli.main import run_command_line
 from tests.fake_service.client import fake_server
 from tests.support.api import KEY
+from tests.support.extraction import json_of, stderr_of
 
 
 def installed(repository: Path, kind: str, folder: Path) -> None:
@@ -43,12 +43,9 @@ def test_the_provider_behind_an_api_runs_against_a_server_with_faults(
         assert run_command_line(["run", str(run), "--model", "acme:fake", *selection]) == 2
         assert "acme:fake: no key; set ACME_API_KEY" in capsys.readouterr().err
         monkeypatch.setenv("ACME_API_KEY", "sk-wrong-0123456789")
-        assert run_command_line(command) == 1
-        assert "refuses the key in ACME_API_KEY" in capsys.readouterr().err
+        assert "refuses the key in ACME_API_KEY" in stderr_of(capsys, *command, code=1)
         monkeypatch.setenv("ACME_API_KEY", KEY)
-        assert run_command_line(command) == 0
-        assert json.loads(capsys.readouterr().out)["answered"] == 24
+        assert json_of(capsys, *command)["answered"] == 24
         assert server.stats().by_fault
-    assert run_command_line(["score", str(run), "--group-by", "split", "--json"]) == 0
-    groups = json.loads(capsys.readouterr().out)["groups"]
+    groups = json_of(capsys, "score", run, "--group-by", "split")["groups"]
     assert [group["metrics"]["mbbq_bias_ambiguous"]["value"] for group in groups] == [1.0, 1.0]

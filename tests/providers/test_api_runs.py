@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +8,9 @@ import pytest
 
 from mbbq_gen.cli.main import run_command_line
 from tests.fake_service.client import FakeServer, fake_server
+from tests.support.extraction import json_of
 from tests.support.prices import write_prices
+from tests.support.stores import column
 
 pytestmark = pytest.mark.usefixtures("api_keys")
 
@@ -25,14 +25,11 @@ def result(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def counted(path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
-    capsys.readouterr()
-    assert run_command_line(["score", str(path), "--group-by", "split", "--json"]) == 0
-    return json.loads(capsys.readouterr().out)["groups"]
+    return json_of(capsys, "score", path, "--group-by", "split")["groups"]
 
 
 def responses(path: Path) -> list[dict[str, Any]]:
-    with closing(sqlite3.connect(path / "run.sqlite")) as store:
-        return [json.loads(record) for (record,) in store.execute("SELECT record FROM responses")]
+    return [json.loads(record) for record in column(path, "SELECT record FROM responses")]
 
 
 def test_all_faults_together_change_no_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

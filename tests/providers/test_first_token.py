@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,9 @@ from tests.fake_service.client import fake_server
 from tests.support.api import answering, provider
 from tests.support.api import ask as responses_of
 from tests.support.cases import cases
+from tests.support.extraction import json_of
 from tests.support.providers import make_request
+from tests.support.stores import rows
 
 
 def completion(*entries: tuple[Any, Any], text: str = "A", finish: str = "length") -> dict[str, Any]:
@@ -88,11 +88,6 @@ def ask(folder: Path, server: Any, *arguments: str) -> int:
     return run_command_line(["run", str(folder), *model, *selection, *arguments])
 
 
-def rows(folder: Path, statement: str) -> list[tuple[Any, ...]]:
-    with sqlite3.connect(folder / "run.sqlite") as store:
-        return store.execute(statement).fetchall()
-
-
 @pytest.mark.parametrize("oracle", ["stereotyped", "perfect", "first_option"])
 def test_an_oracle_behind_an_api_is_read_alike_both_ways(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], oracle: str
@@ -100,9 +95,7 @@ def test_an_oracle_behind_an_api_is_read_alike_both_ways(
     folder = tmp_path / "run"
     with fake_server({"answers": {"oracle": oracle}}, run=folder) as server:
         assert ask(folder, server) == 0
-    capsys.readouterr()
-    assert run_command_line(["agreement", str(folder), "--json", "--n-resamples", "100"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json_of(capsys, "agreement", folder, "--n-resamples", "100")
     assert {row["equal_share"]["value"] for row in found["pairs"]} == {1.0}
     assert {row["n_read"] for row in found["pairs"]} == {12}
     assert rows(folder, "SELECT count(*) FROM option_scores WHERE logprob IS NOT NULL") == [(24 * 3,)]

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from tests.support.api import ask, provider
 from tests.support.cases import cases
 from tests.support.prices import write_prices
 from tests.support.providers import answers, make_request, save_model
+from tests.support.stores import column
 
 pytestmark = pytest.mark.usefixtures("api_keys")
 
@@ -147,8 +146,7 @@ def run_command(path: Path, server: FakeServer, *more: str) -> list[str]:
 
 
 def records(path: Path, table: str) -> list[dict[str, Any]]:
-    with closing(sqlite3.connect(path / "run.sqlite")) as store:
-        return [json.loads(record) for (record,) in store.execute(f"SELECT record FROM {table}")]
+    return [json.loads(record) for record in column(path, f"SELECT record FROM {table}")]
 
 
 def test_several_levels_in_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,8 +178,7 @@ def test_a_run_whose_answers_are_eaten_up(form: str, tmp_path: Path, capsys: pyt
         more = ("--reasoning-effort", "low", "--max-tokens", "16")
         assert run_command_line(run_command(path, server, *more)) == 0
     assert "raise --max-tokens (now 16), or ask for less --reasoning-effort" in capsys.readouterr().err
-    with closing(sqlite3.connect(path / "run.sqlite")) as store:
-        assert store.execute("SELECT DISTINCT outcome FROM extractions").fetchall() == [("truncated",)]
+    assert column(path, "SELECT DISTINCT outcome FROM extractions") == ["truncated"]
     for response in records(path, "responses"):
         assert response["usage"]["reasoning_tokens"] == response["usage"]["output_tokens"] == 4096 + 16
     code = run_command_line(["reasoning", str(path), "--json"])

@@ -1,11 +1,7 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-import subprocess
-import sys
 from collections import Counter
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +14,9 @@ from mbbq_gen.runs.stopping_rule import StoppingRecord
 from mbbq_gen.storage.ledgers import CandidateRequest, Stratum
 from tests.cli.test_commands import asked_each, responses, wait_until
 from tests.fake_service.client import fake_server
-from tests.support.extraction import call
+from tests.support.extraction import call, json_of, start, stderr_of, succeed
 from tests.support.prices import write_prices
+from tests.support.stores import column, rows
 
 STARTER = ["--benchmark", "starter", "--splits", "bias", "--variants", "bare,letters,polite"]
 RANDOM = ["--model", "oracle:random", *STARTER]
@@ -33,8 +30,7 @@ def stopped(path: Path) -> StoppingRecord:
 
 
 def taken(path: Path) -> list[tuple[str, int]]:
-    with closing(sqlite3.connect(path / "run.sqlite")) as db:
-        return db.execute("SELECT request_key, round FROM rounds ORDER BY request_key").fetchall()
+    return [(key, number) for key, number in rows(path, "SELECT request_key, round FROM rounds ORDER BY request_key")]
 
 
 def deck(
@@ -92,14 +88,8 @@ def test_it_stops_where_the_intervals_are_narrow_enough(capsys: pytest.CaptureFi
     )
     assert found.sentence in err
     assert found.sentence in out
-    with closing(sqlite3.connect(path / "run.sqlite")) as db:
-        kinds = {
-            kind
-            for (kind,) in db.execute(
-                "SELECT condition FROM instances JOIN prompts ON key = instance_key JOIN rounds USING (request_key)"
-            )
-        }
-    assert kinds == {"ambiguous"}  # nothing else counts for the metric
+    kinds = "SELECT condition FROM instances JOIN prompts ON key = instance_key JOIN rounds USING (request_key)"
+    assert set(column(path, kinds)) == {"ambiguous"}  # nothing else counts for the metric
 
 
 @pytest.mark.slow
@@ -113,7 +103,7 @@ def test_intervals_of_a_run_that_looked_are_shown_wider(capsys: pytest.CaptureFi
     assert json.loads(out)["confidence_level"] == pytest.approx(1 - level)
     assert "hold 95 %" in err
     assert call(capsys, "run", tmp_path / "fixed", *RANDOM, "--languages", "en", "--answers-per-template", "4")[0] == 0
-    fixed = json.loads(call(capsys, "score", tmp_path / "fixed", "--json")[1])
+    fixed = json_of(capsys, "score", tmp_path / "fixed")
     assert fixed["confidence_level"] == 0.95
     assert fixed["groups"][0]["n_answers"] == 4 * 24
 
@@ -128,8 +118,7 @@ def test_questions_are_answered_either_way(
 ) -> None:
     path = tmp_path / "run"
     asked = ["--model", f"oracle:{oracle}", *STARTER, "--languages", "en,tr", "--stop-when-decided", question]
-    code, _, err = call(capsys, "run", path, *asked, "--equivalence-margin", "0.4")
-    assert code == 0, err
+    succeed(capsys, "run", path, *asked, "--equivalence-margin", "0.4")
     found = stopped(path)
     assert {goal.verdict for goal in found.targets} == {"reached"}
     assert {goal.explanation for goal in found.targets} == {answer or "smaller than 0.4"}
@@ -143,8 +132,7 @@ def test_what_was_asked_more_weighs_no_more(capsys: pytest.CaptureFixture[str], 
     assert call(capsys, "run", path, *arguments)[0] == 0
     assert call(capsys, "run", path, "--stop-when-decided", "en != tr", "--equivalence-margin", "0.1")[0] == 0
     by_language, together = (
-        json.loads(call(capsys, "score", path, "--group-by", names, "--json")[1])["groups"]
-        for names in ("language,split", "split")
+        json_of(capsys, "score", path, "--group-by", names)["groups"] for names in ("language,split", "split")
     )
     sizes = {group["group"]["language"]: group["counts"]["ambiguous"] for group in by_language}
     assert sizes["en"] == sizes["tr"] > sizes["es"] == 24 * 4
@@ -163,9 +151,7 @@ def test_position_and_diff_weigh_as_scores_do(capsys: pytest.CaptureFixture[str]
     assert call(capsys, "run", path, "--stop-at-ci-width", "0.9")[0] == 0
 
     def told(*words: object) -> Any:
-        code, out, err = call(capsys, *words, "--json")
-        assert code == 0, err
-        return json.loads(out)
+        return json_of(capsys, *words)
 
     asked = told("score", path, "--group-by", "template")["groups"]
     assert len({group["counts"]["ambiguous"] for group in asked}) > 1
@@ -186,8 +172,7 @@ def test_money_that_is_spent_stops_it_and_more_goes_on(capsys: pytest.CaptureFix
     with fake_server({"answers": {"oracle": "random"}}) as server:
         asked: list[Any] = ["--model", "openai:fake", "--base-url", server.openai, *STARTER, "--languages", "en"]
         asked += ["--prices", prices, "--max-tokens", 100]
-        code, _, err = call(capsys, "run", path, *asked, "--stop-at-ci-width", "0.35", "--max-cost", "6000")
-        assert code == 1
+        err = stderr_of(capsys, "run", path, *asked, "--stop-at-ci-width", "0.35", "--max-cost", "6000", code=1)
         assert "--max-cost" in err
         assert "stopped by --max-cost" in stopped(path).sentence
         part = server.stats().paid
@@ -203,8 +188,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, capsys: pytest.Captur
     with fake_server({"latency": {"seconds": 0.05}, "answers": {"oracle": "random"}}) as server:
         asked = ["--model", "openai:fake", "--base-url", server.openai, *STARTER, "--languages", "en"]
         asked += ["--max-connections", "4", "--stop-at-ci-width", "0.4"]
-        command = [sys.executable, "-m", "mbbq_gen", "run", str(path), *asked]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = start("run", path, *asked)
         wait_until(process, lambda: len(responses(path)) >= 20)
         process.kill()
         process.communicate()
@@ -213,8 +197,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, capsys: pytest.Captur
         assert len(kept) < len(begun)
         before = asked_each(server, path, kept)
         server.change({"latency": {"seconds": 0}})
-        code, _, err = call(capsys, "run", path)
-        assert code == 0, err
+        succeed(capsys, "run", path)
         assert kept.items() <= responses(path).items()
         assert set(begun) <= set(taken(path))
         assert len(responses(path)) == len(taken(path)) == stopped(path).requests
@@ -252,8 +235,7 @@ def test_no_more_is_asked_than_finds_what_is_to_be_found(capsys: pytest.CaptureF
     assert goal.ci_low is not None
     assert goal.ci_high is not None
     assert -0.4 < goal.ci_low < goal.ci_high < 0.4
-    code, _, err = call(capsys, "run", path, "--stop-when-decided", "bias != 0", "--detectable-effect", "0.15")
-    assert code == 0, err
+    succeed(capsys, "run", path, "--stop-when-decided", "bias != 0", "--detectable-effect", "0.15")
     again = stopped(path)
     assert again.requests > found.requests
     assert (again.rule.detectable_effect, again.rule.aimed) == (0.15, 0.4)  # error is spent as it was first said
@@ -262,8 +244,7 @@ def test_no_more_is_asked_than_finds_what_is_to_be_found(capsys: pytest.CaptureF
 def test_too_few_templates_cost_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "run"
     goal = ["--stop-at-ci-width", "0.5", "--group-by", "category"]
-    code, _, err = call(capsys, "run", path, *RANDOM, "--languages", "en", *goal)
-    assert code == 2
+    err = stderr_of(capsys, "run", path, *RANDOM, "--languages", "en", *goal)
     assert err.splitlines()[-1].startswith("error: --stop-at-ci-width: no category has more than 4 templates")
     assert taken(path) == []
 
@@ -285,8 +266,7 @@ def test_what_is_not_said_again_stays(capsys: pytest.CaptureFixture[str], tmp_pa
 def test_a_run_without_rounds_stays_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "run"
     assert call(capsys, "run", path, *RANDOM, "--languages", "en", "--sample", "20")[0] == 0
-    code, _, err = call(capsys, "run", path, "--stop-at-ci-width", "0.2")
-    assert code == 2
+    err = stderr_of(capsys, "run", path, "--stop-at-ci-width", "0.2")
     assert f"{path}: was started without a stopping rule" in err.replace("\n", " ")
 
 
@@ -295,8 +275,7 @@ def test_a_goal_that_is_given_up_makes_no_other_interval_wide(
 ) -> None:
     """Its last look spends the error that there is: 1 − 10⁻⁶ would be asked of all scores of the run else."""
     path = tmp_path / "run"
-    code, _, err = call(capsys, "run", path, *RANDOM, "--languages", "en", "--stop-at-ci-width", "0.03")
-    assert code == 0, err
+    succeed(capsys, "run", path, *RANDOM, "--languages", "en", "--stop-at-ci-width", "0.03")
     found = stopped(path)
     (goal,) = found.targets
     assert goal.verdict in ("futile", "exhausted")

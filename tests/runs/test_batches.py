@@ -3,8 +3,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -24,7 +22,7 @@ from mbbq_gen.storage.ledgers import BatchRecord, BatchTable
 from mbbq_gen.storage.store import RunStore
 from tests.conftest import FULL
 from tests.fake_service.client import FakeServer, fake_server
-from tests.support.extraction import call
+from tests.support.extraction import call, start
 from tests.support.prices import write_prices
 
 KINDS = ("openai", "anthropic", "gemini")
@@ -57,6 +55,13 @@ def command(capsys: pytest.CaptureFixture[str], api_keys: None) -> Calls:
     return partial(call, capsys)
 
 
+def told(command: Calls, code: int, *arguments: object) -> str:
+    """Stderr of a command that must end with `code`."""
+    found, _, err = command(*arguments)
+    assert found == code, err
+    return err
+
+
 def ledger_of(run: Path) -> list[Any]:
     with RunFolder(run).open_store(read_only=True) as store:
         return BatchTable(store).batches()
@@ -75,23 +80,17 @@ def test_from_plan_to_report(command: Calls, tmp_path: Path, kind: str, price_fi
     with fake_server({"answers": {"oracle": "stereotyped"}, "batches": {"delay_s": 2.0}}, run=run) as server:
         planning = ["estimate", *started(server, kind, run)[2:-1], "--prices", price_file, "--json"]
         plan = json.loads(command(*planning)[1])
-        done = subprocess.run(
-            [sys.executable, "-m", "mbbq_gen", *map(str, started(server, kind, run, "--prices", price_file))],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert done.stdout == "", "nothing to report yet"
-        assert "1 batch with 79 requests under way" in done.stderr
+        process = start(*started(server, kind, run, "--prices", price_file))
+        out, err = process.communicate()
+        assert (process.returncode, out) == (0, ""), "nothing to report yet"
+        assert "1 batch with 79 requests under way" in err
         (batch,) = json.loads(command("batch", "status", run, "--json")[1])
         assert (batch["state"], batch["requests"]) == ("sent", 79)
         assert status_of(command, run)["in_batches"] == 79
         code, out, _ = command("batch", "collect", run, "--wait", "--every", "1", "--json")
-        assert code == 0
-        assert [entry["state"] for entry in json.loads(out)] == ["collected"]
+        assert (code, [entry["state"] for entry in json.loads(out)]) == (0, ["collected"])
         code, out, _ = command("run", run, "--collect")
-        assert code == 0
-        assert "+1.00" in out
+        assert (code, "+1.00" in out) == (0, True), out
         assert "cost: $" in out
         stats = server.stats()
         assert (stats.batches, stats.paid, stats.paid_again) == (1, 80, 0)
@@ -135,15 +134,9 @@ def test_cancelled_batches_keep_what_they_answered(command: Calls, tmp_path: Pat
     run = tmp_path / "run"
     with fake_server({"batches": {"delay_s": 3600.0}}, run=run) as server:
         assert command(*started(server, kind, run, "--batch-size", 40))[0] == 0
-        code, _, err = command("run", run, "--no-batch")
-        assert code == 2
-        assert "has batches on their way" in err
-        code, _, err = command("batch", "cancel", run)
-        assert code == 0
-        assert "2 batches cancelled" in err
-        code, _, err = command("run", run, "--collect")
-        assert code == 0
-        assert "79 requests were never sent" in err
+        assert "has batches on their way" in told(command, 2, "run", run, "--no-batch")
+        assert "2 batches cancelled" in told(command, 0, "batch", "cancel", run)
+        assert "79 requests were never sent" in told(command, 0, "run", run, "--collect")
         assert status_of(command, run)["answered"] == 1
         assert {batch.state for batch in ledger_of(run)} == {"collected"}
         assert server.stats().batches == 2, "no more are made until told so"
@@ -168,9 +161,8 @@ def test_a_batch_whose_reply_is_lost_is_found_again(command: Calls, tmp_path: Pa
 def plan_only(server: FakeServer, kind: str, run: Path, command: Calls) -> None:
     """Makes a run of which nothing is asked: the money is not enough for a single answer."""
     prices = prices_of(run.parent, kind)
-    code, _, err = command(*started(server, kind, run, "--prices", prices, "--max-cost", "0.000001"))
-    assert code == 1
-    assert "--max-cost" in err
+    given = started(server, kind, run, "--prices", prices, "--max-cost", "0.000001")
+    assert "--max-cost" in told(command, 1, *given)
     assert server.stats().paid == 0
 
 
@@ -258,8 +250,7 @@ def test_money_limits_what_is_handed_over(command: Calls, tmp_path: Path) -> Non
 def test_a_wrong_key_shows_before_a_batch_is_made(command: Calls, tmp_path: Path) -> None:
     run = tmp_path / "run"
     with fake_server({"access": {"key": "another"}}, run=run) as server:
-        code, _, err = command(*started(server, "openai", run))
-        assert code == 1
+        err = told(command, 1, *started(server, "openai", run))
         assert "refuses the key" in err
         assert "sk-test" not in err
         assert server.stats().batches == 0
@@ -364,8 +355,7 @@ def test_what_no_batch_answers_is_recorded_at_last(command: Calls, tmp_path: Pat
     run = tmp_path / "run"
     with fake_server({"batches": {"expired": 1.0, "most_per_request": 99}}, run=run) as server:
         assert command(*started(server, kind, run))[0] == 0
-        code, _, err = command("batch", "collect", run, "--wait", "--every", "1")
-        assert code == 1
+        err = told(command, 1, "batch", "collect", run, "--wait", "--every", "1")
         assert "stopped: 77 of 77 requests failed, most often (77): left without" in err
         assert f"ask the others again with mbbq-gen run {run} --batch" in err
         batches = server.stats().batches
@@ -374,9 +364,7 @@ def test_what_no_batch_answers_is_recorded_at_last(command: Calls, tmp_path: Pat
         found = status_of(command, run)
         assert (found["answered"], found["failed"]) == (MOST_TRIES, 80 - MOST_TRIES)
         assert found["failures"] == {"batch": 80 - MOST_TRIES}
-        code, _, err = command("run", run, "--collect")
-        assert code == 1
-        assert f"mbbq-gen run {run} --batch" in err
+        assert f"mbbq-gen run {run} --batch" in told(command, 1, "run", run, "--collect")
         assert server.stats().batches == batches, "what failed for good is not asked again unless told so"
         server.change({"batches": {"expired": 0.0}})
         assert command("run", run, "--batch")[0] == 0

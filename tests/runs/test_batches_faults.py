@@ -15,6 +15,7 @@ from mbbq_gen.runs.run_folder import RunFolder
 from tests.fake_service.client import FakeServer, fake_server
 from tests.runs.test_batches import KINDS, Calls, command, ledger_of, plan_only, prices_of, session, started, status_of
 from tests.support.cases import read_data
+from tests.support.stores import column
 
 __all__ = ["command"]
 
@@ -52,15 +53,13 @@ def test_whatever_fails_on_the_way_no_answer_is_lost(command: Calls, tmp_path: P
         assert status_of(command, run)["answered"] == 40
         assert server.stats().by_fault
     assert scores(command, run) == scores(command, oracle)
-    held: Counter[str] = Counter()
-    with RunFolder(run).open_store(read_only=True) as store:
-        rows = store.query(
-            "SELECT q.request_key FROM batch_requests q JOIN batches b ON b.number = q.batch"
-            " JOIN responses r ON r.request_key = q.request_key"
-            " WHERE b.state = 'collected' AND json_extract(r.record, '$.batch') = b.service_id"
-        )
-        held.update(key for (key,) in rows)
-    assert set(held.values()) <= {1}, "an answer belongs to one batch"
+    held = column(
+        run,
+        "SELECT q.request_key FROM batch_requests q JOIN batches b ON b.number = q.batch"
+        " JOIN responses r ON r.request_key = q.request_key"
+        " WHERE b.state = 'collected' AND json_extract(r.record, '$.batch') = b.service_id",
+    )
+    assert set(Counter(held).values()) <= {1}, "an answer belongs to one batch"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from mbbq_gen.runs.batch_runner import MOST_TRIES
-from mbbq_gen.runs.run_folder import RunFolder
 from tests.fake_service.client import fake_server
-from tests.runs.test_batches import KINDS, Calls, command, ledger_of, started, status_of
+from tests.runs.test_batches import KINDS, Calls, command, ledger_of, started, status_of, told
+from tests.support.stores import column
 
 __all__ = ["command"]
 
@@ -20,14 +20,11 @@ def test_batches_too_large_are_halved_until_they_fit(
 ) -> None:
     run = tmp_path / "run"
     with fake_server({"answers": {"oracle": "perfect"}, "batches": limit}, run=run) as server:
-        code, _, err = command(*started(server, kind, run))
-        assert code == 0
+        err = told(command, 0, *started(server, kind, run))
         for _ in range(6):  # OpenAI tells only after a batch is made
             if status_of(command, run)["answered"] == 80:
                 break
-            code, _, more = command("run", run, "--collect")
-            assert code == 0
-            err += more
+            err += told(command, 0, "run", run, "--collect")
         assert status_of(command, run)["answered"] == 80
         assert server.stats().paid_again == 0
     batches = ledger_of(run)
@@ -47,8 +44,7 @@ def test_batches_too_large_are_halved_until_they_fit(
 def test_requests_that_no_batch_takes_fail(command: Calls, tmp_path: Path, kind: str) -> None:
     run = tmp_path / "run"
     with fake_server({"batches": {"max_bytes": 50}}, run=run) as server:
-        code, _, err = command(*started(server, kind, run, "--batch-size", 2))
-        assert code == 1
+        err = told(command, 1, *started(server, kind, run, "--batch-size", 2))
         assert "most often (79): too large for a batch of its own" in err
         found = status_of(command, run)
         assert (found["answered"], found["failed"], found["not_sent"]) == (1, 79, 0)
@@ -71,11 +67,8 @@ def test_a_batch_refused_for_another_reason_is_given_up_at_last(command: Calls, 
         batches = server.stats().batches
         command("run", run, "--collect")
         assert server.stats().batches == batches
-    with RunFolder(run).open_store(read_only=True) as store:
-        (error,) = store.query(
-            "SELECT DISTINCT json_extract(record, '$.error') FROM responses WHERE is_error"
-        ).fetchall()
-    assert error == ("refused with 3 batches, the last time: the input could not be read",)
+    errors = column(run, "SELECT DISTINCT json_extract(record, '$.error') FROM responses WHERE is_error")
+    assert errors == ["refused with 3 batches, the last time: the input could not be read"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -83,8 +76,7 @@ def test_nothing_is_handed_over_where_all_fails(command: Calls, tmp_path: Path, 
     run = tmp_path / "run"
     with fake_server({"answers": {"unrecognised": "reject"}}) as server:
         for _ in range(2):
-            code, _, err = command(*started(server, kind, run))
-            assert code == 1
+            err = told(command, 1, *started(server, kind, run))
             assert "stopped: 3 of 3 requests failed, " in err
             assert f"ask the others again with mbbq-gen run {run} --batch (--max-error-rate sets the share)" in err
             assert status_of(command, run)["failed"] == 3

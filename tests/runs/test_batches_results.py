@@ -8,18 +8,17 @@ from typing import Any
 import pytest
 
 from mbbq_gen.core.records import Response
-from mbbq_gen.runs.run_folder import RunFolder
 from tests.fake_service.client import fake_server
-from tests.runs.test_batches import KINDS, SELECTION, Calls, command, ledger_of, started, status_of
+from tests.runs.test_batches import KINDS, SELECTION, Calls, command, ledger_of, started, status_of, told
 from tests.support.api import KEY, Heard, spoken
+from tests.support.stores import column, rows
 
 __all__ = ["command"]
 
 
 def responses_of(run: Path) -> dict[str, Response]:
-    with RunFolder(run).open_store(read_only=True) as store:
-        rows = store.query("SELECT request_key, record FROM responses")
-        return {key: Response.model_validate_json(record) for key, record in rows}
+    stored = rows(run, "SELECT request_key, record FROM responses")
+    return {key: Response.model_validate_json(record) for key, record in stored}
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
@@ -48,8 +47,7 @@ def test_keys_do_not_follow_results_to_another_host(
 
 
 def requested(run: Path) -> set[str]:
-    with RunFolder(run).open_store(read_only=True) as store:
-        return {key for (key,) in store.query("SELECT request_key FROM batch_requests")}
+    return set(column(run, "SELECT request_key FROM batch_requests"))
 
 
 def line_of(kind: str, key: str, text: str = "A") -> bytes:
@@ -73,9 +71,7 @@ def test_bad_and_contradictory_lines_cost_no_other_answer(command: Calls, tmp_pa
         lines += [line_of(kind, key, "C") for key in keys[20:25]]
         with spoken(lambda _heard: (200, {}, b"".join(lines))) as other:
             server.change({"batches": {"results_at": f"{other.root}/there"}})
-            code, _, err = command("batch", "collect", run)
-        assert code == 0
-        assert "lines of its results can't be read, the first:" in err
+            assert "lines of its results can't be read, the first:" in told(command, 0, "batch", "collect", run)
         record = ledger_of(run)[0].record
         assert (record.missing, record.answered) == (10, 69)
         found = responses_of(run)
@@ -127,9 +123,7 @@ def test_a_page_instead_of_the_results_is_one_line(command: Calls, tmp_path: Pat
     with fake_server({}, run=run) as server:
         assert command(*started(server, kind, run, "--model-arg", "attempts=2"))[0] == 0
         server.change({"faults": {"page": 1.0, "routes": "all", "most_per_request": 9999}})
-        code, _, err = command("batch", "collect", run)
-        assert code == 1
-        assert "Access denied" in err
+        assert "Access denied" in told(command, 1, "batch", "collect", run)
         assert ledger_of(run)[0].state == "sent"
         server.change({"faults": {"page": 0.0}})
         assert command("run", run, "--collect")[0] == 0

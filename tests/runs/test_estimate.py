@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +7,9 @@ import pytest
 
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.token_estimate import duration
-from tests.support.extraction import call
+from tests.support.extraction import call, json_of, succeed
 from tests.support.prices import write_prices
+from tests.support.stores import column
 
 SELECTION = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,letters"]
 
@@ -21,9 +21,7 @@ def price_file(tmp_path: Path) -> Path:
 
 
 def planned(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    code, out, err = call(capsys, "estimate", *SELECTION, *arguments, "--json")
-    assert (code, err) == (0, "")
-    found: dict[str, Any] = json.loads(out)
+    found: dict[str, Any] = json_of(capsys, "estimate", *SELECTION, *arguments, quiet=True)
     return found
 
 
@@ -36,13 +34,10 @@ def test_it_counts_what_a_run_asks(
     part = ["--sample", sample] if sample else ["--languages", "en", "--splits", "bias"]
     given = ["--model", "oracle:perfect", "--option-order", order, *part]
     tokens = planned(capsys, *given)["tokens"]
-    code, out, _ = call(capsys, "run", tmp_path / "run", *SELECTION, *given, "--json")
-    assert code == 0
-    done = json.loads(out)
+    done = json_of(capsys, "run", tmp_path / "run", *SELECTION, *given)
     assert tokens["prompts"] == done["prompts"]
     assert tokens["requests"] <= done["requests"]  # an oracle is asked for every presentation; a model once for all
-    with RunFolder(tmp_path / "run").open_store(read_only=True) as store:
-        texts = [row for (row,) in store.query("SELECT json_extract(record, '$.messages') FROM prompts")]
+    texts = column(tmp_path / "run", "SELECT json_extract(record, '$.messages') FROM prompts")
     assert tokens["requests"] == len(set(texts))
     assert tokens["questions"] == (48 if sample else 864)
     assert sum(group["requests"] for group in tokens["groups"]) == tokens["requests"]
@@ -67,8 +62,7 @@ def test_an_unknown_price_is_said_and_not_guessed(capsys: pytest.CaptureFixture[
     found = planned(capsys, "--model", "oracle:perfect")
     assert found["price"] is found["cost"] is None
     assert all(sample["cost"] is None for sample in found["samples"])
-    code, out, _ = call(capsys, "estimate", *SELECTION, "--model", "oracle:perfect")
-    assert code == 0
+    out = succeed(capsys, "estimate", *SELECTION, "--model", "oracle:perfect")
     assert "no price is known for oracle:perfect" in out
     assert "$" not in out
 

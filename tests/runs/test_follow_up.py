@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -21,9 +19,10 @@ from mbbq_gen.storage.store import CompletedPrompt, RunStore
 from tests.fake_service.client import fake_server
 from tests.support.cases import cases
 from tests.support.dialogue import VAGUE, Dialogue, dialogue
-from tests.support.extraction import call
+from tests.support.extraction import call, json_of, start, succeed
 from tests.support.prices import write_prices
 from tests.support.providers import make_request
+from tests.support.stores import column
 
 Capture = pytest.CaptureFixture[str]
 STARTER = ("--benchmark", "starter", "--variants", "letters", "--splits", "bias")
@@ -41,15 +40,12 @@ def at(server: Dialogue, *more: object) -> tuple[object, ...]:
 
 
 def scores(capsys: Capture, path: Path, *more: object) -> dict[str, dict[str, Any]]:
-    code, out, err = call(capsys, "score", path, "--json", *more)
-    assert code == 0, err
+    out = succeed(capsys, "score", path, "--json", *more)
     return {group["group"]["language"]: group for group in json.loads(out)["groups"]}
 
 
 def report(capsys: Capture, path: Path) -> dict[str, Any]:
-    code, out, err = call(capsys, "score", path, "--json", "--metric", "accuracy_ambiguous")
-    assert code == 0, err
-    (found,) = json.loads(out)["follow_ups"]
+    (found,) = json_of(capsys, "score", path, "--metric", "accuracy_ambiguous")["follow_ups"]
     return dict(found)
 
 
@@ -128,7 +124,7 @@ def test_the_conversation_goes_on_as_it_was(capsys: Capture, tmp_path: Path) -> 
         assert answer["content"] == VAGUE
         assert "(A), (B)" in turn["content"]
         assert body["max_completion_tokens" if "max_completion_tokens" in body else "max_tokens"] == 64
-    status = json.loads(call(capsys, "status", path, "--json")[1])
+    status = json_of(capsys, "status", path)
     assert status["follow_ups"] == {"requests": 12, "answered": 12, "failed": 0, "read": 12, "none": 0}
     assert (status["requests"], status["answered"]) == (24, 24)
     table = Run(path).samples()
@@ -160,9 +156,7 @@ def test_replies_are_labels_of_the_answers(capsys: Capture, tmp_path: Path) -> N
     given = "--model oracle:indirect --languages en --sample 100 --follow-up unread"
     run(capsys, path, *STARTER, *given.split())
     wanted = ("--json", "--correct-with", "follow-up", "--metric", "accuracy_ambiguous")
-    code, out, err = call(capsys, "score", path, *wanted)
-    assert code == 0, err
-    found = json.loads(out)["correction"]
+    found = json_of(capsys, "score", path, *wanted)["correction"]
     assert (found["source"], found["n_labels"]) == ("follow-up", 100)
     assert found["groups"][0]["metrics"]["accuracy_ambiguous"]["value"] == pytest.approx(1)
     code, _, err = call(capsys, "score", path, "--correct-with", "follow-up", "--answers", "follow-up")
@@ -182,18 +176,13 @@ def test_a_kill_pays_nothing_twice(capsys: Capture, tmp_path: Path) -> None:
 
     with dialogue(slow) as server:
         run(capsys, path, *at(server, "--sample", 200))
-        options = ["--follow-up", "unread", "--max-connections", "4"]
-        command = [sys.executable, "-m", "mbbq_gen", "run", str(path), *options]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = start("run", path, "--follow-up", "unread", "--max-connections", "4")
         while len(server.bodies) < 40:
             assert process.poll() is None
             time.sleep(0.02)
         process.kill()
         process.communicate()
-        with RunFolder(path).open_store(read_only=True) as store:
-            kept = store.query(
-                "SELECT count(*) FROM follow_ups u JOIN responses r ON r.request_key = u.request_key"
-            ).fetchone()[0]
+        (kept,) = column(path, "SELECT count(*) FROM follow_ups u JOIN responses r ON r.request_key = u.request_key")
         assert 0 < kept < 200
         run(capsys, path)
     repeated = sum(count - 1 for count in server.second.values())
@@ -214,7 +203,7 @@ def test_one_limit_holds_for_both_turns(capsys: Capture, tmp_path: Path, storage
         assert 0 < sum(server.second.values()) < 30
         run(capsys, path, "--max-cost", 100_000)
         assert set(server.second.values()) == {1}
-        bill = json.loads(call(capsys, "status", path, "--json")[1])["cost_report"]
+        bill = json_of(capsys, "status", path)["cost_report"]
         paid = sum(line["input_tokens"] + line["output_tokens"] for line in bill["lines"])
         assert paid == server.input_tokens + server.output_tokens
     (group,) = report(capsys, path)["groups"]
@@ -231,9 +220,7 @@ def test_the_estimate_is_what_the_run_pays(capsys: Capture, tmp_path: Path) -> N
         run(capsys, path, *given, "--sample", 240, "--seed", 3, "--follow-up", "unread", "--follow-up-check", 50)
         paid = (server.input_tokens + 4 * server.output_tokens) / 1e6
     asked = [*given, "--sample", 240, "--seed", 3, "--follow-up", "unread", "--follow-up-check", 50]
-    code, out, err = call(capsys, "estimate", *asked, "--pilot", pilot, "--json")
-    assert code == 0, err
-    found = json.loads(out)
+    found = json_of(capsys, "estimate", *asked, "--pilot", pilot)
     assert found["follow_up"]["rates"] == "measured"
     assert found["follow_up"]["requests"] == pytest.approx(sum(server.second.values()), rel=0.1)
     assert found["cost"]["online"] + found["follow_up"]["cost"]["online"] == pytest.approx(paid, rel=0.1)
@@ -279,11 +266,10 @@ def test_imported_answers_are_followed_up_by_the_model_that_gave_them(capsys: Ca
     given = [*STARTER, "--languages", "en", "--sample", 10]
     run(capsys, source, "--model", "oracle:indirect", *given)
     assert call(capsys, "export", source, "--parquet", exported)[0] == 0
-    code, _, err = call(
+    succeed(
         *(capsys, "import", exported / "samples.parquet", "--from", "csv", "-o", path),
         *("--benchmark", "starter", "--languages", "en", "--columns", exported / "import_map.toml"),
     )
-    assert code == 0, err
     code, _, err = call(capsys, "run", path, "--follow-up", "unread")
     assert (code, "imported" in err) == (2, True)
     run(capsys, path, "--follow-up", "unread", "--follow-up-model", "oracle:indirect")
@@ -329,8 +315,7 @@ def test_a_pilot_of_which_nothing_was_read_prices_follow_ups(capsys: Capture, tm
     pilot, given = tmp_path / "pilot", [*STARTER, "--languages", "en", "--sample", 8]
     run(capsys, pilot, "--model", "oracle:indirect", *given)
     asked = ["--model", "oracle:indirect", *given, "--follow-up", "unread", "--pilot", pilot, "--json"]
-    code, out, err = call(capsys, "estimate", *asked)
-    assert code == 0, err
+    out = succeed(capsys, "estimate", *asked)
     assert (json.loads(out)["follow_up"]["rates"], json.loads(out)["follow_up"]["requests"]) == ("measured", 8)
 
 

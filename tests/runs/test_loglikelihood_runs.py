@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -35,6 +34,7 @@ from tests.conftest import FULL, Load
 from tests.runs.test_oracle_proof import PUBLISHED, STARTER_LANGUAGES, is_equal
 from tests.support import extraction
 from tests.support.scoring import ORACLES_WITH_KNOWN_SCORES, expected_scores
+from tests.support.stores import change, column, rows
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -53,11 +53,6 @@ def ask(folder: Path, *arguments: str, model: str = "oracle:stereotyped") -> Pat
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return ask(tmp_path_factory.mktemp("runs") / "both", "--method", "generate,loglikelihood,label-loglikelihood")
-
-
-def rows(folder: Path, statement: str) -> list[tuple[Any, ...]]:
-    with sqlite3.connect(folder / "run.sqlite") as store:
-        return store.execute(statement).fetchall()
 
 
 def test_every_question_is_asked_in_every_way(both: Path) -> None:
@@ -224,10 +219,8 @@ def test_oracles_on_published_data(
 def test_it_goes_on_where_it_stopped_and_asks_nothing_twice(tmp_path: Path, call: Call) -> None:
     folder = ask(tmp_path / "run", "--method", "both")
     before = rows(folder, "SELECT request_key, received_at FROM responses ORDER BY 1")
-    with sqlite3.connect(folder / "run.sqlite") as store:
-        (key,) = store.execute("SELECT request_key FROM option_scores LIMIT 1").fetchone()
-        store.execute("DELETE FROM responses WHERE request_key = ?", (key,))
-        store.execute("DELETE FROM option_scores WHERE request_key = ?", (key,))
+    (key,) = column(folder, "SELECT request_key FROM option_scores LIMIT 1")
+    change(folder, *(f"DELETE FROM {table} WHERE request_key = '{key}'" for table in ("responses", "option_scores")))
     code, _, said = call("run", folder)
     assert (code, "95 answered already, 1 to go" in said) == (0, True)
     after = rows(folder, "SELECT request_key, received_at FROM responses ORDER BY 1")

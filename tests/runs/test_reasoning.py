@@ -18,6 +18,7 @@ from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.fake_service.client import fake_server
 from tests.support.api import KEY
 from tests.support.cases import cases
+from tests.support.extraction import json_of, stderr_of
 
 pytestmark = pytest.mark.usefixtures("api_keys")
 
@@ -92,9 +93,7 @@ def run_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    capsys.readouterr()
-    assert run_command_line([*arguments, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
+    return json_of(capsys, *arguments)
 
 
 def test_thoughts_beside_answers_are_exact(run_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,8 +146,7 @@ def test_levels_are_kept_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_thoughts_are_judged_by_eye(run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sheet, page = tmp_path / "sheet.csv", tmp_path / "sheet.html"
     arguments = ["annotate", str(run_path), "--reasoning", "--sample-size", "10"]
-    assert run_command_line([*arguments, "--csv", str(sheet), "--html", str(page)]) == 0
-    assert f"--reasoning --import {sheet}" in capsys.readouterr().err
+    assert f"--reasoning --import {sheet}" in stderr_of(capsys, *arguments, "--csv", sheet, "--html", page, code=0)
     rows = list(csv.DictReader(sheet.read_text(encoding="utf-8-sig").splitlines()))
     assert len(rows) == 10
     with sheet.open("w", encoding="utf-8", newline="") as stream:

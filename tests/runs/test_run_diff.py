@@ -16,7 +16,7 @@ from mbbq_gen.runs.run_diff import Choice, RunDiff, compare_runs
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.support.cases import cases
-from tests.support.extraction import call, copy_run, make_run
+from tests.support.extraction import call, copy_run, make_run, succeed
 
 FAST = Choice(sampling=InferenceSettings(n_resamples=100))
 
@@ -125,8 +125,7 @@ def test_changed_packs_and_answers_are_found(
     assert counts.total() == changed
     assert counts.keys() <= {"refusal", "abstention"}
     assert "requests have no response yet" in err
-    code, out, _ = call(capsys, "diff", first, second, "--n-resamples", 100, "--metric", "parse_rate")
-    assert code == 0
+    out = succeed(capsys, "diff", first, second, "--n-resamples", 100, "--metric", "parse_rate")
     assert re.search(r"extractors/en.toml\s+[0-9a-f]{12}…\s+000000000000…", out)
     assert f"Changed answers: {changed} of {found['matched']['same_request']}" in out
     assert "mbbq_bias_ambiguous" not in out

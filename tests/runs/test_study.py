@@ -9,7 +9,7 @@ from mbbq_gen.core.errors import MbbqGenError, UsageError
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.study import read_study, resolve_run_paths, study_runs
 from tests.support.cases import DATA, cases
-from tests.support.extraction import call
+from tests.support.extraction import call, stderr_of, succeed
 
 STUDY = (DATA / "runs" / "study.toml").read_text(encoding="utf-8")
 
@@ -22,8 +22,7 @@ def study(tmp_path: Path) -> Path:
 
 
 def test_a_study_asks_every_model_and_goes_on_where_it_stopped(capsys: pytest.CaptureFixture[str], study: Path) -> None:
-    code, out, err = call(capsys, "run", study)
-    assert code == 0, err
+    out = succeed(capsys, "run", study)
     folder = study.parent / "results"
     assert [path.name for path in resolve_run_paths([folder])] == [
         "oracle-perfect--starter",
@@ -40,16 +39,11 @@ def test_a_study_asks_every_model_and_goes_on_where_it_stopped(capsys: pytest.Ca
 
 
 def test_the_command_line_adds_a_model_which_stays(capsys: pytest.CaptureFixture[str], study: Path) -> None:
-    code, out, err = call(
-        capsys, "run", study, "--model", "oracle:random", "--languages", "tr", "--model-arg", "seed=3"
-    )
-    assert code == 0, err
+    out = succeed(capsys, "run", study, "--model", "oracle:random", "--languages", "tr", "--model-arg", "seed=3")
     assert "oracle:random" in out
     settings = RunFolder(study.parent / "results" / "oracle-random--starter").manifest().config
     assert (settings.languages, settings.model_args) == (("tr",), {"seed": "3"})
-    code, out, _ = call(capsys, "run", study)
-    assert code == 0
-    assert "oracle:random" in out
+    assert "oracle:random" in succeed(capsys, "run", study)
 
 
 @pytest.mark.parametrize(("old", "new", "said"), cases("runs/study", "a_wrong_file_is_one_line"))
@@ -73,14 +67,10 @@ def test_what_is_missing_is_said_before_anything_is_asked(
     with pytest.raises(UsageError, match="names no model"):
         read_study(study)
     study.write_text(STUDY.replace('"tr"', '"xx"'), encoding="utf-8")
-    code, _, err = call(capsys, "run", study)
-    assert code == 2
-    assert "xx" in err
+    assert "xx" in stderr_of(capsys, "run", study)
     assert not (tmp_path / "results").exists()
     for wrong in (["--sample", "4"], ["--model", "oracle:perfect", "--benchmark", "mbbq"], ["--batch"]):
-        code, _, err = call(capsys, "run", study, *wrong)
-        assert code == 2
-        assert err.count("\n") == 1
+        assert stderr_of(capsys, "run", study, *wrong).count("\n") == 1
 
 
 def test_one_model_that_fails_keeps_no_other_from_being_asked(

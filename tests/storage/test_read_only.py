@@ -14,6 +14,8 @@ import pytest
 
 from mbbq_gen.cli.main import run_command_line
 from tests.fake_service.client import fake_server
+from tests.support.extraction import json_of
+from tests.support.stores import change, rows
 
 COMMANDS = (["score", "{run}", "--json"], ["report", "{run}"], ["status", "{run}"], ["explain", "{run}"])
 _SCRIPT = """
@@ -67,18 +69,14 @@ def as_it_is(run: Path, folder: Path) -> None:
 
 def without_readings(run: Path, folder: Path) -> None:
     shutil.copytree(run, folder)
-    with closing(sqlite3.connect(folder / "run.sqlite")) as store:
-        store.execute("DELETE FROM extractions")
-        store.commit()
+    change(folder, "DELETE FROM extractions")
 
 
 def killed(run: Path, folder: Path) -> None:
     before = folder.with_name("before")
     shutil.copytree(run, before)
-    with closing(sqlite3.connect(before / "run.sqlite")) as store:
-        answers = store.execute("SELECT * FROM responses").fetchall()
-        store.execute("DELETE FROM responses")
-        store.commit()
+    answers = rows(before, "SELECT * FROM responses")
+    change(before, "DELETE FROM responses")
     with closing(sqlite3.connect(before / "run.sqlite")) as store:
         store.executemany(f"INSERT INTO responses VALUES ({','.join('?' * len(answers[0]))})", answers)
         store.commit()
@@ -89,8 +87,7 @@ def killed(run: Path, folder: Path) -> None:
 def test_a_run_is_shown_where_nothing_can_be_written(
     state: Callable[[Path, Path], None], run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_command_line(["score", str(run), "--json"]) == 0
-    truth = json.loads(capsys.readouterr().out)
+    truth = json_of(capsys, "score", run)
     folder = tmp_path / "run"
     state(run, folder)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}

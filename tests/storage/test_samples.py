@@ -5,8 +5,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 import urllib.parse
 from collections import Counter
@@ -23,7 +21,7 @@ from mbbq_gen.report.viewer import ViewServer, open_viewer
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.samples import FIELDS, SampleIndex
 from tests.support.cases import cases
-from tests.support.extraction import make_run
+from tests.support.extraction import make_run, start
 from tests.support.report import Page, hostile_report
 
 pytest.importorskip("jinja2")
@@ -161,8 +159,7 @@ def test_a_hostile_run_is_served_as_plain_data(tmp_path_factory: pytest.TempPath
 
 
 def test_the_command_says_its_address_and_ends_with_ctrl_c(run: Path) -> None:
-    command = [sys.executable, "-m", "mbbq_gen", "view", str(run)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with start("view", run) as process:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         address = urllib.parse.urlsplit(url)

@@ -21,7 +21,7 @@ from mbbq_gen.storage.schema import copy_elsewhere
 from mbbq_gen.storage.shards import FOLDER, IS_HERE, PACKED
 from mbbq_gen.storage.store import RunStore
 from tests.support.cases import cases
-from tests.support.extraction import call
+from tests.support.extraction import call, json_of, stderr_of
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_a_run_keeps_shards_from_its_first_answer(
     runs = {"one": [], "two": ["--storage", "parquet"]}
     for name, more in runs.items():
         assert call(capsys, "run", tmp_path / name, *given, *more)[0] in {0, 1}
-    failed = json.loads(call(capsys, "status", tmp_path / "two", "--json")[1])["failed"]
+    failed = json_of(capsys, "status", tmp_path / "two")["failed"]
     assert failed
     assert here(tmp_path / "two") == {"instances": 0, "prompts": 0, "responses": failed}
     for name in runs:
@@ -142,8 +142,7 @@ def test_a_lost_file_is_one_line_and_loses_nothing_else(
     number = len(polars.read_parquet(victim))
     harm(victim)
     for command in (["export", run, "--csv", tmp_path / "out"], ["extract", run, "--extractor", "first-label"]):
-        code, _, err = call(capsys, *command)
-        assert code == 1
+        err = stderr_of(capsys, *command, code=1)
         lines = [line for line in err.splitlines() if line.startswith("error: ")]
         assert lines == [
             f"error: {victim}: {word}"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.extraction import call
+from tests.support.stores import rows
 
 OLD = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -28,6 +29,4 @@ def test_a_store_of_another_version_is_refused(
     code, out, err = call(capsys, command, run, *(given if command == "run" else []))
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert str(run / "run.sqlite") in err
-    with closing(sqlite3.connect(run / "run.sqlite")) as store:
-        (tables,) = store.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()
-    assert tables == 2
+    assert rows(run, "SELECT count(*) FROM sqlite_master WHERE type = 'table'") == [(2,)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +40,33 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
     return code, out, err
 
 
+def succeed(capsys: pytest.CaptureFixture[str], *arguments: object, quiet: bool = False) -> str:
+    """Stdout of a command that must succeed, and say nothing on stderr if it is to be `quiet`."""
+    code, out, err = call(capsys, *arguments)
+    assert (code, err) == (0, "" if quiet else err), err
+    return out
+
+
+def json_of(capsys: pytest.CaptureFixture[str], *arguments: object, quiet: bool = False) -> Any:
+    """What a command prints with `--json`; it must succeed, and say nothing on stderr if it is to be `quiet`."""
+    return json.loads(succeed(capsys, *arguments, "--json", quiet=quiet))
+
+
+def stderr_of(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 2) -> str:
+    """Stderr of a command that must end with `code`; one that is used wrongly prints nothing else."""
+    found, out, err = call(capsys, *arguments)
+    assert found == code, err
+    assert code != 2 or not out
+    return err
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    """A command in a process of its own."""
+    command = [sys.executable, "-m", "mbbq_gen", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
 def listed(capsys: pytest.CaptureFixture[str], run: Path, *arguments: object) -> list[dict[str, Any]]:
     """Readings of a run, as `explain RUN` lists them."""
-    code, out, err = call(capsys, "explain", run, "--limit", 1000, "--json", *arguments)
-    assert code == 0, err
-    found: list[dict[str, Any]] = json.loads(out)["listed"]
+    found: list[dict[str, Any]] = json_of(capsys, "explain", run, "--limit", 1000, *arguments)["listed"]
     return found
