@@ -13,7 +13,8 @@ from mbbq_gen.analysis.power import PowerTable
 from mbbq_gen.analysis.robustness import RobustnessTable
 from mbbq_gen.analysis.score_extras import ScoreReport
 from mbbq_gen.cli.main import run_command_line
-from tests.support.extraction import call, json_of, stderr_of, succeed
+from tests.support.cases import known
+from tests.support.extraction import Capture, call, json_of, stderr_of, succeed
 
 SAMPLE = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,letters", "--splits", "bias,control"]
 
@@ -27,7 +28,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: folder / name for name in ("stereotyped", "random")}
 
 
-def test_compare_models(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+def test_compare_models(capsys: Capture, runs: dict[str, Path]) -> None:
     command = ["compare", runs["random"], runs["stereotyped"], "--across", "model", "--metric", "mbbq_bias_ambiguous"]
     table = ComparisonTable.model_validate_json(succeed(capsys, *command, "--json", "--n-resamples", 200, quiet=True))
     assert [comparison.within for comparison in table.comparisons] == [{"language": "en"}, {"language": "tr"}]
@@ -35,17 +36,14 @@ def test_compare_models(capsys: pytest.CaptureFixture[str], runs: dict[str, Path
         assert comparison.levels == ("oracle:random", "oracle:stereotyped")
         (metric,) = comparison.metrics
         assert metric.levels[1].score.value == 1
-        assert metric.pairs[0].difference.ci_high is not None
-        assert metric.pairs[0].difference.ci_high < 0
+        assert known(metric.pairs[0].difference.ci_high) < 0
         assert metric.pairs[0].tests[0].p_adjusted == 1e-6
     out = succeed(capsys, *command, "--n-resamples", 200)
     assert "oracle:random − oracle:stereotyped" in out
     assert "above 0: the first is more stereotypical" in out
 
 
-def test_fewer_than_five_templates_get_no_interval_and_no_p_value(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_fewer_than_five_templates_get_no_interval_and_no_p_value(capsys: Capture, tmp_path: Path) -> None:
     run = tmp_path / "few"
     code, out, _ = call(capsys, "run", run, "--model", "oracle:random", *SAMPLE, "--sample", "3")
     assert (code, out.count("fewer than 5 templates: no interval, no p value")) == (0, 1)
@@ -76,7 +74,7 @@ def _values(value: object, key: str) -> list[object]:
     return [found[key] for found in _objects(value) if "reason_code" in found and key in found]
 
 
-def test_everything_can_be_tested_together(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+def test_everything_can_be_tested_together(capsys: Capture, runs: dict[str, Path]) -> None:
     command = ["compare", *runs.values(), "--across", "model", "--n-resamples", 200, "--json"]
     tables = [
         ComparisonTable.model_validate_json(call(capsys, *command, *more)[1])
@@ -86,18 +84,15 @@ def test_everything_can_be_tested_together(capsys: pytest.CaptureFixture[str], r
     assert [table.adjusted_over for table in tables] == ["pairs", "all", "all"]
     for alone, together, wide in zip(*pairs, strict=True):
         assert alone.tests[0].p_value == together.tests[0].p_value
-        assert alone.tests[0].p_adjusted is not None
-        assert together.tests[0].p_adjusted is not None
-        assert together.tests[0].p_adjusted >= alone.tests[0].p_adjusted
+        assert known(together.tests[0].p_adjusted) >= known(alone.tests[0].p_adjusted)
         assert together.difference == alone.difference
         if alone.difference.value is not None and wide.difference.t_ci_low is not None:
-            assert alone.difference.t_ci_low is not None
-            assert wide.difference.t_ci_low < alone.difference.t_ci_low
+            assert wide.difference.t_ci_low < known(alone.difference.t_ci_low)
     smallest = min(pair.tests[0].p_value or 1.0 for pair in pairs[1])
     assert min(pair.tests[0].p_adjusted or 1.0 for pair in pairs[1]) == pytest.approx(len(pairs[1]) * smallest)
 
 
-def test_a_margin_is_tested(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+def test_a_margin_is_tested(capsys: Capture, runs: dict[str, Path]) -> None:
     command = ["--equivalence-margin", "0.9", "--n-resamples", "200"]
     scored = ["score", *runs.values(), "--metric", "mbbq_bias_ambiguous", *command]
     assert succeed(capsys, *scored).count("smaller than 0.9") == 8
@@ -113,11 +108,11 @@ def test_a_margin_is_tested(capsys: pytest.CaptureFixture[str], runs: dict[str, 
     assert "--equivalence-margin" in stderr_of(capsys, "score", runs["random"], "--equivalence-margin", "2")
 
 
-def test_one_extractor_is_not_enough(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+def test_one_extractor_is_not_enough(capsys: Capture, runs: dict[str, Path]) -> None:
     assert "--across extractor: 1 of it" in stderr_of(capsys, "compare", runs["random"], "--across", "extractor")
 
 
-def test_robustness(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+def test_robustness(capsys: Capture, runs: dict[str, Path]) -> None:
     command = ["robustness", *runs.values(), "--metric", "mbbq_bias_ambiguous", "--n-resamples", 200]
     table = RobustnessTable.model_validate_json(succeed(capsys, *command, "--json", quiet=True))
     assert [group.group["model"] for group in table.groups] == ["oracle:random"] * 2 + ["oracle:stereotyped"] * 2
@@ -133,7 +128,7 @@ def test_robustness(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -
     assert "above 0: stereotypical" in out
 
 
-def test_power(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+def test_power(capsys: Capture, runs: dict[str, Path]) -> None:
     command = ["power", "--benchmark", "mbbq", "--templates", 98, "--variants", 5]
     assert len(PowerTable.model_validate_json(succeed(capsys, *command, "--json", quiet=True)).detectable) == 3
     out = succeed(capsys, *command, "--pilot", runs["random"])
@@ -144,7 +139,7 @@ def test_power(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> Non
     assert "mbbq has 98" in stderr_of(capsys, "power", "--benchmark", "mbbq", "--templates", 500, "--variants", 5)
 
 
-def test_score_of_several_runs(capsys: pytest.CaptureFixture[str], runs: dict[str, Path], tmp_path: Path) -> None:
+def test_score_of_several_runs(capsys: Capture, runs: dict[str, Path], tmp_path: Path) -> None:
     csv, parquet = tmp_path / "scores.csv", tmp_path / "scores.parquet"
     command: list[Any] = ["score", *runs.values(), "--metric", "mbbq_bias_ambiguous,accuracy_ambiguous"]
     code, out, err = call(capsys, *command, "--macro-average", "category", "--tests", "--baselines", "--json",
@@ -167,7 +162,7 @@ def test_score_of_several_runs(capsys: pytest.CaptureFixture[str], runs: dict[st
     assert "macro average over" in succeed(capsys, *command, "--macro-average", "variant")
 
 
-def test_score_adjusted_for_control(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+def test_score_adjusted_for_control(capsys: Capture, runs: dict[str, Path]) -> None:
     command = ["score", runs["stereotyped"], "--control-adjusted", "--metric", "mbbq_bias_ambiguous,accuracy_ambiguous"]
     found = ScoreReport.model_validate_json(succeed(capsys, *command, "--json")).adjusted
     assert [row.group for row in found] == [{"language": "en"}, {"language": "tr"}]
@@ -175,7 +170,7 @@ def test_score_adjusted_for_control(capsys: pytest.CaptureFixture[str], runs: di
     assert "bias − control" in call(capsys, *command)[1]
 
 
-def test_a_subset_is_named(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+def test_a_subset_is_named(capsys: Capture, runs: dict[str, Path]) -> None:
     whole, part = (
         json_of(capsys, "score", runs["random"], "--group-by", "split", "--subset", name)
         for name in ("all", "bharat_pairs")
@@ -187,9 +182,7 @@ def test_a_subset_is_named(capsys: pytest.CaptureFixture[str], runs: dict[str, P
 EXAMPLE = Path(__file__).parents[1] / "data" / "scoring" / "worked_example.jsonl"
 
 
-def test_lines_that_hold_nothing_or_the_same_twice_are_named(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_lines_that_hold_nothing_or_the_same_twice_are_named(capsys: Capture, tmp_path: Path) -> None:
     empty, twice, failed = (tmp_path / f"{name}.jsonl" for name in ("empty", "twice", "failed"))
     empty.write_text("\n \n", encoding="utf-8")
     code, out, err = call(capsys, "score", "--jsonl", empty)

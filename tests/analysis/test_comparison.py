@@ -14,6 +14,7 @@ from mbbq_gen.core.errors import MbbqGenError, UsageError
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.statistics.estimate import InferenceSettings
+from tests.support.cases import known
 from tests.support.scoring import Row, observations_of
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
@@ -37,9 +38,7 @@ def only_pair(
 
 
 def p_of(pair: PairDifference) -> float:
-    found = pair.tests[0].p_value
-    assert found is not None
-    return found
+    return known(pair.tests[0].p_value)
 
 
 @pytest.mark.parametrize("metric", [AMBIGUOUS, TOLD], ids=["ambiguous", "told"])

@@ -23,7 +23,7 @@ from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings, no_s
 from mbbq_gen.statistics.panel import Panel, make_panel
 from mbbq_gen.statistics.ppi import CLASS_LABELS, AnnotatedCells, PPIGroup, correct, join_classes, usual_error_rate
 from tests.support.cases import cases
-from tests.support.extraction import call, copy_run, json_of, make_run, stderr_of, succeed
+from tests.support.extraction import Capture, call, copy_run, json_of, make_run, stderr_of, succeed
 from tests.support.simulation import Design as SimulatedDesign
 from tests.support.simulation import SimulatedLanguage, SimulatedModel, simulate
 
@@ -203,7 +203,7 @@ def agree(row: dict[str, str]) -> tuple[str, str]:
     return "agree", ""
 
 
-def judge(capsys: pytest.CaptureFixture[str], run: Path, sample: int, fill: Fill = agree, *options: object) -> None:
+def judge(capsys: Capture, run: Path, sample: int, fill: Fill = agree, *options: object) -> None:
     sheet = run.parent / "sheet.csv"
     assert call(capsys, "annotate", run, "--sample-size", sample, "--csv", sheet, *options)[0] == 0
     rows = list(csv.DictReader(io.StringIO(sheet.read_text(encoding="utf-8-sig"))))
@@ -216,9 +216,8 @@ def judge(capsys: pytest.CaptureFixture[str], run: Path, sample: int, fill: Fill
     succeed(capsys, "annotate", run, "--import", sheet)
 
 
-def scores(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    found: dict[str, Any] = json_of(capsys, *arguments)
-    return found
+def scores(capsys: Capture, *arguments: object) -> dict[str, Any]:
+    return dict(json_of(capsys, *arguments))
 
 
 @pytest.fixture(scope="module")
@@ -232,9 +231,7 @@ def run(original: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("command", [["score"], ["compare", "--across", "language"], ["report"]])
-def test_without_labels_there_is_one_line_and_exit_code_2(
-    run: Path, capsys: pytest.CaptureFixture[str], command: list[str]
-) -> None:
+def test_without_labels_there_is_one_line_and_exit_code_2(run: Path, capsys: Capture, command: list[str]) -> None:
     for judged in (0, 7):
         if judged:
             judge(capsys, run, judged)
@@ -244,13 +241,11 @@ def test_without_labels_there_is_one_line_and_exit_code_2(
 
 
 @pytest.mark.parametrize(("options", "said"), cases("analysis/correction", "what_can_not_be_corrected_is_refused"))
-def test_what_can_not_be_corrected_is_refused(
-    run: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
-) -> None:
+def test_what_can_not_be_corrected_is_refused(run: Path, capsys: Capture, options: list[str], said: str) -> None:
     assert said in stderr_of(capsys, "score", run, *options)
 
 
-def test_a_poor_reader_is_corrected_to_what_a_full_audit_says(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_poor_reader_is_corrected_to_what_a_full_audit_says(run: Path, capsys: Capture) -> None:
     """All answers are judged, and the engine's readings called right: another reader's scores become the engine's."""
     judge(capsys, run, 100_000)
     names = "parse_rate,accuracy_ambiguous,accuracy_disambiguated,mbbq_bias_ambiguous,diff_bias_disambiguated"
@@ -275,7 +270,7 @@ def test_a_poor_reader_is_corrected_to_what_a_full_audit_says(run: Path, capsys:
             assert sum(cell["share"] for cell in matrix["cells"] if cell["read"] == role) == pytest.approx(1)
 
 
-def test_a_language_that_nobody_judged_is_not_corrected(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_language_that_nobody_judged_is_not_corrected(run: Path, capsys: Capture) -> None:
     judge(capsys, run, 80, agree, "--languages", "en")
     found = scores(
         capsys, "score", run, "--group-by", "language", "--correct-with", "annotations", "--metric", "parse_rate"
@@ -286,7 +281,7 @@ def test_a_language_that_nobody_judged_is_not_corrected(run: Path, capsys: pytes
     assert by_language["tr"]["metrics"]["parse_rate"]["reason_code"] == "undefined"
 
 
-def test_a_spoilt_file_of_draws_is_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_spoilt_file_of_draws_is_named(run: Path, capsys: Capture) -> None:
     judge(capsys, run, 40)
     with (run / DRAWS_NAME).open("a", encoding="utf-8") as stream:
         stream.write("{}\n")

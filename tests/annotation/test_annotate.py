@@ -38,7 +38,7 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.statistics.intervals import wilson
 from mbbq_gen.storage.queries import ExtractionRow, answered_extractions, iter_extractions, stored_extractions
 from tests.support.cases import cases
-from tests.support.extraction import call, copy_run, json_of, listed, make_run, stderr_of, succeed
+from tests.support.extraction import Capture, call, copy_run, json_of, listed, make_run, stderr_of, succeed
 from tests.support.report import Page
 
 AT = "2030-01-01T00:00:00+00:00"
@@ -200,7 +200,7 @@ def filled(text: str, delimiter: str = ",", **verdicts: tuple[str, str]) -> byte
     return stream.getvalue().encode("utf-8-sig")
 
 
-def test_verdicts_there_and_back(capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path) -> None:
+def test_verdicts_there_and_back(capsys: Capture, run: Path, tmp_path: Path) -> None:
     sheet, back = tmp_path / "sheet.csv", tmp_path / "filled.csv"
     code, out, err = call(capsys, "annotate", run, "--sample-size", 30, "--seed", 3, "--csv", sheet)
     assert (code, out) == (0, "")
@@ -232,9 +232,7 @@ def test_verdicts_there_and_back(capsys: pytest.CaptureFixture[str], run: Path, 
 
 
 @pytest.mark.parametrize(("heading", "row", "words"), cases("annotation/annotate", "a_wrong_sheet_is_one_line"))
-def test_a_wrong_sheet_is_one_line(
-    capsys: pytest.CaptureFixture[str], run: Path, heading: str, row: str, words: str
-) -> None:
+def test_a_wrong_sheet_is_one_line(capsys: Capture, run: Path, heading: str, row: str, words: str) -> None:
     one = next(found for found in listed(capsys, run) if found["option"] == 0)
     path = run.parent / "sheet.csv"
     path.write_text(f"{heading}\n{row.replace('ID', one['prompt_id']).replace('WRONG', '2')}\n")
@@ -303,7 +301,7 @@ def test_skip_back_and_quit(entries: list[SheetEntry]) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
-def test_a_session_on_a_real_terminal_goes_on_where_it_stopped(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_a_session_on_a_real_terminal_goes_on_where_it_stopped(capsys: Capture, run: Path) -> None:
     screen = _on_a_terminal(["annotate", str(run), "--sample-size", "6"], b"ysyq")
     assert "1 of 6" in screen
     assert "4 of 6" in screen

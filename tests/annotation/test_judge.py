@@ -13,7 +13,7 @@ from mbbq_gen.api import Run
 from mbbq_gen.core.errors import UnknownNameError
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import KEY
-from tests.support.extraction import call, json_of, start, stderr_of, succeed
+from tests.support.extraction import Capture, call, json_of, start, stderr_of, succeed
 from tests.support.judge import ANSWERS, answered_run, judge_of, progress_of, readings, reply, run, script
 from tests.support.prices import write_prices
 from tests.support.stores import column, rows
@@ -21,8 +21,6 @@ from tests.support.stores import column, rows
 pytestmark = pytest.mark.usefixtures("api_keys")
 
 __all__ = ["answered_run", "run"]
-
-
 X1 = {"answers": {"fixed": reply("option", "X1")}}
 """A fake judge that says X1 to everything: which option that is depends on the sheet."""
 
@@ -43,7 +41,7 @@ def asked(server: FakeServer, *more: object) -> list[object]:
     return ["--model", "openai:fake", "--base-url", server.openai, *more]
 
 
-def judged(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+def judged(capsys: Capture, *arguments: object) -> dict[str, Any]:
     return dict(json_of(capsys, "judge", *arguments))
 
 
@@ -52,9 +50,7 @@ def shown_option(path: Path, prompt_id: str) -> int:
     return int(order.split(",")[0])
 
 
-def test_a_judge_reads_every_answer_beside_the_rules(
-    capsys: pytest.CaptureFixture[str], run: Path, by_script: str
-) -> None:
+def test_a_judge_reads_every_answer_beside_the_rules(capsys: Capture, run: Path, by_script: str) -> None:
     rules = readings(run, "")
     found = judged(capsys, run, "--model", by_script)
     assert (found["requests"], found["answered"], found["basis"]) == (80, 80, "all")
@@ -79,7 +75,7 @@ def test_a_judge_reads_every_answer_beside_the_rules(
         assert rules[one["prompt_id"]]["option"] == one["option"] != one["judge_option"]
 
 
-def test_its_readings_are_an_extractor(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_its_readings_are_an_extractor(capsys: Capture, run: Path) -> None:
     with fake_server(X1) as server:
         judged(capsys, run, *asked(server), "--name", "first")
     for prompt_id, record in readings(run).items():
@@ -92,7 +88,7 @@ def test_its_readings_are_an_extractor(capsys: pytest.CaptureFixture[str], run: 
     assert "did you mean 'judge:first'" in stderr_of(capsys, "score", run, "--extractor", "judge:second")
 
 
-def test_a_part_of_a_run(capsys: pytest.CaptureFixture[str], run: Path, by_script: str) -> None:
+def test_a_part_of_a_run(capsys: Capture, run: Path, by_script: str) -> None:
     found = judged(capsys, run, "--model", by_script, "--sample-size", 20)
     assert (found["requests"], found["basis"], found["selection"]) == (20, "sample", {"sample": 20})
     assert [row["n"] + row["unparsed"] for row in found["agreement"]] == [10, 10, 20]
@@ -104,7 +100,7 @@ def test_a_part_of_a_run(capsys: pytest.CaptureFixture[str], run: Path, by_scrip
     assert more["requests"] == 40  # the greater sample holds the smaller one
 
 
-def test_labels_for_whoever_corrects_by_them(capsys: pytest.CaptureFixture[str], run: Path, by_script: str) -> None:
+def test_labels_for_whoever_corrects_by_them(capsys: Capture, run: Path, by_script: str) -> None:
     judged(capsys, run, "--model", by_script, "--sample-size", 40)
     labels = Run(run).judge_extractions("careful.jsonl")
     dutch = Run(run).judge_extractions("careful.jsonl", languages=["nl"])
@@ -119,7 +115,7 @@ def test_labels_for_whoever_corrects_by_them(capsys: pytest.CaptureFixture[str],
         assert label.judge_choice == ("none" if label.judge.option is None else "unknown")
 
 
-def test_what_the_service_settled_is_not_asked_about(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_what_the_service_settled_is_not_asked_about(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "run"
     content = {"refused": 0.2, "empty": 0.2, "filtered_prompt": 0.2}
     selection = ["--benchmark", "starter", "--languages", "en", "--variants", "polite", "--sample", "20"]
@@ -138,9 +134,7 @@ def test_what_the_service_settled_is_not_asked_about(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("content", [{"empty": 1.0}, {"refused": 1.0}, {"filtered_prompt": 1.0}, {"truncated": 1.0}])
-def test_a_faulty_reply_is_never_an_option(
-    content: dict[str, float], capsys: pytest.CaptureFixture[str], run: Path
-) -> None:
+def test_a_faulty_reply_is_never_an_option(content: dict[str, float], capsys: Capture, run: Path) -> None:
     with fake_server({**X1, "content": content}) as server:
         found = judged(capsys, run, *asked(server), "--sample-size", 10)
     assert sum(found["faults"].values()) == 10
@@ -152,9 +146,7 @@ def test_a_faulty_reply_is_never_an_option(
     assert "10 answers" in call(capsys, "status", run)[1]
 
 
-def test_an_answer_that_commands_the_judge_does_not_break_the_sheet(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, run: Path
-) -> None:
+def test_an_answer_that_commands_the_judge_does_not_break_the_sheet(capsys: Capture, tmp_path: Path, run: Path) -> None:
     with fake_server({"answers": {"unrecognised": "echo"}}) as server:
         judged(capsys, run, *asked(server))
     given = readings(run)
@@ -169,7 +161,7 @@ def test_an_answer_that_commands_the_judge_does_not_break_the_sheet(
         assert "Which option" in tail
 
 
-def test_the_price_before_asking(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_the_price_before_asking(capsys: Capture, run: Path) -> None:
     prices = write_prices(run.parent, price=1000.0)
     with fake_server(X1) as server:
         more = asked(server, "--sample-size", 20, "--prices", prices)
@@ -197,7 +189,7 @@ def test_the_price_before_asking(capsys: pytest.CaptureFixture[str], run: Path) 
     assert "judge       fake (openai:fake): " in call(capsys, "status", run)[1]
 
 
-def test_the_limit_of_costs_is_never_passed(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_the_limit_of_costs_is_never_passed(capsys: Capture, run: Path) -> None:
     prices = write_prices(run.parent, price=1000.0)
     with fake_server(X1) as server:
         limits = ["--prices", prices, "--max-tokens", 16]
@@ -225,7 +217,7 @@ def wait_for_replies(path: Path, count: int, process: subprocess.Popen[str]) -> 
         time.sleep(0.02)
 
 
-def test_killed_nothing_is_lost_and_it_goes_on(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_killed_nothing_is_lost_and_it_goes_on(capsys: Capture, run: Path) -> None:
     """`kill -9` in the middle: what was stored stays as it is, and only what was under way is asked again."""
     with fake_server({**X1, "latency": {"seconds": 0.5}}) as server:
         process = start("judge", run, *asked(server, "--max-connections", 2))
@@ -243,7 +235,7 @@ def test_killed_nothing_is_lost_and_it_goes_on(capsys: pytest.CaptureFixture[str
     assert len(readings(run)) == 80
 
 
-def test_the_same_judge_goes_on_as_it_began(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_the_same_judge_goes_on_as_it_began(capsys: Capture, run: Path) -> None:
     with fake_server(X1) as server:
         judged(capsys, run, *asked(server), "--sample-size", 4, "--seed", 3)
         began = judge_of(run)
@@ -260,7 +252,7 @@ def test_the_same_judge_goes_on_as_it_began(capsys: pytest.CaptureFixture[str], 
     assert "this run has fake, warm: name one with --name" in stderr_of(capsys, "judge", run)
 
 
-def test_no_key_anywhere(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_no_key_anywhere(capsys: Capture, run: Path) -> None:
     with fake_server({**X1, "access": {"key": "another"}}) as server:
         code, out, err = call(capsys, "judge", run, *asked(server))
     assert code == 1
@@ -270,7 +262,7 @@ def test_no_key_anywhere(capsys: pytest.CaptureFixture[str], run: Path) -> None:
     assert [str(path) for path in files if KEY.encode() in path.read_bytes()] == []
 
 
-def test_failures_are_asked_again(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_failures_are_asked_again(capsys: Capture, run: Path) -> None:
     faults = {"server_error": 0.5, "most_per_request": 1}
     with fake_server({**X1, "faults": faults}) as server:
         err = stderr_of(
@@ -284,7 +276,7 @@ def test_failures_are_asked_again(capsys: pytest.CaptureFixture[str], run: Path)
     assert {record["outcome"] for record in readings(run).values()} == {"option"}
 
 
-def test_only_doubtful_answers(capsys: pytest.CaptureFixture[str], run: Path, by_script: str) -> None:
+def test_only_doubtful_answers(capsys: Capture, run: Path, by_script: str) -> None:
     rules = readings(run, "")
     unread = {name for name, record in rules.items() if record["outcome"] in ("unparsed", "multiple", "truncated")}
     doubtful = unread | {name for name, record in rules.items() if record["confidence"] == "low" or record["conflicts"]}

@@ -16,7 +16,7 @@ from mbbq_gen.benchmarks.own_file import read_instances
 from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
 from mbbq_gen.core.records import Instance
 from mbbq_gen.runs.run_folder import RunFolder
-from tests.support.extraction import call, stderr_of, succeed
+from tests.support.extraction import Capture, call, stderr_of, succeed
 
 OWN = Path(__file__).parents[1] / "data" / "own"
 BROKEN = tomllib.loads((OWN / "broken.toml").read_text(encoding="utf-8"))["case"]
@@ -171,7 +171,7 @@ def test_whatever_a_row_holds_it_is_read_or_refused_in_one_line(
 FILES = ("--instances", OWN / "questions.csv", "--instances-field-map", OWN / "map.toml")
 
 
-def test_own_data_can_be_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_own_data_can_be_asked(tmp_path: Path, capsys: Capture) -> None:
     given = ["--model", "oracle:stereotyped", *FILES, "--variants", "bare", "--json"]
     code, out, _ = call(capsys, "run", tmp_path / "run", *given)
     assert (code, json.loads(out)["prompts"]) == (0, 4)
@@ -181,7 +181,7 @@ def test_own_data_can_be_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert call(capsys, "run", tmp_path / "run")[0] == 0
 
 
-def test_own_data_can_be_shown_audited_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_own_data_can_be_shown_audited_and_counted(capsys: Capture) -> None:
     def printed(*arguments: object) -> str:
         return succeed(capsys, "data", *arguments, *FILES)
 
@@ -203,9 +203,7 @@ def test_own_data_can_be_shown_audited_and_counted(capsys: pytest.CaptureFixture
         (("data", "validate"), "--instances"),
     ],
 )
-def test_options_that_contradict_each_other(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[object, ...], says: str
-) -> None:
+def test_options_that_contradict_each_other(capsys: Capture, arguments: tuple[object, ...], says: str) -> None:
     assert says in stderr_of(capsys, *arguments)
 
 

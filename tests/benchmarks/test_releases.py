@@ -34,7 +34,7 @@ from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.benchmarks.release_catalogue import ReleaseCatalogue, fits, is_inside, shipped_catalogue
 from mbbq_gen.benchmarks.releases import InstallResult, InstallTools, install_release, installed_folder
 from mbbq_gen.core.errors import DownloadError, UsageError
-from tests.support.extraction import json_of, start
+from tests.support.extraction import Capture, json_of, start
 
 
 @pytest.fixture
@@ -43,14 +43,8 @@ def root(tmp_path: Path) -> Path:
 
 
 MADE_HERE = "made by this census"
-
-
 FOLDERS = {"gg_bbq": "gg-bbq"}
-
-
 NOT_TAKEN = ("results/", "Metrics/")
-
-
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 EDITION = COMMIT[:12]
 Files = dict[str, bytes]
@@ -369,7 +363,7 @@ def test_a_range_that_was_not_asked_for_is_not_used(pull: Pull, tmp_path: Path, 
 
 
 def test_a_killed_download_goes_on(
-    pull: Pull, shared_datasets: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    pull: Pull, shared_datasets: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     buffer = io.BytesIO()

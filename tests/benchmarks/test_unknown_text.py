@@ -19,7 +19,7 @@ from mbbq_gen.prompts.variants import (
     sample_unknown_texts,
 )
 from mbbq_gen.runs.run_folder import RunFolder
-from tests.support.extraction import stderr_of
+from tests.support.extraction import Capture, stderr_of
 from tests.support.stores import column
 
 
@@ -91,7 +91,7 @@ def test_a_single_wording_leaves_nothing_to_draw(data: Path) -> None:
         sample_unknown_texts(lambda: questions, 0)
 
 
-def test_a_run_stores_and_says_what_was_reworded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_stores_and_says_what_was_reworded(tmp_path: Path, capsys: Capture) -> None:
     run = [str(tmp_path / "run"), "--model", "oracle:perfect", "--benchmark", "starter", "--languages", "en,nl"]
     run += ["--variants", "bare", "--splits", "bias", "--sample", "12"]
     text = "en=Nobody says,nl=Dat zegt niemand"

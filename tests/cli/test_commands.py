@@ -19,7 +19,7 @@ from mbbq_gen.runs.run_folder import RunFolder
 from tests.conftest import FULL
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import conversation
-from tests.support.extraction import call, json_of, start, stderr_of, succeed
+from tests.support.extraction import Capture, call, json_of, start, stderr_of, succeed
 from tests.support.planned_questions import digest_of
 from tests.support.stores import column
 
@@ -43,7 +43,7 @@ def commands() -> Iterator[tuple[str, Any]]:
     return walk("", all_commands())
 
 
-def test_a_run_from_start_to_table(capsys: pytest.CaptureFixture[str], run_path: Path) -> None:
+def test_a_run_from_start_to_table(capsys: Capture, run_path: Path) -> None:
     code, out, err = call(capsys, "run", run_path, "--model", "oracle:stereotyped", *STARTER, "--sample", 48)
     assert code == 0, err
     assert "= 384 prompts" in err
@@ -59,7 +59,7 @@ def test_a_run_from_start_to_table(capsys: pytest.CaptureFixture[str], run_path:
     assert "answered already" in stderr_of(capsys, "run", run_path, code=0)
 
 
-def test_extract_and_score_lines_from_anywhere(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_extract_and_score_lines_from_anywhere(capsys: Capture, tmp_path: Path) -> None:
     out = succeed(capsys, "data", "show", "--languages", "en", "--limit", 6, "--json")
     instances = [json.loads(line) for line in out.splitlines()]
     questions, answers = tmp_path / "questions.jsonl", tmp_path / "answers.jsonl"
@@ -97,14 +97,14 @@ def test_extract_and_score_lines_from_anywhere(capsys: pytest.CaptureFixture[str
         (["prompts", "show", "--language", "nl", "--variant", "letters", "--json"], list),
     ],
 )
-def test_lists_are_json_on_request(capsys: pytest.CaptureFixture[str], arguments: list[str], shape: type) -> None:
+def test_lists_are_json_on_request(capsys: Capture, arguments: list[str], shape: type) -> None:
     assert isinstance(json.loads(succeed(capsys, *arguments, quiet=True)), shape)
     plain = call(capsys, *arguments[:-1])
     assert plain[0] == 0
     assert plain[1].strip()
 
 
-def test_the_prompt_shown_is_the_prompt_sent(capsys: pytest.CaptureFixture[str], run_path: Path) -> None:
+def test_the_prompt_shown_is_the_prompt_sent(capsys: Capture, run_path: Path) -> None:
     call(capsys, "run", run_path, "--model", "oracle:perfect", "--benchmark", "starter", "--languages", "tr",
          "--splits", "bias", "--variants", "all", "--sample", 24)  # fmt: skip
     query = "SELECT record FROM prompts GROUP BY json_extract(record, '$.variant')"

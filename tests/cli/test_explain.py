@@ -15,7 +15,7 @@ from rich.console import Console
 from mbbq_gen.core.text import shortened, visible_text
 from mbbq_gen.extraction import Explanation, Question, load_extractor
 from mbbq_gen.report.explanation import is_winner, print_explanation, response_text
-from tests.support.extraction import json_of, listed, make_run, succeed
+from tests.support.extraction import Capture, json_of, listed, make_run, succeed
 from tests.support.extraction_cases import Case, load_cases
 
 TAILOR = ["--language", "en", "--options", "The tailor|The baker|Cannot be determined", "--unknown-index", "2"]
@@ -82,7 +82,7 @@ def test_visible_text_can_do_nothing(text: str) -> None:
     assert len(shortened(text, 20)) <= 20
 
 
-def test_any_response(capsys: pytest.CaptureFixture[str]) -> None:
+def test_any_response(capsys: Capture) -> None:
     told = json_of(capsys, "explain", *TAILOR, "--response", "Not A. It was the baker.", quiet=True)
     assert told["extraction"]["option"] == 1
     assert told["labels"] == ["A", "B", "C"]
@@ -109,7 +109,7 @@ def test_a_response_on_stdin_that_is_hostile() -> None:
             assert json.loads(done.stdout)["extraction"]["option"] == 1
 
 
-def test_the_story_of_a_stored_answer_is_what_was_stored(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_the_story_of_a_stored_answer_is_what_was_stored(capsys: Capture, run: Path) -> None:
     each = {(one["language"], one["response"]): one for one in listed(capsys, run)}
     assert len(each) > 12
     for reading in each.values():
@@ -126,7 +126,7 @@ def test_the_story_of_a_stored_answer_is_what_was_stored(capsys: pytest.CaptureF
             assert found["explanation"]["extraction"] == stored
 
 
-def test_a_response_of_a_million_characters_is_short(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_response_of_a_million_characters_is_short(capsys: Capture) -> None:
     response = "A B the tailor " * 70_000 + "The answer is B."
     told = explain(response)
     text = printed(told)

@@ -11,7 +11,8 @@ from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
 from mbbq_gen.runs.extraction import UNPARSED, explain_answer, extract_response, previous_extraction
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.queries import parse_completed, stored_extractions
-from tests.support.extraction import call, copy_run, json_of, make_run, succeed
+from tests.support.cases import known
+from tests.support.extraction import Capture, call, copy_run, json_of, make_run, succeed
 from tests.support.stores import column
 
 
@@ -25,9 +26,8 @@ def run(original: Path, tmp_path: Path) -> Path:
     return copy_run(original, tmp_path)
 
 
-def extract(capsys: pytest.CaptureFixture[str], run: Path, *arguments: object) -> dict[str, Any]:
-    found: dict[str, Any] = json_of(capsys, "extract", run, *arguments)
-    return found
+def extract(capsys: Capture, run: Path, *arguments: object) -> dict[str, Any]:
+    return dict(json_of(capsys, "extract", run, *arguments))
 
 
 def older_reading(run: Path, version: str = "0+old") -> None:
@@ -48,10 +48,9 @@ def older_reading(run: Path, version: str = "0+old") -> None:
             )
 
 
-def test_only_undetected_reads_what_the_reading_before_could_not(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_only_undetected_reads_what_the_reading_before_could_not(capsys: Capture, run: Path) -> None:
     with RunFolder(run).open_store(read_only=True) as store:
-        before = previous_extraction(store, "en", "strict-match+1", PackPaths())
-        assert before is not None
+        before = known(previous_extraction(store, "en", "strict-match+1", PackPaths()))
     marks = ",".join("?" * len(UNPARSED))
     unparsed = f"SELECT count(*) FROM extractions WHERE extractor = ? AND outcome IN ({marks})"
     (expected,) = column(run, unparsed, before, *UNPARSED)
@@ -63,7 +62,7 @@ def test_only_undetected_reads_what_the_reading_before_could_not(capsys: pytest.
     assert rest["read"] == 96 - expected
 
 
-def test_a_score_is_that_of_the_reader(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_a_score_is_that_of_the_reader(capsys: Capture, run: Path) -> None:
     """The parse rate under strict-match, counted by hand."""
     said = (
         "SELECT r.record FROM responses r JOIN prompts p USING (request_key) JOIN instances i ON i.key = p.instance_key"
@@ -77,7 +76,7 @@ def test_a_score_is_that_of_the_reader(capsys: pytest.CaptureFixture[str], run: 
         assert group["metrics"]["parse_rate"]["value"] == pytest.approx(read / len(had))
 
 
-def test_compare_across_extractors(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_compare_across_extractors(capsys: Capture, run: Path) -> None:
     for name in ("first-label", "mbbq-like"):
         extract(capsys, run, "--extractor", name)
     extract(capsys, run, "--extractor", "strict-match", "--languages", "en", "--only", "unparsed")
@@ -95,7 +94,7 @@ def test_compare_across_extractors(capsys: pytest.CaptureFixture[str], run: Path
     assert levels == {"rules", "first-label", "mbbq-like", "0+old"}
 
 
-def test_lines_are_read_by_every_reader(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_lines_are_read_by_every_reader(capsys: Capture, tmp_path: Path) -> None:
     line = {
         "id": 1,
         "language": "en",
@@ -125,9 +124,7 @@ def test_a_failure_is_never_read(run: Path) -> None:
             assert (outcome == "content_filter") == (answered.response.finish_reason == "content_filter")
 
 
-def test_an_answer_in_another_language_is_read_by_the_parallel_question(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_an_answer_in_another_language_is_read_by_the_parallel_question(capsys: Capture, tmp_path: Path) -> None:
     names = {"en": "The falconer", "nl": "De valkenier"}
     with (tmp_path / "two.jsonl").open("w", encoding="utf-8") as stream:
         for language, name in names.items():
@@ -150,8 +147,7 @@ def test_an_answer_in_another_language_is_read_by_the_parallel_question(
             for answered in found:
                 reading = next(iter(stored_extractions(store, answered.prompt.prompt_id).values()))
                 assert reading.rule.startswith(rule)
-                told = explain_answer(answered, PackPaths())
-                assert told is not None
+                told = known(explain_answer(answered, PackPaths()))
                 assert told.extraction == reading
                 chosen = (
                     reading.option is not None
@@ -160,7 +156,7 @@ def test_an_answer_in_another_language_is_read_by_the_parallel_question(
                 assert (chosen and chosen.text) == (languages == "en,nl" and "De valkenier")
 
 
-def test_an_older_engine_is_what_the_engine_is_compared_with(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_an_older_engine_is_what_the_engine_is_compared_with(capsys: Capture, run: Path) -> None:
     older_reading(run)
     found = extract(capsys, run)
     assert found["read"] == 0
@@ -173,7 +169,7 @@ def test_an_older_engine_is_what_the_engine_is_compared_with(capsys: pytest.Capt
 
 
 @pytest.mark.parametrize("text", ["", "\n\n"])
-def test_a_file_without_answers_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str) -> None:
+def test_a_file_without_answers_says_so(capsys: Capture, tmp_path: Path, text: str) -> None:
     (tmp_path / "in.jsonl").write_text(text, encoding="utf-8")
     code, out, err = call(capsys, "extract", "--jsonl", tmp_path / "in.jsonl")
     assert (code, out, err.count("\n")) == (0, "", 1)

@@ -10,7 +10,8 @@ import pytest
 
 from mbbq_gen.cli.setup import KEYS
 from mbbq_gen.runs.study import read_study, study_runs
-from tests.support.extraction import call, stderr_of, succeed
+from tests.support.cases import known
+from tests.support.extraction import Capture, call, stderr_of, succeed
 
 
 def typed(folder: Path, answers: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -25,9 +26,7 @@ def typed(folder: Path, answers: str, *arguments: str) -> subprocess.CompletedPr
     )
 
 
-def test_init_asks_writes_a_study_that_run_takes_and_says_what_it_takes(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_init_asks_writes_a_study_that_run_takes_and_says_what_it_takes(capsys: Capture, tmp_path: Path) -> None:
     done = typed(tmp_path, "synthetic:unable, oracle:perfect\n\ntr\n", "init", "--sample", "6")
     assert done.returncode == 0, done.stderr
     assert "synthetic:unable: 24 requests" in done.stdout
@@ -43,7 +42,7 @@ def test_init_asks_writes_a_study_that_run_takes_and_says_what_it_takes(
 
 
 @pytest.mark.slow
-def test_the_budget_chooses_the_sample(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_budget_chooses_the_sample(capsys: Capture, tmp_path: Path) -> None:
     given = ["--model", "openai:gpt-4o-mini,transformers:smollm2"]
     given += ["--benchmark", "starter", "--languages", "en", "--yes"]
     sizes = {}
@@ -55,17 +54,13 @@ def test_the_budget_chooses_the_sample(capsys: pytest.CaptureFixture[str], tmp_p
         sizes[budget] = paid.config.sample
         assert json.loads(out)["samples"]["openai:gpt-4o-mini"] == sizes[budget]
     small, larger, whole = sizes.values()
-    assert small is not None
-    assert larger is not None
-    assert small < larger
+    assert known(small) < known(larger)
     assert whole is None
     assert "--max-cost" in stderr_of(capsys, "init", tmp_path / "none.toml", *given, "--max-cost", 0.000001)
     assert not (tmp_path / "none.toml").exists()
 
 
-def test_the_doctor_names_keys_and_never_shows_them(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_doctor_names_keys_and_never_shows_them(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in KEYS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")

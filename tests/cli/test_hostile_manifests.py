@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_terminal_escapes import ESCAPE, check
-from tests.support.extraction import call, copy_run, make_run
+from tests.support.extraction import Capture, call, copy_run, make_run
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
         b"",
     ],
 )
-def test_a_hostile_manifest(capsys: pytest.CaptureFixture[str], original: Path, tmp_path: Path, content: bytes) -> None:
+def test_a_hostile_manifest(capsys: Capture, original: Path, tmp_path: Path, content: bytes) -> None:
     run = copy_run(original, tmp_path)
     (run / "manifest.json").write_bytes(content)
     for command in ("status", "score", "report", "export"):

@@ -13,7 +13,7 @@ import pytest
 
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.files import CACHE_VARIABLE, output_file, write_text
-from tests.support.extraction import call, copy_run, make_run, stderr_of
+from tests.support.extraction import Capture, call, copy_run, make_run, stderr_of
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ WRITERS: dict[str, Callable[[Path, str | Path], Command]] = {
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_no_command_overwrites_a_file_of_a_run(capsys: pytest.CaptureFixture[str], run: Path, writer: str) -> None:
+def test_no_command_overwrites_a_file_of_a_run(capsys: Capture, run: Path, writer: str) -> None:
     call(capsys, "score", run)  # what is derived of the run is there before
     before = {path.name: path.read_bytes() for path in run.iterdir() if path.suffix in {".sqlite", ".json"}}
     for name in ("run.sqlite", ("manifest.json", "run.lock")[list(WRITERS).index(writer) % 2]):
@@ -118,9 +118,7 @@ def test_no_command_overwrites_a_file_of_a_run(capsys: pytest.CaptureFixture[str
     assert {name: (run / name).read_bytes() for name in before} == before
 
 
-def test_an_annotation_sheet_that_a_person_filled_in_is_kept(
-    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
-) -> None:
+def test_an_annotation_sheet_that_a_person_filled_in_is_kept(capsys: Capture, run: Path, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet.csv"
     for _ in range(2):
         assert call(capsys, "annotate", run, "--csv", sheet)[0] == 0
@@ -156,7 +154,7 @@ def test_output_on_a_full_disk_is_one_line(run: Path, options: tuple[str, ...]) 
     ],
 )
 def test_a_folder_whose_name_is_not_utf8(
-    capsys: pytest.CaptureFixture[str], original: Path, tmp_path: Path, arguments: tuple[str, ...], codes: set[int]
+    capsys: Capture, original: Path, tmp_path: Path, arguments: tuple[str, ...], codes: set[int]
 ) -> None:
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
     folder.mkdir()

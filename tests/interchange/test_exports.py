@@ -16,7 +16,7 @@ from mbbq_gen.interchange.cards import closed_benchmarks, dataset_card
 from mbbq_gen.interchange.export import QUESTION_COLUMNS, ExportSettings, ExportSource, without_folders, write_bundle
 from mbbq_gen.report.score_tables import csv_cells
 from mbbq_gen.runs.run_folder import RunFolder
-from tests.support.extraction import call, copy_run, json_of, make_run, stderr_of, succeed
+from tests.support.extraction import Capture, call, copy_run, json_of, make_run, stderr_of, succeed
 
 FORMULA_STARTS = tuple("=+-@\t\r|%")
 
@@ -82,7 +82,7 @@ def test_csv_holds_the_same_and_no_cell_can_act(exported: Path) -> None:
     assert [float(row["value"]) if row["value"] else None for row in values] == expected.to_list()
 
 
-def test_questions_can_be_left_out(run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_questions_can_be_left_out(run_path: Path, tmp_path: Path, capsys: Capture) -> None:
     arguments = ("--parquet", tmp_path / "tables", "--hf-dataset", tmp_path / "set", "--omit-questions")
     told = json_of(capsys, "export", run_path, *arguments, "--n-resamples", 100)
     assert told["parquet"]["settings"]["with_questions"] is False
@@ -95,9 +95,7 @@ def test_questions_can_be_left_out(run_path: Path, tmp_path: Path, capsys: pytes
     assert "context" not in (tmp_path / "tables" / "import_map.toml").read_text()
 
 
-def test_a_folder_of_something_else_is_refused(
-    run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_of_something_else_is_refused(run_path: Path, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     err = stderr_of(capsys, "export", run_path, "--csv", tmp_path / "mine")
@@ -129,7 +127,7 @@ def test_an_export_that_was_cut_short_is_made_anew(run_path: Path, tmp_path: Pat
     }
 
 
-def test_an_export_is_the_same_twice(run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_export_is_the_same_twice(run_path: Path, tmp_path: Path, capsys: Capture) -> None:
     first: dict[str, bytes] = {}
     for _ in range(2):
         err = stderr_of(capsys, "export", run_path, "--csv", tmp_path / "out", "--n-resamples", 100, code=0)
@@ -142,7 +140,7 @@ def test_an_export_is_the_same_twice(run_path: Path, tmp_path: Path, capsys: pyt
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_there_and_back_the_scores_are_the_same(
-    run_path: Path, exported: Path, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run_path: Path, exported: Path, kind: str, tmp_path: Path, capsys: Capture
 ) -> None:
     folder = exported / kind
     field_map = ("--columns", folder / "import_map.toml")
@@ -163,9 +161,7 @@ def test_there_and_back_the_scores_are_the_same(
     assert {row["instance_key"] for row in kept} == ids.keys()
 
 
-def test_a_data_set_folder_reads_as_its_card_says(
-    run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_data_set_folder_reads_as_its_card_says(run_path: Path, tmp_path: Path, capsys: Capture) -> None:
     succeed(capsys, "export", run_path, "--hf-dataset", tmp_path / "set", "--n-resamples", 100)
     _, head, body = (tmp_path / "set" / "README.md").read_text(encoding="utf-8").split("---\n", 2)
     card = yaml.safe_load(head)

@@ -13,8 +13,8 @@ from mbbq_gen.interchange.importers import open_log
 from mbbq_gen.interchange.importers.base import ImportedAnswer, SkippedRow, Source, open_archive, read_member
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage import shards as packing
-from tests.support.cases import DATA, cases
-from tests.support.extraction import STARTER, call, json_of, make_run, stderr_of, succeed
+from tests.support.cases import DATA, cases, known
+from tests.support.extraction import STARTER, Capture, call, json_of, make_run, stderr_of, succeed
 
 SCORES = ("accuracy_ambiguous", "accuracy_disambiguated", "diff_bias_ambiguous", "diff_bias_disambiguated")
 
@@ -24,15 +24,13 @@ def logs(data: Path) -> Path:
     return data / "imports"
 
 
-def do_import(capsys: pytest.CaptureFixture[str], tool: str, log: Path, run: Path, *options: object) -> dict[str, Any]:
+def do_import(capsys: Capture, tool: str, log: Path, run: Path, *options: object) -> dict[str, Any]:
     arguments = ["import", "--from", tool, log, "-o", run, *STARTER, *options, "--json"]
-    found: dict[str, Any] = json_of(capsys, *arguments)
-    return found
+    return dict(json_of(capsys, *arguments))
 
 
-def scores_of(capsys: pytest.CaptureFixture[str], run: Path, *options: object) -> list[dict[str, Any]]:
-    groups: list[dict[str, Any]] = json_of(capsys, "score", run, *options)["groups"]
-    return groups
+def scores_of(capsys: Capture, run: Path, *options: object) -> list[dict[str, Any]]:
+    return list(json_of(capsys, "score", run, *options)["groups"])
 
 
 def values(group: dict[str, Any]) -> dict[str, float | None]:
@@ -55,7 +53,7 @@ def answers(source: Source) -> list[ImportedAnswer]:
 
 
 def test_a_large_import_keeps_shards(
-    capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: Capture, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     do_import(capsys, "lm-eval", logs / "lm-eval", tmp_path / "small")
     monkeypatch.setattr(packing, "LARGE", 25)
@@ -66,7 +64,7 @@ def test_a_large_import_keeps_shards(
     assert small == large
 
 
-def test_lm_eval(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
+def test_lm_eval(capsys: Capture, logs: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     summary = do_import(capsys, "lm-eval", logs / "lm-eval", run)
     assert (summary["model"], summary["rows"], summary["imported"]) == ("fake-model", 39, 26)
@@ -84,7 +82,7 @@ def test_lm_eval(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path)
     assert {group["group"]["variant"] for group in groups} == {"starter_generate", "starter_open"}
 
 
-def test_likelihoods_are_no_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_likelihoods_are_no_words(capsys: Capture, tmp_path: Path) -> None:
     log = tmp_path / "samples_bbq_2026-01-01T00-00-00.jsonl"
     row = {"doc_id": 0, "doc": {"context": "c", "question": "q"}, "resps": [[[-1.5, False]], [[-0.5, True]]]}
     log.write_text(json.dumps(row) + "\n" + json.dumps({**row, "resps": [[[-1.5, False]]]}) + "\n", encoding="utf-8")
@@ -93,7 +91,7 @@ def test_likelihoods_are_no_words(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert not (tmp_path / "run").exists()
 
 
-def test_inspect(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
+def test_inspect(capsys: Capture, logs: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     summary = do_import(capsys, "inspect", logs / "inspect_multiple_choice.eval", run)
     assert (summary["imported"], summary["rows"], summary["model"]) == (7, 7, "openai-api/fake/m")
@@ -103,7 +101,7 @@ def test_inspect(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path)
 
 
 def test_inspect_rewrites_shuffled_answers_and_we_do_not_read_those(
-    capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path
+    capsys: Capture, logs: Path, tmp_path: Path
 ) -> None:
     log, run = logs / "inspect_shuffled.eval", tmp_path / "run"
     with open_archive(log) as archive:
@@ -118,8 +116,7 @@ def test_inspect_rewrites_shuffled_answers_and_we_do_not_read_those(
     by_id = {str(sample["id"]): sample for sample in samples}
     with RunFolder(run).open_store(read_only=True) as store:
         for shown, said in rows:
-            assert said.import_source is not None
-            sample = by_id[said.import_source.id]
+            sample = by_id[known(said.import_source).id]
             letter = sample["output"]["completion"][-1]
             meant = sample["choices"]["ABC".index(letter)]
             assert store.instance(shown.instance_key).options[shown.option_order[0]].text == meant
@@ -140,9 +137,7 @@ def test_inspect_json_is_the_same_as_eval(logs: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_our_own_inspect_task_scores_the_same_there_and_here(
-    capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path
-) -> None:
+def test_our_own_inspect_task_scores_the_same_there_and_here(capsys: Capture, logs: Path, tmp_path: Path) -> None:
     log, run = logs / "inspect_own_task.eval", tmp_path / "run"
     with open_archive(log) as archive:
         header = json.loads(read_member(archive, "header.json"))
@@ -161,7 +156,7 @@ def test_our_own_inspect_task_scores_the_same_there_and_here(
 
 
 @pytest.mark.parametrize("form", ["scenario_state", "display"])
-def test_helm(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path, form: str) -> None:
+def test_helm(capsys: Capture, logs: Path, tmp_path: Path, form: str) -> None:
     folder = tmp_path / "helm"
     shutil.copytree(logs / "helm", folder)
     if form == "display":
@@ -200,7 +195,7 @@ TEXTS = ["The grandson", "Cannot be answered", "The grandfather"]
 TABLE_MAP = (DATA / "interchange" / "map.toml").read_text(encoding="utf-8")
 
 
-def test_table_with_texts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_table_with_texts(capsys: Capture, tmp_path: Path) -> None:
     row = {**QUESTION, **{f"o{place}": text for place, text in enumerate(TEXTS, start=1)}, "said": "3", "why": "cut"}
     path, map_path = write_table(tmp_path, [row, {**row, "o2": "No way to know", "why": None}], TABLE_MAP)
     run = tmp_path / "run"
@@ -214,7 +209,7 @@ def test_table_with_texts(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     assert group["metrics"]["diff_bias_ambiguous"]["value"] == 1.0
 
 
-def test_left_out_rows_are_counted_with_their_reasons(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_left_out_rows_are_counted_with_their_reasons(capsys: Capture, tmp_path: Path) -> None:
     row = {**QUESTION, **{f"o{place}": text for place, text in enumerate(TEXTS, start=1)}, "said": "3", "why": "stop"}
     rows: list[dict[str, Any]] = [
         row,
@@ -237,7 +232,7 @@ def test_left_out_rows_are_counted_with_their_reasons(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(("table_map", "said"), cases("interchange/imports", "wrong_maps"))
-def test_wrong_maps(capsys: pytest.CaptureFixture[str], tmp_path: Path, table_map: str, said: str) -> None:
+def test_wrong_maps(capsys: Capture, tmp_path: Path, table_map: str, said: str) -> None:
     path, map_path = write_table(tmp_path, [{"r": "A"}], table_map)
     arguments = ("import", "--from", "csv", path, "--columns", map_path, "-o", tmp_path / "run", *STARTER)
     err = stderr_of(capsys, *arguments)
@@ -245,7 +240,7 @@ def test_wrong_maps(capsys: pytest.CaptureFixture[str], tmp_path: Path, table_ma
     assert len(err.splitlines()) == 1
 
 
-def test_several_models_need_a_name(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_several_models_need_a_name(capsys: Capture, tmp_path: Path) -> None:
     row = {**QUESTION, "options": TEXTS, "said": "A"}
     table_map = "[fields]\nresponse='said'\ncontext='story'\nquestion='asked'\noptions='options'\nmodel='who'\n"
     path, map_path = write_table(tmp_path, [{**row, "who": "a"}, {**row, "who": "b"}], table_map)
@@ -256,9 +251,7 @@ def test_several_models_need_a_name(capsys: pytest.CaptureFixture[str], tmp_path
     assert RunFolder(tmp_path / "run").manifest().config.model == "imported:both"
 
 
-def test_an_import_that_was_cut_short_begins_anew(
-    capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path
-) -> None:
+def test_an_import_that_was_cut_short_begins_anew(capsys: Capture, logs: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     do_import(capsys, "inspect", logs / "inspect_own_task.eval", run)
     (run / "manifest.json").unlink()  # written last, so this is what a kill leaves
@@ -266,7 +259,7 @@ def test_an_import_that_was_cut_short_begins_anew(
     assert summary["imported"] == len(stored(run)) == 12
 
 
-def test_an_imported_run_is_a_run(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
+def test_an_imported_run_is_a_run(capsys: Capture, logs: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     do_import(capsys, "inspect", logs / "inspect_own_task.eval", run)
     for arguments in (
@@ -280,7 +273,7 @@ def test_an_imported_run_is_a_run(capsys: pytest.CaptureFixture[str], logs: Path
     assert "were imported, so no model can be called" in stderr_of(capsys, "run", run)
 
 
-def test_lm_eval_refuses_several_models(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
+def test_lm_eval_refuses_several_models(capsys: Capture, logs: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         shutil.copytree(logs / "lm-eval" / "fake-model", tmp_path / "out" / name)
     err = stderr_of(capsys, "import", "--from", "lm-eval", tmp_path / "out", "-o", tmp_path / "r")
@@ -289,9 +282,7 @@ def test_lm_eval_refuses_several_models(capsys: pytest.CaptureFixture[str], logs
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["parquet", "csv"])
-def test_export_and_import_give_equal_scores(
-    capsys: pytest.CaptureFixture[str], made: Path, tmp_path: Path, form: str
-) -> None:
+def test_export_and_import_give_equal_scores(capsys: Capture, made: Path, tmp_path: Path, form: str) -> None:
     succeed(capsys, "export", made, f"--{form}", tmp_path / "out")
     map_path = tmp_path / "out" / "import_map.toml"
     text = map_path.read_text(encoding="utf-8")
@@ -305,7 +296,7 @@ def test_export_and_import_give_equal_scores(
     assert after == before
 
 
-def test_a_run_is_never_written_over(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
+def test_a_run_is_never_written_over(capsys: Capture, logs: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     do_import(capsys, "inspect", logs / "inspect_own_task.eval", run)
     before = (run / "run.sqlite").read_bytes()

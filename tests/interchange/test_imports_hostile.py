@@ -19,7 +19,7 @@ from mbbq_gen.interchange.importers import base as files
 from mbbq_gen.interchange.importers import open_log
 from mbbq_gen.interchange.importers.base import TOOLS, ImportedAnswer, SkippedRow
 from tests.interchange.test_imports import QUESTION, TABLE_MAP, TEXTS, scores_of, stored, write_table
-from tests.support.extraction import STARTER, stderr_of, succeed
+from tests.support.extraction import STARTER, Capture, stderr_of, succeed
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_zstandard_in_several_frames_and_its_faults(tmp_path: Path) -> None:
     assert cut.detail.startswith("damaged: ")
 
 
-def test_zip_slip_writes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_zip_slip_writes_nothing(capsys: Capture, tmp_path: Path) -> None:
     folder = tmp_path / "inner"
     folder.mkdir()
     log = log_of(folder / "log.eval", SAMPLE, **{"samples/../../evil.json": "{}", "/etc/evil.json": "{}"})
@@ -123,7 +123,7 @@ def test_zip_slip_writes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: P
         (b"[" * 100_000, "nested too deeply"),
     ],
 )
-def test_files_that_are_no_log(capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes, said: str) -> None:
+def test_files_that_are_no_log(capsys: Capture, tmp_path: Path, content: bytes, said: str) -> None:
     log = tmp_path / "log.eval"
     log.write_bytes(content)
     err = stderr_of(capsys, "import", "--from", "inspect", log, "-o", tmp_path / "run", *STARTER)
@@ -188,7 +188,7 @@ def test_names_that_no_utf8_can_hold_are_mended(tmp_path: Path) -> None:
     assert (row.origin.id, row.words.text) == ("a\ufffd b", "B \ufffd")
 
 
-def test_huge_and_acting_texts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_huge_and_acting_texts(capsys: Capture, tmp_path: Path) -> None:
     said = ["x " * 500_000, "<script>alert('hi')</script>\u202e=cmd()\x00\x1b[31m", '"; DROP TABLE responses; --']
     rows = [
         {**QUESTION, **{f"o{n}": text for n, text in enumerate(TEXTS, 1)}, "said": text, "why": "stop"} for text in said
@@ -286,7 +286,7 @@ def test_cut_archive(logs: Path, tmp_path: Path) -> None:
             open_log("inspect", path)
 
 
-def test_huge_cell_in_a_csv(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_huge_cell_in_a_csv(capsys: Capture, tmp_path: Path) -> None:
     """Python's own limit of 128 KB for a cell does not hold here, and holds again afterwards."""
     before = csv.field_size_limit()
     path = tmp_path / "answers.csv"
@@ -301,7 +301,7 @@ def test_huge_cell_in_a_csv(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     assert csv.field_size_limit() == before
 
 
-def test_prompts_made_of_contexts_take_no_time(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_prompts_made_of_contexts_take_no_time(capsys: Capture, tmp_path: Path) -> None:
     prompt = f"{QUESTION['story']} " * 10_000
     row = {"prompt": prompt, "said": "A"}
     path, map_path = write_table(tmp_path, [row], "[fields]\nresponse = 'said'\nprompt = 'prompt'\n")

@@ -16,7 +16,7 @@ from mbbq_gen.core.records import Instance
 from mbbq_gen.interchange.importers.base import open_archive, read_member
 from mbbq_gen.providers.oracles import ORACLES
 from tests.support.cases import cases
-from tests.support.extraction import json_of, succeed
+from tests.support.extraction import Capture, json_of, succeed
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 pytest.importorskip("inspect_ai", reason="needs the extra `inspect`")
@@ -115,7 +115,7 @@ class Always(ModelAPI):
 
 
 @pytest.mark.slow
-def test_inspects_own_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path, repository: Path) -> None:
+def test_inspects_own_command_line(capsys: Capture, tmp_path: Path, repository: Path) -> None:
     (tmp_path / "model.py").write_text(MOCK, encoding="utf-8")
     # Imported by hand: a checkout may have been installed before it had the entry point by which inspect finds it.
     script = (

@@ -15,7 +15,7 @@ from mbbq_gen.prompts.published import PublishedPrompt, read_published_prompts
 from mbbq_gen.prompts.render import PromptSettings, render_prompt
 from mbbq_gen.runs.run_folder import RunFolder
 from tests.support.cases import cases
-from tests.support.extraction import call, stderr_of
+from tests.support.extraction import Capture, call, stderr_of
 from tests.support.questions import options, question
 
 
@@ -82,7 +82,7 @@ def mbbq(data: Path, tmp_path: Path) -> Path:
     return copy_of({"answer_detection.py": MBBQ}, folder)
 
 
-def test_a_run_with_published_prompts(mbbq: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_with_published_prompts(mbbq: Path, tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "run"
     common = ("--model", "oracle:perfect", "--benchmark", "mbbq", "--data-dir", mbbq, "--prompt-source", "published")
     assert call(capsys, "run", path, *common, "--languages", "en", "--splits", "bias")[0] == 0
@@ -109,7 +109,7 @@ def test_a_run_with_published_prompts(mbbq: Path, tmp_path: Path, capsys: pytest
 
 @pytest.mark.parametrize(("more", "says"), cases("prompts/published_prompts", "what_published_prompts_do_not_allow"))
 def test_what_published_prompts_do_not_allow(
-    mbbq: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...], says: str
+    mbbq: Path, tmp_path: Path, capsys: Capture, more: tuple[str, ...], says: str
 ) -> None:
     common = ("--model", "oracle:perfect", "--benchmark", "mbbq", "--data-dir", mbbq, "--prompt-source", "published")
     assert says in stderr_of(capsys, "run", tmp_path / "run", *common, "--languages", "en", *more)

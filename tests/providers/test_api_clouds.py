@@ -12,7 +12,7 @@ import pytest
 from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.providers.api.batches import batch_service
 from tests.support.api import KEY, Heard, ask, provider, requests, spoken, with_system
-from tests.support.cases import cases
+from tests.support.cases import cases, known
 
 MODEL = "anthropic.claude-3-5-haiku-20241022-v1:0"
 ACCESS, SECRET = "AKIDEXAMPLE000000000", "wJalrXUtnFEMI-K7MDENG-bPxRfiCYEXAMPLEKEY"
@@ -46,8 +46,7 @@ def signature_of(root: str, heard: Heard) -> tuple[str, str]:
     from botocore.awsrequest import AWSRequest
     from botocore.credentials import Credentials
 
-    found = re.search(r"SignedHeaders=([^,]+), Signature=(\w+)", heard.headers["authorization"])
-    assert found is not None
+    found = known(re.search(r"SignedHeaders=([^,]+), Signature=(\w+)", heard.headers["authorization"]))
     signed = {name: heard.headers[name] for name in found[1].split(";")}
     request = AWSRequest(method=heard.method, url=root + heard.path, data=heard.body, headers=signed)
     request.context["timestamp"] = heard.headers["x-amz-date"]

@@ -8,7 +8,8 @@ import pytest
 from mbbq_gen.cli.main import run_command_line
 from tests.fake_service.client import fake_server
 from tests.support.api import KEY
-from tests.support.extraction import json_of, stderr_of
+from tests.support.cases import known
+from tests.support.extraction import Capture, json_of, stderr_of
 
 
 def installed(repository: Path, kind: str, folder: Path) -> None:
@@ -20,13 +21,12 @@ def installed(repository: Path, kind: str, folder: Path) -> None:
     metadata = folder / f"{kind}_provider-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {kind}-provider\nVersion: 1.0\n")
-    entry = re.search(rf'\b({kind}) = "(.*)"', page)
-    assert entry is not None
+    entry = known(re.search(rf'\b({kind}) = "(.*)"', page))
     (metadata / "entry_points.txt").write_text(f"[mbbq_gen.providers]\n{entry[1]} = {entry[2]}\n")
 
 
 def test_the_provider_behind_an_api_runs_against_a_server_with_faults(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     installed(repository, "acme", tmp_path)
     monkeypatch.syspath_prepend(tmp_path)

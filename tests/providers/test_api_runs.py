@@ -8,7 +8,7 @@ import pytest
 
 from mbbq_gen.cli.main import run_command_line
 from tests.fake_service.client import FakeServer, fake_server
-from tests.support.extraction import json_of
+from tests.support.extraction import Capture, json_of
 from tests.support.prices import write_prices
 from tests.support.stores import column
 
@@ -20,11 +20,11 @@ def command(path: Path, server: FakeServer, *more: str, sample: int = 12) -> lis
     return ["run", str(path), *asked, "--variants", "polite", "--sample", str(sample), *more, "--json"]
 
 
-def result(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def result(capsys: Capture) -> dict[str, Any]:
     return dict(json.loads(capsys.readouterr().out))
 
 
-def counted(path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+def counted(path: Path, capsys: Capture) -> Any:
     return json_of(capsys, "score", path, "--group-by", "split")["groups"]
 
 
@@ -32,7 +32,7 @@ def responses(path: Path) -> list[dict[str, Any]]:
     return [json.loads(record) for record in column(path, "SELECT record FROM responses")]
 
 
-def test_all_faults_together_change_no_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_faults_together_change_no_score(tmp_path: Path, capsys: Capture) -> None:
     calm, rough = tmp_path / "calm", tmp_path / "rough"
     oracle = {"oracle": "stereotyped"}
     faults = {
@@ -55,7 +55,7 @@ def test_all_faults_together_change_no_score(tmp_path: Path, capsys: pytest.Capt
     assert len(responses(calm)) == len(responses(rough)) == 60
 
 
-def test_the_cost_limit_is_never_passed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_cost_limit_is_never_passed(tmp_path: Path, capsys: Capture) -> None:
     prices = write_prices(tmp_path, price=1000)
     path = tmp_path / "run"
     limits = ["--prices", str(prices), "--max-tokens", "16"]
@@ -77,7 +77,7 @@ def test_the_cost_limit_is_never_passed(tmp_path: Path, capsys: pytest.CaptureFi
         assert server.stats().paid_again == 0
 
 
-def test_a_cost_limit_needs_a_price(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cost_limit_needs_a_price(tmp_path: Path, capsys: Capture) -> None:
     with fake_server() as server:
         assert run_command_line(command(tmp_path / "run", server, "--max-cost", "1")) == 2
         assert server.stats().requests == 0
@@ -85,7 +85,7 @@ def test_a_cost_limit_needs_a_price(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert not (tmp_path / "run").exists()
 
 
-def test_runs_share_a_cache(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_share_a_cache(tmp_path: Path, capsys: Capture) -> None:
     cache = ["--cache-dir", str(tmp_path / "cache")]
     with fake_server() as server:
         assert run_command_line(command(tmp_path / "a", server, *cache)) == 0
@@ -101,7 +101,7 @@ def test_runs_share_a_cache(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert copied.count(True) == 36 - (stats.requests - asked)
 
 
-def test_a_run_with_too_many_errors_stops(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_with_too_many_errors_stops(tmp_path: Path, capsys: Capture) -> None:
     faults = {"server_error": 1.0, "most_per_request": 99}
     with fake_server({"faults": faults}) as server:
         more = ["--model-arg", "attempts=1", "--max-connections", "4"]
@@ -110,7 +110,7 @@ def test_a_run_with_too_many_errors_stops(tmp_path: Path, capsys: pytest.Capture
     assert "stopped: " in capsys.readouterr().err
 
 
-def test_a_broken_cache_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_cache_is_one_line(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "responses.sqlite").write_bytes(b"no database at all, only some words" * 50)
     with fake_server() as server:

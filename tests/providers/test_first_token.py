@@ -15,7 +15,7 @@ from tests.fake_service.client import fake_server
 from tests.support.api import answering, provider
 from tests.support.api import ask as responses_of
 from tests.support.cases import cases
-from tests.support.extraction import json_of
+from tests.support.extraction import Capture, json_of
 from tests.support.providers import make_request
 from tests.support.stores import rows
 
@@ -89,9 +89,7 @@ def ask(folder: Path, server: Any, *arguments: str) -> int:
 
 
 @pytest.mark.parametrize("oracle", ["stereotyped", "perfect", "first_option"])
-def test_an_oracle_behind_an_api_is_read_alike_both_ways(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], oracle: str
-) -> None:
+def test_an_oracle_behind_an_api_is_read_alike_both_ways(tmp_path: Path, capsys: Capture, oracle: str) -> None:
     folder = tmp_path / "run"
     with fake_server({"answers": {"oracle": oracle}}, run=folder) as server:
         assert ask(folder, server) == 0
@@ -102,7 +100,7 @@ def test_an_oracle_behind_an_api_is_read_alike_both_ways(
     assert rows(folder, "SELECT count(*) FROM option_scores") == [(24 * 6,)]
 
 
-def test_a_label_that_is_not_named_is_missing_in_the_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_label_that_is_not_named_is_missing_in_the_store(tmp_path: Path, capsys: Capture) -> None:
     folder = tmp_path / "run"
     with fake_server({"answers": {"oracle": "stereotyped", "logprobs": "said"}}, run=folder) as server:
         assert ask(folder, server) == 0
@@ -110,7 +108,7 @@ def test_a_label_that_is_not_named_is_missing_in_the_store(tmp_path: Path, capsy
     assert found == [("option", '["label_missing"]')] * 24
 
 
-def test_a_service_without_logprobs_is_told_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_service_without_logprobs_is_told_in_a_line(tmp_path: Path, capsys: Capture) -> None:
     folder = tmp_path / "run"
     with fake_server({"answers": {"logprobs": "nothing"}}, run=folder) as server:
         assert ask(folder, server) == 1
@@ -118,7 +116,7 @@ def test_a_service_without_logprobs_is_told_in_a_line(tmp_path: Path, capsys: py
     assert last.endswith("its answers have no logprobs; in a new run folder, ask by --method generate")
 
 
-def test_labels_that_begin_alike_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labels_that_begin_alike_are_refused(tmp_path: Path, capsys: Capture) -> None:
     with fake_server() as server:
         assert ask(tmp_path / "run", server, "--label-style", "(A)") == 2
     assert "--label-style (A): all labels begin with '('" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from mbbq_gen.core.records import Message
 from mbbq_gen.providers.base import request_key
 from mbbq_gen.providers.registry import list_models, open_provider
 from tests.support.cases import cases
-from tests.support.extraction import json_of, stderr_of
+from tests.support.extraction import Capture, json_of, stderr_of
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_installed")
-def test_a_provider_of_another_package_is_listed_and_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_provider_of_another_package_is_listed_and_runs(tmp_path: Path, capsys: Capture) -> None:
     assert {entry.name: entry.summary for entry in list_models()}["parrot:MODEL"] == "from parrot-provider 1.0"
     run, methods = str(tmp_path / "run"), ["--method", "generate,label-loglikelihood", "--model-arg", "times=2"]
     done = json_of(capsys, "run", run, "--model", "parrot:B", *SELECTION, *methods)
@@ -65,7 +65,7 @@ def test_a_provider_of_another_package_is_listed_and_runs(tmp_path: Path, capsys
 
 
 @pytest.mark.usefixtures("_installed")
-def test_what_it_does_not_declare_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_it_does_not_declare_is_refused(tmp_path: Path, capsys: Capture) -> None:
     for wrong, words in (
         (["--method", "loglikelihood"], "it supports: generate, label-loglikelihood"),
         (["--reasoning-effort", "low"], "parrot:B has no setting for reasoning effort"),

@@ -10,7 +10,7 @@ from mbbq_gen.report.leaderboard import build_leaderboard
 from mbbq_gen.report.leaderboard_views import board_page
 from mbbq_gen.runs.observations import load_observations
 from mbbq_gen.statistics.estimate import InferenceSettings
-from tests.support.extraction import call, stderr_of
+from tests.support.extraction import Capture, call, stderr_of
 from tests.support.report import Page, oracle_run
 
 pytest.importorskip("jinja2")
@@ -31,7 +31,7 @@ def tags(page: Page) -> list[str]:
     return [tag for tag, _ in page.elements]
 
 
-def test_the_page_has_the_tables_of_all_charts(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_has_the_tables_of_all_charts(run: Path, tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "report.html"
     assert call(capsys, "report", run, "-o", path)[0] == 0
     page = Page(path.read_text(encoding="utf-8"))
@@ -48,7 +48,7 @@ def test_the_leaderboard_has_its_tables(run: Path) -> None:
     assert INSTALL in " ".join(page.text)
 
 
-def test_figures_are_refused_in_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_are_refused_in_one_line(run: Path, tmp_path: Path, capsys: Capture) -> None:
     err = stderr_of(capsys, "report", run, "--figures", tmp_path / "figures")
     assert err.count("\n") == 1
     assert INSTALL in err

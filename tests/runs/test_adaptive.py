@@ -14,7 +14,8 @@ from mbbq_gen.runs.stopping_rule import StoppingRecord
 from mbbq_gen.storage.ledgers import CandidateRequest, Stratum
 from tests.cli.test_commands import asked_each, responses, wait_until
 from tests.fake_service.client import fake_server
-from tests.support.extraction import call, json_of, start, stderr_of, succeed
+from tests.support.cases import known
+from tests.support.extraction import Capture, call, json_of, start, stderr_of, succeed
 from tests.support.prices import write_prices
 from tests.support.stores import column, rows
 
@@ -24,9 +25,7 @@ EN = Stratum("b", "bias", "en", "age")
 
 
 def stopped(path: Path) -> StoppingRecord:
-    found = RunFolder(path).manifest().adaptive
-    assert found is not None
-    return found
+    return known(RunFolder(path).manifest().adaptive)
 
 
 def taken(path: Path) -> list[tuple[str, int]]:
@@ -74,7 +73,7 @@ def test_a_round_is_balanced_whenever_it_ends() -> None:
     assert len({ask.request_key for ask in asked}) == len(asked)
 
 
-def test_it_stops_where_the_intervals_are_narrow_enough(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_it_stops_where_the_intervals_are_narrow_enough(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "run"
     code, out, err = call(capsys, "run", path, *RANDOM, "--languages", "en,tr", "--stop-at-ci-width", "0.3")
     assert code == 0, err
@@ -93,11 +92,10 @@ def test_it_stops_where_the_intervals_are_narrow_enough(capsys: pytest.CaptureFi
 
 
 @pytest.mark.slow
-def test_intervals_of_a_run_that_looked_are_shown_wider(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_intervals_of_a_run_that_looked_are_shown_wider(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "run"
     assert call(capsys, "run", path, *RANDOM, "--languages", "en", "--stop-when-decided", "bias != 0")[0] == 0
-    level = stopped(path).level
-    assert level is not None
+    level = known(stopped(path).level)
     code, out, err = call(capsys, "score", path, "--json")
     assert code == 0
     assert json.loads(out)["confidence_level"] == pytest.approx(1 - level)
@@ -114,7 +112,7 @@ def test_intervals_of_a_run_that_looked_are_shown_wider(capsys: pytest.CaptureFi
     [("stereotyped", "bias != 0", "yes"), ("always_unknown", "bias != 0", None), ("stereotyped", "en != tr", None)],
 )
 def test_questions_are_answered_either_way(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, oracle: str, question: str, answer: str | None
+    capsys: Capture, tmp_path: Path, oracle: str, question: str, answer: str | None
 ) -> None:
     path = tmp_path / "run"
     asked = ["--model", f"oracle:{oracle}", *STARTER, "--languages", "en,tr", "--stop-when-decided", question]
@@ -126,7 +124,7 @@ def test_questions_are_answered_either_way(
 
 
 @pytest.mark.slow
-def test_what_was_asked_more_weighs_no_more(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_what_was_asked_more_weighs_no_more(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "run"
     arguments = [*RANDOM, "--languages", "en,tr,es", "--answers-per-template", "4"]
     assert call(capsys, "run", path, *arguments)[0] == 0
@@ -143,7 +141,7 @@ def test_what_was_asked_more_weighs_no_more(capsys: pytest.CaptureFixture[str], 
     assert bias[3]["fractions"][0]["numerator"] == counts
 
 
-def test_position_and_diff_weigh_as_scores_do(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_position_and_diff_weigh_as_scores_do(capsys: Capture, tmp_path: Path) -> None:
     path, other = tmp_path / "run", tmp_path / "other"
     for each, model in ((path, "oracle:random"), (other, "oracle:stereotyped")):
         arguments = ["--model", model, *STARTER, "--languages", "en", "--sample", "100", "--answers-per-template", "99"]
@@ -167,7 +165,7 @@ def test_position_and_diff_weigh_as_scores_do(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.usefixtures("api_keys")
-def test_money_that_is_spent_stops_it_and_more_goes_on(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_money_that_is_spent_stops_it_and_more_goes_on(capsys: Capture, tmp_path: Path) -> None:
     path, prices = tmp_path / "run", write_prices(tmp_path)
     with fake_server({"answers": {"oracle": "random"}}) as server:
         asked: list[Any] = ["--model", "openai:fake", "--base-url", server.openai, *STARTER, "--languages", "en"]
@@ -183,7 +181,7 @@ def test_money_that_is_spent_stops_it_and_more_goes_on(capsys: pytest.CaptureFix
 
 
 @pytest.mark.usefixtures("api_keys")
-def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "run"
     with fake_server({"latency": {"seconds": 0.05}, "answers": {"oracle": "random"}}) as server:
         asked = ["--model", "openai:fake", "--base-url", server.openai, *STARTER, "--languages", "en"]
@@ -205,7 +203,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, capsys: pytest.Captur
 
 
 @pytest.mark.usefixtures("api_keys")
-def test_rounds_are_batches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rounds_are_batches(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "run"
     with fake_server({"answers": {"oracle": "random"}}) as server:
         asked = ["--model", "openai:fake", "--base-url", server.openai, *STARTER, "--languages", "en", "--batch"]
@@ -220,7 +218,7 @@ def test_rounds_are_batches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert first < found.requests == len(taken(path)) == len(responses(path))
 
 
-def test_no_more_is_asked_than_finds_what_is_to_be_found(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_no_more_is_asked_than_finds_what_is_to_be_found(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "run"
     asked = [*RANDOM, "--languages", "en", "--stop-when-decided", "bias != 0", "--equivalence-margin", "0.01"]
     code, out, err = call(capsys, "run", path, *asked, "--detectable-effect", "0.4")
@@ -232,16 +230,14 @@ def test_no_more_is_asked_than_finds_what_is_to_be_found(capsys: pytest.CaptureF
     assert found.sentence.startswith("enough requests to find 0.4 in 90 %")
     assert found.sentence in " ".join(out.split())
     assert found.requests < found.offered / 4
-    assert goal.ci_low is not None
-    assert goal.ci_high is not None
-    assert -0.4 < goal.ci_low < goal.ci_high < 0.4
+    assert -0.4 < known(goal.ci_low) < known(goal.ci_high) < 0.4
     succeed(capsys, "run", path, "--stop-when-decided", "bias != 0", "--detectable-effect", "0.15")
     again = stopped(path)
     assert again.requests > found.requests
     assert (again.rule.detectable_effect, again.rule.aimed) == (0.15, 0.4)  # error is spent as it was first said
 
 
-def test_too_few_templates_cost_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_too_few_templates_cost_nothing(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "run"
     goal = ["--stop-at-ci-width", "0.5", "--group-by", "category"]
     err = stderr_of(capsys, "run", path, *RANDOM, "--languages", "en", *goal)
@@ -249,7 +245,7 @@ def test_too_few_templates_cost_nothing(capsys: pytest.CaptureFixture[str], tmp_
     assert taken(path) == []
 
 
-def test_what_is_not_said_again_stays(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_what_is_not_said_again_stays(capsys: Capture, tmp_path: Path) -> None:
     """A narrower width for the same scores: nobody has to name them twice."""
     path = tmp_path / "run"
     goal = ["--stop-at-ci-width", "0.5", "--metric", "accuracy_ambiguous", "--group-by", "language"]
@@ -263,24 +259,19 @@ def test_what_is_not_said_again_stays(capsys: pytest.CaptureFixture[str], tmp_pa
     assert (rule.equivalence_margin, rule.metrics, rule.group_by) == (0.2, ("accuracy_ambiguous",), ("language",))
 
 
-def test_a_run_without_rounds_stays_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_run_without_rounds_stays_one(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "run"
     assert call(capsys, "run", path, *RANDOM, "--languages", "en", "--sample", "20")[0] == 0
     err = stderr_of(capsys, "run", path, "--stop-at-ci-width", "0.2")
     assert f"{path}: was started without a stopping rule" in err.replace("\n", " ")
 
 
-def test_a_goal_that_is_given_up_makes_no_other_interval_wide(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_goal_that_is_given_up_makes_no_other_interval_wide(capsys: Capture, tmp_path: Path) -> None:
     """Its last look spends the error that there is: 1 − 10⁻⁶ would be asked of all scores of the run else."""
     path = tmp_path / "run"
     succeed(capsys, "run", path, *RANDOM, "--languages", "en", "--stop-at-ci-width", "0.03")
     found = stopped(path)
     (goal,) = found.targets
     assert goal.verdict in ("futile", "exhausted")
-    assert found.level is not None
-    assert found.level > 0.03
-    assert goal.ci_low is not None
-    assert goal.ci_high is not None
-    assert goal.ci_high - goal.ci_low < 0.6
+    assert known(found.level) > 0.03
+    assert known(goal.ci_high) - known(goal.ci_low) < 0.6

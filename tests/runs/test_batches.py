@@ -22,7 +22,7 @@ from mbbq_gen.storage.ledgers import BatchRecord, BatchTable
 from mbbq_gen.storage.store import RunStore
 from tests.conftest import FULL
 from tests.fake_service.client import FakeServer, fake_server
-from tests.support.extraction import call, start
+from tests.support.extraction import Capture, call, start
 from tests.support.prices import write_prices
 
 KINDS = ("openai", "anthropic", "gemini")
@@ -51,7 +51,7 @@ Calls = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], api_keys: None) -> Calls:
+def command(capsys: Capture, api_keys: None) -> Calls:
     return partial(call, capsys)
 
 

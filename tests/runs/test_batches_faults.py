@@ -18,8 +18,6 @@ from tests.support.cases import read_data
 from tests.support.stores import column
 
 __all__ = ["command"]
-
-
 FAULTS = read_data("runs/batches_faults")["faults"]
 
 

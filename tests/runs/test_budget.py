@@ -18,7 +18,7 @@ from mbbq_gen.storage.store import RunStore
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support import api as api_support
 from tests.support.cases import cases
-from tests.support.extraction import call
+from tests.support.extraction import Capture, call
 from tests.support.prices import write_prices
 
 pytestmark = pytest.mark.usefixtures("api_keys")
@@ -34,7 +34,7 @@ Go = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def go(capsys: pytest.CaptureFixture[str]) -> Go:
+def go(capsys: Capture) -> Go:
     return partial(call, capsys)
 
 

@@ -38,7 +38,7 @@ from mbbq_gen.storage.store import RunStore
 from tests.conftest import FULL
 from tests.fake_service.client import fake_server
 from tests.support.cases import cases
-from tests.support.extraction import call, json_of, start, stderr_of
+from tests.support.extraction import Capture, call, json_of, start, stderr_of
 from tests.support.providers import make_instance, make_request
 from tests.support.stores import change, rows
 
@@ -199,7 +199,7 @@ def test_shards_are_folded_once_each(tmp_path: Path, script: Path) -> None:
 
 @pytest.mark.parametrize(("given", "said"), cases("runs/distributed", "wrong_use_is_one_line"))
 @needs_ray
-def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path, given: list[str], said: str) -> None:
+def test_wrong_use_is_one_line(capsys: Capture, tmp_path: Path, given: list[str], said: str) -> None:
     model = ["--model", "openai:m", "--base-url", "http://127.0.0.1:9/v1"]
     assert said in stderr_of(capsys, "run", tmp_path / "run", *model, *SELECTION, *given).splitlines()[-1]
 
@@ -258,9 +258,7 @@ def planned(tmp_path: Path, script: Path) -> RunFolder:
 
 
 @pytest.mark.slow
-def test_the_same_texts_and_scores_as_without_ray(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, script: Path, ray: Any
-) -> None:
+def test_the_same_texts_and_scores_as_without_ray(capsys: Capture, tmp_path: Path, script: Path, ray: Any) -> None:
     given = ["--model", f"scripted:{script}", *SELECTION]
     plain, spread = tmp_path / "plain", tmp_path / "spread"
     assert call(capsys, "run", plain, *given, "--json")[0] == 0
@@ -290,9 +288,7 @@ def without_names(scores: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_what_stands_in_shards_is_not_asked_again(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, script: Path, ray: Any
-) -> None:
+def test_what_stands_in_shards_is_not_asked_again(capsys: Capture, tmp_path: Path, script: Path, ray: Any) -> None:
     run, moved = tmp_path / "run", tmp_path / "moved"
     assert call(capsys, "run", run, "--model", f"scripted:{script}", *SELECTION, "--ray", "local")[0] == 0
     answers = texts(run)
@@ -305,9 +301,7 @@ def test_what_stands_in_shards_is_not_asked_again(
 
 
 @pytest.mark.slow
-def test_workers_that_die_lose_only_what_was_under_way(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, script: Path, ray: Any
-) -> None:
+def test_workers_that_die_lose_only_what_was_under_way(capsys: Capture, tmp_path: Path, script: Path, ray: Any) -> None:
     run = RunFolder(tmp_path / "run")
     kinds = ("bare", "letters", "polite")
     Job(run, settings(script, splits=("bias", "control"), variants=kinds), PackPaths()).plan()
@@ -345,7 +339,7 @@ async def ask_with(run: RunFolder, store: RunStore, script: Path, on_status: Any
 
 @pytest.mark.slow
 def test_reading_and_scores_by_workers_are_those_of_one_process(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, script: Path, ray: Any
+    capsys: Capture, tmp_path: Path, script: Path, ray: Any
 ) -> None:
     run, unread = tmp_path / "run", tmp_path / "unread" / "run"
     given = ["--model", f"scripted:{script}", *SELECTION, "--languages", "en,tr"]
@@ -373,14 +367,14 @@ def test_reading_and_scores_by_workers_are_those_of_one_process(
 @pytest.mark.parametrize(("given", "said"), cases("runs/distributed", "what_sums_do_not_tell_is_refused"))
 @needs_ray
 def test_what_sums_do_not_tell_is_refused(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, script: Path, given: list[str], said: str
+    capsys: Capture, tmp_path: Path, script: Path, given: list[str], said: str
 ) -> None:
     run = planned(tmp_path, script)
     assert said in stderr_of(capsys, "score", run.path, *given)
 
 
 @pytest.mark.slow
-def test_all_workers_share_one_pace(capsys: pytest.CaptureFixture[str], tmp_path: Path, ray: Any) -> None:
+def test_all_workers_share_one_pace(capsys: Capture, tmp_path: Path, ray: Any) -> None:
     """A server that lets 1,200 requests a minute pass never refuses one; each worker for itself would pass it."""
     scenario = {"answers": {"oracle": "perfect"}, "limits": {"rpm": 1200, "burst_s": 3.0}}
     with fake_server(scenario, run=tmp_path / "run") as server:
@@ -424,7 +418,7 @@ def wait_for(condition: Any, seconds: float = 600, *, every: float = 0.01) -> bo
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks at processes through /proc")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_driver_that_ends_leaves_its_answers_and_nothing_else(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, script: Path, ray: Any, number: signal.Signals
+    capsys: Capture, tmp_path: Path, script: Path, ray: Any, number: signal.Signals
 ) -> None:
     run, shards = tmp_path / "run", tmp_path / "shards"
     given = ["--model", f"scripted:{script}", "--benchmark", "starter", "--languages", "en", "--ray", "local"]

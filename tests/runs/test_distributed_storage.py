@@ -16,7 +16,7 @@ from mbbq_gen.core.records import Response
 from mbbq_gen.providers.base import is_installed
 from mbbq_gen.runs.distributed.storage import ResponseShards
 from tests.support.cases import cases
-from tests.support.extraction import call, stderr_of
+from tests.support.extraction import Capture, call, stderr_of
 from tests.support.stores import change, rows
 
 AT = "2026-01-01T00:00:00.000+00:00"
@@ -102,7 +102,7 @@ def test_what_can_not_be_used_is_said(address: str, kind: str, says: str) -> Non
 @needs_s3
 @pytest.mark.slow
 @pytest.mark.skipif(not is_installed("ray"), reason="needs the extra: pip install 'mbbq-gen[ray]'")
-def test_workers_write_to_object_storage(capsys: pytest.CaptureFixture[str], tmp_path: Path, bucket: str) -> None:
+def test_workers_write_to_object_storage(capsys: Capture, tmp_path: Path, bucket: str) -> None:
     script = tmp_path / "answers.jsonl"
     script.write_text("".join(json.dumps({"response": text}) + "\n" for text in "ABC"), encoding="utf-8")
     given = ["--model", f"scripted:{script}", "--benchmark", "starter", "--languages", "en"]

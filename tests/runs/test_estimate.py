@@ -7,7 +7,7 @@ import pytest
 
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.token_estimate import duration
-from tests.support.extraction import call, json_of, succeed
+from tests.support.extraction import Capture, call, json_of, succeed
 from tests.support.prices import write_prices
 from tests.support.stores import column
 
@@ -20,17 +20,14 @@ def price_file(tmp_path: Path) -> Path:
     return write_prices(tmp_path, "oracle:perfect", 3.0, output=5.0, **batch, note="of our own invention")
 
 
-def planned(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    found: dict[str, Any] = json_of(capsys, "estimate", *SELECTION, *arguments, quiet=True)
-    return found
+def planned(capsys: Capture, *arguments: object) -> dict[str, Any]:
+    return dict(json_of(capsys, "estimate", *SELECTION, *arguments, quiet=True))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["balanced", "cyclic"])
 @pytest.mark.parametrize("sample", [None, 12])
-def test_it_counts_what_a_run_asks(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, order: str, sample: int | None
-) -> None:
+def test_it_counts_what_a_run_asks(capsys: Capture, tmp_path: Path, order: str, sample: int | None) -> None:
     part = ["--sample", sample] if sample else ["--languages", "en", "--splits", "bias"]
     given = ["--model", "oracle:perfect", "--option-order", order, *part]
     tokens = planned(capsys, *given)["tokens"]
@@ -43,7 +40,7 @@ def test_it_counts_what_a_run_asks(
     assert sum(group["requests"] for group in tokens["groups"]) == tokens["requests"]
 
 
-def test_money_is_tokens_times_prices(capsys: pytest.CaptureFixture[str], price_file: Path) -> None:
+def test_money_is_tokens_times_prices(capsys: Capture, price_file: Path) -> None:
     found = planned(capsys, "--model", "oracle:perfect", "--prices", price_file)
     tokens, cost = found["tokens"], found["cost"]
     assert cost["online"] == pytest.approx((3 * tokens["input_tokens"] + 5 * tokens["output_tokens"]) / 1e6)
@@ -58,7 +55,7 @@ def test_money_is_tokens_times_prices(capsys: pytest.CaptureFixture[str], price_
     assert any("of our own invention" in note for note in found["notes"])
 
 
-def test_an_unknown_price_is_said_and_not_guessed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_price_is_said_and_not_guessed(capsys: Capture) -> None:
     found = planned(capsys, "--model", "oracle:perfect")
     assert found["price"] is found["cost"] is None
     assert all(sample["cost"] is None for sample in found["samples"])
@@ -67,7 +64,7 @@ def test_an_unknown_price_is_said_and_not_guessed(capsys: pytest.CaptureFixture[
     assert "$" not in out
 
 
-def test_a_known_model_needs_no_key(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_known_model_needs_no_key(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     found = planned(capsys, "--model", "openai:gpt-4o-mini", "--rpm", "600")
@@ -78,7 +75,7 @@ def test_a_known_model_needs_no_key(capsys: pytest.CaptureFixture[str], monkeypa
     assert found["duration"]["hours"] == pytest.approx(found["tokens"]["requests"] / 600 / 60)
 
 
-def test_a_pilot_tells_the_length_of_answers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_pilot_tells_the_length_of_answers(capsys: Capture, tmp_path: Path) -> None:
     pilot = tmp_path / "pilot"
     assert call(capsys, "run", pilot, *SELECTION, "--model", "oracle:random", "--sample", 24, "--json")[0] == 0
     with RunFolder(pilot).open_store() as store:

@@ -19,12 +19,11 @@ from mbbq_gen.storage.store import CompletedPrompt, RunStore
 from tests.fake_service.client import fake_server
 from tests.support.cases import cases
 from tests.support.dialogue import VAGUE, Dialogue, dialogue
-from tests.support.extraction import call, json_of, start, succeed
+from tests.support.extraction import Capture, call, json_of, start, succeed
 from tests.support.prices import write_prices
 from tests.support.providers import make_request
 from tests.support.stores import column
 
-Capture = pytest.CaptureFixture[str]
 STARTER = ("--benchmark", "starter", "--variants", "letters", "--splits", "bias")
 READ = ("--sample", "96", "--follow-up", "unread")
 

@@ -8,7 +8,7 @@ import pytest
 
 from mbbq_gen import Run
 from tests.support.cases import cases
-from tests.support.extraction import call, json_of, succeed
+from tests.support.extraction import Capture, call, json_of, succeed
 from tests.support.servers import SERVERS, serving
 
 CASES = {case.name: case for case in SERVERS}
@@ -34,9 +34,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
 
 
-def test_status_and_exports_have_server_and_sampling(
-    runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_status_and_exports_have_server_and_sampling(runs: dict[str, Path], tmp_path: Path, capsys: Capture) -> None:
     code, out, _ = call(capsys, "status", runs["penalty"], "--json")
     served = json.loads(out)["serving"]
     assert code == 0
@@ -59,7 +57,7 @@ def test_status_and_exports_have_server_and_sampling(
     ("first", "second", "named"), cases("runs/serving", "comparisons_say_in_one_sentence_how_runs_differ")
 )
 def test_comparisons_say_in_one_sentence_how_runs_differ(
-    runs: dict[str, Path], first: str, second: str, named: list[str], capsys: pytest.CaptureFixture[str]
+    runs: dict[str, Path], first: str, second: str, named: list[str], capsys: Capture
 ) -> None:
     paths = [runs[first], runs[second]]
     commands: list[tuple[Any, ...]] = [

@@ -14,7 +14,7 @@ import pytest
 
 from mbbq_gen.cli.main import run_command_line
 from tests.fake_service.client import fake_server
-from tests.support.extraction import json_of
+from tests.support.extraction import Capture, json_of
 from tests.support.stores import change, rows
 
 COMMANDS = (["score", "{run}", "--json"], ["report", "{run}"], ["status", "{run}"], ["explain", "{run}"])
@@ -85,7 +85,7 @@ def killed(run: Path, folder: Path) -> None:
 
 @pytest.mark.parametrize("state", [as_it_is, without_readings, killed])
 def test_a_run_is_shown_where_nothing_can_be_written(
-    state: Callable[[Path, Path], None], run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    state: Callable[[Path, Path], None], run: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     truth = json_of(capsys, "score", run)
     folder = tmp_path / "run"

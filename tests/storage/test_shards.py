@@ -21,7 +21,7 @@ from mbbq_gen.storage.schema import copy_elsewhere
 from mbbq_gen.storage.shards import FOLDER, IS_HERE, PACKED
 from mbbq_gen.storage.store import RunStore
 from tests.support.cases import cases
-from tests.support.extraction import call, json_of, stderr_of
+from tests.support.extraction import Capture, call, json_of, stderr_of
 
 
 @pytest.fixture
@@ -73,9 +73,7 @@ def records(run: Path, table: str) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     "words", cases("storage/shards", "commands"), ids=lambda words: " ".join(words[:1] + words[2:])
 )
-def test_commands_say_the_same_of_both(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, plain: Path, words: list[str]
-) -> None:
+def test_commands_say_the_same_of_both(capsys: Capture, tmp_path: Path, plain: Path, words: list[str]) -> None:
     said = []
     for name, make in (("one", copied), ("two", packed)):
         (tmp_path / name).mkdir()
@@ -96,9 +94,7 @@ def _without(files: dict[str, bytes], path: str) -> dict[str, bytes]:
 
 
 @pytest.mark.usefixtures("small")
-def test_a_run_keeps_shards_from_its_first_answer(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, plain: Path
-) -> None:
+def test_a_run_keeps_shards_from_its_first_answer(capsys: Capture, tmp_path: Path, plain: Path) -> None:
     script = tmp_path / "answers.jsonl"
     script.write_text('{"response": "A"}\n{"error": "not now"}\n{"response": "B"}\n', encoding="utf-8")
     given = ["--model", f"scripted:{script}", "--benchmark", "starter", "--languages", "en", "--sample", "40"]
@@ -133,7 +129,7 @@ def damage(path: Path) -> None:
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(("harm", "word"), [(lose, "missing"), (damage, "damaged")])
 def test_a_lost_file_is_one_line_and_loses_nothing_else(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, plain: Path, harm: Callable[[Path], None], word: str
+    capsys: Capture, tmp_path: Path, plain: Path, harm: Callable[[Path], None], word: str
 ) -> None:
     run = packed(plain, tmp_path / "two")
     scores = call(capsys, "score", plain, "--json")[1]
@@ -162,9 +158,7 @@ def test_a_lost_file_is_one_line_and_loses_nothing_else(
 
 
 @pytest.mark.usefixtures("small")
-def test_a_lost_part_of_the_plan_has_to_be_put_back(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, plain: Path
-) -> None:
+def test_a_lost_part_of_the_plan_has_to_be_put_back(capsys: Capture, tmp_path: Path, plain: Path) -> None:
     run = packed(plain, tmp_path / "two")
     victim = sorted((run / FOLDER).glob("prompts-*"))[0]
     aside = victim.rename(tmp_path / victim.name)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.extraction import call
+from tests.support.extraction import Capture, call
 from tests.support.stores import rows
 
 OLD = """
@@ -17,9 +17,7 @@ CREATE TABLE instances (key TEXT PRIMARY KEY, record TEXT NOT NULL);
 
 
 @pytest.mark.parametrize("command", ["run", "status", "score", "extract"])
-def test_a_store_of_another_version_is_refused(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
-) -> None:
+def test_a_store_of_another_version_is_refused(capsys: Capture, tmp_path: Path, command: str) -> None:
     run = tmp_path / "run"
     given = ["--model", "oracle:perfect", "--benchmark", "starter", "--languages", "en", "--sample", "4"]
     assert call(capsys, "run", run, *given)[0] == 0
