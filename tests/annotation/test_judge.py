@@ -57,11 +57,8 @@ def test_a_judge_reads_every_answer_beside_the_rules(capsys: Capture, run: Path,
     assert found["extractor"] == "judge:careful.jsonl"
     given = readings(run)
     assert given.keys() == rules.keys()
-    assert {record["rule"] for record in given.values()} == {
-        "judge.parsed.none",
-        "judge.parsed.cannot_tell",
-        "judge.unparsed.invalid_json",
-    }
+    expected = {"judge.parsed.none", "judge.parsed.cannot_tell", "judge.unparsed.invalid_json"}
+    assert {record["rule"] for record in given.values()} == expected
     assert {**readings(run, ""), **rules}.keys() == rules.keys()
     kept = rows(run, "SELECT prompt_id, outcome, option, rule FROM extractions WHERE extractor NOT LIKE 'judge:%'")
     assert {name: read for name, *read in kept} == {

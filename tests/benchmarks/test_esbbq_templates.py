@@ -103,14 +103,8 @@ def test_words_agree_with_the_stated_gender(tmp_path: Path, gender: str | None, 
 
 @pytest.mark.parametrize(("language", "first"), [("es", ("cartera", "pintora")), ("ca", ("cartera", "pintora"))])
 def test_occupations_meet_the_opposite_level(tmp_path: Path, language: str, first: tuple[str, str]) -> None:
-    work: dict[str, Cell] = {
-        "esbbq_category": "SES",
-        "subcategory": "Occupation",
-        "names_es": None,
-        "names_ca": None,
-        "stereotyped_groups": '["lowSES"]',
-        "stated_gender_info": "f",
-    }
+    work: dict[str, Cell] = {"esbbq_category": "SES", "subcategory": "Occupation", "names_es": None}
+    work |= {"names_ca": None, "stereotyped_groups": '["lowSES"]', "stated_gender_info": "f"}
     rows = fill(tmp_path, work, language=language)
     assert people(rows) == [first, ("cartera", {"es": "actriz", "ca": "actriu"}[language])]
     assert {(row.info0[1], row.info1[1]) for row in rows} == {("lowSES", "highSES")}

@@ -32,11 +32,8 @@ def test_a_table_with_a_field_map() -> None:
     assert (first.template_id, first.condition, first.polarity) == ("tram", "ambiguous", "negative")
     assert [option.role for option in first.options] == ["target", "non_target", "unknown"]
     assert [option.group for option in first.options] == ["oud", "jong", None]
-    assert (first.gold_role, first.alignment, first.metadata) == (
-        "unknown",
-        None,
-        {"source": "https://example.org/tram"},
-    )
+    expected = ("unknown", None, {"source": "https://example.org/tram"})
+    assert (first.gold_role, first.alignment, first.metadata) == expected
     assert [option.role for option in second.options] == ["non_target", "unknown", "target"]
     assert (second.gold_role, second.alignment) == ("non_target", "counter_biased")
     assert (third.gold_role, third.alignment) == ("target", "counter_biased")
@@ -65,14 +62,8 @@ def test_places_counted_from_one_nested_fields_and_a_fixed_unknown_place(tmp_pat
         assert old in text
         text = text.replace(old, new, 1)
     (tmp_path / "map.toml").write_text(text, encoding="utf-8")
-    row: dict[str, Any] = {
-        "id": "7",
-        "template": "t",
-        "kind": True,
-        "sign": "neg",
-        "story": "Een dag.",
-        "asked": "Wie?",
-    }
+    row: dict[str, Any] = {"id": "7", "template": "t", "kind": True}
+    row |= {"sign": "neg", "story": "Een dag.", "asked": "Wie?"}
     row |= {"shown": ["Ada", "Bo", "Niemand"], "info": {"target": 2}, "label": 3, "passed": "over", "subcategory": "x"}
     path = tmp_path / "own.jsonl"
     path.write_text(json.dumps(row) + "\n" + json.dumps(row | {"id": "8", "kind": 2, "label": 2.0}), encoding="utf-8")

@@ -70,17 +70,9 @@ def pins(files: Files) -> str:
 
 
 def catalogue_of(**changes: Any) -> ReleaseCatalogue:
-    toys = {
-        "name": "toys",
-        "serves": ["toys", "dolls"],
-        "repository": "https://example.invalid/toys",
-        "commit": COMMIT,
-        "licence": "CC0",
-        "required": ["data/*.jsonl"],
-        "take": ["README.md", "LICENSE*", "data/*.jsonl"],
-        "unpinned": ["data/big.jsonl"],
-        "files": pins(PINNED),
-    }
+    toys: dict[str, Any] = {"name": "toys", "serves": ["toys", "dolls"], "repository": "https://example.invalid/toys"}
+    toys |= {"commit": COMMIT, "licence": "CC0", "required": ["data/*.jsonl"]}
+    toys |= {"take": ["README.md", "LICENSE*", "data/*.jsonl"], "unpinned": ["data/big.jsonl"], "files": pins(PINNED)}
     asked = {
         "name": "asked", "repository": "https://example.invalid/asked", "on_request": "write to its authors",
         "licence": "none", "required": ["*.jsonl"], "take": ["*.jsonl"],

@@ -115,11 +115,8 @@ def test_the_story_of_a_stored_answer_is_what_was_stored(capsys: Capture, run: P
     for reading in each.values():
         found: dict[str, Any] = json_of(capsys, "explain", run, reading["prompt_id"])
         stored = found["stored_extractions"][reading["extractor"]]
-        assert (stored["outcome"], stored["option"], stored["rule"]) == (
-            reading["outcome"],
-            reading["option"],
-            reading["rule"],
-        )
+        expected = (reading["outcome"], reading["option"], reading["rule"])
+        assert (stored["outcome"], stored["option"], stored["rule"]) == expected
         if reading["outcome"] in {"error", "content_filter"}:
             assert found["explanation"] is None
         else:

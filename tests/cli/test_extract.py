@@ -95,14 +95,8 @@ def test_compare_across_extractors(capsys: Capture, run: Path) -> None:
 
 
 def test_lines_are_read_by_every_reader(capsys: Capture, tmp_path: Path) -> None:
-    line = {
-        "id": 1,
-        "language": "en",
-        "options": ["The tailor", "The baker", "Unknown"],
-        "labels": ["A", "B", "C"],
-        "unknown_index": 2,
-        "response": "A fine question. It was the baker.",
-    }
+    line: dict[str, Any] = {"id": 1, "language": "en", "options": ["The tailor", "The baker", "Unknown"]}
+    line |= {"labels": ["A", "B", "C"], "unknown_index": 2, "response": "A fine question. It was the baker."}
     path = tmp_path / "in.jsonl"
     path.write_text(json.dumps(line) + "\n")
     found = {}

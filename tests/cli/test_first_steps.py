@@ -33,10 +33,8 @@ def test_init_asks_writes_a_study_that_run_takes_and_says_what_it_takes(capsys: 
     assert "next: mbbq-gen run study.toml" in done.stdout
     path = tmp_path / "study.toml"
     runs = study_runs(read_study(path))
-    assert [(run.config.model, run.config.languages, run.config.sample) for run in runs] == [
-        ("synthetic:unable", ("tr",), 6),
-        ("oracle:perfect", ("tr",), 6),
-    ]
+    expected = [("synthetic:unable", ("tr",), 6), ("oracle:perfect", ("tr",), 6)]
+    assert [(run.config.model, run.config.languages, run.config.sample) for run in runs] == expected
     assert "oracle:perfect: no bias" in succeed(capsys, "run", path)
     assert typed(tmp_path, "", "init").returncode == 2  # it is there already
 

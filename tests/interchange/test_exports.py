@@ -121,10 +121,8 @@ def test_an_export_that_was_cut_short_is_made_anew(run_path: Path, tmp_path: Pat
         write_bundle(ExportSource(run, settings, cut), tmp_path / "out", "parquet")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {".export-under-way", ".export-parts-left"}
     record = write_bundle(ExportSource(run, settings), tmp_path / "out", "parquet")
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "export.json",
-        *(file.path for file in record.files),
-    }
+    expected = {"export.json", *(file.path for file in record.files)}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == expected
 
 
 def test_an_export_is_the_same_twice(run_path: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -211,13 +211,8 @@ def test_table_with_texts(capsys: Capture, tmp_path: Path) -> None:
 
 def test_left_out_rows_are_counted_with_their_reasons(capsys: Capture, tmp_path: Path) -> None:
     row = {**QUESTION, **{f"o{place}": text for place, text in enumerate(TEXTS, start=1)}, "said": "3", "why": "stop"}
-    rows: list[dict[str, Any]] = [
-        row,
-        {**row, "story": "Another story."},
-        {**row, "o1": "The neighbour"},
-        {**row, "said": None},
-        {"said": "3"},
-    ]
+    rows: list[dict[str, Any]] = [row, {**row, "story": "Another story."}]
+    rows += [{**row, "o1": "The neighbour"}, {**row, "said": None}, {"said": "3"}]
     path, map_path = write_table(tmp_path, rows, TABLE_MAP)
     with path.open("a", encoding="utf-8") as stream:
         stream.write('{"said": "3", "story": "half a li')

@@ -24,10 +24,8 @@ def test_lighteval(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Pat
     summary = do_import(capsys, "lighteval", logs / "lighteval", run)
     assert (summary["model"], summary["rows"], summary["imported"]) == ("stereotyped", 24, 24)
     groups = scores_of(capsys, run, "--group-by", "variant,method")
-    assert {(one["group"]["variant"], one["group"]["method"]) for one in groups} == {
-        ("starter_shown|0", "generate"),
-        ("starter_likelihood|0", "loglikelihood"),
-    }
+    expected = {("starter_shown|0", "generate"), ("starter_likelihood|0", "loglikelihood")}
+    assert {(one["group"]["variant"], one["group"]["method"]) for one in groups} == expected
     for group in groups:
         metrics = group["metrics"]
         assert (metrics["mbbq_bias_ambiguous"]["value"], metrics["accuracy_ambiguous"]["value"]) == (1.0, 0.0)
@@ -70,11 +68,8 @@ def test_lightevals_samples_thoughts_messages_and_numbers(tmp_path: Path) -> Non
     numbers = {"logprobs": [-1.0, -2.0, -3.0], "unconditioned_logprobs": [-4.0] * 3}
     (scored,) = read(tmp_path, row_of(input="Q", text=[], **numbers))
     assert isinstance(scored, ImportedAnswer)
-    assert [(one.text, one.logprob, one.unconditional_logprob) for one in scored.likelihoods] == [
-        ("one", -1.0, -4.0),
-        ("two", -2.0, -4.0),
-        ("three", -3.0, -4.0),
-    ]
+    expected = [("one", -1.0, -4.0), ("two", -2.0, -4.0), ("three", -3.0, -4.0)]
+    assert [(one.text, one.logprob, one.unconditional_logprob) for one in scored.likelihoods] == expected
 
 
 def test_euroeval(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:

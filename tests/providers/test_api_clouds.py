@@ -110,14 +110,8 @@ def service_account(folder: Path, token_uri: str) -> Path:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     path = folder / "account.json"
-    content = {
-        "type": "service_account",
-        "project_id": "p",
-        "private_key_id": "k",
-        "private_key": pem.decode(),
-        "client_email": "a@p.iam.gserviceaccount.com",
-        "token_uri": token_uri,
-    }
+    content: dict[str, Any] = {"type": "service_account", "project_id": "p", "private_key_id": "k"}
+    content |= {"private_key": pem.decode(), "client_email": "a@p.iam.gserviceaccount.com", "token_uri": token_uri}
     path.write_text(json.dumps(content), encoding="utf-8")
     return path
 

@@ -35,15 +35,8 @@ def responses(path: Path) -> list[dict[str, Any]]:
 def test_all_faults_together_change_no_score(tmp_path: Path, capsys: Capture) -> None:
     calm, rough = tmp_path / "calm", tmp_path / "rough"
     oracle = {"oracle": "stereotyped"}
-    faults = {
-        "rate_limited": 0.1,
-        "retry_after_s": 0.1,
-        "server_error": 0.1,
-        "drop": 0.05,
-        "lost": 0.05,
-        "cut": 0.05,
-        "malformed": 0.05,
-    }
+    faults = {"rate_limited": 0.1, "retry_after_s": 0.1, "server_error": 0.1}
+    faults |= {"drop": 0.05, "lost": 0.05, "cut": 0.05, "malformed": 0.05}
     with fake_server({"answers": oracle}, run=calm) as server:
         assert run_command_line(command(calm, server, sample=30)) == 0
     access = {"refused_parameters": ["max_tokens"]}

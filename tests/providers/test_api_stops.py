@@ -89,13 +89,8 @@ def test_no_key_is_in_what_a_run_leaves(
     }
     batch = ["--batch"] if kind in ("openai", "anthropic") else []
     with fake_server(scenario, run=run) as server:
-        options = [
-            *asked(kind, server.root, tmp_path),
-            "--api-key-file",
-            str(key_file),
-            "--cache-dir",
-            str(tmp_path / "c"),
-        ]
+        options = [*asked(kind, server.root, tmp_path), "--api-key-file"]
+        options += [str(key_file), "--cache-dir", str(tmp_path / "c")]
         run_command_line(["run", str(run), *options, *SELECTION, *batch, "--model-arg", "attempts=3"])
         if batch:
             assert run_command_line(["batch", "status", str(run)]) == 0

@@ -55,10 +55,8 @@ def test_gemini_is_told_a_budget_or_a_level_and_asked_for_its_thoughts() -> None
         body = provider(f"gemini:{model}", max_tokens=10).body_of(thinking_request(level))
         settings = body["generationConfig"]
         assert isinstance(settings, dict)
-        assert (settings["thinkingConfig"], settings["maxOutputTokens"]) == (
-            config,
-            10 + reasoning_token_allowance(level),
-        )
+        expected = (config, 10 + reasoning_token_allowance(level))
+        assert (settings["thinkingConfig"], settings["maxOutputTokens"]) == expected
 
 
 @pytest.mark.parametrize(("name", "options", "level", "words"), cases("providers/reasoning_refused"))

@@ -198,10 +198,8 @@ def test_a_batch_of_somebody_else_is_given_back(command: Calls, tmp_path: Path) 
         with RunFolder(run).open_store() as store:
             batching = session(store, run, "anthropic", server)
             asyncio.run(mistake(batching))
-            assert [(batch.state, len(batch.record.strangers)) for batch in batching.ledger.batches()] == [
-                ("lost", 1),
-                ("collected", 0),
-            ]
+            expected = [("lost", 1), ("collected", 0)]
+            assert [(batch.state, len(batch.record.strangers)) for batch in batching.ledger.batches()] == expected
             assert store.progress().answered == 80
 
 

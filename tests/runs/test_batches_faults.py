@@ -34,12 +34,8 @@ def test_whatever_fails_on_the_way_no_answer_is_lost(command: Calls, tmp_path: P
     oracle, run = tmp_path / "oracle", tmp_path / "run"
     selection = ["--benchmark", "starter", "--languages", "en", "--variants", "bare,letters", "--sample", "10"]
     assert command("run", oracle, "--model", "oracle:stereotyped", *selection)[0] == 0
-    scenario = {
-        "seed": seed,
-        "answers": {"oracle": "stereotyped"},
-        "faults": FAULTS,
-        "batches": {"failed": 0.2, "expired": 0.2, "max_requests": 20},
-    }
+    scenario: dict[str, Any] = {"seed": seed, "answers": {"oracle": "stereotyped"}}
+    scenario |= {"faults": FAULTS, "batches": {"failed": 0.2, "expired": 0.2, "max_requests": 20}}
     with fake_server(scenario, run=run) as server:
         code, _, err = command(*started(server, kind, run, "--sample", "10"))
         for _ in range(30):

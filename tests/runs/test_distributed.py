@@ -241,12 +241,8 @@ def test_a_ray_that_does_not_start_in_time_is_started_anew(
 
 
 def settings(script: Path, **changes: object) -> RunConfig:
-    known: dict[str, object] = {
-        "model": f"scripted:{script}",
-        "benchmark": ("starter",),
-        "languages": ("en",),
-        "splits": ("bias",),
-    }
+    known: dict[str, object] = {"model": f"scripted:{script}"}
+    known |= {"benchmark": ("starter",), "languages": ("en",), "splits": ("bias",)}
     known |= {"variants": ("bare", "letters"), "option_order": "balanced", "label_style": ("A",), "seed": 0}
     return RunConfig.model_validate({**known, **changes})
 

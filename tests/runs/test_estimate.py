@@ -89,10 +89,8 @@ def test_a_pilot_tells_the_length_of_answers(capsys: Capture, tmp_path: Path) ->
     found = planned(capsys, "--model", "oracle:perfect", "--pilot", pilot)
     groups = found["tokens"]["groups"]
     assert found["tokens"]["outputs"] == "measured"
-    assert {group["variant"]: group["output_tokens"] / group["requests"] for group in groups} == {
-        "bare": 7,
-        "letters": 3,
-    }
+    expected = {"bare": 7, "letters": 3}
+    assert {group["variant"]: group["output_tokens"] / group["requests"] for group in groups} == expected
     assert str(pilot) in found["assumptions"]["source"]
 
 

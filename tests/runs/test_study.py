@@ -24,10 +24,8 @@ def study(tmp_path: Path) -> Path:
 def test_a_study_asks_every_model_and_goes_on_where_it_stopped(capsys: Capture, study: Path) -> None:
     out = succeed(capsys, "run", study)
     folder = study.parent / "results"
-    assert [path.name for path in resolve_run_paths([folder])] == [
-        "oracle-perfect--starter",
-        "synthetic-able-stereotyped--starter",
-    ]
+    expected = ["oracle-perfect--starter", "synthetic-able-stereotyped--starter"]
+    assert [path.name for path in resolve_run_paths([folder])] == expected
     assert re.search(r"^synthetic:able-stereotyped: ", out, re.MULTILINE)
     assert re.search(r"^oracle:perfect: no bias could be shown", out, re.MULTILINE)
     assert len(re.findall(r"^(?:synthetic\S+|oracle\S+|)\s+(?:en|tr)\s+\d+\s+100%", out, re.MULTILINE)) == 3

@@ -59,12 +59,8 @@ def test_the_p_value_is_near_students() -> None:
 @pytest.mark.parametrize("templates", [1, 2, 4])
 def test_fewer_than_five_templates_have_no_p_value(templates: int) -> None:
     scores = np.random.default_rng(templates).normal(1, 0.1, (templates, 2))
-    found = [
-        sign_flip_groups(scores.T, "h"),
-        wilcoxon(scores[:, 0], "h"),
-        friedman(scores, "h"),
-        kruskal_wallis([scores[:, 0], scores[:, 1]], "h", "template"),
-    ]
+    found = [sign_flip_groups(scores.T, "h"), wilcoxon(scores[:, 0], "h"), friedman(scores, "h")]
+    found += [kruskal_wallis([scores[:, 0], scores[:, 1]], "h", "template")]
     assert {test.p_value for test in found} == {None}
     assert {test.reason_code for test in found} == {"too_few_templates"}
     assert {test.reason for test in found} == {"fewer than 5 templates: no interval, no p value"}
