@@ -101,6 +101,12 @@ def api_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", KEY)
 
 
+@pytest.fixture
+def run_path(tmp_path: Path) -> Path:
+    """Where a test makes its run."""
+    return tmp_path / "run"
+
+
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """The checkout's root."""

@@ -174,12 +174,11 @@ def test_a_pilot_of_few_answers_tells_templates_and_chance() -> None:
     assert means == pytest.approx([named * template, named * crossed, answer], rel=0.2)
 
 
-def test_a_pilot_is_part_of_the_run(capsys: Capture, tmp_path: Path) -> None:
+def test_a_pilot_is_part_of_the_run(capsys: Capture, run_path: Path) -> None:
     """A few answers of every template tell what is needed, and the same run goes on to it."""
-    run = tmp_path / "run"
-    assert call(capsys, "run", run, *SELECTION, "--answers-per-template", 4)[0] == 0
-    found = designed(capsys, "--ci-width", "0.3", "--pilot", run)
-    assert str(run) in found["components"]["assumptions"]["source"]
+    assert call(capsys, "run", run_path, *SELECTION, "--answers-per-template", 4)[0] == 0
+    found = designed(capsys, "--ci-width", "0.3", "--pilot", run_path)
+    assert str(run_path) in found["components"]["assumptions"]["source"]
     best = found["as_run"]
     assert best["answers"] > 4
-    assert json_of(capsys, "run", run, "--answers-per-template", best["answers"])["requests"] == best["requests"]
+    assert json_of(capsys, "run", run_path, "--answers-per-template", best["answers"])["requests"] == best["requests"]

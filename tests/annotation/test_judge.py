@@ -112,22 +112,21 @@ def test_labels_for_whoever_corrects_by_them(capsys: Capture, run: Path, by_scri
         assert label.judge_choice == ("none" if label.judge.option is None else "unknown")
 
 
-def test_what_the_service_settled_is_not_asked_about(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
+def test_what_the_service_settled_is_not_asked_about(capsys: Capture, run_path: Path) -> None:
     content = {"refused": 0.2, "empty": 0.2, "filtered_prompt": 0.2}
     selection = ["--benchmark", "starter", "--languages", "en", "--variants", "polite", "--sample", "20"]
-    with fake_server({"content": content}, run=path) as server:
-        assert call(capsys, "run", path, *asked(server), *selection, "--json")[0] == 0
-    before = readings(path, "")
+    with fake_server({"content": content}, run=run_path) as server:
+        assert call(capsys, "run", run_path, *asked(server), *selection, "--json")[0] == 0
+    before = readings(run_path, "")
     settled = {name for name, record in before.items() if record["rule"].startswith("response.")}
     assert settled
     with fake_server(X1) as server:
-        found = judged(capsys, path, *asked(server), "--name", "j")
+        found = judged(capsys, run_path, *asked(server), "--name", "j")
         assert found["answers"] == 40 - len(settled)
-    given = readings(path)
+    given = readings(run_path)
     assert given.keys() == before.keys()
     assert all(given[name] == before[name] for name in settled)
-    assert "judge:j" in call(capsys, "compare", path, "--across", "extractor", "--json")[1]
+    assert "judge:j" in call(capsys, "compare", run_path, "--across", "extractor", "--json")[1]
 
 
 @pytest.mark.parametrize("content", [{"empty": 1.0}, {"refused": 1.0}, {"filtered_prompt": 1.0}, {"truncated": 1.0}])

@@ -26,11 +26,6 @@ from tests.support.stores import column
 STARTER = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,letters"]
 
 
-@pytest.fixture
-def run_path(tmp_path: Path) -> Path:
-    return tmp_path / "run"
-
-
 def commands() -> Iterator[tuple[str, Any]]:
     def walk(name: str, command: Any) -> Iterator[tuple[str, Any]]:
         inner = getattr(command, "commands", None)

@@ -64,13 +64,12 @@ def test_a_large_import_keeps_shards(
     assert small == large
 
 
-def test_lm_eval(capsys: Capture, logs: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    summary = do_import(capsys, "lm-eval", logs / "lm-eval", run)
+def test_lm_eval(capsys: Capture, logs: Path, run_path: Path) -> None:
+    summary = do_import(capsys, "lm-eval", logs / "lm-eval", run_path)
     assert (summary["model"], summary["rows"], summary["imported"]) == ("fake-model", 39, 26)
     assert summary["unlabelled"] == 13  # starter_open shows no options
     assert [(entry["reason"], entry["count"]) for entry in summary["skipped"]] == [("duplicate", 13)]  # two filters
-    groups = scores_of(capsys, run, "--group-by", "variant,split")
+    groups = scores_of(capsys, run_path, "--group-by", "variant,split")
     for group in groups:
         if group["group"]["variant"] == "starter_generate":
             found = values(group)
@@ -91,11 +90,10 @@ def test_likelihoods_are_no_words(capsys: Capture, tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_inspect(capsys: Capture, logs: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    summary = do_import(capsys, "inspect", logs / "inspect_multiple_choice.eval", run)
+def test_inspect(capsys: Capture, logs: Path, run_path: Path) -> None:
+    summary = do_import(capsys, "inspect", logs / "inspect_multiple_choice.eval", run_path)
     assert (summary["imported"], summary["rows"], summary["model"]) == (7, 7, "openai-api/fake/m")
-    for group in scores_of(capsys, run, "--group-by", "split"):
+    for group in scores_of(capsys, run_path, "--group-by", "split"):
         assert values(group)["diff_bias_ambiguous"] == 1.0
         assert group["outcomes"]["option"] == group["n_answers"]
 
@@ -156,18 +154,17 @@ def test_our_own_inspect_task_scores_the_same_there_and_here(capsys: Capture, lo
 
 
 @pytest.mark.parametrize("form", ["scenario_state", "display"])
-def test_helm(capsys: Capture, logs: Path, tmp_path: Path, form: str) -> None:
+def test_helm(capsys: Capture, logs: Path, tmp_path: Path, run_path: Path, form: str) -> None:
     folder = tmp_path / "helm"
     shutil.copytree(logs / "helm", folder)
     if form == "display":
         (folder / "scenario_state.json").unlink()
-    run = tmp_path / "run"
-    summary = do_import(capsys, "helm", folder, run)
+    summary = do_import(capsys, "helm", folder, run_path)
     assert (summary["imported"], summary["rows"], summary["model"]) == (13, 13, "fake/model")
-    for group in scores_of(capsys, run, "--group-by", "split"):
+    for group in scores_of(capsys, run_path, "--group-by", "split"):
         assert values(group)["diff_bias_ambiguous"] == 1.0
         assert group["outcomes"]["option"] == group["n_answers"]
-    assert {said.import_source.id for _, said in stored(run) if said.import_source} == {
+    assert {said.import_source.id for _, said in stored(run_path) if said.import_source} == {
         f"id{number}" for number in range(13)
     }
 
@@ -195,17 +192,16 @@ TEXTS = ["The grandson", "Cannot be answered", "The grandfather"]
 TABLE_MAP = (DATA / "interchange" / "map.toml").read_text(encoding="utf-8")
 
 
-def test_table_with_texts(capsys: Capture, tmp_path: Path) -> None:
+def test_table_with_texts(capsys: Capture, tmp_path: Path, run_path: Path) -> None:
     row = {**QUESTION, **{f"o{place}": text for place, text in enumerate(TEXTS, start=1)}, "said": "3", "why": "cut"}
     path, map_path = write_table(tmp_path, [row, {**row, "o2": "No way to know", "why": None}], TABLE_MAP)
-    run = tmp_path / "run"
-    summary = do_import(capsys, "csv", path, run, "--columns", map_path)
+    summary = do_import(capsys, "csv", path, run_path, "--columns", map_path)
     assert (summary["imported"], summary["reworded"], summary["model"]) == (2, 1, "my-model")
-    (first, said), (second, uncut) = stored(run)
+    (first, said), (second, uncut) = stored(run_path)
     assert first.option_labels == ("1", "2", "3")
     assert (first.label_style, second.unknown_text) == ("1", "No way to know")
     assert (said.finish_reason, uncut.finish_reason) == ("length", None)
-    (group,) = scores_of(capsys, run, "--group-by", "split")
+    (group,) = scores_of(capsys, run_path, "--group-by", "split")
     assert group["metrics"]["diff_bias_ambiguous"]["value"] == 1.0
 
 
@@ -246,17 +242,15 @@ def test_several_models_need_a_name(capsys: Capture, tmp_path: Path) -> None:
     assert RunFolder(tmp_path / "run").manifest().config.model == "imported:both"
 
 
-def test_an_import_that_was_cut_short_begins_anew(capsys: Capture, logs: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    do_import(capsys, "inspect", logs / "inspect_own_task.eval", run)
-    (run / "manifest.json").unlink()  # written last, so this is what a kill leaves
-    summary = do_import(capsys, "inspect", logs / "inspect_own_task.eval", run)
-    assert summary["imported"] == len(stored(run)) == 12
+def test_an_import_that_was_cut_short_begins_anew(capsys: Capture, logs: Path, run_path: Path) -> None:
+    do_import(capsys, "inspect", logs / "inspect_own_task.eval", run_path)
+    (run_path / "manifest.json").unlink()  # written last, so this is what a kill leaves
+    summary = do_import(capsys, "inspect", logs / "inspect_own_task.eval", run_path)
+    assert summary["imported"] == len(stored(run_path)) == 12
 
 
-def test_an_imported_run_is_a_run(capsys: Capture, logs: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    do_import(capsys, "inspect", logs / "inspect_own_task.eval", run)
+def test_an_imported_run_is_a_run(capsys: Capture, logs: Path, run_path: Path) -> None:
+    do_import(capsys, "inspect", logs / "inspect_own_task.eval", run_path)
     for arguments in (
         ("report",),
         ("status",),
@@ -264,8 +258,8 @@ def test_an_imported_run_is_a_run(capsys: Capture, logs: Path, tmp_path: Path) -
         ("position-bias",),
         ("score", "--group-by", "category"),
     ):
-        assert succeed(capsys, arguments[0], run, *arguments[1:])
-    assert "were imported, so no model can be called" in stderr_of(capsys, "run", run)
+        assert succeed(capsys, arguments[0], run_path, *arguments[1:])
+    assert "were imported, so no model can be called" in stderr_of(capsys, "run", run_path)
 
 
 def test_lm_eval_refuses_several_models(capsys: Capture, logs: Path, tmp_path: Path) -> None:
@@ -291,10 +285,9 @@ def test_export_and_import_give_equal_scores(capsys: Capture, made: Path, tmp_pa
     assert after == before
 
 
-def test_a_run_is_never_written_over(capsys: Capture, logs: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    do_import(capsys, "inspect", logs / "inspect_own_task.eval", run)
-    before = (run / "run.sqlite").read_bytes()
-    arguments = ("import", "--from", "inspect", logs / "inspect_own_task.eval", "-o", run, *STARTER)
+def test_a_run_is_never_written_over(capsys: Capture, logs: Path, run_path: Path) -> None:
+    do_import(capsys, "inspect", logs / "inspect_own_task.eval", run_path)
+    before = (run_path / "run.sqlite").read_bytes()
+    arguments = ("import", "--from", "inspect", logs / "inspect_own_task.eval", "-o", run_path, *STARTER)
     assert "holds a run already" in stderr_of(capsys, *arguments)
-    assert (run / "run.sqlite").read_bytes() == before
+    assert (run_path / "run.sqlite").read_bytes() == before

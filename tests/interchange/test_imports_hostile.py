@@ -188,16 +188,15 @@ def test_names_that_no_utf8_can_hold_are_mended(tmp_path: Path) -> None:
     assert (row.origin.id, row.words.text) == ("a\ufffd b", "B \ufffd")
 
 
-def test_huge_and_acting_texts(capsys: Capture, tmp_path: Path) -> None:
+def test_huge_and_acting_texts(capsys: Capture, tmp_path: Path, run_path: Path) -> None:
     said = ["x " * 500_000, "<script>alert('hi')</script>\u202e=cmd()\x00\x1b[31m", '"; DROP TABLE responses; --']
     rows = [
         {**QUESTION, **{f"o{n}": text for n, text in enumerate(TEXTS, 1)}, "said": text, "why": "stop"} for text in said
     ]
     path, map_path = write_table(tmp_path, rows, TABLE_MAP)
-    run = tmp_path / "run"
-    succeed(capsys, "import", "--from", "csv", path, "--columns", map_path, "-o", run, *STARTER)
-    assert [response.text for _, response in stored(run)] == said
-    (group,) = scores_of(capsys, run, "--group-by", "split")
+    succeed(capsys, "import", "--from", "csv", path, "--columns", map_path, "-o", run_path, *STARTER)
+    assert [response.text for _, response in stored(run_path)] == said
+    (group,) = scores_of(capsys, run_path, "--group-by", "split")
     assert (group["n_answers"], group["outcomes"]["option"], group["outcomes"]["abstention"]) == (3, 0, 0)
 
 
@@ -286,7 +285,7 @@ def test_cut_archive(logs: Path, tmp_path: Path) -> None:
             open_log("inspect", path)
 
 
-def test_huge_cell_in_a_csv(capsys: Capture, tmp_path: Path) -> None:
+def test_huge_cell_in_a_csv(capsys: Capture, tmp_path: Path, run_path: Path) -> None:
     """Python's own limit of 128 KB for a cell does not hold here, and holds again afterwards."""
     before = csv.field_size_limit()
     path = tmp_path / "answers.csv"
@@ -295,9 +294,8 @@ def test_huge_cell_in_a_csv(capsys: Capture, tmp_path: Path) -> None:
         writer.writerow(["story", "asked", "o1", "o2", "o3", "said", "why"])
         writer.writerow([*QUESTION.values(), *TEXTS, "y" * 1_000_000, "stop"])
     _, map_path = write_table(tmp_path, [], TABLE_MAP)
-    run = tmp_path / "run"
-    succeed(capsys, "import", "--from", "csv", path, "--columns", map_path, "-o", run, *STARTER)
-    assert len(stored(run)[0][1].text or "") == 1_000_000
+    succeed(capsys, "import", "--from", "csv", path, "--columns", map_path, "-o", run_path, *STARTER)
+    assert len(stored(run_path)[0][1].text or "") == 1_000_000
     assert csv.field_size_limit() == before
 
 

@@ -55,15 +55,16 @@ def people(instance: Instance) -> list[str]:
     return [option.text for option in instance.options if option.role != "unknown"]
 
 
-def test_every_wording_of_unknown_stands_for_it(capsys: Capture, tmp_path: Path, instances: list[Instance]) -> None:
+def test_every_wording_of_unknown_stands_for_it(
+    capsys: Capture, tmp_path: Path, run_path: Path, instances: list[Instance]
+) -> None:
     chance = random.Random(2)
     told = [
         {text: -chance.uniform(1, 20) for text in [*people(instance), *WORDINGS]} for instance in instances
     ]  # fmt: skip
     log = write(tmp_path, [line(*pair, told[pair[1]]) for pair in zip(instances, range(len(told)), strict=True)])
-    run = tmp_path / "run"
-    assert do_import(capsys, log, run)[0] == 0
-    rows = {row["instance_key"]: row for row in Run(run).samples().to_dicts()}
+    assert do_import(capsys, log, run_path)[0] == 0
+    rows = {row["instance_key"]: row for row in Run(run_path).samples().to_dicts()}
     assert len(rows) == len(instances) > 20
     for instance, numbers in zip(instances, told, strict=True):
         best = max(numbers, key=lambda text: numbers[text])
@@ -71,11 +72,11 @@ def test_every_wording_of_unknown_stands_for_it(capsys: Capture, tmp_path: Path,
         row = rows[instance.key]
         assert row["chosen_role"] == roles.get(best, "unknown")
         assert (row["method"], row["variant"]) == ("loglikelihood", "esbbq")
-    settings = Run(run).manifest.config
+    settings = Run(run_path).manifest.config
     assert (settings.method, settings.scored_variants) == (("loglikelihood",), ("esbbq",))
-    code, out, _ = call(capsys, "score", run, "--json", "--normalization", "char", "--n-resamples", 100)
+    code, out, _ = call(capsys, "score", run_path, "--json", "--normalization", "char", "--n-resamples", 100)
     assert (code, json.loads(out)["normalization"]) == (0, "char")
-    code, _, err = call(capsys, "score", run, "--normalization", "token")
+    code, _, err = call(capsys, "score", run_path, "--normalization", "token")
     assert (code, len(err.splitlines())) == (2, 1)
     assert "token needs the answers' tokens" in err
 

@@ -115,7 +115,7 @@ class Always(ModelAPI):
 
 
 @pytest.mark.slow
-def test_inspects_own_command_line(capsys: Capture, tmp_path: Path, repository: Path) -> None:
+def test_inspects_own_command_line(capsys: Capture, tmp_path: Path, run_path: Path, repository: Path) -> None:
     (tmp_path / "model.py").write_text(MOCK, encoding="utf-8")
     # Imported by hand: a checkout may have been installed before it had the entry point by which inspect finds it.
     script = (
@@ -132,11 +132,10 @@ def test_inspects_own_command_line(capsys: Capture, tmp_path: Path, repository: 
     (log,) = (tmp_path / "logs").glob("*.eval")
     with open_archive(log) as archive:
         metrics = json.loads(read_member(archive, "header.json"))["results"]["scores"][0]["metrics"]
-    run = tmp_path / "run"
-    succeed(capsys, "import", "--from", "inspect", log, "-o", run, "--benchmark", "starter")
+    succeed(capsys, "import", "--from", "inspect", log, "-o", run_path, "--benchmark", "starter")
     ours = {
         f"{name} {group['group']['language']} {group['group']['split']}": metric["value"]
-        for group in json_of(capsys, "score", run, "--group-by", "language,split")["groups"]
+        for group in json_of(capsys, "score", run_path, "--group-by", "language,split")["groups"]
         for name, metric in group["metrics"].items()
     }
     assert len(metrics) == 7 * 4

@@ -82,11 +82,10 @@ def mbbq(data: Path, tmp_path: Path) -> Path:
     return copy_of({"answer_detection.py": MBBQ}, folder)
 
 
-def test_a_run_with_published_prompts(mbbq: Path, tmp_path: Path, capsys: Capture) -> None:
-    path = tmp_path / "run"
+def test_a_run_with_published_prompts(mbbq: Path, run_path: Path, capsys: Capture) -> None:
     common = ("--model", "oracle:perfect", "--benchmark", "mbbq", "--data-dir", mbbq, "--prompt-source", "published")
-    assert call(capsys, "run", path, *common, "--languages", "en", "--splits", "bias")[0] == 0
-    folder = RunFolder(path)
+    assert call(capsys, "run", run_path, *common, "--languages", "en", "--splits", "bias")[0] == 0
+    folder = RunFolder(run_path)
     settings = folder.manifest().config
     assert (settings.prompt_source, settings.variants) == ("published", ("published_1", "published_2"))
     assert settings.label_style == ("published",)
@@ -104,7 +103,7 @@ def test_a_run_with_published_prompts(mbbq: Path, tmp_path: Path, capsys: Captur
             prompt.variant, "Say it. {} {} A: {} B: {} C: {} Answer:"
         )
         assert prompt.messages[-1].content == template.format(instance.context, instance.question, *texts)
-    assert call(capsys, "run", path)[0] == 0
+    assert call(capsys, "run", run_path)[0] == 0
 
 
 @pytest.mark.parametrize(("more", "says"), cases("prompts/published_prompts", "what_published_prompts_do_not_allow"))

@@ -48,24 +48,23 @@ def test_all_faults_together_change_no_score(tmp_path: Path, capsys: Capture) ->
     assert len(responses(calm)) == len(responses(rough)) == 60
 
 
-def test_the_cost_limit_is_never_passed(tmp_path: Path, capsys: Capture) -> None:
+def test_the_cost_limit_is_never_passed(tmp_path: Path, run_path: Path, capsys: Capture) -> None:
     prices = write_prices(tmp_path, price=1000)
-    path = tmp_path / "run"
     limits = ["--prices", str(prices), "--max-tokens", "16"]
     with fake_server() as server:
-        code = run_command_line(command(path, server, *limits, "--max-cost", "3.0", sample=40))
+        code = run_command_line(command(run_path, server, *limits, "--max-cost", "3.0", sample=40))
         assert code == 1
         error = capsys.readouterr().err
         assert "before --max-cost 3 would be passed" in error
-        paid = [found["usage"] for found in responses(path)]
+        paid = [found["usage"] for found in responses(run_path)]
         cost = sum(usage["input_tokens"] + usage["output_tokens"] for usage in paid) / 1000
         assert 1.0 < cost <= 3.0
         assert 0 < len(paid) < 80
         before = server.stats().paid
-        assert run_command_line(["run", str(path), "--json"]) == 1  # the limit stays with the run
+        assert run_command_line(["run", str(run_path), "--json"]) == 1  # the limit stays with the run
         assert server.stats().paid == before
         capsys.readouterr()
-        assert run_command_line(["run", str(path), "--max-cost", "100", "--json"]) == 0
+        assert run_command_line(["run", str(run_path), "--max-cost", "100", "--json"]) == 0
         assert result(capsys)["answered"] == 80
         assert server.stats().paid_again == 0
 

@@ -89,29 +89,26 @@ def ask(folder: Path, server: Any, *arguments: str) -> int:
 
 
 @pytest.mark.parametrize("oracle", ["stereotyped", "perfect", "first_option"])
-def test_an_oracle_behind_an_api_is_read_alike_both_ways(tmp_path: Path, capsys: Capture, oracle: str) -> None:
-    folder = tmp_path / "run"
-    with fake_server({"answers": {"oracle": oracle}}, run=folder) as server:
-        assert ask(folder, server) == 0
-    found = json_of(capsys, "agreement", folder, "--n-resamples", "100")
+def test_an_oracle_behind_an_api_is_read_alike_both_ways(run_path: Path, capsys: Capture, oracle: str) -> None:
+    with fake_server({"answers": {"oracle": oracle}}, run=run_path) as server:
+        assert ask(run_path, server) == 0
+    found = json_of(capsys, "agreement", run_path, "--n-resamples", "100")
     assert {row["equal_share"]["value"] for row in found["pairs"]} == {1.0}
     assert {row["n_read"] for row in found["pairs"]} == {12}
-    assert rows(folder, "SELECT count(*) FROM option_scores WHERE logprob IS NOT NULL") == [(24 * 3,)]
-    assert rows(folder, "SELECT count(*) FROM option_scores") == [(24 * 6,)]
+    assert rows(run_path, "SELECT count(*) FROM option_scores WHERE logprob IS NOT NULL") == [(24 * 3,)]
+    assert rows(run_path, "SELECT count(*) FROM option_scores") == [(24 * 6,)]
 
 
-def test_a_label_that_is_not_named_is_missing_in_the_store(tmp_path: Path, capsys: Capture) -> None:
-    folder = tmp_path / "run"
-    with fake_server({"answers": {"oracle": "stereotyped", "logprobs": "said"}}, run=folder) as server:
-        assert ask(folder, server) == 0
-    found = rows(folder, "SELECT outcome, conflicts FROM extractions WHERE extractor LIKE 'loglikelihood:%'")
+def test_a_label_that_is_not_named_is_missing_in_the_store(run_path: Path, capsys: Capture) -> None:
+    with fake_server({"answers": {"oracle": "stereotyped", "logprobs": "said"}}, run=run_path) as server:
+        assert ask(run_path, server) == 0
+    found = rows(run_path, "SELECT outcome, conflicts FROM extractions WHERE extractor LIKE 'loglikelihood:%'")
     assert found == [("option", '["label_missing"]')] * 24
 
 
-def test_a_service_without_logprobs_is_told_in_a_line(tmp_path: Path, capsys: Capture) -> None:
-    folder = tmp_path / "run"
-    with fake_server({"answers": {"logprobs": "nothing"}}, run=folder) as server:
-        assert ask(folder, server) == 1
+def test_a_service_without_logprobs_is_told_in_a_line(run_path: Path, capsys: Capture) -> None:
+    with fake_server({"answers": {"logprobs": "nothing"}}, run=run_path) as server:
+        assert ask(run_path, server) == 1
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.endswith("its answers have no logprobs; in a new run folder, ask by --method generate")
 

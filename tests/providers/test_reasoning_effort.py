@@ -169,17 +169,16 @@ def test_several_levels_in_one_run(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("form", ["reasoning_content", "tags", "hidden"])
-def test_a_run_whose_answers_are_eaten_up(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "run"
+def test_a_run_whose_answers_are_eaten_up(form: str, run_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answers = {**THINKING["answers"], "thought_form": form, "reasoning_tokens": 6000}
-    with fake_server({"answers": answers}, run=path) as server:
+    with fake_server({"answers": answers}, run=run_path) as server:
         more = ("--reasoning-effort", "low", "--max-tokens", "16")
-        assert run_command_line(run_command(path, server, *more)) == 0
+        assert run_command_line(run_command(run_path, server, *more)) == 0
     assert "raise --max-tokens (now 16), or ask for less --reasoning-effort" in capsys.readouterr().err
-    assert column(path, "SELECT DISTINCT outcome FROM extractions") == ["truncated"]
-    for response in records(path, "responses"):
+    assert column(run_path, "SELECT DISTINCT outcome FROM extractions") == ["truncated"]
+    for response in records(run_path, "responses"):
         assert response["usage"]["reasoning_tokens"] == response["usage"]["output_tokens"] == 4096 + 16
-    code = run_command_line(["reasoning", str(path), "--json"])
+    code = run_command_line(["reasoning", str(run_path), "--json"])
     told = capsys.readouterr()
     if form == "hidden":
         assert (code, "reasoning" in told.err) == (2, True)

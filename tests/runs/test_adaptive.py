@@ -73,12 +73,11 @@ def test_a_round_is_balanced_whenever_it_ends() -> None:
     assert len({ask.request_key for ask in asked}) == len(asked)
 
 
-def test_it_stops_where_the_intervals_are_narrow_enough(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    code, out, err = call(capsys, "run", path, *RANDOM, "--languages", "en,tr", "--stop-at-ci-width", "0.3")
+def test_it_stops_where_the_intervals_are_narrow_enough(capsys: Capture, run_path: Path) -> None:
+    code, out, err = call(capsys, "run", run_path, *RANDOM, "--languages", "en,tr", "--stop-at-ci-width", "0.3")
     assert code == 0, err
-    found = stopped(path)
-    assert found.requests == len(taken(path)) < found.offered / 4
+    found = stopped(run_path)
+    assert found.requests == len(taken(run_path)) < found.offered / 4
     assert [goal.group["language"] for goal in found.targets] == ["en", "tr"]
     assert all(goal.verdict == "reached" for goal in found.targets)
     assert all(
@@ -88,15 +87,14 @@ def test_it_stops_where_the_intervals_are_narrow_enough(capsys: Capture, tmp_pat
     assert found.sentence in err
     assert found.sentence in out
     kinds = "SELECT condition FROM instances JOIN prompts ON key = instance_key JOIN rounds USING (request_key)"
-    assert set(column(path, kinds)) == {"ambiguous"}  # nothing else counts for the metric
+    assert set(column(run_path, kinds)) == {"ambiguous"}  # nothing else counts for the metric
 
 
 @pytest.mark.slow
-def test_intervals_of_a_run_that_looked_are_shown_wider(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    assert call(capsys, "run", path, *RANDOM, "--languages", "en", "--stop-when-decided", "bias != 0")[0] == 0
-    level = known(stopped(path).level)
-    code, out, err = call(capsys, "score", path, "--json")
+def test_intervals_of_a_run_that_looked_are_shown_wider(capsys: Capture, tmp_path: Path, run_path: Path) -> None:
+    assert call(capsys, "run", run_path, *RANDOM, "--languages", "en", "--stop-when-decided", "bias != 0")[0] == 0
+    level = known(stopped(run_path).level)
+    code, out, err = call(capsys, "score", run_path, "--json")
     assert code == 0
     assert json.loads(out)["confidence_level"] == pytest.approx(1 - level)
     assert "hold 95 %" in err
@@ -112,25 +110,23 @@ def test_intervals_of_a_run_that_looked_are_shown_wider(capsys: Capture, tmp_pat
     [("stereotyped", "bias != 0", "yes"), ("always_unknown", "bias != 0", None), ("stereotyped", "en != tr", None)],
 )
 def test_questions_are_answered_either_way(
-    capsys: Capture, tmp_path: Path, oracle: str, question: str, answer: str | None
+    capsys: Capture, run_path: Path, oracle: str, question: str, answer: str | None
 ) -> None:
-    path = tmp_path / "run"
     asked = ["--model", f"oracle:{oracle}", *STARTER, "--languages", "en,tr", "--stop-when-decided", question]
-    succeed(capsys, "run", path, *asked, "--equivalence-margin", "0.4")
-    found = stopped(path)
+    succeed(capsys, "run", run_path, *asked, "--equivalence-margin", "0.4")
+    found = stopped(run_path)
     assert {goal.verdict for goal in found.targets} == {"reached"}
     assert {goal.explanation for goal in found.targets} == {answer or "smaller than 0.4"}
     assert found.requests <= found.offered / 4
 
 
 @pytest.mark.slow
-def test_what_was_asked_more_weighs_no_more(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
+def test_what_was_asked_more_weighs_no_more(capsys: Capture, run_path: Path) -> None:
     arguments = [*RANDOM, "--languages", "en,tr,es", "--answers-per-template", "4"]
-    assert call(capsys, "run", path, *arguments)[0] == 0
-    assert call(capsys, "run", path, "--stop-when-decided", "en != tr", "--equivalence-margin", "0.1")[0] == 0
+    assert call(capsys, "run", run_path, *arguments)[0] == 0
+    assert call(capsys, "run", run_path, "--stop-when-decided", "en != tr", "--equivalence-margin", "0.1")[0] == 0
     by_language, together = (
-        json_of(capsys, "score", path, "--group-by", names)["groups"] for names in ("language,split", "split")
+        json_of(capsys, "score", run_path, "--group-by", names)["groups"] for names in ("language,split", "split")
     )
     sizes = {group["group"]["language"]: group["counts"]["ambiguous"] for group in by_language}
     assert sizes["en"] == sizes["tr"] > sizes["es"] == 24 * 4
@@ -181,49 +177,46 @@ def test_money_that_is_spent_stops_it_and_more_goes_on(capsys: Capture, tmp_path
 
 
 @pytest.mark.usefixtures("api_keys")
-def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, capsys: Capture) -> None:
-    path = tmp_path / "run"
+def test_a_killed_run_goes_on_where_it_was(run_path: Path, capsys: Capture) -> None:
     with fake_server({"latency": {"seconds": 0.05}, "answers": {"oracle": "random"}}) as server:
         asked = ["--model", "openai:fake", "--base-url", server.openai, *STARTER, "--languages", "en"]
         asked += ["--max-connections", "4", "--stop-at-ci-width", "0.4"]
-        process = start("run", path, *asked)
-        wait_until(process, lambda: len(responses(path)) >= 20)
+        process = start("run", run_path, *asked)
+        wait_until(process, lambda: len(responses(run_path)) >= 20)
         process.kill()
         process.communicate()
-        kept, begun = responses(path), taken(path)
+        kept, begun = responses(run_path), taken(run_path)
         assert kept
         assert len(kept) < len(begun)
-        before = asked_each(server, path, kept)
+        before = asked_each(server, run_path, kept)
         server.change({"latency": {"seconds": 0}})
-        succeed(capsys, "run", path)
-        assert kept.items() <= responses(path).items()
-        assert set(begun) <= set(taken(path))
-        assert len(responses(path)) == len(taken(path)) == stopped(path).requests
-        assert asked_each(server, path, before) == before, "what was stored is not asked again"
+        succeed(capsys, "run", run_path)
+        assert kept.items() <= responses(run_path).items()
+        assert set(begun) <= set(taken(run_path))
+        assert len(responses(run_path)) == len(taken(run_path)) == stopped(run_path).requests
+        assert asked_each(server, run_path, before) == before, "what was stored is not asked again"
 
 
 @pytest.mark.usefixtures("api_keys")
-def test_rounds_are_batches(tmp_path: Path, capsys: Capture) -> None:
-    path = tmp_path / "run"
+def test_rounds_are_batches(run_path: Path, capsys: Capture) -> None:
     with fake_server({"answers": {"oracle": "random"}}) as server:
         asked = ["--model", "openai:fake", "--base-url", server.openai, *STARTER, "--languages", "en", "--batch"]
-        assert call(capsys, "run", path, *asked, "--stop-at-ci-width", "0.35")[0] == 0
-        first = len(taken(path))
+        assert call(capsys, "run", run_path, *asked, "--stop-at-ci-width", "0.35")[0] == 0
+        first = len(taken(run_path))
         for _ in range(20):
-            if RunFolder(path).manifest().adaptive is not None:
+            if RunFolder(run_path).manifest().adaptive is not None:
                 break
-            assert call(capsys, "run", path, "--collect")[0] == 0
-    found = stopped(path)
+            assert call(capsys, "run", run_path, "--collect")[0] == 0
+    found = stopped(run_path)
     assert found.rounds > 1
-    assert first < found.requests == len(taken(path)) == len(responses(path))
+    assert first < found.requests == len(taken(run_path)) == len(responses(run_path))
 
 
-def test_no_more_is_asked_than_finds_what_is_to_be_found(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
+def test_no_more_is_asked_than_finds_what_is_to_be_found(capsys: Capture, run_path: Path) -> None:
     asked = [*RANDOM, "--languages", "en", "--stop-when-decided", "bias != 0", "--equivalence-margin", "0.01"]
-    code, out, err = call(capsys, "run", path, *asked, "--detectable-effect", "0.4")
+    code, out, err = call(capsys, "run", run_path, *asked, "--detectable-effect", "0.4")
     assert code == 0, err
-    found = stopped(path)
+    found = stopped(run_path)
     (goal,) = found.targets
     assert goal.verdict == "not found"
     assert "not found; 0.4 would have been found in 90 % of such runs" in err
@@ -231,46 +224,42 @@ def test_no_more_is_asked_than_finds_what_is_to_be_found(capsys: Capture, tmp_pa
     assert found.sentence in " ".join(out.split())
     assert found.requests < found.offered / 4
     assert -0.4 < known(goal.ci_low) < known(goal.ci_high) < 0.4
-    succeed(capsys, "run", path, "--stop-when-decided", "bias != 0", "--detectable-effect", "0.15")
-    again = stopped(path)
+    succeed(capsys, "run", run_path, "--stop-when-decided", "bias != 0", "--detectable-effect", "0.15")
+    again = stopped(run_path)
     assert again.requests > found.requests
     assert (again.rule.detectable_effect, again.rule.aimed) == (0.15, 0.4)  # error is spent as it was first said
 
 
-def test_too_few_templates_cost_nothing(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
+def test_too_few_templates_cost_nothing(capsys: Capture, run_path: Path) -> None:
     goal = ["--stop-at-ci-width", "0.5", "--group-by", "category"]
-    err = stderr_of(capsys, "run", path, *RANDOM, "--languages", "en", *goal)
+    err = stderr_of(capsys, "run", run_path, *RANDOM, "--languages", "en", *goal)
     assert err.splitlines()[-1].startswith("error: --stop-at-ci-width: no category has more than 4 templates")
-    assert taken(path) == []
+    assert taken(run_path) == []
 
 
-def test_what_is_not_said_again_stays(capsys: Capture, tmp_path: Path) -> None:
+def test_what_is_not_said_again_stays(capsys: Capture, run_path: Path) -> None:
     """A narrower width for the same scores: nobody has to name them twice."""
-    path = tmp_path / "run"
     goal = ["--stop-at-ci-width", "0.5", "--metric", "accuracy_ambiguous", "--group-by", "language"]
-    assert call(capsys, "run", path, *RANDOM, "--languages", "en,tr", *goal)[0] == 0
-    assert call(capsys, "run", path, "--stop-at-ci-width", "0.4")[0] == 0
-    rule = stopped(path).rule
+    assert call(capsys, "run", run_path, *RANDOM, "--languages", "en,tr", *goal)[0] == 0
+    assert call(capsys, "run", run_path, "--stop-at-ci-width", "0.4")[0] == 0
+    rule = stopped(run_path).rule
     assert (rule.width, rule.metrics, rule.group_by) == (0.4, ("accuracy_ambiguous",), ("language",))
-    assert call(capsys, "run", path, "--stop-when-decided", "en != tr", "--equivalence-margin", "0.2")[0] == 0
-    assert call(capsys, "run", path, "--stop-when-decided", "bias != 0")[0] == 0
-    rule = stopped(path).rule
+    assert call(capsys, "run", run_path, "--stop-when-decided", "en != tr", "--equivalence-margin", "0.2")[0] == 0
+    assert call(capsys, "run", run_path, "--stop-when-decided", "bias != 0")[0] == 0
+    rule = stopped(run_path).rule
     assert (rule.equivalence_margin, rule.metrics, rule.group_by) == (0.2, ("accuracy_ambiguous",), ("language",))
 
 
-def test_a_run_without_rounds_stays_one(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    assert call(capsys, "run", path, *RANDOM, "--languages", "en", "--sample", "20")[0] == 0
-    err = stderr_of(capsys, "run", path, "--stop-at-ci-width", "0.2")
-    assert f"{path}: was started without a stopping rule" in err.replace("\n", " ")
+def test_a_run_without_rounds_stays_one(capsys: Capture, run_path: Path) -> None:
+    assert call(capsys, "run", run_path, *RANDOM, "--languages", "en", "--sample", "20")[0] == 0
+    err = stderr_of(capsys, "run", run_path, "--stop-at-ci-width", "0.2")
+    assert f"{run_path}: was started without a stopping rule" in err.replace("\n", " ")
 
 
-def test_a_goal_that_is_given_up_makes_no_other_interval_wide(capsys: Capture, tmp_path: Path) -> None:
+def test_a_goal_that_is_given_up_makes_no_other_interval_wide(capsys: Capture, run_path: Path) -> None:
     """Its last look spends the error that there is: 1 − 10⁻⁶ would be asked of all scores of the run else."""
-    path = tmp_path / "run"
-    succeed(capsys, "run", path, *RANDOM, "--languages", "en", "--stop-at-ci-width", "0.03")
-    found = stopped(path)
+    succeed(capsys, "run", run_path, *RANDOM, "--languages", "en", "--stop-at-ci-width", "0.03")
+    found = stopped(run_path)
     (goal,) = found.targets
     assert goal.verdict in ("futile", "exhausted")
     assert known(found.level) > 0.03

@@ -75,26 +75,25 @@ def status_of(command: Calls, run: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_from_plan_to_report(command: Calls, tmp_path: Path, kind: str, price_file: Path) -> None:
-    run = tmp_path / "run"
-    with fake_server({"answers": {"oracle": "stereotyped"}, "batches": {"delay_s": 2.0}}, run=run) as server:
-        planning = ["estimate", *started(server, kind, run)[2:-1], "--prices", price_file, "--json"]
+def test_from_plan_to_report(command: Calls, run_path: Path, kind: str, price_file: Path) -> None:
+    with fake_server({"answers": {"oracle": "stereotyped"}, "batches": {"delay_s": 2.0}}, run=run_path) as server:
+        planning = ["estimate", *started(server, kind, run_path)[2:-1], "--prices", price_file, "--json"]
         plan = json.loads(command(*planning)[1])
-        process = start(*started(server, kind, run, "--prices", price_file))
+        process = start(*started(server, kind, run_path, "--prices", price_file))
         out, err = process.communicate()
         assert (process.returncode, out) == (0, ""), "nothing to report yet"
         assert "1 batch with 79 requests under way" in err
-        (batch,) = json.loads(command("batch", "status", run, "--json")[1])
+        (batch,) = json.loads(command("batch", "status", run_path, "--json")[1])
         assert (batch["state"], batch["requests"]) == ("sent", 79)
-        assert status_of(command, run)["in_batches"] == 79
-        code, out, _ = command("batch", "collect", run, "--wait", "--every", "1", "--json")
+        assert status_of(command, run_path)["in_batches"] == 79
+        code, out, _ = command("batch", "collect", run_path, "--wait", "--every", "1", "--json")
         assert (code, [entry["state"] for entry in json.loads(out)]) == (0, ["collected"])
-        code, out, _ = command("run", run, "--collect")
+        code, out, _ = command("run", run_path, "--collect")
         assert (code, "+1.00" in out) == (0, True), out
         assert "cost: $" in out
         stats = server.stats()
         assert (stats.batches, stats.paid, stats.paid_again) == (1, 80, 0)
-    found = status_of(command, run)
+    found = status_of(command, run_path)
     assert (found["answered"], found["in_batches"], found["not_sent"]) == (80, 0, 0)
     ways = {line["batch"]: line for line in found["cost_report"]["lines"]}
     assert ways[True]["responses"] == 79
@@ -105,24 +104,23 @@ def test_from_plan_to_report(command: Calls, tmp_path: Path, kind: str, price_fi
         (ways[False]["input_tokens"] * 10 + ways[False]["output_tokens"] * 20) / 1e6
     )
     assert found["cost"] == pytest.approx(ways[True]["cost"] + ways[False]["cost"])
-    assert RunFolder(run).manifest().cost_report is not None
+    assert RunFolder(run_path).manifest().cost_report is not None
     assert plan["tokens"]["requests"] == 80
-    assert not list(run.glob("*.jsonl*")), "what was on its way to the service is gone"
+    assert not list(run_path.glob("*.jsonl*")), "what was on its way to the service is gone"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_fails_or_expires_goes_into_another_batch(command: Calls, tmp_path: Path, kind: str) -> None:
-    run = tmp_path / "run"
+def test_what_fails_or_expires_goes_into_another_batch(command: Calls, run_path: Path, kind: str) -> None:
     scenario = {"answers": {"oracle": "perfect"}, "batches": {"failed": 0.3, "expired": 0.3}}
-    with fake_server(scenario, run=run) as server:
-        assert command(*started(server, kind, run, "--batch-size", 30))[0] == 0
-        assert command("batch", "collect", run, "--wait", "--every", "1")[0] == 0
-        found = status_of(command, run)
+    with fake_server(scenario, run=run_path) as server:
+        assert command(*started(server, kind, run_path, "--batch-size", 30))[0] == 0
+        assert command("batch", "collect", run_path, "--wait", "--every", "1")[0] == 0
+        found = status_of(command, run_path)
         assert (found["answered"], found["failed"]) == (80, 0)
         assert server.stats().paid_again == 0
         assert server.stats().paid == 80
-    batches = ledger_of(run)
+    batches = ledger_of(run_path)
     assert [batch.record.requests for batch in batches[:3]] == [30, 30, 19]
     assert all(batch.state == "collected" for batch in batches)
     assert batches[0].record.missing > 0
@@ -130,30 +128,28 @@ def test_what_fails_or_expires_goes_into_another_batch(command: Calls, tmp_path:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_cancelled_batches_keep_what_they_answered(command: Calls, tmp_path: Path, kind: str) -> None:
-    run = tmp_path / "run"
-    with fake_server({"batches": {"delay_s": 3600.0}}, run=run) as server:
-        assert command(*started(server, kind, run, "--batch-size", 40))[0] == 0
-        assert "has batches on their way" in told(command, 2, "run", run, "--no-batch")
-        assert "2 batches cancelled" in told(command, 0, "batch", "cancel", run)
-        assert "79 requests were never sent" in told(command, 0, "run", run, "--collect")
-        assert status_of(command, run)["answered"] == 1
-        assert {batch.state for batch in ledger_of(run)} == {"collected"}
+def test_cancelled_batches_keep_what_they_answered(command: Calls, run_path: Path, kind: str) -> None:
+    with fake_server({"batches": {"delay_s": 3600.0}}, run=run_path) as server:
+        assert command(*started(server, kind, run_path, "--batch-size", 40))[0] == 0
+        assert "has batches on their way" in told(command, 2, "run", run_path, "--no-batch")
+        assert "2 batches cancelled" in told(command, 0, "batch", "cancel", run_path)
+        assert "79 requests were never sent" in told(command, 0, "run", run_path, "--collect")
+        assert status_of(command, run_path)["answered"] == 1
+        assert {batch.state for batch in ledger_of(run_path)} == {"collected"}
         assert server.stats().batches == 2, "no more are made until told so"
-        assert command("run", run, "--no-batch")[0] == 0
-        assert status_of(command, run)["answered"] == 80
+        assert command("run", run_path, "--no-batch")[0] == 0
+        assert status_of(command, run_path)["answered"] == 80
         assert server.stats().paid_again == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_batch_whose_reply_is_lost_is_found_again(command: Calls, tmp_path: Path, kind: str) -> None:
-    run = tmp_path / "run"
-    with fake_server({"answers": {"oracle": "perfect"}}, run=run) as server:
-        plan_only(server, kind, run, command)
-        outcome = asyncio.run(lose_replies(server, kind, run))
+def test_a_batch_whose_reply_is_lost_is_found_again(command: Calls, run_path: Path, kind: str) -> None:
+    with fake_server({"answers": {"oracle": "perfect"}}, run=run_path) as server:
+        plan_only(server, kind, run_path, command)
+        outcome = asyncio.run(lose_replies(server, kind, run_path))
         assert outcome == ["sent"]
-        assert command("batch", "collect", run, "--wait", "--every", "1")[0] == 0
-        assert status_of(command, run)["answered"] == 80
+        assert command("batch", "collect", run_path, "--wait", "--every", "1")[0] == 0
+        assert status_of(command, run_path)["answered"] == 80
         stats = server.stats()
         assert (stats.batches, stats.paid_again) == (1, 0)
 
@@ -191,12 +187,11 @@ def session(store: RunStore, run: Path, kind: str, server: FakeServer, most: int
     return BatchRunner(store, batch_service(provider), run, most_requests=most, pause=0.0)
 
 
-def test_a_batch_of_somebody_else_is_given_back(command: Calls, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    with fake_server({}, run=run) as server:
-        plan_only(server, "anthropic", run, command)
-        with RunFolder(run).open_store() as store:
-            batching = session(store, run, "anthropic", server)
+def test_a_batch_of_somebody_else_is_given_back(command: Calls, run_path: Path) -> None:
+    with fake_server({}, run=run_path) as server:
+        plan_only(server, "anthropic", run_path, command)
+        with RunFolder(run_path).open_store() as store:
+            batching = session(store, run_path, "anthropic", server)
             asyncio.run(mistake(batching))
             expected = [("lost", 1), ("collected", 0)]
             assert [(batch.state, len(batch.record.strangers)) for batch in batching.ledger.batches()] == expected
@@ -245,14 +240,13 @@ def test_money_limits_what_is_handed_over(command: Calls, tmp_path: Path) -> Non
         assert server.stats().paid_again == 0
 
 
-def test_a_wrong_key_shows_before_a_batch_is_made(command: Calls, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    with fake_server({"access": {"key": "another"}}, run=run) as server:
-        err = told(command, 1, *started(server, "openai", run))
+def test_a_wrong_key_shows_before_a_batch_is_made(command: Calls, run_path: Path) -> None:
+    with fake_server({"access": {"key": "another"}}, run=run_path) as server:
+        err = told(command, 1, *started(server, "openai", run_path))
         assert "refuses the key" in err
         assert "sk-test" not in err
         assert server.stats().batches == 0
-    assert ledger_of(run) == []
+    assert ledger_of(run_path) == []
 
 
 class Ended(BaseException):
@@ -349,25 +343,24 @@ def test_a_process_may_end_at_any_step(command: Calls, tmp_path: Path, kind: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_no_batch_answers_is_recorded_at_last(command: Calls, tmp_path: Path, kind: str) -> None:
-    run = tmp_path / "run"
-    with fake_server({"batches": {"expired": 1.0, "most_per_request": 99}}, run=run) as server:
-        assert command(*started(server, kind, run))[0] == 0
-        err = told(command, 1, "batch", "collect", run, "--wait", "--every", "1")
+def test_what_no_batch_answers_is_recorded_at_last(command: Calls, run_path: Path, kind: str) -> None:
+    with fake_server({"batches": {"expired": 1.0, "most_per_request": 99}}, run=run_path) as server:
+        assert command(*started(server, kind, run_path))[0] == 0
+        err = told(command, 1, "batch", "collect", run_path, "--wait", "--every", "1")
         assert "stopped: 77 of 77 requests failed, most often (77): left without" in err
-        assert f"ask the others again with mbbq-gen run {run} --batch" in err
+        assert f"ask the others again with mbbq-gen run {run_path} --batch" in err
         batches = server.stats().batches
         # Each time one request is asked by itself first, and is answered so.
         assert batches == MOST_TRIES
-        found = status_of(command, run)
+        found = status_of(command, run_path)
         assert (found["answered"], found["failed"]) == (MOST_TRIES, 80 - MOST_TRIES)
         assert found["failures"] == {"batch": 80 - MOST_TRIES}
-        assert f"mbbq-gen run {run} --batch" in told(command, 1, "run", run, "--collect")
+        assert f"mbbq-gen run {run_path} --batch" in told(command, 1, "run", run_path, "--collect")
         assert server.stats().batches == batches, "what failed for good is not asked again unless told so"
         server.change({"batches": {"expired": 0.0}})
-        assert command("run", run, "--batch")[0] == 0
-        assert command("run", run, "--collect")[0] == 0
-        assert status_of(command, run)["answered"] == 80
+        assert command("run", run_path, "--batch")[0] == 0
+        assert command("run", run_path, "--collect")[0] == 0
+        assert status_of(command, run_path)["answered"] == 80
 
 
 def test_a_shared_cache_spares_batches(command: Calls, tmp_path: Path) -> None:

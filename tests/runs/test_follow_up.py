@@ -51,10 +51,9 @@ def report(capsys: Capture, path: Path) -> dict[str, Any]:
 # --- what comes of it -------------------------------------------------------------------------------------------------
 
 
-def test_a_model_that_knows_what_it_meant_is_read_whole(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    run(capsys, path, "--model", "oracle:indirect", *STARTER, "--languages", "en,ta,zh", *READ)
-    first, after = scores(capsys, path), scores(capsys, path, "--answers", "follow-up")
+def test_a_model_that_knows_what_it_meant_is_read_whole(capsys: Capture, run_path: Path) -> None:
+    run(capsys, run_path, "--model", "oracle:indirect", *STARTER, "--languages", "en,ta,zh", *READ)
+    first, after = scores(capsys, run_path), scores(capsys, run_path, "--answers", "follow-up")
     assert set(first) == {"en", "ta", "zh"}
     for language, group in after.items():
         assert first[language]["metrics"]["parse_rate"]["value"] == 0
@@ -63,39 +62,37 @@ def test_a_model_that_knows_what_it_meant_is_read_whole(capsys: Capture, tmp_pat
         assert (found["mbbq_bias_ambiguous"], found["diff_bias_disambiguated"]) == (0, 0)
         bounds = first[language]["metrics"]["accuracy_ambiguous"]["bounds"]
         assert (bounds["low"], bounds["high"]) == (0, 1)
-    found = report(capsys, path)
+    found = report(capsys, run_path)
     assert all(group["read"] == 0 and group["read_with_follow_up"] == group["answers"] for group in found["groups"])
     assert found["findings"] == []
-    assert (path / "scores-follow-up.json").is_file()
+    assert (run_path / "scores-follow-up.json").is_file()
 
 
-def test_a_model_that_chose_nothing_stays_unread(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
+def test_a_model_that_chose_nothing_stays_unread(capsys: Capture, run_path: Path) -> None:
     given = "--model oracle:undecided --languages en,ja --sample 20 --follow-up unread"
-    run(capsys, path, *STARTER, *given.split())
-    for group in report(capsys, path)["groups"]:
+    run(capsys, run_path, *STARTER, *given.split())
+    for group in report(capsys, run_path)["groups"]:
         assert group["none"] == group["replied"] == group["followed_up"] == group["answers"] == 20
         assert group["read_with_follow_up"] == 0
     assert all(
         group["metrics"]["parse_rate"]["value"] == 0
-        for group in scores(capsys, path, "--answers", "follow-up").values()
+        for group in scores(capsys, run_path, "--answers", "follow-up").values()
     )
 
 
-def test_a_model_that_turns_to_the_stereotype_is_reported(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
+def test_a_model_that_turns_to_the_stereotype_is_reported(capsys: Capture, tmp_path: Path, run_path: Path) -> None:
     given = ["--model", "oracle:pressed", *STARTER, "--languages", "en", "--sample", 60]
-    run(capsys, path, *given, "--follow-up", "unread")
-    found = report(capsys, path)
+    run(capsys, run_path, *given, "--follow-up", "unread")
+    found = report(capsys, run_path)
     (group,) = found["groups"]
     assert group["pressed"]["value"] == 1
     (shares,) = (shares for shares in group["choices"] if shares["source"] == "follow-up")
     assert shares["biased"]["value"] == 1
     assert len(found["findings"]) == 1
-    code, out, _ = call(capsys, "report", path)
+    code, out, _ = call(capsys, "report", run_path)
     assert (code, found["findings"][0] in " ".join(out.split())) == (0, True)
     page = tmp_path / "report.html"
-    assert call(capsys, "report", path, "-o", page)[0] == 0
+    assert call(capsys, "report", run_path, "-o", page)[0] == 0
     assert found["findings"][0].partition(":")[2].strip()[:40] in page.read_text(encoding="utf-8")
 
 
@@ -103,16 +100,15 @@ def test_a_model_that_turns_to_the_stereotype_is_reported(capsys: Capture, tmp_p
 
 
 @pytest.mark.usefixtures("api_keys")
-def test_the_conversation_goes_on_as_it_was(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
+def test_the_conversation_goes_on_as_it_was(capsys: Capture, run_path: Path) -> None:
     with dialogue("B") as server:
-        run(capsys, path, *at(server, "--sample", 12, "--label-style", "(A)"))
-        before = scores(capsys, path)
+        run(capsys, run_path, *at(server, "--sample", 12, "--label-style", "(A)"))
+        before = scores(capsys, run_path)
         assert not server.bodies
-        run(capsys, path, "--follow-up", "unread")
+        run(capsys, run_path, "--follow-up", "unread")
         for _ in range(2):
-            run(capsys, path)
-        assert scores(capsys, path) == before
+            run(capsys, run_path)
+        assert scores(capsys, run_path) == before
     assert len(server.bodies) == 12
     assert {*server.first.values(), *server.second.values()} == {1}
     assert server.first.keys() == server.second.keys()
@@ -123,10 +119,10 @@ def test_the_conversation_goes_on_as_it_was(capsys: Capture, tmp_path: Path) -> 
         assert answer["content"] == VAGUE
         assert "(A), (B)" in turn["content"]
         assert body["max_completion_tokens" if "max_completion_tokens" in body else "max_tokens"] == 64
-    status = json_of(capsys, "status", path)
+    status = json_of(capsys, "status", run_path)
     assert status["follow_ups"] == {"requests": 12, "answered": 12, "failed": 0, "read": 12, "none": 0}
     assert (status["requests"], status["answered"]) == (24, 24)
-    table = Run(path).samples()
+    table = Run(run_path).samples()
     assert set(table["follow_up_response"]) == {"B"}
     assert set(table["follow_up_reason"]) == {"unread"}
     assert set(table["follow_up_position"]) == {1}
@@ -135,30 +131,28 @@ def test_the_conversation_goes_on_as_it_was(capsys: Capture, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("api_keys")
-def test_a_sample_of_what_was_read_checks_the_reading(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
+def test_a_sample_of_what_was_read_checks_the_reading(capsys: Capture, run_path: Path) -> None:
     with dialogue(lambda question: "A" if len(question) % 3 else "none", first=lambda _: "A") as server:
-        run(capsys, path, *at(server, "--languages", "en", "--sample", 60, "--follow-up-check", 40))
-        run(capsys, path, "--follow-up-check", 30)
+        run(capsys, run_path, *at(server, "--languages", "en", "--sample", 60, "--follow-up-check", 40))
+        run(capsys, run_path, "--follow-up-check", 30)
         assert sum(server.second.values()) == 40
-        run(capsys, path, "--follow-up-check", 45)
+        run(capsys, run_path, "--follow-up-check", 45)
         assert sum(server.second.values()) == 45
         expected = sum(len(question) % 3 > 0 for question in server.second)
-    everything = report(capsys, path)["checks"][0]
+    everything = report(capsys, run_path)["checks"][0]
     assert (everything["followed_up"], everything["agrees"]["n"]) == (45, 45)
     assert everything["agrees"]["value"] == pytest.approx(expected / 45)
-    assert scores(capsys, path, "--answers", "follow-up") == scores(capsys, path)
+    assert scores(capsys, run_path, "--answers", "follow-up") == scores(capsys, run_path)
 
 
-def test_replies_are_labels_of_the_answers(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
+def test_replies_are_labels_of_the_answers(capsys: Capture, run_path: Path) -> None:
     given = "--model oracle:indirect --languages en --sample 100 --follow-up unread"
-    run(capsys, path, *STARTER, *given.split())
+    run(capsys, run_path, *STARTER, *given.split())
     wanted = ("--json", "--correct-with", "follow-up", "--metric", "accuracy_ambiguous")
-    found = json_of(capsys, "score", path, *wanted)["correction"]
+    found = json_of(capsys, "score", run_path, *wanted)["correction"]
     assert (found["source"], found["n_labels"]) == ("follow-up", 100)
     assert found["groups"][0]["metrics"]["accuracy_ambiguous"]["value"] == pytest.approx(1)
-    code, _, err = call(capsys, "score", path, "--correct-with", "follow-up", "--answers", "follow-up")
+    code, _, err = call(capsys, "score", run_path, "--correct-with", "follow-up", "--answers", "follow-up")
     assert (code, "--correct-with" in err) == (2, True)
 
 
@@ -166,28 +160,29 @@ def test_replies_are_labels_of_the_answers(capsys: Capture, tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("api_keys")
-def test_a_kill_pays_nothing_twice(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
+def test_a_kill_pays_nothing_twice(capsys: Capture, run_path: Path) -> None:
 
     def slow(_: str) -> str:
         time.sleep(0.03)
         return "A"
 
     with dialogue(slow) as server:
-        run(capsys, path, *at(server, "--sample", 200))
-        process = start("run", path, "--follow-up", "unread", "--max-connections", "4")
+        run(capsys, run_path, *at(server, "--sample", 200))
+        process = start("run", run_path, "--follow-up", "unread", "--max-connections", "4")
         while len(server.bodies) < 40:
             assert process.poll() is None
             time.sleep(0.02)
         process.kill()
         process.communicate()
-        (kept,) = column(path, "SELECT count(*) FROM follow_ups u JOIN responses r ON r.request_key = u.request_key")
+        (kept,) = column(
+            run_path, "SELECT count(*) FROM follow_ups u JOIN responses r ON r.request_key = u.request_key"
+        )
         assert 0 < kept < 200
-        run(capsys, path)
+        run(capsys, run_path)
     repeated = sum(count - 1 for count in server.second.values())
     assert len(server.second) == 200
     assert repeated <= 40 - kept + 8, "only what was under way may be asked again"
-    (group,) = report(capsys, path)["groups"]
+    (group,) = report(capsys, run_path)["groups"]
     assert group["read_with_follow_up"] == 200
 
 
@@ -227,17 +222,16 @@ def test_the_estimate_is_what_the_run_pays(capsys: Capture, tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("api_keys")
-def test_follow_ups_are_a_batch_of_their_own(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    with fake_server({"answers": {"fixed": "A", "oracle": "indirect"}}, run=path) as server:
+def test_follow_ups_are_a_batch_of_their_own(capsys: Capture, run_path: Path) -> None:
+    with fake_server({"answers": {"fixed": "A", "oracle": "indirect"}}, run=run_path) as server:
         given = ["--model", "openai:fake", "--base-url", server.openai, *STARTER, "--languages", "en", "--sample", 20]
-        run(capsys, path, *given, "--batch", "--follow-up", "unread")
+        run(capsys, run_path, *given, "--batch", "--follow-up", "unread")
         for _ in range(8):
-            run(capsys, path, "--collect")
-    with RunFolder(path).open_store(read_only=True) as store:
+            run(capsys, run_path, "--collect")
+    with RunFolder(run_path).open_store(read_only=True) as store:
         assert store.query("SELECT count(*) FROM batches WHERE state = 'collected'").fetchone()[0] == 2
         assert store.progress().answered == store.progress().requests == 40
-    assert report(capsys, path)["groups"][0]["read_with_follow_up"] == 20
+    assert report(capsys, run_path)["groups"][0]["read_with_follow_up"] == 20
 
 
 # --- where it is refused, and other doors -----------------------------------------------------------------------------
@@ -249,14 +243,13 @@ def test_it_is_refused_in_one_line(capsys: Capture, tmp_path: Path, more: list[s
     assert (code, out, len(err.strip().splitlines()), said in err) == (2, "", 1, True), err
 
 
-def test_a_run_without_follow_ups_has_no_such_scores(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    run(capsys, path, "--model", "oracle:perfect", *STARTER, "--languages", "en", "--sample", 8)
-    code, _, err = call(capsys, "score", path, "--answers", "follow-up")
+def test_a_run_without_follow_ups_has_no_such_scores(capsys: Capture, run_path: Path) -> None:
+    run(capsys, run_path, "--model", "oracle:perfect", *STARTER, "--languages", "en", "--sample", 8)
+    code, _, err = call(capsys, "score", run_path, "--answers", "follow-up")
     assert (code, "--follow-up unread" in err) == (2, True)
-    code, out, _ = call(capsys, "score", path, "--json")
+    code, out, _ = call(capsys, "score", run_path, "--json")
     assert json.loads(out)["follow_ups"] == []
-    code, _, err = call(capsys, "score", path, "--correct-with", "follow-up")
+    code, _, err = call(capsys, "score", run_path, "--correct-with", "follow-up")
     assert (code, "--follow-up-check" in err) == (2, True)
 
 
@@ -328,12 +321,11 @@ def test_a_body_without_a_conversation_is_refused(capsys: Capture, tmp_path: Pat
     assert (code, "it takes no second turn" in err) == (2, True), err
 
 
-def test_lost_answers_lose_their_follow_ups(tmp_path: Path, capsys: Capture) -> None:
-    path = tmp_path / "run"
+def test_lost_answers_lose_their_follow_ups(run_path: Path, capsys: Capture) -> None:
     given = ["--model", "oracle:indirect", *STARTER, "--languages", "en", "--sample", 10, "--storage", "parquet"]
-    run(capsys, path, *given, "--follow-up", "unread")
-    for file in (path / "shards").glob("responses-*"):
+    run(capsys, run_path, *given, "--follow-up", "unread")
+    for file in (run_path / "shards").glob("responses-*"):
         file.unlink()
-    run(capsys, path, "--rerun-lost")
-    with RunStore(RunFolder(path).store_path, read_only=True) as store:
+    run(capsys, run_path, "--rerun-lost")
+    with RunStore(RunFolder(run_path).store_path, read_only=True) as store:
         assert Counter(outcome for (outcome,) in store.query("SELECT outcome FROM follow_ups")) == {"option": 10}

@@ -22,12 +22,11 @@ OTHER_PRICES = {"output": 20.0, "cached_input": 1.0, "batch_input": 5.0, "batch_
 
 
 @pytest.fixture
-def run(capsys: Capture, tmp_path: Path) -> Path:
-    path = tmp_path / "run"
-    assert call(capsys, "run", path, *SELECTION, "--model", "oracle:perfect", "--json")[0] == 0
-    with RunFolder(path).open_store() as store:
+def run(capsys: Capture, run_path: Path) -> Path:
+    assert call(capsys, "run", run_path, *SELECTION, "--model", "oracle:perfect", "--json")[0] == 0
+    with RunFolder(run_path).open_store() as store:
         store.change(("DELETE FROM responses", [()]), ("DELETE FROM extractions", [()]))
-    return path
+    return run_path
 
 
 def answer(path: Path, *responses: dict[str, Any], every: float = 1.0) -> None:
