@@ -97,22 +97,14 @@ def test_the_parts_add_up_to_the_difference(metric: Any) -> None:
     pair = only_pair(
         run(en=SimulatedLanguage(lean=0.3, ability=0.3), tr=SimulatedLanguage(lean=0.6, unknown=0.1)), metric
     )
-    assert pair.decomposition is not None
-    parts = [
-        pair.decomposition.rate,
-        pair.decomposition.direction,
-        *([pair.decomposition.unknown] if pair.decomposition.unknown else []),
-    ]
+    found = known(pair.decomposition)
+    parts = [found.rate, found.direction, *([found.unknown] if found.unknown else [])]
     assert sum(part.value or 0.0 for part in parts) == pytest.approx(pair.difference.value)
-    assert (pair.decomposition.unknown is None) == (metric is AMBIGUOUS)
+    assert (found.unknown is None) == (metric is AMBIGUOUS)
 
 
 def test_three_languages_are_compared_in_pairs_with_holm_and_overall() -> None:
-    languages = {
-        "en": SimulatedLanguage(lean=0.0),
-        "nl": SimulatedLanguage(lean=0.1),
-        "tr": SimulatedLanguage(lean=0.8),
-    }
+    languages = {name: SimulatedLanguage(lean=lean) for name, lean in (("en", 0.0), ("nl", 0.1), ("tr", 0.8))}
     frame = simulate(SimulatedModel(languages), replace(DESIGN, languages=("en", "nl", "tr")), seed=1)
     table = compare(frame, "language", [AMBIGUOUS, TOLD], sampling=SAMPLING)
     (comparison,) = table.comparisons
@@ -125,12 +117,8 @@ def test_three_languages_are_compared_in_pairs_with_holm_and_overall() -> None:
         assert min(pair.tests[number].p_adjusted or 1.0 for pair in found.pairs) == pytest.approx(
             min(1.0, 3 * smallest)
         )
-    assert [(test.test, test.unit) for test in found.overall] == [
-        ("sign_flip", "template"),
-        ("friedman", "template"),
-        ("kruskal_wallis", "template"),
-        ("kruskal_wallis", "item"),
-    ]
+    assert [test.test for test in found.overall] == ["sign_flip", "friedman", "kruskal_wallis", "kruskal_wallis"]
+    assert [test.unit for test in found.overall] == ["template", "template", "template", "item"]
     assert all(test.p_value is not None and test.p_value < 0.05 for test in found.overall)
     assert comparison.metrics[1].overall[3].reason is not None  # accuracy differences have no item scores
     assert ComparisonTable.model_validate_json(table.model_dump_json()) == table

@@ -60,14 +60,8 @@ def wordings_frame(answers: list[tuple[str, str, str]]) -> pl.DataFrame:
 
 def test_flips_by_hand() -> None:
     """Pairs of wordings that differ: 0, 2, 3 and 2 of 3 each; 7 of 12."""
-    frame = wordings_frame(
-        [
-            ("target", "target", "target"),
-            ("target", "unknown", "target"),
-            ("target", "unknown", "none"),
-            ("unknown", "unknown", "target"),
-        ]
-    )
+    answers = [("target", "target", "target"), ("target", "unknown", "target"), ("target", "unknown", "none")]
+    frame = wordings_frame([*answers, ("unknown", "unknown", "target")])
     found = known(flips(choices(frame), "variant", SAMPLING))
     assert (found.n_pairs, found.n_levels, found.n_questions, found.confounded_with) == (12, 3, 4, ())
     assert found.flip_share.value == pytest.approx(7 / 12)

@@ -38,25 +38,15 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.statistics.intervals import wilson
 from mbbq_gen.storage.queries import ExtractionRow, answered_extractions, iter_extractions, stored_extractions
 from tests.support.cases import cases
-from tests.support.extraction import Capture, call, copy_run, json_of, listed, make_run, stderr_of, succeed
+from tests.support.extraction import Capture, call, json_of, listed, stderr_of, succeed
 from tests.support.report import Page
 
 AT = "2030-01-01T00:00:00+00:00"
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("audit") / "run")
-
-
-@pytest.fixture
-def run(original: Path, tmp_path: Path) -> Path:
-    return copy_run(original, tmp_path)
-
-
-@pytest.fixture(scope="module")
-def entries(original: Path) -> list[SheetEntry]:
-    with RunFolder(original).open_store(read_only=True) as store:
+def entries(scripted_run: Path) -> list[SheetEntry]:
+    with RunFolder(scripted_run).open_store(read_only=True) as store:
         versions = {language: next(iter(store.extractors(language))) for language in store.languages()}
         drawn = draw_sample(iter_extractions(store, versions), SamplingDesign(sample=500)).drawn
         return [
@@ -108,10 +98,8 @@ def test_a_sample_is_of_the_size_asked_and_of_every_stratum(
 def test_verdicts_are_kept_and_the_last_counts(tmp_path: Path) -> None:
     path = tmp_path / "annotations.jsonl"
     assert load_annotations(path) == {}
-    first, second = (
-        annotate_response(reading(1), AT, right=0),
-        annotate_response(reading(1), AT, right=None, note="neither"),
-    )
+    first = annotate_response(reading(1), AT, right=0)
+    second = annotate_response(reading(1), AT, right=None, note="neither")
     append_records(path, [first])
     append_records(path, [second, annotate_response(reading(2), AT, right=None, right_known=False)])
     found = load_annotations(path)

@@ -30,20 +30,8 @@ def people(rows: list[EsbbqRow]) -> list[tuple[str, str]]:
 
 def test_four_arrangements_and_no_question_twice(tmp_path: Path) -> None:
     rows = fill(tmp_path, {})
-    assert [(row.flipped, row.question_polarity, row.context_condition, row.label) for row in rows] == [
-        ("original", "neg", "ambig", 2),
-        ("original", "neg", "disambig", 0),
-        ("original", "nonneg", "ambig", 2),
-        ("original", "nonneg", "disambig", 1),
-        ("ambig", "neg", "ambig", 2),
-        ("ambig", "neg", "disambig", 0),
-        ("ambig", "nonneg", "ambig", 2),
-        ("ambig", "nonneg", "disambig", 1),
-        ("disambig", "neg", "disambig", 1),
-        ("disambig", "nonneg", "disambig", 0),
-        ("all", "neg", "disambig", 1),
-        ("all", "nonneg", "disambig", 0),
-    ]
+    found = [[row.flipped, row.question_polarity, row.context_condition, row.label] for row in rows]
+    assert found == cases("benchmarks/esbbq_templates", "four_arrangements")
     first = "El abuelo y la vecina del nieto hicieron la cena."
     swapped = "El nieto y la vecina del abuelo hicieron la cena."
     assert [row.context for row in rows if row.question_polarity == "neg"] == [

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
@@ -15,7 +14,7 @@ from rich.console import Console
 from mbbq_gen.core.text import shortened, visible_text
 from mbbq_gen.extraction import Explanation, Question, load_extractor
 from mbbq_gen.report.explanation import is_winner, print_explanation, response_text
-from tests.support.extraction import Capture, json_of, listed, make_run, succeed
+from tests.support.extraction import Capture, json_of, listed, succeed
 from tests.support.extraction_cases import Case, load_cases
 
 TAILOR = ["--language", "en", "--options", "The tailor|The baker|Cannot be determined", "--unknown-index", "2"]
@@ -23,11 +22,6 @@ CASES = list(load_cases(variants=1))
 PLAIN = ["A", "B", "C", "the tailor", "The baker", "not", "answer", "is", "because", "wait", "no", "it can't be known"]
 SIGNS = [":", "\n", ".", ",", "<think>", "</think>", "{", "}", '"', "\\boxed{B}", "\x1b[31m", "\u202e", "\ufeff", "\r"]
 WORDS = st.sampled_from([*PLAIN, *SIGNS, "ﬁ", "Ⓐ", "İ"])
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("explain") / "run")
 
 
 def explain(response: str, case: Case | None = None) -> Explanation:

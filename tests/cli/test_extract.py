@@ -12,18 +12,8 @@ from mbbq_gen.runs.extraction import UNPARSED, explain_answer, extract_response,
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.queries import parse_completed, stored_extractions
 from tests.support.cases import known
-from tests.support.extraction import Capture, call, copy_run, json_of, make_run, succeed
+from tests.support.extraction import Capture, call, json_of, succeed
 from tests.support.stores import column
-
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("extract") / "run")
-
-
-@pytest.fixture
-def run(original: Path, tmp_path: Path) -> Path:
-    return copy_run(original, tmp_path)
 
 
 def extract(capsys: Capture, run: Path, *arguments: object) -> dict[str, Any]:

@@ -13,17 +13,7 @@ import pytest
 
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.files import CACHE_VARIABLE, output_file, write_text
-from tests.support.extraction import Capture, call, copy_run, make_run, stderr_of
-
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("outputs") / "run", sample=12)
-
-
-@pytest.fixture
-def run(original: Path, tmp_path: Path) -> Path:
-    return copy_run(original, tmp_path)
+from tests.support.extraction import Capture, call, copy_run, stderr_of
 
 
 @pytest.fixture(autouse=True)
@@ -154,11 +144,11 @@ def test_output_on_a_full_disk_is_one_line(run: Path, options: tuple[str, ...]) 
     ],
 )
 def test_a_folder_whose_name_is_not_utf8(
-    capsys: Capture, original: Path, tmp_path: Path, arguments: tuple[str, ...], codes: set[int]
+    capsys: Capture, scripted_run: Path, tmp_path: Path, arguments: tuple[str, ...], codes: set[int]
 ) -> None:
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
     folder.mkdir()
-    run = copy_run(original, folder)
+    run = copy_run(scripted_run, folder)
     code, out, err = call(capsys, *(a.replace("RUN", str(run)).replace("DIR", str(folder)) for a in arguments))
     assert code in codes, err
     assert (out + err).isascii() or (out + err).encode("utf-8")

@@ -230,10 +230,8 @@ def test_a_huge_hostile_answer_is_kept_whole(run_path: Path, tmp_path: Path) -> 
     huge = "=cmd|' /C calc'!A0" + "<script>\u202e\x1b[2J" * 50_000
     copied = copy_run(run_path, tmp_path)
     with RunFolder(copied).open_store() as store:
-        statement = (
-            "UPDATE responses SET record = json_set(record, '$.text', ?) WHERE request_key ="
-            " (SELECT min(request_key) FROM responses WHERE json_extract(record, '$.text') = ?)"
-        )
+        one = "(SELECT min(request_key) FROM responses WHERE json_extract(record, '$.text') = ?)"
+        statement = f"UPDATE responses SET record = json_set(record, '$.text', ?) WHERE request_key = {one}"
         store.change((statement, [(huge, "C")]), ("DELETE FROM extractions", [()]))
     source = ExportSource(Run(copied), ExportSettings(metrics=("parse_rate",), n_resamples=100))
     write_bundle(source, tmp_path / "parquet", "parquet")

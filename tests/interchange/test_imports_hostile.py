@@ -28,18 +28,13 @@ def logs(data: Path) -> Path:
 
 
 HEADER = {"version": 2, "status": "success", "eval": {"task": "bbq", "model": "some/model"}}
+SHOWN = f"{QUESTION['story']}\n{QUESTION['asked']}\nA) {TEXTS[0]}\nB) {TEXTS[1]}\nC) {TEXTS[2]}"
 SAMPLE = {
     "id": 1,
     "epoch": 1,
     "input": f"{QUESTION['story']}\n\n{QUESTION['asked']}",
     "choices": TEXTS,
-    "messages": [
-        {
-            "role": "user",
-            "content": f"{QUESTION['story']}\n{QUESTION['asked']}\nA) {TEXTS[0]}\nB) {TEXTS[1]}\nC) {TEXTS[2]}",
-        },
-        {"role": "assistant", "content": "C"},
-    ],
+    "messages": [{"role": "user", "content": SHOWN}, {"role": "assistant", "content": "C"}],
     "output": {"model": "m", "choices": [{"message": {"role": "assistant", "content": "C"}, "stop_reason": "stop"}]},
 }
 

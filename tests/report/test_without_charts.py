@@ -27,25 +27,22 @@ def without(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
 
 
-def tags(page: Page) -> list[str]:
-    return [tag for tag, _ in page.elements]
+def check_tables(page: Page) -> None:
+    tags = [tag for tag, _ in page.elements]
+    assert "svg" not in tags
+    assert tags.count("table") > tags.count("figure") > 5
+    assert INSTALL in " ".join(page.text)
 
 
 def test_the_page_has_the_tables_of_all_charts(run: Path, tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "report.html"
     assert call(capsys, "report", run, "-o", path)[0] == 0
-    page = Page(path.read_text(encoding="utf-8"))
-    assert "svg" not in tags(page)
-    assert tags(page).count("table") > tags(page).count("figure") > 5
-    assert INSTALL in " ".join(page.text)
+    check_tables(Page(path.read_text(encoding="utf-8")))
 
 
 def test_the_leaderboard_has_its_tables(run: Path) -> None:
     frame = load_observations([run], PackPaths())
-    page = Page(board_page(build_leaderboard(frame, None, InferenceSettings(n_resamples=100))))
-    assert "svg" not in tags(page)
-    assert tags(page).count("table") > tags(page).count("figure") > 5
-    assert INSTALL in " ".join(page.text)
+    check_tables(Page(board_page(build_leaderboard(frame, None, InferenceSettings(n_resamples=100)))))
 
 
 def test_figures_are_refused_in_one_line(run: Path, tmp_path: Path, capsys: Capture) -> None:

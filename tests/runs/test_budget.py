@@ -68,19 +68,12 @@ def test_what_no_service_counts_is_spent_for_good(run_path: Path, go: Go, prices
     assert f"${bill['unmetered_cost']:,.2f} for {paid} requests" in go("report", run_path)[1]
 
 
-def test_what_extra_puts_into_the_body_counts(tmp_path: Path, go: Go, prices: Path) -> None:
+@pytest.mark.parametrize("more", [("--model-arg", 'extra={"max_tokens": 5000}'), ("--max-connections", 2)])
+def test_long_answers_that_extra_asks_for_or_nobody_are_counted(
+    more: tuple[object, ...], run_path: Path, go: Go, prices: Path
+) -> None:
     with fake_server({"answers": {"output_tokens": 5000}}) as server:
-        more = ["--model-arg", 'extra={"max_tokens": 5000}', "--max-tokens", 10, "--max-cost", 60_000]
-        assert go(*command(tmp_path / "run", server, prices, *more))[0] == 1
-        stats = server.stats()
-    assert stats.paid > 5
-    assert stats.input_tokens + stats.output_tokens <= 60_000
-
-
-def test_a_service_that_writes_more_than_it_may_is_found_out(tmp_path: Path, go: Go, prices: Path) -> None:
-    with fake_server({"answers": {"output_tokens": 5000}}) as server:
-        more = ["--max-tokens", 10, "--max-connections", 2, "--max-cost", 60_000]
-        assert go(*command(tmp_path / "run", server, prices, *more))[0] == 1
+        assert go(*command(run_path, server, prices, *more, "--max-tokens", 10, "--max-cost", 60_000))[0] == 1
         stats = server.stats()
     assert stats.paid > 5
     assert stats.input_tokens + stats.output_tokens <= 60_000

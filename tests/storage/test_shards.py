@@ -213,14 +213,8 @@ def test_a_store_gives_back_what_it_was_given(events: list[tuple[str, list[int]]
                 store = RunStore(path)
             else:
                 failure = event == "failure"
-                responses = [
-                    Response(
-                        request_key=f"key-{number}",
-                        error="no" if failure else None,
-                        text=None if failure else f"{step}",
-                    )
-                    for number in dict.fromkeys(numbers)
-                ]
+                said = {"error": "no"} if failure else {"text": f"{step}"}
+                responses = [Response(request_key=f"key-{number}", **said) for number in dict.fromkeys(numbers)]
                 store.add_responses([(response, f"{step:03}") for response in responses])
                 for response in responses:
                     if known.get(response.request_key) is None or known[response.request_key].error:
