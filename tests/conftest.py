@@ -19,6 +19,7 @@ from mbbq_gen.core.errors import MissingExtraError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Instance, Split
 from mbbq_gen.providers.local.files import ModelSource, find_gguf, smollm2_source
+from tests.support.extraction import copy_run, make_run
 
 Load = Callable[[str, str, Split], list[Instance]]
 """Reads a benchmark's split in a language."""
@@ -99,6 +100,24 @@ def api_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for service in ("OPENAI", "ANTHROPIC", "GEMINI", "DEEPSEEK", "OPENROUTER", "AZURE_OPENAI", "SOME"):
         monkeypatch.setenv(f"{service}_API_KEY", KEY)
     monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", KEY)
+
+
+@pytest.fixture
+def run_path(tmp_path: Path) -> Path:
+    """Where a test makes its run."""
+    return tmp_path / "run"
+
+
+@pytest.fixture(scope="session")
+def scripted_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose answers are of every kind, which no test changes."""
+    return make_run(tmp_path_factory.mktemp("scripted") / "run")
+
+
+@pytest.fixture
+def run(scripted_run: Path, tmp_path: Path) -> Path:
+    """A copy of such a run, which a test may change."""
+    return copy_run(scripted_run, tmp_path)
 
 
 @pytest.fixture(scope="session")

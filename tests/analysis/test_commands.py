@@ -13,7 +13,8 @@ from mbbq_gen.analysis.power import PowerTable
 from mbbq_gen.analysis.robustness import RobustnessTable
 from mbbq_gen.analysis.score_extras import ScoreReport
 from mbbq_gen.cli.main import run_command_line
-from tests.support.extraction import call
+from tests.support.cases import known
+from tests.support.extraction import Capture, call, json_of, stderr_of, succeed
 
 SAMPLE = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,letters", "--splits", "bias,control"]
 
@@ -27,28 +28,22 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: folder / name for name in ("stereotyped", "random")}
 
 
-def test_compare_models(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+def test_compare_models(capsys: Capture, runs: dict[str, Path]) -> None:
     command = ["compare", runs["random"], runs["stereotyped"], "--across", "model", "--metric", "mbbq_bias_ambiguous"]
-    code, out, err = call(capsys, *command, "--json", "--n-resamples", 200)
-    assert (code, err) == (0, "")
-    table = ComparisonTable.model_validate_json(out)
+    table = ComparisonTable.model_validate_json(succeed(capsys, *command, "--json", "--n-resamples", 200, quiet=True))
     assert [comparison.within for comparison in table.comparisons] == [{"language": "en"}, {"language": "tr"}]
     for comparison in table.comparisons:
         assert comparison.levels == ("oracle:random", "oracle:stereotyped")
         (metric,) = comparison.metrics
         assert metric.levels[1].score.value == 1
-        assert metric.pairs[0].difference.ci_high is not None
-        assert metric.pairs[0].difference.ci_high < 0
+        assert known(metric.pairs[0].difference.ci_high) < 0
         assert metric.pairs[0].tests[0].p_adjusted == 1e-6
-    code, out, _ = call(capsys, *command, "--n-resamples", 200)
-    assert code == 0
+    out = succeed(capsys, *command, "--n-resamples", 200)
     assert "oracle:random − oracle:stereotyped" in out
     assert "above 0: the first is more stereotypical" in out
 
 
-def test_fewer_than_five_templates_get_no_interval_and_no_p_value(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_fewer_than_five_templates_get_no_interval_and_no_p_value(capsys: Capture, tmp_path: Path) -> None:
     run = tmp_path / "few"
     code, out, _ = call(capsys, "run", run, "--model", "oracle:random", *SAMPLE, "--sample", "3")
     assert (code, out.count("fewer than 5 templates: no interval, no p value")) == (0, 1)
@@ -58,11 +53,9 @@ def test_fewer_than_five_templates_get_no_interval_and_no_p_value(
         ["robustness", run],
         ["position-bias", run],
     ):
-        code, out, err = call(capsys, *command, "--n-resamples", 200)
-        assert (code, err) == (0, "")
+        out = succeed(capsys, *command, "--n-resamples", 200, quiet=True)
         assert "fewer than 5 templates: no interval, no p value" in out
-        code, out, _ = call(capsys, *command, "--n-resamples", 200, "--json")
-        assert code == 0
+        out = succeed(capsys, *command, "--n-resamples", 200, "--json")
         assert '"too_few_templates"' in out
         assert not [found for found in _values(json.loads(out), "high") if found is not None]
         assert {found.get("sd_high") for found in _objects(json.loads(out))} == {None}
@@ -81,7 +74,7 @@ def _values(value: object, key: str) -> list[object]:
     return [found[key] for found in _objects(value) if "reason_code" in found and key in found]
 
 
-def test_everything_can_be_tested_together(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+def test_everything_can_be_tested_together(capsys: Capture, runs: dict[str, Path]) -> None:
     command = ["compare", *runs.values(), "--across", "model", "--n-resamples", 200, "--json"]
     tables = [
         ComparisonTable.model_validate_json(call(capsys, *command, *more)[1])
@@ -91,82 +84,59 @@ def test_everything_can_be_tested_together(capsys: pytest.CaptureFixture[str], r
     assert [table.adjusted_over for table in tables] == ["pairs", "all", "all"]
     for alone, together, wide in zip(*pairs, strict=True):
         assert alone.tests[0].p_value == together.tests[0].p_value
-        assert alone.tests[0].p_adjusted is not None
-        assert together.tests[0].p_adjusted is not None
-        assert together.tests[0].p_adjusted >= alone.tests[0].p_adjusted
+        assert known(together.tests[0].p_adjusted) >= known(alone.tests[0].p_adjusted)
         assert together.difference == alone.difference
         if alone.difference.value is not None and wide.difference.t_ci_low is not None:
-            assert alone.difference.t_ci_low is not None
-            assert wide.difference.t_ci_low < alone.difference.t_ci_low
+            assert wide.difference.t_ci_low < known(alone.difference.t_ci_low)
     smallest = min(pair.tests[0].p_value or 1.0 for pair in pairs[1])
     assert min(pair.tests[0].p_adjusted or 1.0 for pair in pairs[1]) == pytest.approx(len(pairs[1]) * smallest)
 
 
-def test_a_margin_is_tested(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+def test_a_margin_is_tested(capsys: Capture, runs: dict[str, Path]) -> None:
     command = ["--equivalence-margin", "0.9", "--n-resamples", "200"]
     scored = ["score", *runs.values(), "--metric", "mbbq_bias_ambiguous", *command]
-    code, out, _ = call(capsys, *scored)
-    assert code == 0
-    assert out.count("smaller than 0.9") == 8
-    code, out, _ = call(capsys, *scored, "--json")
+    assert succeed(capsys, *scored).count("smaller than 0.9") == 8
+    out = succeed(capsys, *scored, "--json")
     for group in ScoreReport.model_validate_json(out).tests:
         (test,) = group.tests
         assert (test.test, test.margin) == ("tost", 0.9)
         assert (test.p_value == 1) == (group.group["model"] == "oracle:stereotyped")
     compared = ["compare", runs["stereotyped"], "--across", "language", "--metric", "mbbq_bias_ambiguous", *command]
-    code, out, err = call(capsys, *compared)
-    assert (code, err) == (0, "")
+    out = succeed(capsys, *compared, quiet=True)
     assert "en − tr: shown to be smaller than 0.9, either way (p" in out
     assert "en: not shown to be smaller than 0.9, either way (p 1.000)" in out
-    code, _, err = call(capsys, "score", runs["random"], "--equivalence-margin", "2")
-    assert code == 2
-    assert "--equivalence-margin" in err
+    assert "--equivalence-margin" in stderr_of(capsys, "score", runs["random"], "--equivalence-margin", "2")
 
 
-def test_one_extractor_is_not_enough(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
-    code, _, err = call(capsys, "compare", runs["random"], "--across", "extractor")
-    assert code == 2
-    assert "--across extractor: 1 of it" in err
+def test_one_extractor_is_not_enough(capsys: Capture, runs: dict[str, Path]) -> None:
+    assert "--across extractor: 1 of it" in stderr_of(capsys, "compare", runs["random"], "--across", "extractor")
 
 
-def test_robustness(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+def test_robustness(capsys: Capture, runs: dict[str, Path]) -> None:
     command = ["robustness", *runs.values(), "--metric", "mbbq_bias_ambiguous", "--n-resamples", 200]
-    code, out, err = call(capsys, *command, "--json")
-    assert (code, err) == (0, "")
-    table = RobustnessTable.model_validate_json(out)
+    table = RobustnessTable.model_validate_json(succeed(capsys, *command, "--json", quiet=True))
     assert [group.group["model"] for group in table.groups] == ["oracle:random"] * 2 + ["oracle:stereotyped"] * 2
     still = next(group for group in table.groups if group.group == {"model": "oracle:stereotyped", "split": "bias"})
-    assert {flip.factor: flip.flip_share.value for flip in still.flips} == {
-        "variant": 0,
-        "option_order": 0,
-        "language": 0,
-    }
+    expected = {"variant": 0, "option_order": 0, "language": 0}
+    assert {flip.factor: flip.flip_share.value for flip in still.flips} == expected
     assert {rank.factor for rank in table.ranks} >= {"variant", "language"}
-    code, out, _ = call(capsys, *command)
-    assert code == 0
+    out = succeed(capsys, *command)
     assert "template × variant" in out
     assert "above 0: stereotypical" in out
 
 
-def test_power(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+def test_power(capsys: Capture, runs: dict[str, Path]) -> None:
     command = ["power", "--benchmark", "mbbq", "--templates", 98, "--variants", 5]
-    code, out, err = call(capsys, *command, "--json")
-    assert (code, err) == (0, "")
-    assert len(PowerTable.model_validate_json(out).detectable) == 3
-    code, out, _ = call(capsys, *command, "--pilot", runs["random"])
-    assert code == 0
+    assert len(PowerTable.model_validate_json(succeed(capsys, *command, "--json", quiet=True)).detectable) == 3
+    out = succeed(capsys, *command, "--pilot", runs["random"])
     assert f"taken from {runs['random']}" in out.replace("\n", "")
     assert "assumed, for they did not vary there" not in out.replace("\n", " ")
     for name, message in (("mbqq", "did you mean 'mbbq'"), ("jbbq", "have not been counted (those of starter, mbbq,")):
-        code, _, err = call(capsys, "power", "--benchmark", name, "--templates", 20, "--variants", 5)
-        assert code == 2
-        assert message in err
-    code, _, err = call(capsys, "power", "--benchmark", "mbbq", "--templates", 500, "--variants", 5)
-    assert code == 2
-    assert "mbbq has 98" in err
+        assert message in stderr_of(capsys, "power", "--benchmark", name, "--templates", 20, "--variants", 5)
+    assert "mbbq has 98" in stderr_of(capsys, "power", "--benchmark", "mbbq", "--templates", 500, "--variants", 5)
 
 
-def test_score_of_several_runs(capsys: pytest.CaptureFixture[str], runs: dict[str, Path], tmp_path: Path) -> None:
+def test_score_of_several_runs(capsys: Capture, runs: dict[str, Path], tmp_path: Path) -> None:
     csv, parquet = tmp_path / "scores.csv", tmp_path / "scores.parquet"
     command: list[Any] = ["score", *runs.values(), "--metric", "mbbq_bias_ambiguous,accuracy_ambiguous"]
     code, out, err = call(capsys, *command, "--macro-average", "category", "--tests", "--baselines", "--json",
@@ -186,30 +156,20 @@ def test_score_of_several_runs(capsys: pytest.CaptureFixture[str], runs: dict[st
     assert rows.shape[0] == 8 * 2
     assert rows["value"].to_list() == pl.read_parquet(parquet)["value"].to_list()
     assert not (runs["random"] / "scores.json").exists()
-    code, out, _ = call(capsys, *command, "--macro-average", "variant")
-    assert code == 0
-    assert "macro average over" in out
+    assert "macro average over" in succeed(capsys, *command, "--macro-average", "variant")
 
 
-def test_score_adjusted_for_control(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
-    command = [
-        "score",
-        runs["stereotyped"],
-        "--control-adjusted",
-        "--metric",
-        "mbbq_bias_ambiguous,accuracy_ambiguous",
-    ]
-    code, out, _ = call(capsys, *command, "--json")
-    assert code == 0
-    found = ScoreReport.model_validate_json(out).adjusted
+def test_score_adjusted_for_control(capsys: Capture, runs: dict[str, Path]) -> None:
+    command = ["score", runs["stereotyped"], "--control-adjusted", "--metric", "mbbq_bias_ambiguous,accuracy_ambiguous"]
+    found = ScoreReport.model_validate_json(succeed(capsys, *command, "--json")).adjusted
     assert [row.group for row in found] == [{"language": "en"}, {"language": "tr"}]
     assert [(row.bias.value, row.control.value, row.adjusted.value) for row in found] == [(1, 1, 0)] * 2
     assert "bias − control" in call(capsys, *command)[1]
 
 
-def test_a_subset_is_named(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
+def test_a_subset_is_named(capsys: Capture, runs: dict[str, Path]) -> None:
     whole, part = (
-        json.loads(call(capsys, "score", runs["random"], "--group-by", "split", "--json", "--subset", name)[1])
+        json_of(capsys, "score", runs["random"], "--group-by", "split", "--subset", name)
         for name in ("all", "bharat_pairs")
     )
     assert (whole["subset"], part["subset"]) == ("all", "bharat_pairs")
@@ -219,9 +179,7 @@ def test_a_subset_is_named(capsys: pytest.CaptureFixture[str], runs: dict[str, P
 EXAMPLE = Path(__file__).parents[1] / "data" / "scoring" / "worked_example.jsonl"
 
 
-def test_lines_that_hold_nothing_or_the_same_twice_are_named(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_lines_that_hold_nothing_or_the_same_twice_are_named(capsys: Capture, tmp_path: Path) -> None:
     empty, twice, failed = (tmp_path / f"{name}.jsonl" for name in ("empty", "twice", "failed"))
     empty.write_text("\n \n", encoding="utf-8")
     code, out, err = call(capsys, "score", "--jsonl", empty)
@@ -229,9 +187,7 @@ def test_lines_that_hold_nothing_or_the_same_twice_are_named(
     assert "empty.jsonl: no line with an answer in it" in err
     lines = EXAMPLE.read_text(encoding="utf-8").splitlines()
     twice.write_text("\n".join([*lines, *lines[:3]]), encoding="utf-8")
-    code, _, err = call(capsys, "score", "--jsonl", twice)
-    assert code == 0
-    assert "twice.jsonl: 3 lines repeat" in err.replace("\n", " ")
+    assert "twice.jsonl: 3 lines repeat" in stderr_of(capsys, "score", "--jsonl", twice, code=0).replace("\n", " ")
     code, _, err = call(capsys, "score", "--jsonl", EXAMPLE)
     assert (code, err) == (0, "")
     rows = [{**json.loads(line), "option": None, "outcome": "error"} for line in lines]

@@ -14,6 +14,7 @@ from mbbq_gen.core.errors import MbbqGenError, UsageError
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.statistics.estimate import InferenceSettings
+from tests.support.cases import known
 from tests.support.scoring import Row, observations_of
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
@@ -37,9 +38,7 @@ def only_pair(
 
 
 def p_of(pair: PairDifference) -> float:
-    found = pair.tests[0].p_value
-    assert found is not None
-    return found
+    return known(pair.tests[0].p_value)
 
 
 @pytest.mark.parametrize("metric", [AMBIGUOUS, TOLD], ids=["ambiguous", "told"])
@@ -89,12 +88,8 @@ def test_a_liking_for_the_first_label_in_unbalanced_orders_is_warned_of() -> Non
 
 def test_unread_answers_that_could_explain_a_difference_are_warned_of() -> None:
     pair = only_pair(run(en=SimulatedLanguage(lean=0.4, unparsed=0.5), tr=SimulatedLanguage(lean=0.9)))
-    assert set(pair.warnings) == {
-        "low_parse_rate",
-        "parse_rate_differs",
-        "parse_rate_gap_exceeds_difference",
-        "unparsed_could_explain",
-    }
+    expected = {"low_parse_rate", "parse_rate_differs", "parse_rate_gap_exceeds_difference", "unparsed_could_explain"}
+    assert set(pair.warnings) == expected
 
 
 @pytest.mark.parametrize("metric", [AMBIGUOUS, TOLD], ids=["ambiguous", "told"])
@@ -102,22 +97,14 @@ def test_the_parts_add_up_to_the_difference(metric: Any) -> None:
     pair = only_pair(
         run(en=SimulatedLanguage(lean=0.3, ability=0.3), tr=SimulatedLanguage(lean=0.6, unknown=0.1)), metric
     )
-    assert pair.decomposition is not None
-    parts = [
-        pair.decomposition.rate,
-        pair.decomposition.direction,
-        *([pair.decomposition.unknown] if pair.decomposition.unknown else []),
-    ]
+    found = known(pair.decomposition)
+    parts = [found.rate, found.direction, *([found.unknown] if found.unknown else [])]
     assert sum(part.value or 0.0 for part in parts) == pytest.approx(pair.difference.value)
-    assert (pair.decomposition.unknown is None) == (metric is AMBIGUOUS)
+    assert (found.unknown is None) == (metric is AMBIGUOUS)
 
 
 def test_three_languages_are_compared_in_pairs_with_holm_and_overall() -> None:
-    languages = {
-        "en": SimulatedLanguage(lean=0.0),
-        "nl": SimulatedLanguage(lean=0.1),
-        "tr": SimulatedLanguage(lean=0.8),
-    }
+    languages = {name: SimulatedLanguage(lean=lean) for name, lean in (("en", 0.0), ("nl", 0.1), ("tr", 0.8))}
     frame = simulate(SimulatedModel(languages), replace(DESIGN, languages=("en", "nl", "tr")), seed=1)
     table = compare(frame, "language", [AMBIGUOUS, TOLD], sampling=SAMPLING)
     (comparison,) = table.comparisons
@@ -130,12 +117,8 @@ def test_three_languages_are_compared_in_pairs_with_holm_and_overall() -> None:
         assert min(pair.tests[number].p_adjusted or 1.0 for pair in found.pairs) == pytest.approx(
             min(1.0, 3 * smallest)
         )
-    assert [(test.test, test.unit) for test in found.overall] == [
-        ("sign_flip", "template"),
-        ("friedman", "template"),
-        ("kruskal_wallis", "template"),
-        ("kruskal_wallis", "item"),
-    ]
+    assert [test.test for test in found.overall] == ["sign_flip", "friedman", "kruskal_wallis", "kruskal_wallis"]
+    assert [test.unit for test in found.overall] == ["template", "template", "template", "item"]
     assert all(test.p_value is not None and test.p_value < 0.05 for test in found.overall)
     assert comparison.metrics[1].overall[3].reason is not None  # accuracy differences have no item scores
     assert ComparisonTable.model_validate_json(table.model_dump_json()) == table

@@ -3,7 +3,6 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,25 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.analysis.correction import labelled_groups
-from mbbq_gen.annotation.annotations import (
-    probabilities,
-)
+from mbbq_gen.annotation.annotations import probabilities
 from mbbq_gen.annotation.review import DRAWS_NAME, DrawnStratum, SamplingDesign, SamplingDraw
 from mbbq_gen.scoring.cells import CELLS, Cell, Counts, cell_expression, count_matrix
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.tally import Tally, weighted_by_design
 from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings, no_score
 from mbbq_gen.statistics.panel import Panel, make_panel
-from mbbq_gen.statistics.ppi import (
-    CLASS_LABELS,
-    AnnotatedCells,
-    PPIGroup,
-    correct,
-    join_classes,
-    usual_error_rate,
-)
+from mbbq_gen.statistics.ppi import CLASS_LABELS, AnnotatedCells, PPIGroup, correct, join_classes, usual_error_rate
 from tests.support.cases import cases
-from tests.support.extraction import call, copy_run, make_run
+from tests.support.extraction import Capture, call, copy_run, json_of, make_run, stderr_of, succeed
 from tests.support.simulation import Design as SimulatedDesign
 from tests.support.simulation import SimulatedLanguage, SimulatedModel, simulate
 
@@ -213,7 +203,7 @@ def agree(row: dict[str, str]) -> tuple[str, str]:
     return "agree", ""
 
 
-def judge(capsys: pytest.CaptureFixture[str], run: Path, sample: int, fill: Fill = agree, *options: object) -> None:
+def judge(capsys: Capture, run: Path, sample: int, fill: Fill = agree, *options: object) -> None:
     sheet = run.parent / "sheet.csv"
     assert call(capsys, "annotate", run, "--sample-size", sample, "--csv", sheet, *options)[0] == 0
     rows = list(csv.DictReader(io.StringIO(sheet.read_text(encoding="utf-8-sig"))))
@@ -223,15 +213,11 @@ def judge(capsys: pytest.CaptureFixture[str], run: Path, sample: int, fill: Fill
         writer = csv.DictWriter(stream, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    code, _, err = call(capsys, "annotate", run, "--import", sheet)
-    assert code == 0, err
+    succeed(capsys, "annotate", run, "--import", sheet)
 
 
-def scores(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    code, out, err = call(capsys, *arguments, "--json")
-    assert code == 0, err
-    found: dict[str, Any] = json.loads(out)
-    return found
+def scores(capsys: Capture, *arguments: object) -> dict[str, Any]:
+    return dict(json_of(capsys, *arguments))
 
 
 @pytest.fixture(scope="module")
@@ -245,28 +231,21 @@ def run(original: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("command", [["score"], ["compare", "--across", "language"], ["report"]])
-def test_without_labels_there_is_one_line_and_exit_code_2(
-    run: Path, capsys: pytest.CaptureFixture[str], command: list[str]
-) -> None:
+def test_without_labels_there_is_one_line_and_exit_code_2(run: Path, capsys: Capture, command: list[str]) -> None:
     for judged in (0, 7):
         if judged:
             judge(capsys, run, judged)
-        code, _, err = call(capsys, command[0], run, *command[1:], "--correct-with", "annotations")
-        assert code == 2
+        err = stderr_of(capsys, command[0], run, *command[1:], "--correct-with", "annotations")
         (line,) = [line for line in err.splitlines() if line.startswith("error")]
         assert all(part in line for part in (f"{judged} ", "20 ", "annotate"))
 
 
 @pytest.mark.parametrize(("options", "said"), cases("analysis/correction", "what_can_not_be_corrected_is_refused"))
-def test_what_can_not_be_corrected_is_refused(
-    run: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
-) -> None:
-    code, _, err = call(capsys, "score", run, *options)
-    assert code == 2
-    assert said in err
+def test_what_can_not_be_corrected_is_refused(run: Path, capsys: Capture, options: list[str], said: str) -> None:
+    assert said in stderr_of(capsys, "score", run, *options)
 
 
-def test_a_poor_reader_is_corrected_to_what_a_full_audit_says(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_poor_reader_is_corrected_to_what_a_full_audit_says(run: Path, capsys: Capture) -> None:
     """All answers are judged, and the engine's readings called right: another reader's scores become the engine's."""
     judge(capsys, run, 100_000)
     names = "parse_rate,accuracy_ambiguous,accuracy_disambiguated,mbbq_bias_ambiguous,diff_bias_disambiguated"
@@ -291,7 +270,7 @@ def test_a_poor_reader_is_corrected_to_what_a_full_audit_says(run: Path, capsys:
             assert sum(cell["share"] for cell in matrix["cells"] if cell["read"] == role) == pytest.approx(1)
 
 
-def test_a_language_that_nobody_judged_is_not_corrected(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_language_that_nobody_judged_is_not_corrected(run: Path, capsys: Capture) -> None:
     judge(capsys, run, 80, agree, "--languages", "en")
     found = scores(
         capsys, "score", run, "--group-by", "language", "--correct-with", "annotations", "--metric", "parse_rate"
@@ -302,13 +281,11 @@ def test_a_language_that_nobody_judged_is_not_corrected(run: Path, capsys: pytes
     assert by_language["tr"]["metrics"]["parse_rate"]["reason_code"] == "undefined"
 
 
-def test_a_spoilt_file_of_draws_is_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_spoilt_file_of_draws_is_named(run: Path, capsys: Capture) -> None:
     judge(capsys, run, 40)
     with (run / DRAWS_NAME).open("a", encoding="utf-8") as stream:
         stream.write("{}\n")
-    code, _, err = call(capsys, "score", run, "--correct-with", "annotations")
-    assert code == 2
-    assert f"{DRAWS_NAME}:2: " in err
+    assert f"{DRAWS_NAME}:2: " in stderr_of(capsys, "score", run, "--correct-with", "annotations")
 
 
 def test_a_difference_is_paired_by_template() -> None:

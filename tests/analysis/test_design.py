@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import math
 from itertools import product
 from pathlib import Path
@@ -26,7 +25,8 @@ from mbbq_gen.analysis.design import (
 from mbbq_gen.analysis.power import DEFAULTS, power_table
 from mbbq_gen.scoring.codes import PromptEffects
 from mbbq_gen.scoring.metrics import METRICS
-from tests.support.extraction import call
+from tests.support.cases import known
+from tests.support.extraction import Capture, call, json_of, succeed
 from tests.support.prices import write_prices
 from tests.support.simulation import Design as Simulated
 from tests.support.simulation import SimulatedLanguage, SimulatedModel, simulate
@@ -88,8 +88,7 @@ def test_the_best_design_is_the_best_of_all(goal: DesignTarget, speaks_of: Promp
         assert found.width <= wanted
         assert found.requests == round(fewest)
         assert found.cost == pytest.approx(0.01 * found.requests)
-        narrowest = study.narrowest(found.requests)
-        assert narrowest is not None
+        narrowest = known(study.narrowest(found.requests))
         assert narrowest.width == pytest.approx(min(width for width, requests in every if requests <= found.requests))
 
 
@@ -115,20 +114,16 @@ def test_the_share_of_questions_is_measured() -> None:
     for _ in range(4000):
         answers = generator.normal(generator.normal(0, 0.3**0.5), 0.7**0.5, int(generator.integers(1, 6)))
         groups.append((answers.size, float(answers.sum()), float((answers**2).sum())))
-    share = pooled_share(groups)
-    assert share is not None
+    share = known(pooled_share(groups))
     assert share == pytest.approx(0.3, abs=0.03)
     assert pooled_share([(1, 0.5, 0.25), (1, -0.5, 0.25)]) is None
 
 
-def designed(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    code, out, err = call(capsys, "design", *SELECTION, *arguments, "--json")
-    assert (code, err) == (0, "")
-    found: dict[str, Any] = json.loads(out)
-    return found
+def designed(capsys: Capture, *arguments: object) -> dict[str, Any]:
+    return dict(json_of(capsys, "design", *SELECTION, *arguments, quiet=True))
 
 
-def test_the_command_counts_what_there_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_command_counts_what_there_is(capsys: Capture, tmp_path: Path) -> None:
     prices = write_prices(tmp_path, "oracle:random", 3.0, output=5.0, batch_input=1.5, batch_output=2.5)
     found = designed(capsys, "--ci-width", "0.4", "--variants", "bare,letters", "--prices", prices)
     assert (found["templates"], found["questions"], found["prompt_variants"]) == (24, 24 * 12 // 2 * 2, 2)
@@ -142,17 +137,16 @@ def test_the_command_counts_what_there_is(capsys: pytest.CaptureFixture[str], tm
     assert found["everything"]["width"] < best["width"]
 
 
-def test_the_command_says_what_no_money_buys(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_what_no_money_buys(capsys: Capture) -> None:
     found = designed(capsys, "--ci-width", "0.01", "--goal", "difference between languages")
     assert found["best"] is None
     assert "no money buys a width of 0.01" in " ".join(found["notes"])
-    code, out, _ = call(capsys, "design", *SELECTION, "--ci-width", "0.4")
-    assert code == 0
+    out = succeed(capsys, "design", *SELECTION, "--ci-width", "0.4")
     assert "everything" in out
     assert "--answers-per-template" in out
 
 
-def test_a_pilot_tells_the_components(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_pilot_tells_the_components(capsys: Capture, tmp_path: Path) -> None:
     run = tmp_path / "pilot"
     assert call(capsys, "run", run, *SELECTION, "--variants", "bare,letters", "--sample", 96)[0] == 0
     found = designed(capsys, "--ci-width", "0.5", "--pilot", run)
@@ -180,14 +174,11 @@ def test_a_pilot_of_few_answers_tells_templates_and_chance() -> None:
     assert means == pytest.approx([named * template, named * crossed, answer], rel=0.2)
 
 
-def test_a_pilot_is_part_of_the_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_pilot_is_part_of_the_run(capsys: Capture, run_path: Path) -> None:
     """A few answers of every template tell what is needed, and the same run goes on to it."""
-    run = tmp_path / "run"
-    assert call(capsys, "run", run, *SELECTION, "--answers-per-template", 4)[0] == 0
-    found = designed(capsys, "--ci-width", "0.3", "--pilot", run)
-    assert str(run) in found["components"]["assumptions"]["source"]
+    assert call(capsys, "run", run_path, *SELECTION, "--answers-per-template", 4)[0] == 0
+    found = designed(capsys, "--ci-width", "0.3", "--pilot", run_path)
+    assert str(run_path) in found["components"]["assumptions"]["source"]
     best = found["as_run"]
     assert best["answers"] > 4
-    code, out, _ = call(capsys, "run", run, "--answers-per-template", best["answers"], "--json")
-    assert code == 0
-    assert json.loads(out)["requests"] == best["requests"]
+    assert json_of(capsys, "run", run_path, "--answers-per-template", best["answers"])["requests"] == best["requests"]

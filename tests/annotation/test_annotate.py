@@ -38,25 +38,15 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.statistics.intervals import wilson
 from mbbq_gen.storage.queries import ExtractionRow, answered_extractions, iter_extractions, stored_extractions
 from tests.support.cases import cases
-from tests.support.extraction import call, copy_run, listed, make_run
+from tests.support.extraction import Capture, call, json_of, listed, stderr_of, succeed
 from tests.support.report import Page
 
 AT = "2030-01-01T00:00:00+00:00"
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("audit") / "run")
-
-
-@pytest.fixture
-def run(original: Path, tmp_path: Path) -> Path:
-    return copy_run(original, tmp_path)
-
-
-@pytest.fixture(scope="module")
-def entries(original: Path) -> list[SheetEntry]:
-    with RunFolder(original).open_store(read_only=True) as store:
+def entries(scripted_run: Path) -> list[SheetEntry]:
+    with RunFolder(scripted_run).open_store(read_only=True) as store:
         versions = {language: next(iter(store.extractors(language))) for language in store.languages()}
         drawn = draw_sample(iter_extractions(store, versions), SamplingDesign(sample=500)).drawn
         return [
@@ -108,10 +98,8 @@ def test_a_sample_is_of_the_size_asked_and_of_every_stratum(
 def test_verdicts_are_kept_and_the_last_counts(tmp_path: Path) -> None:
     path = tmp_path / "annotations.jsonl"
     assert load_annotations(path) == {}
-    first, second = (
-        annotate_response(reading(1), AT, right=0),
-        annotate_response(reading(1), AT, right=None, note="neither"),
-    )
+    first = annotate_response(reading(1), AT, right=0)
+    second = annotate_response(reading(1), AT, right=None, note="neither")
     append_records(path, [first])
     append_records(path, [second, annotate_response(reading(2), AT, right=None, right_known=False)])
     found = load_annotations(path)
@@ -200,7 +188,7 @@ def filled(text: str, delimiter: str = ",", **verdicts: tuple[str, str]) -> byte
     return stream.getvalue().encode("utf-8-sig")
 
 
-def test_verdicts_there_and_back(capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path) -> None:
+def test_verdicts_there_and_back(capsys: Capture, run: Path, tmp_path: Path) -> None:
     sheet, back = tmp_path / "sheet.csv", tmp_path / "filled.csv"
     code, out, err = call(capsys, "annotate", run, "--sample-size", 30, "--seed", 3, "--csv", sheet)
     assert (code, out) == (0, "")
@@ -224,9 +212,7 @@ def test_verdicts_there_and_back(capsys: pytest.CaptureFixture[str], run: Path, 
     assert json.loads(again[1]) == report
     assert "0 of them new" in again[2]
     assert len((run / "annotations.jsonl").read_text().splitlines()) == judged
-    code, out, _ = call(capsys, "annotate", run, "--report")
-    assert code == 0
-    assert missed["id"] in out
+    assert missed["id"] in succeed(capsys, "annotate", run, "--report")
     # A sheet that is written again has the verdicts filled in.
     call(capsys, "annotate", run, "--csv", sheet)
     rows = list(csv.DictReader(io.StringIO(sheet.read_text("utf-8-sig"), newline="")))
@@ -234,14 +220,11 @@ def test_verdicts_there_and_back(capsys: pytest.CaptureFixture[str], run: Path, 
 
 
 @pytest.mark.parametrize(("heading", "row", "words"), cases("annotation/annotate", "a_wrong_sheet_is_one_line"))
-def test_a_wrong_sheet_is_one_line(
-    capsys: pytest.CaptureFixture[str], run: Path, heading: str, row: str, words: str
-) -> None:
+def test_a_wrong_sheet_is_one_line(capsys: Capture, run: Path, heading: str, row: str, words: str) -> None:
     one = next(found for found in listed(capsys, run) if found["option"] == 0)
     path = run.parent / "sheet.csv"
     path.write_text(f"{heading}\n{row.replace('ID', one['prompt_id']).replace('WRONG', '2')}\n")
-    code, out, err = call(capsys, "annotate", run, "--import", path)
-    assert (code, out) == (2, "")
+    err = stderr_of(capsys, "annotate", run, "--import", path)
     assert words in err
     assert str(path) in err
     assert err.count("\n") == 1
@@ -306,7 +289,7 @@ def test_skip_back_and_quit(entries: list[SheetEntry]) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
-def test_a_session_on_a_real_terminal_goes_on_where_it_stopped(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_a_session_on_a_real_terminal_goes_on_where_it_stopped(capsys: Capture, run: Path) -> None:
     screen = _on_a_terminal(["annotate", str(run), "--sample-size", "6"], b"ysyq")
     assert "1 of 6" in screen
     assert "4 of 6" in screen
@@ -316,9 +299,7 @@ def test_a_session_on_a_real_terminal_goes_on_where_it_stopped(capsys: pytest.Ca
     assert "2 of 6" in screen
     assert "1 of 6" not in screen
     assert "stopped; " in screen
-    code, out, _ = call(capsys, "annotate", run, "--report", "--json")
-    assert code == 0
-    assert json.loads(out)["overall"]["judged"]["n"] == 3
+    assert json_of(capsys, "annotate", run, "--report")["overall"]["judged"]["n"] == 3
 
 
 def _wait_for_raw(terminal: int) -> None:

@@ -2,11 +2,8 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 import subprocess
-import sys
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +11,16 @@ import pytest
 
 from mbbq_gen.api import Run
 from mbbq_gen.core.errors import UnknownNameError
-from mbbq_gen.runs.run_folder import RunFolder
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import KEY
-from tests.support.extraction import call
+from tests.support.extraction import Capture, call, json_of, start, stderr_of, succeed
 from tests.support.judge import ANSWERS, answered_run, judge_of, progress_of, readings, reply, run, script
 from tests.support.prices import write_prices
+from tests.support.stores import column, rows
 
 pytestmark = pytest.mark.usefixtures("api_keys")
 
 __all__ = ["answered_run", "run"]
-
-
 X1 = {"answers": {"fixed": reply("option", "X1")}}
 """A fake judge that says X1 to everything: which option that is depends on the sheet."""
 
@@ -46,37 +41,26 @@ def asked(server: FakeServer, *more: object) -> list[object]:
     return ["--model", "openai:fake", "--base-url", server.openai, *more]
 
 
-def judged(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    code, out, err = call(capsys, "judge", *arguments, "--json")
-    assert code == 0, err
-    return dict(json.loads(out))
+def judged(capsys: Capture, *arguments: object) -> dict[str, Any]:
+    return dict(json_of(capsys, "judge", *arguments))
 
 
 def shown_option(path: Path, prompt_id: str) -> int:
-    with closing(sqlite3.connect(path / "run.sqlite")) as store:
-        (order,) = store.execute("SELECT shown FROM judgements WHERE prompt_id = ?", (prompt_id,)).fetchone()
+    (order,) = column(path, "SELECT shown FROM judgements WHERE prompt_id = ?", prompt_id)
     return int(order.split(",")[0])
 
 
-def test_a_judge_reads_every_answer_beside_the_rules(
-    capsys: pytest.CaptureFixture[str], run: Path, by_script: str
-) -> None:
+def test_a_judge_reads_every_answer_beside_the_rules(capsys: Capture, run: Path, by_script: str) -> None:
     rules = readings(run, "")
     found = judged(capsys, run, "--model", by_script)
     assert (found["requests"], found["answered"], found["basis"]) == (80, 80, "all")
     assert found["extractor"] == "judge:careful.jsonl"
     given = readings(run)
     assert given.keys() == rules.keys()
-    assert {record["rule"] for record in given.values()} == {
-        "judge.parsed.none",
-        "judge.parsed.cannot_tell",
-        "judge.unparsed.invalid_json",
-    }
+    expected = {"judge.parsed.none", "judge.parsed.cannot_tell", "judge.unparsed.invalid_json"}
+    assert {record["rule"] for record in given.values()} == expected
     assert {**readings(run, ""), **rules}.keys() == rules.keys()
-    with RunFolder(run).open_store(read_only=True) as store:
-        kept = store.query(
-            "SELECT prompt_id, outcome, option, rule FROM extractions WHERE extractor NOT LIKE 'judge:%'"
-        ).fetchall()
+    kept = rows(run, "SELECT prompt_id, outcome, option, rule FROM extractions WHERE extractor NOT LIKE 'judge:%'")
     assert {name: read for name, *read in kept} == {
         name: [record["outcome"], record["option"], record["rule"]] for name, record in rules.items()
     }
@@ -88,39 +72,32 @@ def test_a_judge_reads_every_answer_beside_the_rules(
         assert rules[one["prompt_id"]]["option"] == one["option"] != one["judge_option"]
 
 
-def test_its_readings_are_an_extractor(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_its_readings_are_an_extractor(capsys: Capture, run: Path) -> None:
     with fake_server(X1) as server:
         judged(capsys, run, *asked(server), "--name", "first")
     for prompt_id, record in readings(run).items():
         assert record["option"] == shown_option(run, prompt_id)
-    code, out, _ = call(capsys, "score", run, "--extractor", "judge:first", "--json")
-    assert code == 0
-    scores = json.loads(out)
+    scores = json_of(capsys, "score", run, "--extractor", "judge:first")
     assert scores["extractor"] == "judge:first"
     assert sum(group["outcomes"]["option"] for group in scores["groups"]) == 80
     assert (run / "scores-judge-first.json").is_file()
-    code, out, _ = call(capsys, "compare", run, "--across", "extractor", "--json")
-    assert code == 0
-    assert "judge:first" in out
-    code, _, err = call(capsys, "score", run, "--extractor", "judge:second")
-    assert code == 2
-    assert "did you mean 'judge:first'" in err
+    assert "judge:first" in succeed(capsys, "compare", run, "--across", "extractor", "--json")
+    assert "did you mean 'judge:first'" in stderr_of(capsys, "score", run, "--extractor", "judge:second")
 
 
-def test_a_part_of_a_run(capsys: pytest.CaptureFixture[str], run: Path, by_script: str) -> None:
+def test_a_part_of_a_run(capsys: Capture, run: Path, by_script: str) -> None:
     found = judged(capsys, run, "--model", by_script, "--sample-size", 20)
     assert (found["requests"], found["basis"], found["selection"]) == (20, "sample", {"sample": 20})
     assert [row["n"] + row["unparsed"] for row in found["agreement"]] == [10, 10, 20]
-    code, _, err = call(capsys, "score", run, "--extractor", "judge:careful.jsonl")
-    assert code == 0
+    err = stderr_of(capsys, "score", run, "--extractor", "judge:careful.jsonl", code=0)
     assert re.search(r"judge:careful\.jsonl .* 10 of 40 answers in en\b", err), err
-    code, _, err = call(capsys, "compare", run, "--across", "extractor")
+    _, _, err = call(capsys, "compare", run, "--across", "extractor")
     assert re.search(r"judge:careful\.jsonl .* 10 of 40 answers in en\b", err), err
     more = judged(capsys, run, "--model", by_script, "--sample-size", 40)
     assert more["requests"] == 40  # the greater sample holds the smaller one
 
 
-def test_labels_for_whoever_corrects_by_them(capsys: pytest.CaptureFixture[str], run: Path, by_script: str) -> None:
+def test_labels_for_whoever_corrects_by_them(capsys: Capture, run: Path, by_script: str) -> None:
     judged(capsys, run, "--model", by_script, "--sample-size", 40)
     labels = Run(run).judge_extractions("careful.jsonl")
     dutch = Run(run).judge_extractions("careful.jsonl", languages=["nl"])
@@ -135,28 +112,25 @@ def test_labels_for_whoever_corrects_by_them(capsys: pytest.CaptureFixture[str],
         assert label.judge_choice == ("none" if label.judge.option is None else "unknown")
 
 
-def test_what_the_service_settled_is_not_asked_about(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = tmp_path / "run"
+def test_what_the_service_settled_is_not_asked_about(capsys: Capture, run_path: Path) -> None:
     content = {"refused": 0.2, "empty": 0.2, "filtered_prompt": 0.2}
     selection = ["--benchmark", "starter", "--languages", "en", "--variants", "polite", "--sample", "20"]
-    with fake_server({"content": content}, run=path) as server:
-        assert call(capsys, "run", path, *asked(server), *selection, "--json")[0] == 0
-    before = readings(path, "")
+    with fake_server({"content": content}, run=run_path) as server:
+        assert call(capsys, "run", run_path, *asked(server), *selection, "--json")[0] == 0
+    before = readings(run_path, "")
     settled = {name for name, record in before.items() if record["rule"].startswith("response.")}
     assert settled
     with fake_server(X1) as server:
-        found = judged(capsys, path, *asked(server), "--name", "j")
+        found = judged(capsys, run_path, *asked(server), "--name", "j")
         assert found["answers"] == 40 - len(settled)
-    given = readings(path)
+    given = readings(run_path)
     assert given.keys() == before.keys()
     assert all(given[name] == before[name] for name in settled)
-    assert "judge:j" in call(capsys, "compare", path, "--across", "extractor", "--json")[1]
+    assert "judge:j" in call(capsys, "compare", run_path, "--across", "extractor", "--json")[1]
 
 
 @pytest.mark.parametrize("content", [{"empty": 1.0}, {"refused": 1.0}, {"filtered_prompt": 1.0}, {"truncated": 1.0}])
-def test_a_faulty_reply_is_never_an_option(
-    content: dict[str, float], capsys: pytest.CaptureFixture[str], run: Path
-) -> None:
+def test_a_faulty_reply_is_never_an_option(content: dict[str, float], capsys: Capture, run: Path) -> None:
     with fake_server({**X1, "content": content}) as server:
         found = judged(capsys, run, *asked(server), "--sample-size", 10)
     assert sum(found["faults"].values()) == 10
@@ -168,16 +142,12 @@ def test_a_faulty_reply_is_never_an_option(
     assert "10 answers" in call(capsys, "status", run)[1]
 
 
-def test_an_answer_that_commands_the_judge_does_not_break_the_sheet(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, run: Path
-) -> None:
+def test_an_answer_that_commands_the_judge_does_not_break_the_sheet(capsys: Capture, tmp_path: Path, run: Path) -> None:
     with fake_server({"answers": {"unrecognised": "echo"}}) as server:
         judged(capsys, run, *asked(server))
     given = readings(run)
     assert {record["option"] for record in given.values()} == {None}
-    with RunFolder(run).open_store(read_only=True) as store:
-        rows = store.query("SELECT record FROM judge_replies").fetchall()
-    echoes = [json.loads(record)["text"] for (record,) in rows]
+    echoes = [json.loads(record)["text"] for record in column(run, "SELECT record FROM judge_replies")]
     commands = [echo for echo in echoes if ANSWERS[4] in echo]
     assert commands
     for echo in commands:
@@ -187,12 +157,11 @@ def test_an_answer_that_commands_the_judge_does_not_break_the_sheet(
         assert "Which option" in tail
 
 
-def test_the_price_before_asking(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_the_price_before_asking(capsys: Capture, run: Path) -> None:
     prices = write_prices(run.parent, price=1000.0)
     with fake_server(X1) as server:
         more = asked(server, "--sample-size", 20, "--prices", prices)
-        code, out, _ = call(capsys, "judge", run, *more, "--dry-run", "--json")
-        assert code == 0
+        out = succeed(capsys, "judge", run, *more, "--dry-run", "--json")
         assert server.stats().requests == 0
         plan = json.loads(out)
         assert plan["tokens"]["prompts"] == 20
@@ -204,24 +173,23 @@ def test_the_price_before_asking(capsys: pytest.CaptureFixture[str], run: Path) 
         found = judged(capsys, run, *more)
         assert found["requests"] == plan["tokens"]["requests"]
         assert found["cost"] == pytest.approx(plan["cost"]["online"], rel=0.25)
-        code, out, _ = call(capsys, "judge", run, *asked(server, "--sample-size", 40, "--prices", prices), "--dry-run")
-        assert "20 more" in out
-    status = json.loads(call(capsys, "status", run, "--json")[1])
+        dry = [*asked(server, "--sample-size", 40, "--prices", prices), "--dry-run"]
+        assert "20 more" in succeed(capsys, "judge", run, *dry)
+    status = json_of(capsys, "status", run)
     assert [(line["name"], line["answered"], line["cost"]) for line in status["judges"]] == [
         ("fake", found["answered"], None)
     ]
-    priced = json.loads(call(capsys, "status", run, "--prices", prices, "--json")[1])
+    priced = json_of(capsys, "status", run, "--prices", prices)
     assert priced["judges"][0]["cost"] == pytest.approx(found["cost"])
     assert priced["cost_report"]["lines"][0]["responses"] == 80  # the run's own bill is what it was
     assert "judge       fake (openai:fake): " in call(capsys, "status", run)[1]
 
 
-def test_the_limit_of_costs_is_never_passed(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_the_limit_of_costs_is_never_passed(capsys: Capture, run: Path) -> None:
     prices = write_prices(run.parent, price=1000.0)
     with fake_server(X1) as server:
         limits = ["--prices", prices, "--max-tokens", 16]
-        code, _, err = call(capsys, "judge", run, *asked(server, *limits, "--max-cost", 20))
-        assert code == 1
+        err = stderr_of(capsys, "judge", run, *asked(server, *limits, "--max-cost", 20), code=1)
         assert "before --max-cost 20 would be passed" in err
         requests, answered, _ = progress_of(run)
         assert 0 < answered < requests
@@ -236,14 +204,8 @@ def test_the_limit_of_costs_is_never_passed(capsys: pytest.CaptureFixture[str], 
     assert len(readings(run)) == 80
 
 
-def start(*arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "mbbq_gen", "judge", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
 def replies(path: Path) -> dict[str, str]:
-    with closing(sqlite3.connect(path / "run.sqlite")) as store:
-        return dict(store.execute("SELECT request_key, record FROM judge_replies").fetchall())
+    return dict(rows(path, "SELECT request_key, record FROM judge_replies"))
 
 
 def wait_for_replies(path: Path, count: int, process: subprocess.Popen[str]) -> None:
@@ -251,10 +213,10 @@ def wait_for_replies(path: Path, count: int, process: subprocess.Popen[str]) -> 
         time.sleep(0.02)
 
 
-def test_killed_nothing_is_lost_and_it_goes_on(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_killed_nothing_is_lost_and_it_goes_on(capsys: Capture, run: Path) -> None:
     """`kill -9` in the middle: what was stored stays as it is, and only what was under way is asked again."""
     with fake_server({**X1, "latency": {"seconds": 0.5}}) as server:
-        process = start(run, *asked(server, "--max-connections", 2))
+        process = start("judge", run, *asked(server, "--max-connections", 2))
         wait_for_replies(run, 8, process)
         process.kill()
         _, err = process.communicate()
@@ -269,29 +231,24 @@ def test_killed_nothing_is_lost_and_it_goes_on(capsys: pytest.CaptureFixture[str
     assert len(readings(run)) == 80
 
 
-def test_the_same_judge_goes_on_as_it_began(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_the_same_judge_goes_on_as_it_began(capsys: Capture, run: Path) -> None:
     with fake_server(X1) as server:
         judged(capsys, run, *asked(server), "--sample-size", 4, "--seed", 3)
         began = judge_of(run)
         assert began.seed == 3
-        code, _, err = call(capsys, "judge", run, *asked(server, "--model-arg", "temperature=1"))
-        assert code == 2
+        err = stderr_of(capsys, "judge", run, *asked(server, "--model-arg", "temperature=1"))
         assert "temperature" in err
         assert "--name fake" in err
-        code, _, err = call(capsys, "judge", run, "--model", "oracle:random", "--name", "fake")
-        assert code == 2
-        assert "openai:fake" in err
+        assert "openai:fake" in stderr_of(capsys, "judge", run, "--model", "oracle:random", "--name", "fake")
         judged(capsys, run, *asked(server, "--max-connections", 3), "--sample-size", 4)
         assert judge_of(run).model_copy(update={"model_args": {}, "runtime_info": {}}) == began.model_copy(
             update={"model_args": {}, "runtime_info": {}}
         )
         judged(capsys, run, *asked(server, "--model-arg", "temperature=1"), "--sample-size", 4, "--name", "warm")
-    code, _, err = call(capsys, "judge", run)
-    assert code == 2
-    assert "this run has fake, warm: name one with --name" in err
+    assert "this run has fake, warm: name one with --name" in stderr_of(capsys, "judge", run)
 
 
-def test_no_key_anywhere(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_no_key_anywhere(capsys: Capture, run: Path) -> None:
     with fake_server({**X1, "access": {"key": "another"}}) as server:
         code, out, err = call(capsys, "judge", run, *asked(server))
     assert code == 1
@@ -301,11 +258,12 @@ def test_no_key_anywhere(capsys: pytest.CaptureFixture[str], run: Path) -> None:
     assert [str(path) for path in files if KEY.encode() in path.read_bytes()] == []
 
 
-def test_failures_are_asked_again(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_failures_are_asked_again(capsys: Capture, run: Path) -> None:
     faults = {"server_error": 0.5, "most_per_request": 1}
     with fake_server({**X1, "faults": faults}) as server:
-        code, _, err = call(capsys, "judge", run, *asked(server, "--model-arg", "attempts=1", "--max-error-rate", 1))
-        assert code == 0
+        err = stderr_of(
+            capsys, "judge", run, *asked(server, "--model-arg", "attempts=1", "--max-error-rate", 1), code=0
+        )
         assert "requests failed" in err
         requests, answered, failed = progress_of(run)
         assert requests == answered + failed > answered
@@ -314,7 +272,7 @@ def test_failures_are_asked_again(capsys: pytest.CaptureFixture[str], run: Path)
     assert {record["outcome"] for record in readings(run).values()} == {"option"}
 
 
-def test_only_doubtful_answers(capsys: pytest.CaptureFixture[str], run: Path, by_script: str) -> None:
+def test_only_doubtful_answers(capsys: Capture, run: Path, by_script: str) -> None:
     rules = readings(run, "")
     unread = {name for name, record in rules.items() if record["outcome"] in ("unparsed", "multiple", "truncated")}
     doubtful = unread | {name for name, record in rules.items() if record["confidence"] == "low" or record["conflicts"]}

@@ -18,7 +18,7 @@ from mbbq_gen.providers.registry import KINDS, open_provider
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.storage.ledgers import ChosenBy, ExtractionSummary, JudgedAnswer
 from mbbq_gen.storage.store import CompletedPrompt, Progress
-from tests.support.cases import cases
+from tests.support.cases import cases, known
 from tests.support.questions import options, question
 
 PROMPT = shipped_prompt()
@@ -67,8 +67,7 @@ def test_a_judge_can_not_know_roles_groups_or_the_right_answer() -> None:
 @given(st.text(max_size=300))
 def test_an_answer_can_not_leave_its_marks(text: str) -> None:
     user = sheet_of(answered(text), PROMPT, seed=0).messages[1].content
-    mark = re.search(r"\[\[[0-9a-f]{12}\]\]", user.rpartition("The answer stands between")[2] or user)
-    assert mark is not None
+    mark = known(re.search(r"\[\[[0-9a-f]{12}\]\]", user.rpartition("The answer stands between")[2] or user))
     before, inside, after = user.split(f"\n{mark[0]}\n")
     assert inside == text
     assert mark[0] not in text

@@ -17,7 +17,7 @@ from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.records import Instance, Role
 from mbbq_gen.runs.samples import item_schema
 from mbbq_gen.scoring.observations import Observation
-from tests.support.extraction import call, make_run
+from tests.support.extraction import Capture, json_of, make_run
 from tests.support.questions import question
 
 
@@ -126,10 +126,8 @@ def test_items_can_be_chosen(run: Run) -> None:
         run.samples(extractor="nobody")
 
 
-def test_scores_are_those_of_the_command(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = call(capsys, "score", run.path, "--group-by", "language,category,split", "--json", "--seed", 3)
-    assert code == 0
-    told = json.loads(out)
+def test_scores_are_those_of_the_command(run: Run, capsys: Capture) -> None:
+    told = json_of(capsys, "score", run.path, "--group-by", "language,category,split", "--seed", 3)
     ours = json.loads(run.scores(["language", "category", "split"], seed=3).model_dump_json())
     assert ours["groups"] == told["groups"]
     one = run.scores([], ["accuracy_ambiguous"], confidence_level=None).groups[0]

@@ -16,9 +16,7 @@ LANGUAGES = ("en", "nl", "es", "tr")
 CONTROL_SETS = {language: read_control_set(RESOURCES, language) for language in LANGUAGES}
 
 stories = st.dictionaries(
-    st.from_regex(r"[a-z]{1,5}\.[a-z]", fullmatch=True),
-    st.sampled_from(["age", "ses", "gender_identity"]),
-    max_size=40,
+    st.from_regex(r"[a-z]{1,5}\.[a-z]", fullmatch=True), st.sampled_from(["age", "ses", "gender_identity"]), max_size=40
 )
 
 

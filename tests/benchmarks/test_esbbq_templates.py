@@ -30,20 +30,8 @@ def people(rows: list[EsbbqRow]) -> list[tuple[str, str]]:
 
 def test_four_arrangements_and_no_question_twice(tmp_path: Path) -> None:
     rows = fill(tmp_path, {})
-    assert [(row.flipped, row.question_polarity, row.context_condition, row.label) for row in rows] == [
-        ("original", "neg", "ambig", 2),
-        ("original", "neg", "disambig", 0),
-        ("original", "nonneg", "ambig", 2),
-        ("original", "nonneg", "disambig", 1),
-        ("ambig", "neg", "ambig", 2),
-        ("ambig", "neg", "disambig", 0),
-        ("ambig", "nonneg", "ambig", 2),
-        ("ambig", "nonneg", "disambig", 1),
-        ("disambig", "neg", "disambig", 1),
-        ("disambig", "nonneg", "disambig", 0),
-        ("all", "neg", "disambig", 1),
-        ("all", "nonneg", "disambig", 0),
-    ]
+    found = [[row.flipped, row.question_polarity, row.context_condition, row.label] for row in rows]
+    assert found == cases("benchmarks/esbbq_templates", "four_arrangements")
     first = "El abuelo y la vecina del nieto hicieron la cena."
     swapped = "El nieto y la vecina del abuelo hicieron la cena."
     assert [row.context for row in rows if row.question_polarity == "neg"] == [
@@ -103,14 +91,8 @@ def test_words_agree_with_the_stated_gender(tmp_path: Path, gender: str | None, 
 
 @pytest.mark.parametrize(("language", "first"), [("es", ("cartera", "pintora")), ("ca", ("cartera", "pintora"))])
 def test_occupations_meet_the_opposite_level(tmp_path: Path, language: str, first: tuple[str, str]) -> None:
-    work: dict[str, Cell] = {
-        "esbbq_category": "SES",
-        "subcategory": "Occupation",
-        "names_es": None,
-        "names_ca": None,
-        "stereotyped_groups": '["lowSES"]',
-        "stated_gender_info": "f",
-    }
+    work: dict[str, Cell] = {"esbbq_category": "SES", "subcategory": "Occupation", "names_es": None}
+    work |= {"names_ca": None, "stereotyped_groups": '["lowSES"]', "stated_gender_info": "f"}
     rows = fill(tmp_path, work, language=language)
     assert people(rows) == [first, ("cartera", {"es": "actriz", "ca": "actriu"}[language])]
     assert {(row.info0[1], row.info1[1]) for row in rows} == {("lowSES", "highSES")}

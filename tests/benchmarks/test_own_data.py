@@ -16,7 +16,7 @@ from mbbq_gen.benchmarks.own_file import read_instances
 from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
 from mbbq_gen.core.records import Instance
 from mbbq_gen.runs.run_folder import RunFolder
-from tests.support.extraction import call
+from tests.support.extraction import Capture, call, stderr_of, succeed
 
 OWN = Path(__file__).parents[1] / "data" / "own"
 BROKEN = tomllib.loads((OWN / "broken.toml").read_text(encoding="utf-8"))["case"]
@@ -32,11 +32,8 @@ def test_a_table_with_a_field_map() -> None:
     assert (first.template_id, first.condition, first.polarity) == ("tram", "ambiguous", "negative")
     assert [option.role for option in first.options] == ["target", "non_target", "unknown"]
     assert [option.group for option in first.options] == ["oud", "jong", None]
-    assert (first.gold_role, first.alignment, first.metadata) == (
-        "unknown",
-        None,
-        {"source": "https://example.org/tram"},
-    )
+    expected = ("unknown", None, {"source": "https://example.org/tram"})
+    assert (first.gold_role, first.alignment, first.metadata) == expected
     assert [option.role for option in second.options] == ["non_target", "unknown", "target"]
     assert (second.gold_role, second.alignment) == ("non_target", "counter_biased")
     assert (third.gold_role, third.alignment) == ("target", "counter_biased")
@@ -65,14 +62,8 @@ def test_places_counted_from_one_nested_fields_and_a_fixed_unknown_place(tmp_pat
         assert old in text
         text = text.replace(old, new, 1)
     (tmp_path / "map.toml").write_text(text, encoding="utf-8")
-    row: dict[str, Any] = {
-        "id": "7",
-        "template": "t",
-        "kind": True,
-        "sign": "neg",
-        "story": "Een dag.",
-        "asked": "Wie?",
-    }
+    row: dict[str, Any] = {"id": "7", "template": "t", "kind": True}
+    row |= {"sign": "neg", "story": "Een dag.", "asked": "Wie?"}
     row |= {"shown": ["Ada", "Bo", "Niemand"], "info": {"target": 2}, "label": 3, "passed": "over", "subcategory": "x"}
     path = tmp_path / "own.jsonl"
     path.write_text(json.dumps(row) + "\n" + json.dumps(row | {"id": "8", "kind": 2, "label": 2.0}), encoding="utf-8")
@@ -171,7 +162,7 @@ def test_whatever_a_row_holds_it_is_read_or_refused_in_one_line(
 FILES = ("--instances", OWN / "questions.csv", "--instances-field-map", OWN / "map.toml")
 
 
-def test_own_data_can_be_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_own_data_can_be_asked(tmp_path: Path, capsys: Capture) -> None:
     given = ["--model", "oracle:stereotyped", *FILES, "--variants", "bare", "--json"]
     code, out, _ = call(capsys, "run", tmp_path / "run", *given)
     assert (code, json.loads(out)["prompts"]) == (0, 4)
@@ -181,11 +172,9 @@ def test_own_data_can_be_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert call(capsys, "run", tmp_path / "run")[0] == 0
 
 
-def test_own_data_can_be_shown_audited_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_own_data_can_be_shown_audited_and_counted(capsys: Capture) -> None:
     def printed(*arguments: object) -> str:
-        code, out, _ = call(capsys, "data", *arguments, *FILES)
-        assert code == 0
-        return out
+        return succeed(capsys, "data", *arguments, *FILES)
 
     assert "De opa  [target, oud, biased]" in printed("show", "--limit", 4)
     assert len(printed("show", "--json", "--languages", "nl").splitlines()) == 4
@@ -205,12 +194,8 @@ def test_own_data_can_be_shown_audited_and_counted(capsys: pytest.CaptureFixture
         (("data", "validate"), "--instances"),
     ],
 )
-def test_options_that_contradict_each_other(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[object, ...], says: str
-) -> None:
-    code, _, err = call(capsys, *arguments)
-    assert code == 2
-    assert says in err
+def test_options_that_contradict_each_other(capsys: Capture, arguments: tuple[object, ...], says: str) -> None:
+    assert says in stderr_of(capsys, *arguments)
 
 
 def test_missing_files_are_told_at_once(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from mbbq_gen.analysis.power import SHAPES
 from mbbq_gen.core.records import Instance
 from tests.conftest import Load
 from tests.support.artificial_models import expected_key
+from tests.support.cases import cases
 
 pytestmark = pytest.mark.slow
 
@@ -70,17 +71,7 @@ def test_counts(published: list[Instance], shared_datasets: Path) -> None:
         assert found == wanted, category
 
 
-ROWS = {
-    ("bharatbbq", "en"): (54_048, 16),
-    ("gg_bbq", "de"): (11_868, 0),
-    ("basqbbq", "eu"): (21_112, 0),
-    ("pakbbq", "en"): (11_796, 288),
-    ("pakbbq", "ur"): (7_100, 212),
-    ("cbbq", "zh"): (63_524, 1_396),
-    ("bbg", "en"): (1_856, 0),
-    ("bbg", "ko"): (2_288, 0),
-    ("bbq_lite", "en"): (1_984, 0),
-}
+ROWS = {(name, language): (rows, lone) for name, language, rows, lone in cases("benchmarks/published", "rows")}
 """Rows in the files at hand, and how many of them have no single target."""
 
 
@@ -109,17 +100,7 @@ def test_known_defects_come_out_and_no_others(published: list[Instance], shared_
         assert found == expected.get(code, []), code
 
 
-CROSSED = {
-    ("bbq", "en"): {"gender_identity/35": 100, "gender_identity/36": 100},
-    ("mbbq", "en"): {},
-    ("esbbq", "es"): {"physical_appearance/10": 4},
-    ("cabbq", "ca"): {"physical_appearance/10": 4, "physical_appearance/32": 8},
-    ("basqbbq", "eu"): {"gender_identity/36": 100},
-    ("pakbbq", "en"): {"gender_identity/35": 100, "gender_identity/36": 96},
-    ("bbq_lite", "en"): {"ses/8": 240},
-    ("bharatbbq", "en"): {},
-    ("gg_bbq", "de"): {},
-}
+CROSSED = {(name, language): rows for name, language, rows in cases("benchmarks/published", "crossed")}
 """Rows by template whose two people have each other's groups."""
 
 

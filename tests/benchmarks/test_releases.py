@@ -10,8 +10,6 @@ import posixpath
 import random
 import signal
 import stat
-import subprocess
-import sys
 import tarfile
 import threading
 import time
@@ -36,7 +34,7 @@ from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.benchmarks.release_catalogue import ReleaseCatalogue, fits, is_inside, shipped_catalogue
 from mbbq_gen.benchmarks.releases import InstallResult, InstallTools, install_release, installed_folder
 from mbbq_gen.core.errors import DownloadError, UsageError
-from tests.support.extraction import call
+from tests.support.extraction import Capture, json_of, start
 
 
 @pytest.fixture
@@ -45,14 +43,8 @@ def root(tmp_path: Path) -> Path:
 
 
 MADE_HERE = "made by this census"
-
-
 FOLDERS = {"gg_bbq": "gg-bbq"}
-
-
 NOT_TAKEN = ("results/", "Metrics/")
-
-
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 EDITION = COMMIT[:12]
 Files = dict[str, bytes]
@@ -78,17 +70,9 @@ def pins(files: Files) -> str:
 
 
 def catalogue_of(**changes: Any) -> ReleaseCatalogue:
-    toys = {
-        "name": "toys",
-        "serves": ["toys", "dolls"],
-        "repository": "https://example.invalid/toys",
-        "commit": COMMIT,
-        "licence": "CC0",
-        "required": ["data/*.jsonl"],
-        "take": ["README.md", "LICENSE*", "data/*.jsonl"],
-        "unpinned": ["data/big.jsonl"],
-        "files": pins(PINNED),
-    }
+    toys: dict[str, Any] = {"name": "toys", "serves": ["toys", "dolls"], "repository": "https://example.invalid/toys"}
+    toys |= {"commit": COMMIT, "licence": "CC0", "required": ["data/*.jsonl"]}
+    toys |= {"take": ["README.md", "LICENSE*", "data/*.jsonl"], "unpinned": ["data/big.jsonl"], "files": pins(PINNED)}
     asked = {
         "name": "asked", "repository": "https://example.invalid/asked", "on_request": "write to its authors",
         "licence": "none", "required": ["*.jsonl"], "take": ["*.jsonl"],
@@ -371,7 +355,7 @@ def test_a_range_that_was_not_asked_for_is_not_used(pull: Pull, tmp_path: Path, 
 
 
 def test_a_killed_download_goes_on(
-    pull: Pull, shared_datasets: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    pull: Pull, shared_datasets: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     buffer = io.BytesIO()
@@ -380,8 +364,7 @@ def test_a_killed_download_goes_on(
     half, halfway, parts = len(buffer.getvalue()) // 2, threading.Event(), pull.root / "kobbq"
     pull.host.faults = [Fault(cut_after=half, stall=halfway)]
     words = ["data", "download", "kobbq", "--from", pull.serve(buffer.getvalue()), "--to", str(pull.root), "--json"]
-    command = [sys.executable, "-m", "mbbq_gen", *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with start(*words) as process:
         while process.poll() is None and not any(path.stat().st_size for path in parts.glob("*.part")):
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)
@@ -392,9 +375,7 @@ def test_a_killed_download_goes_on(
     assert 0 < arrived <= half
     assert installed_folder("kobbq", pull.root) is None
     pull.host.asked.clear()
-    code, out, err = call(capsys, *words)
-    assert (code, err) == (0, "")
-    done = json.loads(out)
+    done = json_of(capsys, *words, quiet=True)
     assert pull.host.asked == [f"bytes={arrived}-"]
     assert Path(done["folder"]) == installed_folder("kobbq", pull.root)
     assert (done["outcome"], done["missing"]) == ("installed", ["data/KoBBQ_all_samples.tsv"])

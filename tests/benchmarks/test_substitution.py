@@ -11,11 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from mbbq_gen.benchmarks.control.maker import (
-    REASONS,
-    ControlGenerator,
-    people_of,
-)
+from mbbq_gen.benchmarks.control.maker import REASONS, ControlGenerator, people_of
 from mbbq_gen.benchmarks.control.mention_grammar import SubstitutionRefusedError
 from mbbq_gen.benchmarks.control.people import confusable, write_name
 from mbbq_gen.benchmarks.control.spans import Places
@@ -27,6 +23,7 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Instance
 from mbbq_gen.languages.control_pack import SubstitutionExample, read_control_set
 from tests.support.cases import by_language, cases
+from tests.support.extraction import Capture, json_of
 
 RESOURCES = PackPaths()
 SETS = {code: read_control_set(RESOURCES, code) for code in RESOURCES.names("control_sets")}
@@ -157,7 +154,7 @@ def test_a_language_without_grammar_says_what_to_do() -> None:
 
 
 def test_a_run_makes_the_control_split_and_oracles_are_exact(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], mixed: list[Instance]
+    tmp_path: Path, capsys: Capture, mixed: list[Instance]
 ) -> None:
     file = tmp_path / "mine.jsonl"
     file.write_text("".join(f"{one.model_dump_json()}\n" for one in mixed), encoding="utf-8")
@@ -180,9 +177,7 @@ def test_a_run_makes_the_control_split_and_oracles_are_exact(
         assert groups["control"]["metrics"][metric]["value"] == score
 
 
-def _the_run_tells_what_was_left_out(
-    run: Path, manifest: dict[str, Any], benchmark: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def _the_run_tells_what_was_left_out(run: Path, manifest: dict[str, Any], benchmark: str, capsys: Capture) -> None:
     """Counts by reason and template in the manifest, the report in the terminal, its JSON and its page."""
     (counts,) = manifest["control"].values()
     assert 0 < counts["made"] < counts["questions"] == manifest["available"][f"{benchmark}/bias/en"]
@@ -192,8 +187,7 @@ def _the_run_tells_what_was_left_out(
     assert run_command_line(["report", str(run)]) == 0
     sentence = f"made for {counts['made']} of {counts['questions']} bias questions; left out: "
     assert sentence in " ".join(capsys.readouterr().out.split())
-    assert run_command_line(["report", str(run), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["control"] == {run.as_posix(): manifest["control"]}
+    assert json_of(capsys, "report", run)["control"] == {run.as_posix(): manifest["control"]}
     page = run / "report.html"
     assert run_command_line(["report", str(run), "-o", str(page)]) == 0
     capsys.readouterr()

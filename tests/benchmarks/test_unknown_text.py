@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,8 @@ from mbbq_gen.prompts.variants import (
     sample_unknown_texts,
 )
 from mbbq_gen.runs.run_folder import RunFolder
+from tests.support.extraction import Capture, stderr_of
+from tests.support.stores import column
 
 
 @pytest.fixture(scope="module")
@@ -90,22 +91,18 @@ def test_a_single_wording_leaves_nothing_to_draw(data: Path) -> None:
         sample_unknown_texts(lambda: questions, 0)
 
 
-def test_a_run_stores_and_says_what_was_reworded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_stores_and_says_what_was_reworded(tmp_path: Path, capsys: Capture) -> None:
     run = [str(tmp_path / "run"), "--model", "oracle:perfect", "--benchmark", "starter", "--languages", "en,nl"]
     run += ["--variants", "bare", "--splits", "bias", "--sample", "12"]
     text = "en=Nobody says,nl=Dat zegt niemand"
     assert run_command_line(["run", *run, "--unknown-text", text]) == 0
     assert RunFolder(tmp_path / "run").manifest().config.unknown_text == text
-    with sqlite3.connect(tmp_path / "run" / "run.sqlite") as db:
-        stored = [json.loads(record) for (record,) in db.execute("SELECT record FROM instances")]
-        sent = [json.loads(record) for (record,) in db.execute("SELECT record FROM prompts")]
+    stored = [json.loads(record) for record in column(tmp_path / "run", "SELECT record FROM instances")]
+    sent = [json.loads(record) for record in column(tmp_path / "run", "SELECT record FROM prompts")]
     assert all(DATA_ISSUE in record["data_issues"] and record["metadata"][PUBLISHED_TEXT] for record in stored)
     for prompt in sent:
         wanted = "Nobody says" if prompt["language"] == "en" else "Dat zegt niemand"
         assert wanted in prompt["messages"][-1]["content"]
-    capsys.readouterr()
-    assert run_command_line(["run", *run, "--unknown-text", "sampled"]) == 2
-    assert "--unknown-text sampled: " in capsys.readouterr().err
-    assert run_command_line(["run", str(tmp_path / "other"), *run[1:], "--unknown-text", "en=x"]) == 2
-    assert "no text for nl" in capsys.readouterr().err
+    assert "--unknown-text sampled: " in stderr_of(capsys, "run", *run, "--unknown-text", "sampled")
+    assert "no text for nl" in stderr_of(capsys, "run", tmp_path / "other", *run[1:], "--unknown-text", "en=x")
     assert not (tmp_path / "other").exists()

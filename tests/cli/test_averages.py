@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mbbq_gen.api import Run
-from tests.support.extraction import call
+from tests.support.cases import cases, known
+from tests.support.extraction import Capture, call, json_of, stderr_of, succeed
 
 METRICS = "accuracy_disambiguated,mbbq_bias_ambiguous"
 STARTER = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "letters", "--sample", 96]
@@ -27,26 +27,20 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: folder / name for name in models}
 
 
-def result(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
-    code, out, err = call(capsys, *arguments, "--json")
-    assert code == 0, err
-    return json.loads(out)
+def result(capsys: Capture, *arguments: object) -> Any:
+    return json_of(capsys, *arguments)
 
 
 @pytest.mark.parametrize("average", ["templates", "random-effects"])
-def test_every_output_names_the_average(
-    average: str, runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_output_names_the_average(average: str, runs: dict[str, Path], tmp_path: Path, capsys: Capture) -> None:
     run, given = runs["biased"], ("--average", average)
     assert result(capsys, "score", run, *given, "--metric", METRICS)["average"] == average
     assert result(capsys, "compare", run, "--across", "language", *given)["average"] == average
     assert result(capsys, "report", run, *given)["average"] == average
     assert result(capsys, "leaderboard", run, runs["right"], *given)["average"] == average
     assert result(capsys, "score", run)["average"] == "questions"
-    code, _, err = call(capsys, "score", run, *given, "--csv", tmp_path / "scores.csv")
-    assert code == 0, err
-    code, _, err = call(capsys, "export", run, "--csv", tmp_path / "out", *given)
-    assert code == 0, err
+    succeed(capsys, "score", run, *given, "--csv", tmp_path / "scores.csv")
+    succeed(capsys, "export", run, "--csv", tmp_path / "out", *given)
     for path in (tmp_path / "scores.csv", tmp_path / "out" / "scores.csv"):
         rows = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"))))
         assert {row["average"] for row in rows} == {average}
@@ -65,7 +59,7 @@ def test_an_oracle_is_exact(runs: dict[str, Path]) -> None:
             assert values == [1.0, 0.0]
 
 
-def test_heterogeneity_and_sensitivity(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_heterogeneity_and_sensitivity(runs: dict[str, Path], capsys: Capture) -> None:
     found = result(capsys, "score", runs["biased"], "--metric", METRICS, "--heterogeneity", "--sensitivity")
     over = {(one["metric"], one["over"]) for one in found["heterogeneity"]}
     assert over == {(name, what) for name in METRICS.split(",") for what in ("template", "category")}
@@ -88,50 +82,29 @@ def test_heterogeneity_and_sensitivity(runs: dict[str, Path], capsys: pytest.Cap
     assert lows[0] < lows[1] < 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "word"),
-    [
-        (("score", "{run}", "--average", "means"), "random-effects"),
-        (("score", "{run}", "--average", "templates", "--correct-with", "annotations"), "--average"),
-        (
-            ("compare", "{run}", "--across", "language", "--split", "control", "--template-filter", "above-chance"),
-            "out",
-        ),
-        (("report", "{run}", "--table", "mbbq-4"), "mbbq-3"),
-        (("report", "{run}", "--table-format", "csv"), "--table"),
-        (("report", "{run}", "--table", "mbbq-3", "-o", "page.html"), "--table"),
-    ],
-)
-def test_wrong_use(
-    arguments: tuple[str, ...], word: str, runs: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, _, err = call(capsys, *(one.format(run=runs["biased"]) for one in arguments))
-    assert code == 2
-    assert word in err.splitlines()[-1]
+@pytest.mark.parametrize(("arguments", "word"), cases("cli/averages", "wrong_use"))
+def test_wrong_use(arguments: tuple[str, ...], word: str, runs: dict[str, Path], capsys: Capture) -> None:
+    assert word in stderr_of(capsys, *(one.format(run=runs["biased"]) for one in arguments)).splitlines()[-1]
 
 
-def test_designs_and_stops_aim_at_an_average(
-    runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_designs_and_stops_aim_at_an_average(runs: dict[str, Path], tmp_path: Path, capsys: Capture) -> None:
     command = ("design", "--model", "oracle:random", "--benchmark", "starter", "--languages", "en", "--ci-width", 0.4)
     plain, random = (result(capsys, *command, "--average", name) for name in ("templates", "random-effects"))
     assert random["average"] == "random-effects"
     assert random["best"]["requests"] <= plain["best"]["requests"]
     run = ("run", tmp_path / "run", "--model", "synthetic:able-stereotyped", *STARTER[:-2], "--splits", "bias")
-    code, _, err = call(capsys, *run, "--stop-when-decided", "bias != 0", "--average", "random-effects")
-    assert code == 0, err
-    adaptive = Run(tmp_path / "run").manifest.adaptive
-    assert adaptive is not None
+    succeed(capsys, *run, "--stop-when-decided", "bias != 0", "--average", "random-effects")
+    adaptive = known(Run(tmp_path / "run").manifest.adaptive)
     assert adaptive.rule.average == "random-effects"
     found = result(capsys, "score", tmp_path / "run", "--average", "random-effects", "--metric", METRICS)
     assert [one["adjusted_value"] for one in found["stopped"]] == [one.adjusted_value for one in adaptive.targets]
     assert all(one["adjusted_value"] is not None for one in found["stopped"])
-    code, _, err = call(capsys, "score", tmp_path / "run")
+    _, _, err = call(capsys, "score", tmp_path / "run")
     assert "--average random-effects" in err
 
 
 @pytest.mark.parametrize("name", ["mbbq-3", "mbbq-5"])
-def test_tables_of_the_paper(name: str, runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_of_the_paper(name: str, runs: dict[str, Path], capsys: Capture) -> None:
     command = ("report", runs["biased"], runs["right"], "--table", name)
     found = result(capsys, *command)
     assert (found["table"], found["average"]) == (name, "questions")
@@ -142,9 +115,7 @@ def test_tables_of_the_paper(name: str, runs: dict[str, Path], capsys: pytest.Ca
     if name == "mbbq-3":
         assert [row["mbbq_bias_ambiguous"]["mark"] for row in rows] == ["", "", "*", "*"]
     assert rows[0]["accuracy_disambiguated"]["value"] == 1.0
-    code, out, _ = call(capsys, *command, "--table-format", "csv")
-    assert code == 0
-    assert len(list(csv.DictReader(io.StringIO(out.strip())))) == 4
+    assert len(list(csv.DictReader(io.StringIO(succeed(capsys, *command, "--table-format", "csv").strip())))) == 4
     code, out, _ = call(capsys, *command, "--table-format", "latex")
     assert (code, out.count(r"\begin{tabular}")) == (0, 1)
     assert call(capsys, *command)[0] == 0

@@ -6,7 +6,6 @@ import re
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
@@ -20,15 +19,11 @@ from mbbq_gen.runs.run_folder import RunFolder
 from tests.conftest import FULL
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import conversation
-from tests.support.extraction import call
+from tests.support.extraction import Capture, call, json_of, start, stderr_of, succeed
 from tests.support.planned_questions import digest_of
+from tests.support.stores import column
 
 STARTER = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,letters"]
-
-
-@pytest.fixture
-def run_path(tmp_path: Path) -> Path:
-    return tmp_path / "run"
 
 
 def commands() -> Iterator[tuple[str, Any]]:
@@ -43,7 +38,7 @@ def commands() -> Iterator[tuple[str, Any]]:
     return walk("", all_commands())
 
 
-def test_a_run_from_start_to_table(capsys: pytest.CaptureFixture[str], run_path: Path) -> None:
+def test_a_run_from_start_to_table(capsys: Capture, run_path: Path) -> None:
     code, out, err = call(capsys, "run", run_path, "--model", "oracle:stereotyped", *STARTER, "--sample", 48)
     assert code == 0, err
     assert "= 384 prompts" in err
@@ -56,14 +51,11 @@ def test_a_run_from_start_to_table(capsys: pytest.CaptureFixture[str], run_path:
     assert len(rows) == 4
     assert str(run_path) in out
     assert "not a validated instrument" in out
-    again, _, err = call(capsys, "run", run_path)
-    assert again == 0
-    assert "answered already" in err
+    assert "answered already" in stderr_of(capsys, "run", run_path, code=0)
 
 
-def test_extract_and_score_lines_from_anywhere(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code, out, _ = call(capsys, "data", "show", "--languages", "en", "--limit", 6, "--json")
-    assert code == 0
+def test_extract_and_score_lines_from_anywhere(capsys: Capture, tmp_path: Path) -> None:
+    out = succeed(capsys, "data", "show", "--languages", "en", "--limit", 6, "--json")
     instances = [json.loads(line) for line in out.splitlines()]
     questions, answers = tmp_path / "questions.jsonl", tmp_path / "answers.jsonl"
     with questions.open("w") as to_read, answers.open("w") as to_score:
@@ -85,9 +77,7 @@ def test_extract_and_score_lines_from_anywhere(capsys: pytest.CaptureFixture[str
     lines = [json.loads(line) for line in read.read_text().splitlines()]
     assert [line["option"] for line in lines] == [instance["gold_index"] for instance in instances]
     assert all(line["note"] == "carried" and line["rule"] and line["spans"] for line in lines)
-    code, out, _ = call(capsys, "score", "--jsonl", answers)
-    assert code == 0
-    (group,) = json.loads(out)["groups"]
+    (group,) = json_of(capsys, "score", "--jsonl", answers)["groups"]
     assert group["metrics"]["accuracy_disambiguated"]["value"] == 1
     assert group["n_answers"] == 6
 
@@ -102,21 +92,18 @@ def test_extract_and_score_lines_from_anywhere(capsys: pytest.CaptureFixture[str
         (["prompts", "show", "--language", "nl", "--variant", "letters", "--json"], list),
     ],
 )
-def test_lists_are_json_on_request(capsys: pytest.CaptureFixture[str], arguments: list[str], shape: type) -> None:
-    code, out, err = call(capsys, *arguments)
-    assert (code, err) == (0, "")
-    assert isinstance(json.loads(out), shape)
+def test_lists_are_json_on_request(capsys: Capture, arguments: list[str], shape: type) -> None:
+    assert isinstance(json.loads(succeed(capsys, *arguments, quiet=True)), shape)
     plain = call(capsys, *arguments[:-1])
     assert plain[0] == 0
     assert plain[1].strip()
 
 
-def test_the_prompt_shown_is_the_prompt_sent(capsys: pytest.CaptureFixture[str], run_path: Path) -> None:
+def test_the_prompt_shown_is_the_prompt_sent(capsys: Capture, run_path: Path) -> None:
     call(capsys, "run", run_path, "--model", "oracle:perfect", "--benchmark", "starter", "--languages", "tr",
          "--splits", "bias", "--variants", "all", "--sample", 24)  # fmt: skip
-    with sqlite3.connect(run_path / "run.sqlite") as db:
-        query = "SELECT record FROM prompts GROUP BY json_extract(record, '$.variant')"
-        records = [json.loads(record) for (record,) in db.execute(query)]
+    query = "SELECT record FROM prompts GROUP BY json_extract(record, '$.variant')"
+    records = [json.loads(record) for record in column(run_path, query)]
     assert len(records) > 4
     for sent in records:
         instance = sent["instance_key"].rpartition("/")[2]
@@ -129,11 +116,6 @@ def write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def start(run_path: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "mbbq_gen", "run", str(run_path), *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 ASKED = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,polite", "--sample", "40"]
@@ -189,7 +171,7 @@ def test_killed_again_and_again_nothing_is_lost_or_asked_twice(run_path: Path) -
     with fake_server({"latency": {"seconds": 0.2}}) as server:
         arguments = asked_of(server, "--max-connections", "8")
         for kill in range(10 if FULL else 6):
-            process = start(run_path, *arguments)
+            process = start("run", run_path, *arguments)
             if kill < 3:  # while it starts and plans
                 wait_until(process, [run_path.exists, store.exists, (run_path / "manifest.json").exists][kill])
             else:  # while it asks
@@ -204,7 +186,7 @@ def test_killed_again_and_again_nothing_is_lost_or_asked_twice(run_path: Path) -
         before = asked_each(server, run_path, kept)
         assert min(before.values()) >= 1
         server.change({"latency": {"seconds": 0}})
-        process = start(run_path, *arguments)
+        process = start("run", run_path, *arguments)
         _, err = process.communicate()
         assert process.returncode == 0, err
         final = responses(run_path)
@@ -219,7 +201,7 @@ def test_killed_again_and_again_nothing_is_lost_or_asked_twice(run_path: Path) -
 
 def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(run_path: Path) -> None:
     with fake_server({"latency": {"seconds": 0.2}}) as server:
-        process = start(run_path, *asked_of(server, "--max-connections", "8"))
+        process = start("run", run_path, *asked_of(server, "--max-connections", "8"))
         wait_until(process, lambda: stored(run_path) >= 20)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=PATIENCE)
@@ -227,7 +209,7 @@ def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(run_path: Path) -> None:
         assert f"mbbq-gen run {run_path}" in err.splitlines()[-1]
         assert "Traceback" not in err
         server.change({"latency": {"seconds": 0}})
-        process = start(run_path)
+        process = start("run", run_path)
         _, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, err
         assert "answered already" in err
@@ -247,7 +229,7 @@ def test_a_full_disk_gives_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
     try:
         answers = {"fixed": "A" + " " * 100_000}  # each larger than what SQLite has put by, and soon read
         with fake_server({"latency": {"seconds": 0.2}, "answers": answers}) as server:
-            process = start(run_path, *asked_of(server, "--max-connections", "8", "--max-tokens", "100000"))
+            process = start("run", run_path, *asked_of(server, "--max-connections", "8", "--max-tokens", "100000"))
             wait_until(process, lambda: stored(run_path) >= 20)
             server.change({"latency": {"seconds": 3}})  # no answer comes in while the disk is being filled
             fill_up(filler)
@@ -262,7 +244,7 @@ def test_a_full_disk_gives_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
             filler.unlink()
             before = responses(run_path)
             assert 20 <= len(before) < REQUESTS
-            process = start(run_path)
+            process = start("run", run_path)
             _, err = process.communicate(timeout=PATIENCE)
             assert process.returncode == 0, err
             after = responses(run_path)

@@ -8,6 +8,7 @@ import pytest
 from mbbq_gen.benchmarks.quality import validate
 from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.cli.main import run_command_line
+from tests.support.extraction import Capture, stderr_of, succeed
 from tests.support.extraction import call as any_call
 
 DATASETS = Path(__file__).parents[1] / "data" / "datasets"
@@ -18,7 +19,7 @@ def nothing_pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MBBQ_GEN_DATA", str(tmp_path / "releases"))
 
 
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+def call(capsys: Capture, *arguments: object) -> tuple[int, str, str]:
     return any_call(capsys, "data", *arguments)
 
 
@@ -26,7 +27,7 @@ def mbbq(*arguments: object) -> tuple[object, ...]:
     return (*arguments[:1], "mbbq", "--data-dir", DATASETS / "mbbq", "--languages", "en", *arguments[1:])
 
 
-def test_audit_as_json_is_what_the_library_finds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_audit_as_json_is_what_the_library_finds(capsys: Capture) -> None:
     code, out, err = call(capsys, *mbbq("validate", "--json"))
     found = json.loads(out)
     assert (code, err, found["questions"]) == (0, "", 72)
@@ -34,7 +35,7 @@ def test_audit_as_json_is_what_the_library_finds(capsys: pytest.CaptureFixture[s
     assert found["findings"] == [json.loads(finding.model_dump_json()) for finding in expected]
 
 
-def test_strict_exits_with_1_only_where_something_is_found(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_strict_exits_with_1_only_where_something_is_found(capsys: Capture, tmp_path: Path) -> None:
     assert call(capsys, *mbbq("validate", "--strict"))[0] == 1
     assert call(capsys, *mbbq("validate", "--strict", "--json"))[0] == 1
     lines = call(capsys, "show", "starter", "--languages", "en", "--template", first_template(capsys), "--json")[1]
@@ -47,7 +48,7 @@ def test_strict_exits_with_1_only_where_something_is_found(capsys: pytest.Captur
     assert "no issues" in err
 
 
-def first_template(capsys: pytest.CaptureFixture[str]) -> str:
+def first_template(capsys: Capture) -> str:
     for line in call(capsys, "show", "starter", "--languages", "en", "--json")[1].splitlines():
         template = str(json.loads(line)["template_id"])
         questions = [
@@ -58,11 +59,10 @@ def first_template(capsys: pytest.CaptureFixture[str]) -> str:
     raise AssertionError("every template of starter has something odd")
 
 
-def test_a_broken_file_stops_the_audit_with_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_broken_file_stops_the_audit_with_one_line(capsys: Capture, tmp_path: Path) -> None:
     (tmp_path / "own.jsonl").write_text('{"benchmark": "x"', encoding="utf-8")
-    code, out, err = call(capsys, "validate", "--instances", tmp_path / "own.jsonl")
-    assert (code, out) == (2, "")
-    assert "own.jsonl:1: benchmark: not JSON" in err
+    validate = ("data", "validate", "--instances", tmp_path / "own.jsonl")
+    assert "own.jsonl:1: benchmark: not JSON" in stderr_of(capsys, *validate)
     (tmp_path / "own.jsonl").write_text("", encoding="utf-8")
     for command in ("validate", "stats"):
         code, _, err = call(capsys, command, "--instances", tmp_path / "own.jsonl")
@@ -70,25 +70,20 @@ def test_a_broken_file_stops_the_audit_with_one_line(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("command", ["show", "validate", "stats"])
-def test_missing_data_names_the_command_that_gets_it(capsys: pytest.CaptureFixture[str], command: str) -> None:
-    code, _, err = call(capsys, command, "esbbq")
-    assert code == 2
+def test_missing_data_names_the_command_that_gets_it(capsys: Capture, command: str) -> None:
+    err = stderr_of(capsys, "data", command, "esbbq")
     assert "get them with `mbbq-gen data download esbbq`" in err
     assert len(err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("name", [name for name, info in BENCHMARKS.items() if info.confounded_order])
-def test_published_orders_that_tell_the_role_are_refused(
-    capsys: pytest.CaptureFixture[str], name: str, tmp_path: Path
-) -> None:
+def test_published_orders_that_tell_the_role_are_refused(capsys: Capture, name: str, tmp_path: Path) -> None:
     benchmark = ["--benchmark", name, "--data-dir", str(tmp_path), "--option-order", "published"]
     assert run_command_line(["run", str(tmp_path / "run"), "--model", "oracle:perfect", *benchmark]) == 2
     assert f"--option-order published: in {name} " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["show", "validate", "stats"])
-def test_a_downloaded_release_is_found(capsys: pytest.CaptureFixture[str], shared_datasets: Path, command: str) -> None:
+def test_a_downloaded_release_is_found(capsys: Capture, shared_datasets: Path, command: str) -> None:
     assert call(capsys, "download", "kobbq", "--from", shared_datasets / "kobbq")[0] == 0
-    code, out, err = call(capsys, command, "kobbq")
-    assert code == 0, err
-    assert "kobbq" in out
+    assert "kobbq" in succeed(capsys, "data", command, "kobbq")

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
@@ -15,7 +14,7 @@ from rich.console import Console
 from mbbq_gen.core.text import shortened, visible_text
 from mbbq_gen.extraction import Explanation, Question, load_extractor
 from mbbq_gen.report.explanation import is_winner, print_explanation, response_text
-from tests.support.extraction import call, listed, make_run
+from tests.support.extraction import Capture, json_of, listed, succeed
 from tests.support.extraction_cases import Case, load_cases
 
 TAILOR = ["--language", "en", "--options", "The tailor|The baker|Cannot be determined", "--unknown-index", "2"]
@@ -23,11 +22,6 @@ CASES = list(load_cases(variants=1))
 PLAIN = ["A", "B", "C", "the tailor", "The baker", "not", "answer", "is", "because", "wait", "no", "it can't be known"]
 SIGNS = [":", "\n", ".", ",", "<think>", "</think>", "{", "}", '"', "\\boxed{B}", "\x1b[31m", "\u202e", "\ufeff", "\r"]
 WORDS = st.sampled_from([*PLAIN, *SIGNS, "ﬁ", "Ⓐ", "İ"])
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("explain") / "run")
 
 
 def explain(response: str, case: Case | None = None) -> Explanation:
@@ -82,15 +76,11 @@ def test_visible_text_can_do_nothing(text: str) -> None:
     assert len(shortened(text, 20)) <= 20
 
 
-def test_any_response(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = call(capsys, "explain", *TAILOR, "--response", "Not A. It was the baker.", "--json")
-    assert (code, err) == (0, "")
-    told = json.loads(out)
+def test_any_response(capsys: Capture) -> None:
+    told = json_of(capsys, "explain", *TAILOR, "--response", "Not A. It was the baker.", quiet=True)
     assert told["extraction"]["option"] == 1
     assert told["labels"] == ["A", "B", "C"]
-    code, out, _ = call(capsys, "explain", *TAILOR, "--response", "Not A. It was the baker.")
-    assert code == 0
-    assert "read as   B: The baker" in out
+    assert "read as   B: The baker" in succeed(capsys, "explain", *TAILOR, "--response", "Not A. It was the baker.")
 
 
 def test_a_response_on_stdin_that_is_hostile() -> None:
@@ -113,26 +103,21 @@ def test_a_response_on_stdin_that_is_hostile() -> None:
             assert json.loads(done.stdout)["extraction"]["option"] == 1
 
 
-def test_the_story_of_a_stored_answer_is_what_was_stored(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_the_story_of_a_stored_answer_is_what_was_stored(capsys: Capture, run: Path) -> None:
     each = {(one["language"], one["response"]): one for one in listed(capsys, run)}
     assert len(each) > 12
     for reading in each.values():
-        code, out, err = call(capsys, "explain", run, reading["prompt_id"], "--json")
-        assert code == 0, err
-        found: dict[str, Any] = json.loads(out)
+        found: dict[str, Any] = json_of(capsys, "explain", run, reading["prompt_id"])
         stored = found["stored_extractions"][reading["extractor"]]
-        assert (stored["outcome"], stored["option"], stored["rule"]) == (
-            reading["outcome"],
-            reading["option"],
-            reading["rule"],
-        )
+        expected = (reading["outcome"], reading["option"], reading["rule"])
+        assert (stored["outcome"], stored["option"], stored["rule"]) == expected
         if reading["outcome"] in {"error", "content_filter"}:
             assert found["explanation"] is None
         else:
             assert found["explanation"]["extraction"] == stored
 
 
-def test_a_response_of_a_million_characters_is_short(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_response_of_a_million_characters_is_short(capsys: Capture) -> None:
     response = "A B the tailor " * 70_000 + "The answer is B."
     told = explain(response)
     text = printed(told)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +11,13 @@ from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
 from mbbq_gen.runs.extraction import UNPARSED, explain_answer, extract_response, previous_extraction
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.queries import parse_completed, stored_extractions
-from tests.support.extraction import call, copy_run, make_run
+from tests.support.cases import known
+from tests.support.extraction import Capture, call, json_of, succeed
+from tests.support.stores import column
 
 
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("extract") / "run")
-
-
-@pytest.fixture
-def run(original: Path, tmp_path: Path) -> Path:
-    return copy_run(original, tmp_path)
-
-
-def extract(capsys: pytest.CaptureFixture[str], run: Path, *arguments: object) -> dict[str, Any]:
-    code, out, err = call(capsys, "extract", run, "--json", *arguments)
-    assert code == 0, err
-    found: dict[str, Any] = json.loads(out)
-    return found
+def extract(capsys: Capture, run: Path, *arguments: object) -> dict[str, Any]:
+    return dict(json_of(capsys, "extract", run, *arguments))
 
 
 def older_reading(run: Path, version: str = "0+old") -> None:
@@ -50,16 +38,12 @@ def older_reading(run: Path, version: str = "0+old") -> None:
             )
 
 
-def test_only_undetected_reads_what_the_reading_before_could_not(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_only_undetected_reads_what_the_reading_before_could_not(capsys: Capture, run: Path) -> None:
     with RunFolder(run).open_store(read_only=True) as store:
-        before = previous_extraction(store, "en", "strict-match+1", PackPaths())
-        assert before is not None
-    db = sqlite3.connect(run / "run.sqlite")
+        before = known(previous_extraction(store, "en", "strict-match+1", PackPaths()))
     marks = ",".join("?" * len(UNPARSED))
-    (expected,) = db.execute(
-        f"SELECT count(*) FROM extractions WHERE extractor = ? AND outcome IN ({marks})", (before, *UNPARSED)
-    ).fetchone()
-    db.close()
+    unparsed = f"SELECT count(*) FROM extractions WHERE extractor = ? AND outcome IN ({marks})"
+    (expected,) = column(run, unparsed, before, *UNPARSED)
     found = extract(capsys, run, "--only", "unparsed", "--languages", "en", "--extractor", "first-label")
     assert found["read"] == expected > 0
     assert set(found["extractors"]) == {"en"}
@@ -68,27 +52,21 @@ def test_only_undetected_reads_what_the_reading_before_could_not(capsys: pytest.
     assert rest["read"] == 96 - expected
 
 
-def test_a_score_is_that_of_the_reader(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_a_score_is_that_of_the_reader(capsys: Capture, run: Path) -> None:
     """The parse rate under strict-match, counted by hand."""
-    code, out, _ = call(capsys, "score", run, "--extractor", "strict-match", "--metric", "parse_rate", "--json")
-    assert code == 0
-    for group in json.loads(out)["groups"]:
-        db = sqlite3.connect(run / "run.sqlite")
-        texts = [
-            json.loads(record)
-            for (record,) in db.execute(
-                "SELECT r.record FROM responses r JOIN prompts p USING (request_key)"
-                " JOIN instances i ON i.key = p.instance_key WHERE i.language = ? AND i.split = ?",
-                (group["group"]["language"], group["group"]["split"]),
-            )
-        ]
-        db.close()
+    said = (
+        "SELECT r.record FROM responses r JOIN prompts p USING (request_key) JOIN instances i ON i.key = p.instance_key"
+    )
+    of = "WHERE i.language = ? AND i.split = ?"
+    for group in json_of(capsys, "score", run, "--extractor", "strict-match", "--metric", "parse_rate")["groups"]:
+        records = column(run, f"{said} {of}", group["group"]["language"], group["group"]["split"])
+        texts = [json.loads(record) for record in records]
         had = [one for one in texts if one["error"] is None and one["finish_reason"] != "content_filter"]
         read = sum(one["text"].strip() in {"A", "B", "C"} for one in had)
         assert group["metrics"]["parse_rate"]["value"] == pytest.approx(read / len(had))
 
 
-def test_compare_across_extractors(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_compare_across_extractors(capsys: Capture, run: Path) -> None:
     for name in ("first-label", "mbbq-like"):
         extract(capsys, run, "--extractor", name)
     extract(capsys, run, "--extractor", "strict-match", "--languages", "en", "--only", "unparsed")
@@ -106,22 +84,14 @@ def test_compare_across_extractors(capsys: pytest.CaptureFixture[str], run: Path
     assert levels == {"rules", "first-label", "mbbq-like", "0+old"}
 
 
-def test_lines_are_read_by_every_reader(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    line = {
-        "id": 1,
-        "language": "en",
-        "options": ["The tailor", "The baker", "Unknown"],
-        "labels": ["A", "B", "C"],
-        "unknown_index": 2,
-        "response": "A fine question. It was the baker.",
-    }
+def test_lines_are_read_by_every_reader(capsys: Capture, tmp_path: Path) -> None:
+    line: dict[str, Any] = {"id": 1, "language": "en", "options": ["The tailor", "The baker", "Unknown"]}
+    line |= {"labels": ["A", "B", "C"], "unknown_index": 2, "response": "A fine question. It was the baker."}
     path = tmp_path / "in.jsonl"
     path.write_text(json.dumps(line) + "\n")
     found = {}
     for name in ("rules", *SIMPLE_EXTRACTORS):
-        code, out, _ = call(capsys, "extract", "--jsonl", path, "--extractor", name)
-        assert code == 0
-        found[name] = json.loads(out)["option"]
+        found[name] = json_of(capsys, "extract", "--jsonl", path, "--extractor", name)["option"]
     assert found == {"rules": 1, "strict-match": None, "first-label": 0, "mbbq-like": 1, "answer-line": None}
 
 
@@ -138,9 +108,7 @@ def test_a_failure_is_never_read(run: Path) -> None:
             assert (outcome == "content_filter") == (answered.response.finish_reason == "content_filter")
 
 
-def test_an_answer_in_another_language_is_read_by_the_parallel_question(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_an_answer_in_another_language_is_read_by_the_parallel_question(capsys: Capture, tmp_path: Path) -> None:
     names = {"en": "The falconer", "nl": "De valkenier"}
     with (tmp_path / "two.jsonl").open("w", encoding="utf-8") as stream:
         for language, name in names.items():
@@ -156,16 +124,14 @@ def test_an_answer_in_another_language_is_read_by_the_parallel_question(
         path = tmp_path / languages
         arguments = ["--instances", tmp_path / "two.jsonl", "--languages", languages]
         arguments += ["--variants", "bare", "--option-order", "all"]
-        code, _, err = call(capsys, "run", path, "--model", script, *arguments, "--json")
-        assert code == 0, err
+        succeed(capsys, "run", path, "--model", script, *arguments, "--json")
         with RunFolder(path).open_store(read_only=True) as store:
             found = list(parse_completed(store.without_extraction("none", "nl"), store))
             assert len(found) == 6
             for answered in found:
                 reading = next(iter(stored_extractions(store, answered.prompt.prompt_id).values()))
                 assert reading.rule.startswith(rule)
-                told = explain_answer(answered, PackPaths())
-                assert told is not None
+                told = known(explain_answer(answered, PackPaths()))
                 assert told.extraction == reading
                 chosen = (
                     reading.option is not None
@@ -174,7 +140,7 @@ def test_an_answer_in_another_language_is_read_by_the_parallel_question(
                 assert (chosen and chosen.text) == (languages == "en,nl" and "De valkenier")
 
 
-def test_an_older_engine_is_what_the_engine_is_compared_with(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+def test_an_older_engine_is_what_the_engine_is_compared_with(capsys: Capture, run: Path) -> None:
     older_reading(run)
     found = extract(capsys, run)
     assert found["read"] == 0
@@ -187,7 +153,7 @@ def test_an_older_engine_is_what_the_engine_is_compared_with(capsys: pytest.Capt
 
 
 @pytest.mark.parametrize("text", ["", "\n\n"])
-def test_a_file_without_answers_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str) -> None:
+def test_a_file_without_answers_says_so(capsys: Capture, tmp_path: Path, text: str) -> None:
     (tmp_path / "in.jsonl").write_text(text, encoding="utf-8")
     code, out, err = call(capsys, "extract", "--jsonl", tmp_path / "in.jsonl")
     assert (code, out, err.count("\n")) == (0, "", 1)

@@ -10,7 +10,8 @@ import pytest
 
 from mbbq_gen.cli.setup import KEYS
 from mbbq_gen.runs.study import read_study, study_runs
-from tests.support.extraction import call
+from tests.support.cases import known
+from tests.support.extraction import Capture, call, stderr_of, succeed
 
 
 def typed(folder: Path, answers: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -25,52 +26,39 @@ def typed(folder: Path, answers: str, *arguments: str) -> subprocess.CompletedPr
     )
 
 
-def test_init_asks_writes_a_study_that_run_takes_and_says_what_it_takes(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_init_asks_writes_a_study_that_run_takes_and_says_what_it_takes(capsys: Capture, tmp_path: Path) -> None:
     done = typed(tmp_path, "synthetic:unable, oracle:perfect\n\ntr\n", "init", "--sample", "6")
     assert done.returncode == 0, done.stderr
     assert "synthetic:unable: 24 requests" in done.stdout
     assert "next: mbbq-gen run study.toml" in done.stdout
     path = tmp_path / "study.toml"
     runs = study_runs(read_study(path))
-    assert [(run.config.model, run.config.languages, run.config.sample) for run in runs] == [
-        ("synthetic:unable", ("tr",), 6),
-        ("oracle:perfect", ("tr",), 6),
-    ]
-    code, out, err = call(capsys, "run", path)
-    assert code == 0, err
-    assert "oracle:perfect: no bias" in out
+    expected = [("synthetic:unable", ("tr",), 6), ("oracle:perfect", ("tr",), 6)]
+    assert [(run.config.model, run.config.languages, run.config.sample) for run in runs] == expected
+    assert "oracle:perfect: no bias" in succeed(capsys, "run", path)
     assert typed(tmp_path, "", "init").returncode == 2  # it is there already
 
 
 @pytest.mark.slow
-def test_the_budget_chooses_the_sample(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_budget_chooses_the_sample(capsys: Capture, tmp_path: Path) -> None:
     given = ["--model", "openai:gpt-4o-mini,transformers:smollm2"]
     given += ["--benchmark", "starter", "--languages", "en", "--yes"]
     sizes = {}
     for budget in (0.01, 0.05, 1000):
         path = tmp_path / f"of-{budget}.toml"
-        code, out, err = call(capsys, "init", path, *given, "--max-cost", budget, "--json")
-        assert code == 0, err
+        out = succeed(capsys, "init", path, *given, "--max-cost", budget, "--json")
         paid, local = study_runs(read_study(path))
         assert (paid.config.max_cost, local.config.max_cost) == (budget, None)
         sizes[budget] = paid.config.sample
         assert json.loads(out)["samples"]["openai:gpt-4o-mini"] == sizes[budget]
     small, larger, whole = sizes.values()
-    assert small is not None
-    assert larger is not None
-    assert small < larger
+    assert known(small) < known(larger)
     assert whole is None
-    code, _, err = call(capsys, "init", tmp_path / "none.toml", *given, "--max-cost", 0.000001)
-    assert code == 2
-    assert "--max-cost" in err
+    assert "--max-cost" in stderr_of(capsys, "init", tmp_path / "none.toml", *given, "--max-cost", 0.000001)
     assert not (tmp_path / "none.toml").exists()
 
 
-def test_the_doctor_names_keys_and_never_shows_them(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_doctor_names_keys_and_never_shows_them(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in KEYS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")

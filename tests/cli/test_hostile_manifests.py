@@ -5,12 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_terminal_escapes import ESCAPE, check
-from tests.support.extraction import call, copy_run, make_run
-
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("manifests") / "run", sample=12)
+from tests.support.extraction import Capture, call
 
 
 @pytest.mark.parametrize(
@@ -24,8 +19,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
         b"",
     ],
 )
-def test_a_hostile_manifest(capsys: pytest.CaptureFixture[str], original: Path, tmp_path: Path, content: bytes) -> None:
-    run = copy_run(original, tmp_path)
+def test_a_hostile_manifest(capsys: Capture, run: Path, tmp_path: Path, content: bytes) -> None:
     (run / "manifest.json").write_bytes(content)
     for command in ("status", "score", "report", "export"):
         options = ["--csv", tmp_path / "tables"] if command == "export" else []

@@ -28,10 +28,8 @@ def test_servers_on_ports_are_recognised_without_a_question() -> None:
         ports = [port_of(root) for root in (first.root, second.root, other)]
         found = find_servers(PackPaths(), [*ports, 1])
         assert [heard.path for heard in (*first.heard, *second.heard) if heard.method == "POST"] == []
-    assert [(server.server, server.base_url, server.model_option) for server in found] == [
-        ("vllm", f"{first.root}/v1", "openai:smol"),
-        ("ollama", f"{second.root}/v1", "ollama:m"),
-    ]
+    expected = [("vllm", f"{first.root}/v1", "openai:smol"), ("ollama", f"{second.root}/v1", "ollama:m")]
+    assert [(server.server, server.base_url, server.model_option) for server in found] == expected
 
 
 def test_on_a_terminal_init_asks_before_it_looks_for_servers(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from mbbq_gen.languages.extraction_pack import WORD_LISTS
-from tests.support.extraction import call
+from tests.support.cases import cases
+from tests.support.extraction import Capture, call, json_of, stderr_of, succeed
 
 NAMES = ("--name", "Norwegian Bokmål", "--native-name", "norsk bokmål")
 ANSWERS = (
@@ -20,14 +21,13 @@ ANSWERS = (
 
 
 @pytest.fixture
-def packs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    code, _, err = call(capsys, "language", "new", "nb", *NAMES, "--packs", tmp_path)
-    assert code == 0, err
+def packs(tmp_path: Path, capsys: Capture) -> Path:
+    succeed(capsys, "language", "new", "nb", *NAMES, "--packs", tmp_path)
     return tmp_path
 
 
 @pytest.fixture
-def cases(tmp_path: Path) -> Path:
+def labelled(tmp_path: Path) -> Path:
     options = ["Skredderen", "Bakeren", "Vet ikke"]
     rows = [
         {"language": "nb", "response": response, "options": options, "labels": ["A", "B", "C"], "unknown_index": 2}
@@ -49,14 +49,11 @@ def fill(packs: Path, **classes: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def evaluate(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    code, out, err = call(capsys, "language", "evaluate", "nb", *arguments, "--json")
-    assert code == 0, err
-    found: dict[str, Any] = json.loads(out)
-    return found
+def evaluate(capsys: Capture, *arguments: object) -> dict[str, Any]:
+    return dict(json_of(capsys, "language", "evaluate", "nb", *arguments))
 
 
-def test_a_wording_that_is_still_to_be_written_is_found(packs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wording_that_is_still_to_be_written_is_found(packs: Path, capsys: Capture) -> None:
     path = packs / "prompts" / "nb.toml"
     said = '\n    "Svaret er {option}.",' * 3
     text = path.read_text(encoding="utf-8").replace("person = [", f"person = [{said}")
@@ -68,30 +65,26 @@ def test_a_wording_that_is_still_to_be_written_is_found(packs: Path, capsys: pyt
     assert "variant 'bare'" not in out, "a wording without words needs no translation"
 
 
-def test_what_is_there_is_never_overwritten(packs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_there_is_never_overwritten(packs: Path, capsys: Capture) -> None:
     fill(packs, neg="ikke")
-    code, _, err = call(capsys, "language", "new", "nb", *NAMES, "--packs", packs)
-    assert code == 2
-    assert "is there already" in err
+    assert "is there already" in stderr_of(capsys, "language", "new", "nb", *NAMES, "--packs", packs)
     assert '"ikke"' in (packs / "extractors" / "nb.toml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("code", "told"), [("en", "there are packs for it"), ("Norsk!", "not a language code")])
-def test_a_language_that_can_not_be_begun(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], code: str, told: str
-) -> None:
+def test_a_language_that_can_not_be_begun(tmp_path: Path, capsys: Capture, code: str, told: str) -> None:
     status, _, err = call(capsys, "language", "new", code, *NAMES, "--packs", tmp_path / "own")
     assert (status, told in err) == (2, True), err
     assert not (tmp_path / "own").exists()
 
 
-def test_the_report_counts_what_each_class_does(packs: Path, cases: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_counts_what_each_class_does(packs: Path, labelled: Path, capsys: Capture) -> None:
     empty = packs / "empty"
     assert call(capsys, "language", "new", "nb", *NAMES, "--packs", empty)[0] == 0
-    before = evaluate(capsys, "--packs", empty, "--labelled-file", cases)
+    before = evaluate(capsys, "--packs", empty, "--labelled-file", labelled)
     assert (before["responses"], before["classes"]) == (4, [])
     fill(packs, neg="ikke", tell="sier", source="teksten", who="hvem", answer="svaret", small="er det var")
-    found = evaluate(capsys, "--packs", packs, "--labelled-file", cases)
+    found = evaluate(capsys, "--packs", packs, "--labelled-file", labelled)
     assert (found["right"], found["wrong"], found["invented"]) == (4, 0, 0)
     assert before["right"] < 4
     gains = {gain["name"]: gain for gain in found["classes"]}
@@ -102,27 +95,17 @@ def test_the_report_counts_what_each_class_does(packs: Path, cases: Path, capsys
     assert sum(share["readings"] for share in found["by_confidence"].values()) == 4
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ({"gold_option": 7}, "labelled.jsonl:6: gold_option: 7 is no index"),
-        ({}, "labelled.jsonl:6: gold_option: missing"),
-    ],
-)
-def test_a_wrong_line_is_named(
-    packs: Path, cases: Path, capsys: pytest.CaptureFixture[str], line: dict[str, Any], told: str
-) -> None:
-    row = json.loads(cases.read_text(encoding="utf-8").splitlines()[0])
+@pytest.mark.parametrize(("line", "told"), cases("cli/language", "a_wrong_line_is_named"))
+def test_a_wrong_line_is_named(packs: Path, labelled: Path, capsys: Capture, line: dict[str, Any], told: str) -> None:
+    row = json.loads(labelled.read_text(encoding="utf-8").splitlines()[0])
     del row["gold_option"]
-    with cases.open("a", encoding="utf-8") as stream:
+    with labelled.open("a", encoding="utf-8") as stream:
         stream.write(json.dumps(row | line) + "\n")
-    code, _, err = call(capsys, "language", "evaluate", "nb", "--packs", packs, "--labelled-file", cases)
+    code, _, err = call(capsys, "language", "evaluate", "nb", "--packs", packs, "--labelled-file", labelled)
     assert (code, told in err) == (2, True), err
 
 
-def test_the_skeletons_hold_every_class_and_say_what_is_missing(
-    packs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_skeletons_hold_every_class_and_say_what_is_missing(packs: Path, capsys: Capture) -> None:
     text = (packs / "extractors" / "nb.toml").read_text(encoding="utf-8")
     assert [
         f"{table}.{name}" for table, names in WORD_LISTS.items() for name in names if f"\n{name} = []" not in text

@@ -14,7 +14,7 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.study import read_study, study_runs
 from tests.support.api import KEY, replying
 from tests.support.cases import cases
-from tests.support.extraction import call
+from tests.support.extraction import Capture, call
 
 pytest.importorskip("aiohttp")
 
@@ -25,7 +25,7 @@ Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
+def command(capsys: Capture) -> Command:
     return partial(call, capsys)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.extraction import call, make_run
+from tests.support.extraction import Capture, call, make_run
 
 DATA = Path(__file__).parents[1] / "data"
 ROWS = (DATA / "cli_wrong_use.tsv").read_text(encoding="utf-8").splitlines()
@@ -18,7 +18,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def bad_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+def bad_files(tmp_path: Path, capsys: Capture) -> Path:
     first, second = call(capsys, "data", "show", "--languages", "en", "--limit", 2, "--json")[1].splitlines()
     text = "{context} {question} {label_a} {option_a} {label_b} {B} {label_c} {option_c}"
     meta = "\n".join(f'{name} = "x"' for name in ("name", "native_name", "source", "licence"))
@@ -39,7 +39,7 @@ def bad_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
 
 @pytest.mark.parametrize("row", ROWS)
 def test_wrong_use_is_one_line(
-    row: str, made: Path, bad_files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    row: str, made: Path, bad_files: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789")
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)

@@ -13,17 +13,7 @@ import pytest
 
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.files import CACHE_VARIABLE, output_file, write_text
-from tests.support.extraction import call, copy_run, make_run
-
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("outputs") / "run", sample=12)
-
-
-@pytest.fixture
-def run(original: Path, tmp_path: Path) -> Path:
-    return copy_run(original, tmp_path)
+from tests.support.extraction import Capture, call, copy_run, stderr_of
 
 
 @pytest.fixture(autouse=True)
@@ -109,19 +99,16 @@ WRITERS: dict[str, Callable[[Path, str | Path], Command]] = {
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_no_command_overwrites_a_file_of_a_run(capsys: pytest.CaptureFixture[str], run: Path, writer: str) -> None:
+def test_no_command_overwrites_a_file_of_a_run(capsys: Capture, run: Path, writer: str) -> None:
     call(capsys, "score", run)  # what is derived of the run is there before
     before = {path.name: path.read_bytes() for path in run.iterdir() if path.suffix in {".sqlite", ".json"}}
     for name in ("run.sqlite", ("manifest.json", "run.lock")[list(WRITERS).index(writer) % 2]):
-        code, _, err = call(capsys, *WRITERS[writer](run, run / name))
-        assert code == 2
+        err = stderr_of(capsys, *WRITERS[writer](run, run / name))
         assert err.splitlines()[-1].startswith(f"error: {run / name}:")
     assert {name: (run / name).read_bytes() for name in before} == before
 
 
-def test_an_annotation_sheet_that_a_person_filled_in_is_kept(
-    capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path
-) -> None:
+def test_an_annotation_sheet_that_a_person_filled_in_is_kept(capsys: Capture, run: Path, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet.csv"
     for _ in range(2):
         assert call(capsys, "annotate", run, "--csv", sheet)[0] == 0
@@ -157,11 +144,11 @@ def test_output_on_a_full_disk_is_one_line(run: Path, options: tuple[str, ...]) 
     ],
 )
 def test_a_folder_whose_name_is_not_utf8(
-    capsys: pytest.CaptureFixture[str], original: Path, tmp_path: Path, arguments: tuple[str, ...], codes: set[int]
+    capsys: Capture, scripted_run: Path, tmp_path: Path, arguments: tuple[str, ...], codes: set[int]
 ) -> None:
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
     folder.mkdir()
-    run = copy_run(original, folder)
+    run = copy_run(scripted_run, folder)
     code, out, err = call(capsys, *(a.replace("RUN", str(run)).replace("DIR", str(folder)) for a in arguments))
     assert code in codes, err
     assert (out + err).isascii() or (out + err).encode("utf-8")

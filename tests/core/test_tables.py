@@ -32,10 +32,8 @@ def test_every_encoding_and_delimiter_gives_every_row(tmp_path: Path, encoding: 
     path = tmp_path / "rows.csv"
     text = f'id{delimiter}"the, answer; here"\r\n1{delimiter}"é\n{delimiter}"\r\n2{delimiter}b\r\n'
     path.write_bytes(encoded(text, encoding))
-    assert list(table_rows(path)) == [
-        (2, {"id": "1", "the, answer; here": f"é\n{delimiter}"}),
-        (4, {"id": "2", "the, answer; here": "b"}),
-    ]
+    expected = [(2, {"id": "1", "the, answer; here": f"é\n{delimiter}"}), (4, {"id": "2", "the, answer; here": "b"})]
+    assert list(table_rows(path)) == expected
 
 
 def test_a_workbook_is_read_as_a_table(tmp_path: Path) -> None:

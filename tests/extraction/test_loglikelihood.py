@@ -11,6 +11,7 @@ from mbbq_gen.core.records import NORMALISATIONS, Continuation, ContinuationScor
 from mbbq_gen.extraction.simple import choose_by_loglikelihood, option_worths, version_of
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import PromptSettings, answer_texts, label_answers, render_prompt
+from tests.support.cases import cases, known
 from tests.support.loglikelihood import answer_score
 from tests.support.providers import make_instance
 
@@ -28,16 +29,7 @@ BY_HAND = (
 )
 
 
-@pytest.mark.parametrize(
-    ("normalise", "worths", "chosen"),
-    [
-        ("sum", (-6, -7, -6.5), 0),
-        ("token", (-3, -1, -1.625), 1),
-        ("char", (-3, -0.875, -1.625), 1),
-        ("byte", (-3, -0.875, -0.8125), 2),
-        ("pmi", (3, 0.5, -0.5), 0),
-    ],
-)
+@pytest.mark.parametrize(("normalise", "worths", "chosen"), cases("extraction/loglikelihood", "normalisations_by_hand"))
 def test_normalisations_by_hand(normalise: str, worths: tuple[float, ...], chosen: int) -> None:
     (how,) = (name for name in NORMALISATIONS if name == normalise)
     assert option_worths(BY_HAND, how) == dict(enumerate(worths))
@@ -75,18 +67,15 @@ def naive_choice(scores: Sequence[ContinuationScore], normalise: str) -> set[int
     best: float = -math.inf
     found: set[int] = set()
     for score in scores:
-        assert score.logprob is not None
-        worth = score.logprob
+        worth = known(score.logprob)
         if normalise == "token":
-            assert score.tokens is not None
-            worth = worth / score.tokens
+            worth = worth / known(score.tokens)
         elif normalise == "char":
             worth = worth / len(score.text)
         elif normalise == "byte":
             worth = worth / len(score.text.encode("utf-8"))
         elif normalise == "pmi":
-            assert score.unconditional_logprob is not None
-            worth = worth - score.unconditional_logprob
+            worth = worth - known(score.unconditional_logprob)
         if worth > best:
             best, found = worth, {score.option}
         elif worth == best:
@@ -120,8 +109,7 @@ def test_choices_are_those_of_a_naive_implementation(normalise: str) -> None:
         if len(expected) > 1:
             assert reading.outcome == "multiple"
         else:
-            assert reading.option is not None
-            assert {order[reading.option]} == expected
+            assert {order[known(reading.option)]} == expected
     assert ties > 5
 
 

@@ -11,7 +11,7 @@ from mbbq_gen.extraction import Question, extract, has_pack, load_extractor
 from mbbq_gen.extraction.jsonl import extract_lines
 from mbbq_gen.extraction.structured import json_fields
 from mbbq_gen.extraction.text import normalise
-from tests.support.cases import cases
+from tests.support.cases import cases, known
 
 OPTIONS = ["The tailor", "The baker", "Cannot be determined"]
 LABELS = ["A", "B", "C"]
@@ -167,8 +167,7 @@ def test_cut_off_lines_and_missing_fields_are_named() -> None:
 def test_wrong_packs_are_named_by_file_and_key(tmp_path: Path, resources: PackPaths) -> None:
     folder = tmp_path / "extractors"
     folder.mkdir()
-    path = resources.find("extractors", "nl")
-    assert path is not None
+    path = known(resources.find("extractors", "nl"))
     good = path.read_text(encoding="utf-8")
     for change, message in (
         (good.replace("[words]", "[words]\nnegg = []"), "negg"),

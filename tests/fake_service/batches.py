@@ -208,11 +208,7 @@ class OpenAIBatches(BatchBook):
 
     def describe(self, batch: Batch) -> Body:
         answers = batch.count(200)
-        counts = {
-            "total": len(batch.requests),
-            "completed": answers,
-            "failed": batch.failed,
-        }
+        counts = {"total": len(batch.requests), "completed": answers, "failed": batch.failed}
         body: Body = {"id": batch.batch_id, "status": batch.state, "created_at": int(batch.began), **batch.echoed}
         if batch.rejection is not None:
             body["errors"] = {"data": [dict(zip(("code", "message"), batch.rejection, strict=True))]}
@@ -253,11 +249,7 @@ class AnthropicBatches(BatchBook):
     def describe(self, batch: Batch) -> Body:
         """The batch; its counts stay at 0 until it ends."""
         total = len(batch.requests)
-        counts = {
-            "succeeded": batch.count(200),
-            "errored": batch.failed,
-            "expired": batch.count(EXPIRED),
-        }
+        counts = {"succeeded": batch.count(200), "errored": batch.failed, "expired": batch.count(EXPIRED)}
         counts |= {"processing": 0, "canceled": total - batch.done}
         body: Body = {"id": batch.batch_id, "created_at": rfc3339(batch.began)}
         if batch.ended is not None:

@@ -16,7 +16,7 @@ from mbbq_gen.interchange.cards import closed_benchmarks, dataset_card
 from mbbq_gen.interchange.export import QUESTION_COLUMNS, ExportSettings, ExportSource, without_folders, write_bundle
 from mbbq_gen.report.score_tables import csv_cells
 from mbbq_gen.runs.run_folder import RunFolder
-from tests.support.extraction import call, copy_run, make_run
+from tests.support.extraction import Capture, call, copy_run, json_of, make_run, stderr_of, succeed
 
 FORMULA_STARTS = tuple("=+-@\t\r|%")
 
@@ -82,11 +82,9 @@ def test_csv_holds_the_same_and_no_cell_can_act(exported: Path) -> None:
     assert [float(row["value"]) if row["value"] else None for row in values] == expected.to_list()
 
 
-def test_questions_can_be_left_out(run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_questions_can_be_left_out(run_path: Path, tmp_path: Path, capsys: Capture) -> None:
     arguments = ("--parquet", tmp_path / "tables", "--hf-dataset", tmp_path / "set", "--omit-questions")
-    code, out, err = call(capsys, "export", run_path, *arguments, "--n-resamples", 100, "--json")
-    assert code == 0, err
-    told = json.loads(out)
+    told = json_of(capsys, "export", run_path, *arguments, "--n-resamples", 100)
     assert told["parquet"]["settings"]["with_questions"] is False
     items = pl.read_parquet(tmp_path / "tables" / "samples.parquet")
     assert not set(items.columns) & set(QUESTION_COLUMNS)
@@ -97,23 +95,16 @@ def test_questions_can_be_left_out(run_path: Path, tmp_path: Path, capsys: pytes
     assert "context" not in (tmp_path / "tables" / "import_map.toml").read_text()
 
 
-def test_a_folder_of_something_else_is_refused(
-    run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_of_something_else_is_refused(run_path: Path, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
-    code, out, err = call(capsys, "export", run_path, "--csv", tmp_path / "mine")
-    assert (code, out) == (2, "")
+    err = stderr_of(capsys, "export", run_path, "--csv", tmp_path / "mine")
     assert "holds 'thesis.txt' and is not an export" in err
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
     (tmp_path / "file").write_text("")
     assert call(capsys, "export", run_path, "--csv", tmp_path / "file")[0] == 2
-    code, _, err = call(capsys, "export", run_path)
-    assert code == 2
-    assert "--parquet DIR" in err
-    code, _, err = call(capsys, "export", tmp_path / "mine", "--csv", tmp_path / "out")
-    assert code == 2
-    assert "no run here" in err
+    assert "--parquet DIR" in stderr_of(capsys, "export", run_path)
+    assert "no run here" in stderr_of(capsys, "export", tmp_path / "mine", "--csv", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -130,17 +121,14 @@ def test_an_export_that_was_cut_short_is_made_anew(run_path: Path, tmp_path: Pat
         write_bundle(ExportSource(run, settings, cut), tmp_path / "out", "parquet")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {".export-under-way", ".export-parts-left"}
     record = write_bundle(ExportSource(run, settings), tmp_path / "out", "parquet")
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "export.json",
-        *(file.path for file in record.files),
-    }
+    expected = {"export.json", *(file.path for file in record.files)}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == expected
 
 
-def test_an_export_is_the_same_twice(run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_export_is_the_same_twice(run_path: Path, tmp_path: Path, capsys: Capture) -> None:
     first: dict[str, bytes] = {}
     for _ in range(2):
-        code, _, err = call(capsys, "export", run_path, "--csv", tmp_path / "out", "--n-resamples", 100)
-        assert code == 0, err
+        err = stderr_of(capsys, "export", run_path, "--csv", tmp_path / "out", "--n-resamples", 100, code=0)
         found = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
         assert found == (first or found)
         first = found
@@ -150,13 +138,12 @@ def test_an_export_is_the_same_twice(run_path: Path, tmp_path: Path, capsys: pyt
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_there_and_back_the_scores_are_the_same(
-    run_path: Path, exported: Path, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run_path: Path, exported: Path, kind: str, tmp_path: Path, capsys: Capture
 ) -> None:
     folder = exported / kind
     field_map = ("--columns", folder / "import_map.toml")
     arguments = ("--from", "csv", folder / f"samples.{kind}", *field_map, "-o", tmp_path / "again")
-    code, out, err = call(capsys, "import", *arguments, "--benchmark", "starter", "--languages", "en,tr")
-    assert code == 0, err
+    out = succeed(capsys, "import", *arguments, "--benchmark", "starter", "--languages", "en,tr")
     assert "192 of 192 answers" in out
     before, after = Run(run_path), Run(tmp_path / "again")
     by = ["language", "split", "category", "variant", "option_order"]
@@ -172,11 +159,8 @@ def test_there_and_back_the_scores_are_the_same(
     assert {row["instance_key"] for row in kept} == ids.keys()
 
 
-def test_a_data_set_folder_reads_as_its_card_says(
-    run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, _, err = call(capsys, "export", run_path, "--hf-dataset", tmp_path / "set", "--n-resamples", 100)
-    assert code == 0, err
+def test_a_data_set_folder_reads_as_its_card_says(run_path: Path, tmp_path: Path, capsys: Capture) -> None:
+    succeed(capsys, "export", run_path, "--hf-dataset", tmp_path / "set", "--n-resamples", 100)
     _, head, body = (tmp_path / "set" / "README.md").read_text(encoding="utf-8").split("---\n", 2)
     card = yaml.safe_load(head)
     assert card["language"] == ["en", "tr"]
@@ -246,10 +230,8 @@ def test_a_huge_hostile_answer_is_kept_whole(run_path: Path, tmp_path: Path) -> 
     huge = "=cmd|' /C calc'!A0" + "<script>\u202e\x1b[2J" * 50_000
     copied = copy_run(run_path, tmp_path)
     with RunFolder(copied).open_store() as store:
-        statement = (
-            "UPDATE responses SET record = json_set(record, '$.text', ?) WHERE request_key ="
-            " (SELECT min(request_key) FROM responses WHERE json_extract(record, '$.text') = ?)"
-        )
+        one = "(SELECT min(request_key) FROM responses WHERE json_extract(record, '$.text') = ?)"
+        statement = f"UPDATE responses SET record = json_set(record, '$.text', ?) WHERE request_key = {one}"
         store.change((statement, [(huge, "C")]), ("DELETE FROM extractions", [()]))
     source = ExportSource(Run(copied), ExportSettings(metrics=("parse_rate",), n_resamples=100))
     write_bundle(source, tmp_path / "parquet", "parquet")

@@ -13,8 +13,8 @@ from mbbq_gen.interchange.importers import open_log
 from mbbq_gen.interchange.importers.base import ImportedAnswer, SkippedRow, Source, open_archive, read_member
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage import shards as packing
-from tests.support.cases import DATA, cases
-from tests.support.extraction import STARTER, call, make_run
+from tests.support.cases import DATA, cases, known
+from tests.support.extraction import STARTER, Capture, call, json_of, make_run, stderr_of, succeed
 
 SCORES = ("accuracy_ambiguous", "accuracy_disambiguated", "diff_bias_ambiguous", "diff_bias_disambiguated")
 
@@ -24,19 +24,13 @@ def logs(data: Path) -> Path:
     return data / "imports"
 
 
-def do_import(capsys: pytest.CaptureFixture[str], tool: str, log: Path, run: Path, *options: object) -> dict[str, Any]:
+def do_import(capsys: Capture, tool: str, log: Path, run: Path, *options: object) -> dict[str, Any]:
     arguments = ["import", "--from", tool, log, "-o", run, *STARTER, *options, "--json"]
-    code, out, err = call(capsys, *arguments)
-    assert code == 0, err
-    found: dict[str, Any] = json.loads(out)
-    return found
+    return dict(json_of(capsys, *arguments))
 
 
-def scores_of(capsys: pytest.CaptureFixture[str], run: Path, *options: object) -> list[dict[str, Any]]:
-    code, out, err = call(capsys, "score", run, "--json", *options)
-    assert code == 0, err
-    groups: list[dict[str, Any]] = json.loads(out)["groups"]
-    return groups
+def scores_of(capsys: Capture, run: Path, *options: object) -> list[dict[str, Any]]:
+    return list(json_of(capsys, "score", run, *options)["groups"])
 
 
 def values(group: dict[str, Any]) -> dict[str, float | None]:
@@ -59,7 +53,7 @@ def answers(source: Source) -> list[ImportedAnswer]:
 
 
 def test_a_large_import_keeps_shards(
-    capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: Capture, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     do_import(capsys, "lm-eval", logs / "lm-eval", tmp_path / "small")
     monkeypatch.setattr(packing, "LARGE", 25)
@@ -70,13 +64,12 @@ def test_a_large_import_keeps_shards(
     assert small == large
 
 
-def test_lm_eval(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    summary = do_import(capsys, "lm-eval", logs / "lm-eval", run)
+def test_lm_eval(capsys: Capture, logs: Path, run_path: Path) -> None:
+    summary = do_import(capsys, "lm-eval", logs / "lm-eval", run_path)
     assert (summary["model"], summary["rows"], summary["imported"]) == ("fake-model", 39, 26)
     assert summary["unlabelled"] == 13  # starter_open shows no options
     assert [(entry["reason"], entry["count"]) for entry in summary["skipped"]] == [("duplicate", 13)]  # two filters
-    groups = scores_of(capsys, run, "--group-by", "variant,split")
+    groups = scores_of(capsys, run_path, "--group-by", "variant,split")
     for group in groups:
         if group["group"]["variant"] == "starter_generate":
             found = values(group)
@@ -88,27 +81,25 @@ def test_lm_eval(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path)
     assert {group["group"]["variant"] for group in groups} == {"starter_generate", "starter_open"}
 
 
-def test_likelihoods_are_no_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_likelihoods_are_no_words(capsys: Capture, tmp_path: Path) -> None:
     log = tmp_path / "samples_bbq_2026-01-01T00-00-00.jsonl"
     row = {"doc_id": 0, "doc": {"context": "c", "question": "q"}, "resps": [[[-1.5, False]], [[-0.5, True]]]}
     log.write_text(json.dumps(row) + "\n" + json.dumps({**row, "resps": [[[-1.5, False]]]}) + "\n", encoding="utf-8")
-    code, _, err = call(capsys, "import", "--from", "lm-eval", log, "-o", tmp_path / "run", *STARTER)
-    assert code == 1
+    err = stderr_of(capsys, "import", "--from", "lm-eval", log, "-o", tmp_path / "run", *STARTER, code=1)
     assert "2: scored by likelihood: the model wrote nothing" in err
     assert not (tmp_path / "run").exists()
 
 
-def test_inspect(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    summary = do_import(capsys, "inspect", logs / "inspect_multiple_choice.eval", run)
+def test_inspect(capsys: Capture, logs: Path, run_path: Path) -> None:
+    summary = do_import(capsys, "inspect", logs / "inspect_multiple_choice.eval", run_path)
     assert (summary["imported"], summary["rows"], summary["model"]) == (7, 7, "openai-api/fake/m")
-    for group in scores_of(capsys, run, "--group-by", "split"):
+    for group in scores_of(capsys, run_path, "--group-by", "split"):
         assert values(group)["diff_bias_ambiguous"] == 1.0
         assert group["outcomes"]["option"] == group["n_answers"]
 
 
 def test_inspect_rewrites_shuffled_answers_and_we_do_not_read_those(
-    capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path
+    capsys: Capture, logs: Path, tmp_path: Path
 ) -> None:
     log, run = logs / "inspect_shuffled.eval", tmp_path / "run"
     with open_archive(log) as archive:
@@ -123,8 +114,7 @@ def test_inspect_rewrites_shuffled_answers_and_we_do_not_read_those(
     by_id = {str(sample["id"]): sample for sample in samples}
     with RunFolder(run).open_store(read_only=True) as store:
         for shown, said in rows:
-            assert said.import_source is not None
-            sample = by_id[said.import_source.id]
+            sample = by_id[known(said.import_source).id]
             letter = sample["output"]["completion"][-1]
             meant = sample["choices"]["ABC".index(letter)]
             assert store.instance(shown.instance_key).options[shown.option_order[0]].text == meant
@@ -145,9 +135,7 @@ def test_inspect_json_is_the_same_as_eval(logs: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_our_own_inspect_task_scores_the_same_there_and_here(
-    capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path
-) -> None:
+def test_our_own_inspect_task_scores_the_same_there_and_here(capsys: Capture, logs: Path, tmp_path: Path) -> None:
     log, run = logs / "inspect_own_task.eval", tmp_path / "run"
     with open_archive(log) as archive:
         header = json.loads(read_member(archive, "header.json"))
@@ -166,18 +154,17 @@ def test_our_own_inspect_task_scores_the_same_there_and_here(
 
 
 @pytest.mark.parametrize("form", ["scenario_state", "display"])
-def test_helm(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path, form: str) -> None:
+def test_helm(capsys: Capture, logs: Path, tmp_path: Path, run_path: Path, form: str) -> None:
     folder = tmp_path / "helm"
     shutil.copytree(logs / "helm", folder)
     if form == "display":
         (folder / "scenario_state.json").unlink()
-    run = tmp_path / "run"
-    summary = do_import(capsys, "helm", folder, run)
+    summary = do_import(capsys, "helm", folder, run_path)
     assert (summary["imported"], summary["rows"], summary["model"]) == (13, 13, "fake/model")
-    for group in scores_of(capsys, run, "--group-by", "split"):
+    for group in scores_of(capsys, run_path, "--group-by", "split"):
         assert values(group)["diff_bias_ambiguous"] == 1.0
         assert group["outcomes"]["option"] == group["n_answers"]
-    assert {said.import_source.id for _, said in stored(run) if said.import_source} == {
+    assert {said.import_source.id for _, said in stored(run_path) if said.import_source} == {
         f"id{number}" for number in range(13)
     }
 
@@ -205,29 +192,23 @@ TEXTS = ["The grandson", "Cannot be answered", "The grandfather"]
 TABLE_MAP = (DATA / "interchange" / "map.toml").read_text(encoding="utf-8")
 
 
-def test_table_with_texts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_table_with_texts(capsys: Capture, tmp_path: Path, run_path: Path) -> None:
     row = {**QUESTION, **{f"o{place}": text for place, text in enumerate(TEXTS, start=1)}, "said": "3", "why": "cut"}
     path, map_path = write_table(tmp_path, [row, {**row, "o2": "No way to know", "why": None}], TABLE_MAP)
-    run = tmp_path / "run"
-    summary = do_import(capsys, "csv", path, run, "--columns", map_path)
+    summary = do_import(capsys, "csv", path, run_path, "--columns", map_path)
     assert (summary["imported"], summary["reworded"], summary["model"]) == (2, 1, "my-model")
-    (first, said), (second, uncut) = stored(run)
+    (first, said), (second, uncut) = stored(run_path)
     assert first.option_labels == ("1", "2", "3")
     assert (first.label_style, second.unknown_text) == ("1", "No way to know")
     assert (said.finish_reason, uncut.finish_reason) == ("length", None)
-    (group,) = scores_of(capsys, run, "--group-by", "split")
+    (group,) = scores_of(capsys, run_path, "--group-by", "split")
     assert group["metrics"]["diff_bias_ambiguous"]["value"] == 1.0
 
 
-def test_left_out_rows_are_counted_with_their_reasons(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_left_out_rows_are_counted_with_their_reasons(capsys: Capture, tmp_path: Path) -> None:
     row = {**QUESTION, **{f"o{place}": text for place, text in enumerate(TEXTS, start=1)}, "said": "3", "why": "stop"}
-    rows: list[dict[str, Any]] = [
-        row,
-        {**row, "story": "Another story."},
-        {**row, "o1": "The neighbour"},
-        {**row, "said": None},
-        {"said": "3"},
-    ]
+    rows: list[dict[str, Any]] = [row, {**row, "story": "Another story."}]
+    rows += [{**row, "o1": "The neighbour"}, {**row, "said": None}, {"said": "3"}]
     path, map_path = write_table(tmp_path, rows, TABLE_MAP)
     with path.open("a", encoding="utf-8") as stream:
         stream.write('{"said": "3", "story": "half a li')
@@ -242,41 +223,34 @@ def test_left_out_rows_are_counted_with_their_reasons(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(("table_map", "said"), cases("interchange/imports", "wrong_maps"))
-def test_wrong_maps(capsys: pytest.CaptureFixture[str], tmp_path: Path, table_map: str, said: str) -> None:
+def test_wrong_maps(capsys: Capture, tmp_path: Path, table_map: str, said: str) -> None:
     path, map_path = write_table(tmp_path, [{"r": "A"}], table_map)
     arguments = ("import", "--from", "csv", path, "--columns", map_path, "-o", tmp_path / "run", *STARTER)
-    code, _, err = call(capsys, *arguments)
-    assert code == 2
+    err = stderr_of(capsys, *arguments)
     assert said in err
     assert len(err.splitlines()) == 1
 
 
-def test_several_models_need_a_name(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_several_models_need_a_name(capsys: Capture, tmp_path: Path) -> None:
     row = {**QUESTION, "options": TEXTS, "said": "A"}
     table_map = "[fields]\nresponse='said'\ncontext='story'\nquestion='asked'\noptions='options'\nmodel='who'\n"
     path, map_path = write_table(tmp_path, [{**row, "who": "a"}, {**row, "who": "b"}], table_map)
     arguments = ("import", "--from", "csv", path, "--columns", map_path, "-o", tmp_path / "run", *STARTER)
-    code, _, err = call(capsys, *arguments)
-    assert code == 2
-    assert "several models (a, b)" in err
+    assert "several models (a, b)" in stderr_of(capsys, *arguments)
     assert not (tmp_path / "run").exists()
     assert call(capsys, *arguments, "--model", "both")[0] == 0
     assert RunFolder(tmp_path / "run").manifest().config.model == "imported:both"
 
 
-def test_an_import_that_was_cut_short_begins_anew(
-    capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path
-) -> None:
-    run = tmp_path / "run"
-    do_import(capsys, "inspect", logs / "inspect_own_task.eval", run)
-    (run / "manifest.json").unlink()  # written last, so this is what a kill leaves
-    summary = do_import(capsys, "inspect", logs / "inspect_own_task.eval", run)
-    assert summary["imported"] == len(stored(run)) == 12
+def test_an_import_that_was_cut_short_begins_anew(capsys: Capture, logs: Path, run_path: Path) -> None:
+    do_import(capsys, "inspect", logs / "inspect_own_task.eval", run_path)
+    (run_path / "manifest.json").unlink()  # written last, so this is what a kill leaves
+    summary = do_import(capsys, "inspect", logs / "inspect_own_task.eval", run_path)
+    assert summary["imported"] == len(stored(run_path)) == 12
 
 
-def test_an_imported_run_is_a_run(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    do_import(capsys, "inspect", logs / "inspect_own_task.eval", run)
+def test_an_imported_run_is_a_run(capsys: Capture, logs: Path, run_path: Path) -> None:
+    do_import(capsys, "inspect", logs / "inspect_own_task.eval", run_path)
     for arguments in (
         ("report",),
         ("status",),
@@ -284,29 +258,21 @@ def test_an_imported_run_is_a_run(capsys: pytest.CaptureFixture[str], logs: Path
         ("position-bias",),
         ("score", "--group-by", "category"),
     ):
-        code, out, err = call(capsys, arguments[0], run, *arguments[1:])
-        assert code == 0, err
-        assert out
-    code, _, err = call(capsys, "run", run)
-    assert code == 2
-    assert "were imported, so no model can be called" in err
+        assert succeed(capsys, arguments[0], run_path, *arguments[1:])
+    assert "were imported, so no model can be called" in stderr_of(capsys, "run", run_path)
 
 
-def test_lm_eval_refuses_several_models(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
+def test_lm_eval_refuses_several_models(capsys: Capture, logs: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         shutil.copytree(logs / "lm-eval" / "fake-model", tmp_path / "out" / name)
-    code, _, err = call(capsys, "import", "--from", "lm-eval", tmp_path / "out", "-o", tmp_path / "r")
-    assert code == 2
+    err = stderr_of(capsys, "import", "--from", "lm-eval", tmp_path / "out", "-o", tmp_path / "r")
     assert "several models (one, two)" in err
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["parquet", "csv"])
-def test_export_and_import_give_equal_scores(
-    capsys: pytest.CaptureFixture[str], made: Path, tmp_path: Path, form: str
-) -> None:
-    code, _, err = call(capsys, "export", made, f"--{form}", tmp_path / "out")
-    assert code == 0, err
+def test_export_and_import_give_equal_scores(capsys: Capture, made: Path, tmp_path: Path, form: str) -> None:
+    succeed(capsys, "export", made, f"--{form}", tmp_path / "out")
     map_path = tmp_path / "out" / "import_map.toml"
     text = map_path.read_text(encoding="utf-8")
     if "refusal" not in text:
@@ -319,12 +285,9 @@ def test_export_and_import_give_equal_scores(
     assert after == before
 
 
-def test_a_run_is_never_written_over(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    do_import(capsys, "inspect", logs / "inspect_own_task.eval", run)
-    before = (run / "run.sqlite").read_bytes()
-    arguments = ("import", "--from", "inspect", logs / "inspect_own_task.eval", "-o", run, *STARTER)
-    code, _, err = call(capsys, *arguments)
-    assert code == 2
-    assert "holds a run already" in err
-    assert (run / "run.sqlite").read_bytes() == before
+def test_a_run_is_never_written_over(capsys: Capture, logs: Path, run_path: Path) -> None:
+    do_import(capsys, "inspect", logs / "inspect_own_task.eval", run_path)
+    before = (run_path / "run.sqlite").read_bytes()
+    arguments = ("import", "--from", "inspect", logs / "inspect_own_task.eval", "-o", run_path, *STARTER)
+    assert "holds a run already" in stderr_of(capsys, *arguments)
+    assert (run_path / "run.sqlite").read_bytes() == before

@@ -19,7 +19,7 @@ from mbbq_gen.interchange.importers import base as files
 from mbbq_gen.interchange.importers import open_log
 from mbbq_gen.interchange.importers.base import TOOLS, ImportedAnswer, SkippedRow
 from tests.interchange.test_imports import QUESTION, TABLE_MAP, TEXTS, scores_of, stored, write_table
-from tests.support.extraction import STARTER, call
+from tests.support.extraction import STARTER, Capture, stderr_of, succeed
 
 
 @pytest.fixture(scope="module")
@@ -28,18 +28,13 @@ def logs(data: Path) -> Path:
 
 
 HEADER = {"version": 2, "status": "success", "eval": {"task": "bbq", "model": "some/model"}}
+SHOWN = f"{QUESTION['story']}\n{QUESTION['asked']}\nA) {TEXTS[0]}\nB) {TEXTS[1]}\nC) {TEXTS[2]}"
 SAMPLE = {
     "id": 1,
     "epoch": 1,
     "input": f"{QUESTION['story']}\n\n{QUESTION['asked']}",
     "choices": TEXTS,
-    "messages": [
-        {
-            "role": "user",
-            "content": f"{QUESTION['story']}\n{QUESTION['asked']}\nA) {TEXTS[0]}\nB) {TEXTS[1]}\nC) {TEXTS[2]}",
-        },
-        {"role": "assistant", "content": "C"},
-    ],
+    "messages": [{"role": "user", "content": SHOWN}, {"role": "assistant", "content": "C"}],
     "output": {"model": "m", "choices": [{"message": {"role": "assistant", "content": "C"}, "stop_reason": "stop"}]},
 }
 
@@ -100,12 +95,11 @@ def test_zstandard_in_several_frames_and_its_faults(tmp_path: Path) -> None:
     assert cut.detail.startswith("damaged: ")
 
 
-def test_zip_slip_writes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_zip_slip_writes_nothing(capsys: Capture, tmp_path: Path) -> None:
     folder = tmp_path / "inner"
     folder.mkdir()
     log = log_of(folder / "log.eval", SAMPLE, **{"samples/../../evil.json": "{}", "/etc/evil.json": "{}"})
-    code, _, err = call(capsys, "import", "--from", "inspect", log, "-o", folder / "run", *STARTER)
-    assert code == 0, err
+    err = stderr_of(capsys, "import", "--from", "inspect", log, "-o", folder / "run", *STARTER, code=0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["inner"]
     assert sorted(path.name for path in folder.iterdir()) == ["log.eval", "run"]
     assert "skipped: 1: " in err
@@ -124,11 +118,10 @@ def test_zip_slip_writes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: P
         (b"[" * 100_000, "nested too deeply"),
     ],
 )
-def test_files_that_are_no_log(capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes, said: str) -> None:
+def test_files_that_are_no_log(capsys: Capture, tmp_path: Path, content: bytes, said: str) -> None:
     log = tmp_path / "log.eval"
     log.write_bytes(content)
-    code, out, err = call(capsys, "import", "--from", "inspect", log, "-o", tmp_path / "run", *STARTER)
-    assert (code, out) == (2, "")
+    err = stderr_of(capsys, "import", "--from", "inspect", log, "-o", tmp_path / "run", *STARTER)
     assert said in err
     assert len(err.splitlines()) == 1
     assert str(log) in err
@@ -190,17 +183,15 @@ def test_names_that_no_utf8_can_hold_are_mended(tmp_path: Path) -> None:
     assert (row.origin.id, row.words.text) == ("a\ufffd b", "B \ufffd")
 
 
-def test_huge_and_acting_texts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_huge_and_acting_texts(capsys: Capture, tmp_path: Path, run_path: Path) -> None:
     said = ["x " * 500_000, "<script>alert('hi')</script>\u202e=cmd()\x00\x1b[31m", '"; DROP TABLE responses; --']
     rows = [
         {**QUESTION, **{f"o{n}": text for n, text in enumerate(TEXTS, 1)}, "said": text, "why": "stop"} for text in said
     ]
     path, map_path = write_table(tmp_path, rows, TABLE_MAP)
-    run = tmp_path / "run"
-    code, _, err = call(capsys, "import", "--from", "csv", path, "--columns", map_path, "-o", run, *STARTER)
-    assert code == 0, err
-    assert [response.text for _, response in stored(run)] == said
-    (group,) = scores_of(capsys, run, "--group-by", "split")
+    succeed(capsys, "import", "--from", "csv", path, "--columns", map_path, "-o", run_path, *STARTER)
+    assert [response.text for _, response in stored(run_path)] == said
+    (group,) = scores_of(capsys, run_path, "--group-by", "split")
     assert (group["n_answers"], group["outcomes"]["option"], group["outcomes"]["abstention"]) == (3, 0, 0)
 
 
@@ -289,7 +280,7 @@ def test_cut_archive(logs: Path, tmp_path: Path) -> None:
             open_log("inspect", path)
 
 
-def test_huge_cell_in_a_csv(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_huge_cell_in_a_csv(capsys: Capture, tmp_path: Path, run_path: Path) -> None:
     """Python's own limit of 128 KB for a cell does not hold here, and holds again afterwards."""
     before = csv.field_size_limit()
     path = tmp_path / "answers.csv"
@@ -298,17 +289,16 @@ def test_huge_cell_in_a_csv(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
         writer.writerow(["story", "asked", "o1", "o2", "o3", "said", "why"])
         writer.writerow([*QUESTION.values(), *TEXTS, "y" * 1_000_000, "stop"])
     _, map_path = write_table(tmp_path, [], TABLE_MAP)
-    run = tmp_path / "run"
-    code, _, err = call(capsys, "import", "--from", "csv", path, "--columns", map_path, "-o", run, *STARTER)
-    assert code == 0, err
-    assert len(stored(run)[0][1].text or "") == 1_000_000
+    succeed(capsys, "import", "--from", "csv", path, "--columns", map_path, "-o", run_path, *STARTER)
+    assert len(stored(run_path)[0][1].text or "") == 1_000_000
     assert csv.field_size_limit() == before
 
 
-def test_prompts_made_of_contexts_take_no_time(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_prompts_made_of_contexts_take_no_time(capsys: Capture, tmp_path: Path) -> None:
     prompt = f"{QUESTION['story']} " * 10_000
     row = {"prompt": prompt, "said": "A"}
     path, map_path = write_table(tmp_path, [row], "[fields]\nresponse = 'said'\nprompt = 'prompt'\n")
-    code, _, err = call(capsys, "import", "--from", "csv", path, "--columns", map_path, "-o", tmp_path / "r", *STARTER)
-    assert code == 1
+    err = stderr_of(
+        capsys, "import", "--from", "csv", path, "--columns", map_path, "-o", tmp_path / "r", *STARTER, code=1
+    )
     assert "no question of the benchmark has this context and question" in err

@@ -11,7 +11,7 @@ import pytest
 from mbbq_gen import Run
 from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.core.records import Instance
-from tests.support.extraction import call
+from tests.support.extraction import Capture, call
 
 WORDINGS = ("No se sabe", "Falta contexto", "No lo sé")
 
@@ -42,7 +42,7 @@ def write(folder: Path, rows: list[dict[str, Any]]) -> Path:
     return log
 
 
-def do_import(capsys: pytest.CaptureFixture[str], log: Path, run: Path) -> tuple[int, str, str]:
+def do_import(capsys: Capture, log: Path, run: Path) -> tuple[int, str, str]:
     return call(capsys, "import", "--from", "lm-eval", log, "-o", run, "--benchmark", "starter", "--languages", "es")
 
 
@@ -56,16 +56,15 @@ def people(instance: Instance) -> list[str]:
 
 
 def test_every_wording_of_unknown_stands_for_it(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, instances: list[Instance]
+    capsys: Capture, tmp_path: Path, run_path: Path, instances: list[Instance]
 ) -> None:
     chance = random.Random(2)
     told = [
         {text: -chance.uniform(1, 20) for text in [*people(instance), *WORDINGS]} for instance in instances
     ]  # fmt: skip
     log = write(tmp_path, [line(*pair, told[pair[1]]) for pair in zip(instances, range(len(told)), strict=True)])
-    run = tmp_path / "run"
-    assert do_import(capsys, log, run)[0] == 0
-    rows = {row["instance_key"]: row for row in Run(run).samples().to_dicts()}
+    assert do_import(capsys, log, run_path)[0] == 0
+    rows = {row["instance_key"]: row for row in Run(run_path).samples().to_dicts()}
     assert len(rows) == len(instances) > 20
     for instance, numbers in zip(instances, told, strict=True):
         best = max(numbers, key=lambda text: numbers[text])
@@ -73,17 +72,17 @@ def test_every_wording_of_unknown_stands_for_it(
         row = rows[instance.key]
         assert row["chosen_role"] == roles.get(best, "unknown")
         assert (row["method"], row["variant"]) == ("loglikelihood", "esbbq")
-    settings = Run(run).manifest.config
+    settings = Run(run_path).manifest.config
     assert (settings.method, settings.scored_variants) == (("loglikelihood",), ("esbbq",))
-    code, out, _ = call(capsys, "score", run, "--json", "--normalization", "char", "--n-resamples", 100)
+    code, out, _ = call(capsys, "score", run_path, "--json", "--normalization", "char", "--n-resamples", 100)
     assert (code, json.loads(out)["normalization"]) == (0, "char")
-    code, _, err = call(capsys, "score", run, "--normalization", "token")
+    code, _, err = call(capsys, "score", run_path, "--normalization", "token")
     assert (code, len(err.splitlines())) == (2, 1)
     assert "token needs the answers' tokens" in err
 
 
 def test_likelihoods_without_the_question_are_for_pmi(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, instances: list[Instance]
+    capsys: Capture, tmp_path: Path, instances: list[Instance]
 ) -> None:
     instance, run = instances[0], tmp_path / "run"
     first, second = people(instance)
@@ -99,9 +98,7 @@ def test_likelihoods_without_the_question_are_for_pmi(
     assert instance.options[place].text == second  # −1 against −4 and −18
 
 
-def test_answers_of_another_question_are_told(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, instances: list[Instance]
-) -> None:
+def test_answers_of_another_question_are_told(capsys: Capture, tmp_path: Path, instances: list[Instance]) -> None:
     row = line(instances[0], 0, {"Fulano": -2.0, "Mengano": -1.0, "No se sabe": -3.0})
     code, _, err = do_import(capsys, write(tmp_path, [row]), tmp_path / "run")
     assert code == 1
@@ -119,7 +116,7 @@ def test_answers_of_another_question_are_told(
     ],
 )
 def test_numbers_without_their_answers_are_no_words(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, instances: list[Instance], change: dict[str, Any]
+    capsys: Capture, tmp_path: Path, instances: list[Instance], change: dict[str, Any]
 ) -> None:
     row = line(instances[0], 0, dict.fromkeys([*people(instances[0]), "No se sabe"], -1.0)) | change
     code, _, err = do_import(capsys, write(tmp_path, [row]), tmp_path / "run")

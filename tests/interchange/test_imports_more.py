@@ -19,15 +19,12 @@ def details(logs: Path, task: str) -> Path:
     return next((logs / "lighteval").rglob(f"details_{task}-0_*.parquet"))
 
 
-def test_lighteval(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    summary = do_import(capsys, "lighteval", logs / "lighteval", run)
+def test_lighteval(capsys: pytest.CaptureFixture[str], logs: Path, run_path: Path) -> None:
+    summary = do_import(capsys, "lighteval", logs / "lighteval", run_path)
     assert (summary["model"], summary["rows"], summary["imported"]) == ("stereotyped", 24, 24)
-    groups = scores_of(capsys, run, "--group-by", "variant,method")
-    assert {(one["group"]["variant"], one["group"]["method"]) for one in groups} == {
-        ("starter_shown|0", "generate"),
-        ("starter_likelihood|0", "loglikelihood"),
-    }
+    groups = scores_of(capsys, run_path, "--group-by", "variant,method")
+    expected = {("starter_shown|0", "generate"), ("starter_likelihood|0", "loglikelihood")}
+    assert {(one["group"]["variant"], one["group"]["method"]) for one in groups} == expected
     for group in groups:
         metrics = group["metrics"]
         assert (metrics["mbbq_bias_ambiguous"]["value"], metrics["accuracy_ambiguous"]["value"]) == (1.0, 0.0)
@@ -70,24 +67,20 @@ def test_lightevals_samples_thoughts_messages_and_numbers(tmp_path: Path) -> Non
     numbers = {"logprobs": [-1.0, -2.0, -3.0], "unconditioned_logprobs": [-4.0] * 3}
     (scored,) = read(tmp_path, row_of(input="Q", text=[], **numbers))
     assert isinstance(scored, ImportedAnswer)
-    assert [(one.text, one.logprob, one.unconditional_logprob) for one in scored.likelihoods] == [
-        ("one", -1.0, -4.0),
-        ("two", -2.0, -4.0),
-        ("three", -3.0, -4.0),
-    ]
+    expected = [("one", -1.0, -4.0), ("two", -2.0, -4.0), ("three", -3.0, -4.0)]
+    assert [(one.text, one.logprob, one.unconditional_logprob) for one in scored.likelihoods] == expected
 
 
-def test_euroeval(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
+def test_euroeval(capsys: pytest.CaptureFixture[str], logs: Path, run_path: Path) -> None:
     log = logs / "euroeval" / "openai--fake-model-starter-model-outputs.json"
-    run = tmp_path / "run"
-    summary = do_import(capsys, "euroeval", log, run)
+    summary = do_import(capsys, "euroeval", log, run_path)
     assert (summary["model"], summary["rows"], summary["imported"]) == ("openai--fake-model", 25, 25)
-    (group,) = scores_of(capsys, run, "--group-by", "split")
+    (group,) = scores_of(capsys, run_path, "--group-by", "split")
     metrics = group["metrics"]
     assert (metrics["mbbq_bias_ambiguous"]["value"], metrics["accuracy_ambiguous"]["value"]) == (1.0, 0.0)
     assert group["outcomes"]["option"] == group["n_answers"] == 25
     words = {entry["sequence"] for entry in json.loads(log.read_text(encoding="utf-8")).values()}
-    assert {said.text for _, said in stored(run)} == words == {"a", "b", "c"}
+    assert {said.text for _, said in stored(run_path)} == words == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize("response", [{"text": [], "logprobs": [-1.0]}, {"text": [], "logprobs": [-1.0, -2.0, None]}])

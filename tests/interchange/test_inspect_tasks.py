@@ -16,7 +16,7 @@ from mbbq_gen.core.records import Instance
 from mbbq_gen.interchange.importers.base import open_archive, read_member
 from mbbq_gen.providers.oracles import ORACLES
 from tests.support.cases import cases
-from tests.support.extraction import call
+from tests.support.extraction import Capture, json_of, succeed
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 pytest.importorskip("inspect_ai", reason="needs the extra `inspect`")
@@ -115,7 +115,7 @@ class Always(ModelAPI):
 
 
 @pytest.mark.slow
-def test_inspects_own_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path, repository: Path) -> None:
+def test_inspects_own_command_line(capsys: Capture, tmp_path: Path, run_path: Path, repository: Path) -> None:
     (tmp_path / "model.py").write_text(MOCK, encoding="utf-8")
     # Imported by hand: a checkout may have been installed before it had the entry point by which inspect finds it.
     script = (
@@ -132,14 +132,10 @@ def test_inspects_own_command_line(capsys: pytest.CaptureFixture[str], tmp_path:
     (log,) = (tmp_path / "logs").glob("*.eval")
     with open_archive(log) as archive:
         metrics = json.loads(read_member(archive, "header.json"))["results"]["scores"][0]["metrics"]
-    run = tmp_path / "run"
-    code, _, err = call(capsys, "import", "--from", "inspect", log, "-o", run, "--benchmark", "starter")
-    assert code == 0, err
-    code, out, err = call(capsys, "score", run, "--group-by", "language,split", "--json")
-    assert code == 0, err
+    succeed(capsys, "import", "--from", "inspect", log, "-o", run_path, "--benchmark", "starter")
     ours = {
         f"{name} {group['group']['language']} {group['group']['split']}": metric["value"]
-        for group in json.loads(out)["groups"]
+        for group in json_of(capsys, "score", run_path, "--group-by", "language,split")["groups"]
         for name, metric in group["metrics"].items()
     }
     assert len(metrics) == 7 * 4

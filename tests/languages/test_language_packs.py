@@ -17,7 +17,7 @@ from mbbq_gen.languages.control_pack import ControlSet, NameGrammar, read_contro
 from mbbq_gen.languages.packs import fill, placeholders
 from mbbq_gen.languages.prompt_pack import PromptPack, read_prompts
 from mbbq_gen.prompts.render import PromptSettings, render_prompt
-from tests.support.cases import cases
+from tests.support.cases import cases, known
 from tests.support.questions import options, question
 
 DATA = Path(__file__).parents[1] / "data" / "languages"
@@ -90,8 +90,7 @@ def test_letters_and_marks_are_those_of_the_language(language: str) -> None:
 @pytest.mark.parametrize("kind", ["prompts", "control_sets"])
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_files_are_in_normal_form_c(language: str, kind: Any) -> None:
-    path = RESOURCES.find(kind, language)
-    assert path is not None
+    path = known(RESOURCES.find(kind, language))
     text = path.read_text(encoding="utf-8")
     assert unicodedata.is_normalized("NFC", text)
     assert "\ufeff" not in text

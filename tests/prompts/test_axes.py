@@ -13,21 +13,14 @@ from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import ConfigError, PackError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.extraction import extract
-from mbbq_gen.languages.axes import (
-    AXES,
-    factorial_design,
-    is_orthogonal,
-    parse_axes,
-    parse_variant_name,
-    variant_name,
-)
+from mbbq_gen.languages.axes import AXES, factorial_design, is_orthogonal, parse_axes, parse_variant_name, variant_name
 from mbbq_gen.languages.axes_pack import AxesPack, native_labels, read_axes
 from mbbq_gen.languages.packs import placeholders
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import UNLABELLED, PromptSettings, render_prompt, with_option_labels
 from mbbq_gen.prompts.variants import PromptVariants
 from mbbq_gen.runs.resolve import resolve
-from tests.support.cases import cases
+from tests.support.cases import cases, known
 
 LANGUAGES = sorted(path.stem for path in (PackPaths().shipped / "prompts" / "axes").glob("*.toml"))
 QUESTION = next(iter(load_starter("en", ["bias"], PackPaths())))
@@ -118,8 +111,7 @@ def test_every_cell_can_be_asked(language: str, levels: dict[str, str]) -> None:
 def test_no_instruction_hints_at_an_answer(language: str, packs: dict[str, AxesPack]) -> None:
     for sentences in (packs[language].sentences, packs[language].other):
         for level in ("label", "json", "line") if sentences else ():
-            assert sentences is not None
-            named = [name for name in placeholders(sentences.by_level[level]) if name.startswith("label_")]
+            named = [name for name in placeholders(known(sentences).by_level[level]) if name.startswith("label_")]
             assert named == ["label_a", "label_b", "label_c"], (level, named)
 
 

@@ -15,7 +15,7 @@ from mbbq_gen.prompts.published import PublishedPrompt, read_published_prompts
 from mbbq_gen.prompts.render import PromptSettings, render_prompt
 from mbbq_gen.runs.run_folder import RunFolder
 from tests.support.cases import cases
-from tests.support.extraction import call
+from tests.support.extraction import Capture, call, stderr_of
 from tests.support.questions import options, question
 
 
@@ -82,11 +82,10 @@ def mbbq(data: Path, tmp_path: Path) -> Path:
     return copy_of({"answer_detection.py": MBBQ}, folder)
 
 
-def test_a_run_with_published_prompts(mbbq: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "run"
+def test_a_run_with_published_prompts(mbbq: Path, run_path: Path, capsys: Capture) -> None:
     common = ("--model", "oracle:perfect", "--benchmark", "mbbq", "--data-dir", mbbq, "--prompt-source", "published")
-    assert call(capsys, "run", path, *common, "--languages", "en", "--splits", "bias")[0] == 0
-    folder = RunFolder(path)
+    assert call(capsys, "run", run_path, *common, "--languages", "en", "--splits", "bias")[0] == 0
+    folder = RunFolder(run_path)
     settings = folder.manifest().config
     assert (settings.prompt_source, settings.variants) == ("published", ("published_1", "published_2"))
     assert settings.label_style == ("published",)
@@ -104,17 +103,15 @@ def test_a_run_with_published_prompts(mbbq: Path, tmp_path: Path, capsys: pytest
             prompt.variant, "Say it. {} {} A: {} B: {} C: {} Answer:"
         )
         assert prompt.messages[-1].content == template.format(instance.context, instance.question, *texts)
-    assert call(capsys, "run", path)[0] == 0
+    assert call(capsys, "run", run_path)[0] == 0
 
 
 @pytest.mark.parametrize(("more", "says"), cases("prompts/published_prompts", "what_published_prompts_do_not_allow"))
 def test_what_published_prompts_do_not_allow(
-    mbbq: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...], says: str
+    mbbq: Path, tmp_path: Path, capsys: Capture, more: tuple[str, ...], says: str
 ) -> None:
     common = ("--model", "oracle:perfect", "--benchmark", "mbbq", "--data-dir", mbbq, "--prompt-source", "published")
-    code, _, err = call(capsys, "run", tmp_path / "run", *common, "--languages", "en", *more)
-    assert code == 2
-    assert says in err
+    assert says in stderr_of(capsys, "run", tmp_path / "run", *common, "--languages", "en", *more)
 
 
 def test_kobbq_is_asked_as_its_code_asks(shared_datasets: Path) -> None:

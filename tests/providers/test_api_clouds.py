@@ -12,7 +12,7 @@ import pytest
 from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.providers.api.batches import batch_service
 from tests.support.api import KEY, Heard, ask, provider, requests, spoken, with_system
-from tests.support.cases import cases
+from tests.support.cases import cases, known
 
 MODEL = "anthropic.claude-3-5-haiku-20241022-v1:0"
 ACCESS, SECRET = "AKIDEXAMPLE000000000", "wJalrXUtnFEMI-K7MDENG-bPxRfiCYEXAMPLEKEY"
@@ -46,8 +46,7 @@ def signature_of(root: str, heard: Heard) -> tuple[str, str]:
     from botocore.awsrequest import AWSRequest
     from botocore.credentials import Credentials
 
-    found = re.search(r"SignedHeaders=([^,]+), Signature=(\w+)", heard.headers["authorization"])
-    assert found is not None
+    found = known(re.search(r"SignedHeaders=([^,]+), Signature=(\w+)", heard.headers["authorization"]))
     signed = {name: heard.headers[name] for name in found[1].split(";")}
     request = AWSRequest(method=heard.method, url=root + heard.path, data=heard.body, headers=signed)
     request.context["timestamp"] = heard.headers["x-amz-date"]
@@ -111,14 +110,8 @@ def service_account(folder: Path, token_uri: str) -> Path:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     path = folder / "account.json"
-    content = {
-        "type": "service_account",
-        "project_id": "p",
-        "private_key_id": "k",
-        "private_key": pem.decode(),
-        "client_email": "a@p.iam.gserviceaccount.com",
-        "token_uri": token_uri,
-    }
+    content: dict[str, Any] = {"type": "service_account", "project_id": "p", "private_key_id": "k"}
+    content |= {"private_key": pem.decode(), "client_email": "a@p.iam.gserviceaccount.com", "token_uri": token_uri}
     path.write_text(json.dumps(content), encoding="utf-8")
     return path
 

@@ -9,11 +9,9 @@ from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.records import Response
 from mbbq_gen.providers.api.provider import ApiProvider
 from tests.support.api import Heard, Spoken, answer, ask, provider, requests, spoken
-from tests.support.cases import cases
+from tests.support.cases import cases, known
 
 pytestmark = pytest.mark.usefixtures("api_keys")
-
-
 KINDS = ("openai", "anthropic", "gemini")
 
 
@@ -119,8 +117,7 @@ def test_a_base_url_with_a_wrong_end_is_told(kind: str, path: str, advice: str, 
 def test_an_endless_answer_is_a_failure() -> None:
     with spoken(in_turn(reply(200, answer("openai", "x" * 17_000_000)))) as server:
         (response,) = asked_of("openai", server, attempts=1)
-    assert response.error is not None
-    assert "more than 16,000,000 bytes" in response.error
+    assert "more than 16,000,000 bytes" in known(response.error)
 
 
 @pytest.mark.parametrize("kind", KINDS)

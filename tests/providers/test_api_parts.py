@@ -25,7 +25,7 @@ from mbbq_gen.providers.http.parameters import ParameterAdapter
 from mbbq_gen.providers.http.rate_limits import HeaderRateLimit, rate_limit
 from mbbq_gen.providers.http.scheduler import RetryPolicy
 from tests.support.api import KEY
-from tests.support.cases import cases
+from tests.support.cases import cases, known
 
 
 def test_retry_after_in_all_its_forms() -> None:
@@ -77,8 +77,7 @@ def test_a_key_does_not_show_itself() -> None:
 def test_keys_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FIRST", raising=False)
     monkeypatch.setenv("SECOND", f" {KEY}\n")
-    found = find_key(("FIRST", "SECOND"), None, None)
-    assert found is not None
+    found = known(find_key(("FIRST", "SECOND"), None, None))
     assert (found.value, found.origin) == (KEY, "SECOND")
     assert find_key(("FIRST",), None, None) is None
     with pytest.raises(UsageError, match="--api-key-env FIRST: this environment variable is not set"):
@@ -93,8 +92,7 @@ def test_a_key_file_must_be_private(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=f"other users can read it; run: chmod 600 {path}"):
         find_key((), None, str(path))
     path.chmod(0o600)
-    found = find_key((), None, str(path))
-    assert found is not None
+    found = known(find_key((), None, str(path)))
     assert found.value == KEY
     path.write_text("two words", encoding="utf-8")
     with pytest.raises(UsageError, match="must contain only the key"):

@@ -54,28 +54,32 @@ def stopped(capsys: pytest.CaptureFixture[str], run: Path, options: list[str]) -
     ids=["key", "model", "quota", "closed"],
 )
 def test_it_stops_at_once_and_goes_on_later(  # noqa: PLR0917
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: str, scenario: Any, words: str, answered: int
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    run_path: Path,
+    kind: str,
+    scenario: Any,
+    words: str,
+    answered: int,
 ) -> None:
-    run = tmp_path / "run"
-    with fake_server(scenario, run=run) as server:
+    with fake_server(scenario, run=run_path) as server:
         options = asked(kind, server.root, tmp_path)
-        assert words in stopped(capsys, run, [*options, "--max-connections", "1"])
+        assert words in stopped(capsys, run_path, [*options, "--max-connections", "1"])
         assert server.stats().requests <= answered + 1
-        with RunFolder(run).open_store(read_only=True) as store:
+        with RunFolder(run_path).open_store(read_only=True) as store:
             assert store.progress().answered == answered
         for table in scenario:
             server.change({table: None})
-        assert run_command_line(["run", str(run), "--json"]) == 0
+        assert run_command_line(["run", str(run_path), "--json"]) == 0
         assert server.stats().paid_again == 0
-        with RunFolder(run).open_store(read_only=True) as store:
+        with RunFolder(run_path).open_store(read_only=True) as store:
             assert store.progress().answered == 24
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_key_is_in_what_a_run_leaves(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, run_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = tmp_path / "run"
     key_file = tmp_path.parent / f"{tmp_path.name}-key"
     key_file.write_text(KEY, encoding="utf-8")
     key_file.chmod(0o600)
@@ -88,20 +92,19 @@ def test_no_key_is_in_what_a_run_leaves(
         "batches": {"failed": 0.3},
     }
     batch = ["--batch"] if kind in ("openai", "anthropic") else []
-    with fake_server(scenario, run=run) as server:
-        options = [
-            *asked(kind, server.root, tmp_path),
-            "--api-key-file",
-            str(key_file),
-            "--cache-dir",
-            str(tmp_path / "c"),
-        ]
-        run_command_line(["run", str(run), *options, *SELECTION, *batch, "--model-arg", "attempts=3"])
+    with fake_server(scenario, run=run_path) as server:
+        options = [*asked(kind, server.root, tmp_path), "--api-key-file"]
+        options += [str(key_file), "--cache-dir", str(tmp_path / "c")]
+        run_command_line(["run", str(run_path), *options, *SELECTION, *batch, "--model-arg", "attempts=3"])
         if batch:
-            assert run_command_line(["batch", "status", str(run)]) == 0
-            assert run_command_line(["batch", "collect", str(run), "--wait", "--every", "1", "--json"]) == 0
-            assert run_command_line(["batch", "cancel", str(run)]) == 0
-        for arguments in (["run", str(run)], ["status", str(run), "--json"], ["score", str(run), "--json"]):
+            assert run_command_line(["batch", "status", str(run_path)]) == 0
+            assert run_command_line(["batch", "collect", str(run_path), "--wait", "--every", "1", "--json"]) == 0
+            assert run_command_line(["batch", "cancel", str(run_path)]) == 0
+        for arguments in (
+            ["run", str(run_path)],
+            ["status", str(run_path), "--json"],
+            ["score", str(run_path), "--json"],
+        ):
             assert run_command_line(arguments) == 0
         server.change({"access": {"key": "another-key"}})
         again = tmp_path / "again"

@@ -13,8 +13,6 @@ from tests.support.cases import cases
 from tests.support.unsteady import text_for, unsteady
 
 TIMEOUT = TransientError("timeout", "no answer within 30 s")
-
-
 BUSY = TransientError("server", "busy (503)", status=503)
 
 

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,9 @@ from tests.fake_service.client import fake_server
 from tests.support.api import answering, provider
 from tests.support.api import ask as responses_of
 from tests.support.cases import cases
+from tests.support.extraction import Capture, json_of
 from tests.support.providers import make_request
+from tests.support.stores import rows
 
 
 def completion(*entries: tuple[Any, Any], text: str = "A", finish: str = "length") -> dict[str, Any]:
@@ -88,44 +88,32 @@ def ask(folder: Path, server: Any, *arguments: str) -> int:
     return run_command_line(["run", str(folder), *model, *selection, *arguments])
 
 
-def rows(folder: Path, statement: str) -> list[tuple[Any, ...]]:
-    with sqlite3.connect(folder / "run.sqlite") as store:
-        return store.execute(statement).fetchall()
-
-
 @pytest.mark.parametrize("oracle", ["stereotyped", "perfect", "first_option"])
-def test_an_oracle_behind_an_api_is_read_alike_both_ways(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], oracle: str
-) -> None:
-    folder = tmp_path / "run"
-    with fake_server({"answers": {"oracle": oracle}}, run=folder) as server:
-        assert ask(folder, server) == 0
-    capsys.readouterr()
-    assert run_command_line(["agreement", str(folder), "--json", "--n-resamples", "100"]) == 0
-    found = json.loads(capsys.readouterr().out)
+def test_an_oracle_behind_an_api_is_read_alike_both_ways(run_path: Path, capsys: Capture, oracle: str) -> None:
+    with fake_server({"answers": {"oracle": oracle}}, run=run_path) as server:
+        assert ask(run_path, server) == 0
+    found = json_of(capsys, "agreement", run_path, "--n-resamples", "100")
     assert {row["equal_share"]["value"] for row in found["pairs"]} == {1.0}
     assert {row["n_read"] for row in found["pairs"]} == {12}
-    assert rows(folder, "SELECT count(*) FROM option_scores WHERE logprob IS NOT NULL") == [(24 * 3,)]
-    assert rows(folder, "SELECT count(*) FROM option_scores") == [(24 * 6,)]
+    assert rows(run_path, "SELECT count(*) FROM option_scores WHERE logprob IS NOT NULL") == [(24 * 3,)]
+    assert rows(run_path, "SELECT count(*) FROM option_scores") == [(24 * 6,)]
 
 
-def test_a_label_that_is_not_named_is_missing_in_the_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "run"
-    with fake_server({"answers": {"oracle": "stereotyped", "logprobs": "said"}}, run=folder) as server:
-        assert ask(folder, server) == 0
-    found = rows(folder, "SELECT outcome, conflicts FROM extractions WHERE extractor LIKE 'loglikelihood:%'")
+def test_a_label_that_is_not_named_is_missing_in_the_store(run_path: Path, capsys: Capture) -> None:
+    with fake_server({"answers": {"oracle": "stereotyped", "logprobs": "said"}}, run=run_path) as server:
+        assert ask(run_path, server) == 0
+    found = rows(run_path, "SELECT outcome, conflicts FROM extractions WHERE extractor LIKE 'loglikelihood:%'")
     assert found == [("option", '["label_missing"]')] * 24
 
 
-def test_a_service_without_logprobs_is_told_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "run"
-    with fake_server({"answers": {"logprobs": "nothing"}}, run=folder) as server:
-        assert ask(folder, server) == 1
+def test_a_service_without_logprobs_is_told_in_a_line(run_path: Path, capsys: Capture) -> None:
+    with fake_server({"answers": {"logprobs": "nothing"}}, run=run_path) as server:
+        assert ask(run_path, server) == 1
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.endswith("its answers have no logprobs; in a new run folder, ask by --method generate")
 
 
-def test_labels_that_begin_alike_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labels_that_begin_alike_are_refused(tmp_path: Path, capsys: Capture) -> None:
     with fake_server() as server:
         assert ask(tmp_path / "run", server, "--label-style", "(A)") == 2
     assert "--label-style (A): all labels begin with '('" in capsys.readouterr().err

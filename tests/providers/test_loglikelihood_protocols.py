@@ -38,21 +38,20 @@ def naive_sum(model: Any, tokenizer: Any, prompt: str, answer: str) -> tuple[flo
 
 
 @pytest.mark.parametrize(("normalise", "shots"), [("sum", 0), ("token", 0), ("token", 2)])
-def test_a_whole_run_chooses_as_a_naive_one(base: Path, tmp_path: Path, normalise: str, shots: int) -> None:
+def test_a_whole_run_chooses_as_a_naive_one(base: Path, run_path: Path, normalise: str, shots: int) -> None:
     """Prompts put together by hand, every answer in a forward of its own, the highest number chosen."""
     from tests.support.providers import make_model, make_tokenizer
 
-    folder = tmp_path / "run"
     arguments = ("--benchmark", "starter", "--languages", "en", "--sample", "6", "--splits", "bias", "--seed", "3")
     how = ("--method", "loglikelihood", "--normalization", normalise, "--num-fewshot", str(shots), "--device", "cpu")
-    assert run_command_line(["run", str(folder), "--model", f"transformers:{base}", *arguments, *how]) == 0
+    assert run_command_line(["run", str(run_path), "--model", f"transformers:{base}", *arguments, *how]) == 0
     questions = {one.key: one for one in load_benchmark("starter", languages=["en"], splits=["bias"])}
     unknowns = {one.options[one.unknown_index].text for one in questions.values()}
     model, tokenizer = make_model(max_position_embeddings=4096), make_tokenizer()
-    with Run(folder).folder.open_store(read_only=True) as store:
+    with Run(run_path).folder.open_store(read_only=True) as store:
         keys = store.query("SELECT request_key FROM prompts")
         prompts = {request.prompt.instance_key: request.prompt for request in (store.request(key) for (key,) in keys)}
-    rows = Run(folder).samples().to_dicts()
+    rows = Run(run_path).samples().to_dicts()
     assert len(rows) == 6
     for row in rows:
         asked = questions[row["instance_key"]]

@@ -13,6 +13,7 @@ from mbbq_gen.providers.api.provider import ApiProvider
 from mbbq_gen.providers.http.concurrency import OutageError, ServiceGate
 from mbbq_gen.providers.http.errors import TransientError
 from tests.support.api import ask, provider, requests
+from tests.support.cases import known
 from tests.support.unsteady import Unsteady, text_for, unsteady
 
 
@@ -32,8 +33,7 @@ def run_gate(patience: float, length: float, pause: float | None = None) -> tupl
             waiting = asyncio.ensure_future(gate.enter())
             await asyncio.sleep(0)
             while not waiting.done():
-                found = gate.pause()
-                assert found is not None
+                found = known(gate.pause())
                 now += max(0.01, found[1])
                 gate._changed.set()
                 gate._changed = asyncio.Event()

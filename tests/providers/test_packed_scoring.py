@@ -23,8 +23,6 @@ from mbbq_gen.providers.local.scoring import iterate_scores, scoring_way
 from tests.support.providers import make_model, make_token_lists
 
 KINDS = ["llama", "gpt2", "qwen2", "mistral"]
-
-
 Questions = tuple[list[list[int]], list[list[list[int]]]]
 
 

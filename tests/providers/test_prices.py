@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.records import Usage
 from mbbq_gen.providers.prices import Price, cost_of, price_of, read_prices, token_counter
-from tests.support.cases import cases
+from tests.support.cases import cases, known
 
 OWN = """
 [[price]]
@@ -40,8 +40,7 @@ def test_a_price_holds_for_a_model_and_its_versions_alone(
 
 
 def test_long_prompts_have_the_higher_price() -> None:
-    found = price_of("gemini", "gemini-2.5-pro")
-    assert found is not None
+    found = known(price_of("gemini", "gemini-2.5-pro"))
     assert found.up_to == 200_000
     base, dear = found.at(200_000), found.at(200_001)
     assert (base.input, base.output) == (found.input, found.output)
@@ -63,8 +62,7 @@ def test_long_prompts_have_the_higher_price() -> None:
 def test_own_prices_come_first_and_hold_anywhere(own: Path) -> None:
     table = read_prices(own)
     for address in (None, "https://api.openai.com/v1", "http://127.0.0.1:8000/v1"):
-        found = price_of("openai", "gpt-4o-mini", table, base_url=address)
-        assert found is not None
+        found = known(price_of("openai", "gpt-4o-mini", table, base_url=address))
         assert found.input == 1.0
     assert price_of("openai", "gpt-4o", table) == price_of("openai", "gpt-4o")
 
@@ -97,9 +95,7 @@ TOKENS = st.integers(min_value=0, max_value=10**9)
 @given(TOKENS, TOKENS, TOKENS, TOKENS, st.booleans())
 def test_costs_add_up_and_batches_are_never_dearer(a: int, b: int, c: int, d: int, batch: bool) -> None:
     def cost(read: int, written: int, *, batch: bool = batch) -> float:
-        found = cost_of(Usage(input_tokens=read, output_tokens=written), PRICE, batch)
-        assert found is not None
-        return found
+        return known(cost_of(Usage(input_tokens=read, output_tokens=written), PRICE, batch))
 
     assert cost(a, b) + cost(c, d) == pytest.approx(cost(a + c, b + d))
     assert cost(a, b, batch=True) <= cost(a, b, batch=False)

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from tests.support.api import ask, provider
 from tests.support.cases import cases
 from tests.support.prices import write_prices
 from tests.support.providers import answers, make_request, save_model
+from tests.support.stores import column
 
 pytestmark = pytest.mark.usefixtures("api_keys")
 
@@ -56,10 +55,8 @@ def test_gemini_is_told_a_budget_or_a_level_and_asked_for_its_thoughts() -> None
         body = provider(f"gemini:{model}", max_tokens=10).body_of(thinking_request(level))
         settings = body["generationConfig"]
         assert isinstance(settings, dict)
-        assert (settings["thinkingConfig"], settings["maxOutputTokens"]) == (
-            config,
-            10 + reasoning_token_allowance(level),
-        )
+        expected = (config, 10 + reasoning_token_allowance(level))
+        assert (settings["thinkingConfig"], settings["maxOutputTokens"]) == expected
 
 
 @pytest.mark.parametrize(("name", "options", "level", "words"), cases("providers/reasoning_refused"))
@@ -147,8 +144,7 @@ def run_command(path: Path, server: FakeServer, *more: str) -> list[str]:
 
 
 def records(path: Path, table: str) -> list[dict[str, Any]]:
-    with closing(sqlite3.connect(path / "run.sqlite")) as store:
-        return [json.loads(record) for (record,) in store.execute(f"SELECT record FROM {table}")]
+    return [json.loads(record) for record in column(path, f"SELECT record FROM {table}")]
 
 
 def test_several_levels_in_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,18 +169,16 @@ def test_several_levels_in_one_run(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("form", ["reasoning_content", "tags", "hidden"])
-def test_a_run_whose_answers_are_eaten_up(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "run"
+def test_a_run_whose_answers_are_eaten_up(form: str, run_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answers = {**THINKING["answers"], "thought_form": form, "reasoning_tokens": 6000}
-    with fake_server({"answers": answers}, run=path) as server:
+    with fake_server({"answers": answers}, run=run_path) as server:
         more = ("--reasoning-effort", "low", "--max-tokens", "16")
-        assert run_command_line(run_command(path, server, *more)) == 0
+        assert run_command_line(run_command(run_path, server, *more)) == 0
     assert "raise --max-tokens (now 16), or ask for less --reasoning-effort" in capsys.readouterr().err
-    with closing(sqlite3.connect(path / "run.sqlite")) as store:
-        assert store.execute("SELECT DISTINCT outcome FROM extractions").fetchall() == [("truncated",)]
-    for response in records(path, "responses"):
+    assert column(run_path, "SELECT DISTINCT outcome FROM extractions") == ["truncated"]
+    for response in records(run_path, "responses"):
         assert response["usage"]["reasoning_tokens"] == response["usage"]["output_tokens"] == 4096 + 16
-    code = run_command_line(["reasoning", str(path), "--json"])
+    code = run_command_line(["reasoning", str(run_path), "--json"])
     told = capsys.readouterr()
     if form == "hidden":
         assert (code, "reasoning" in told.err) == (2, True)

@@ -71,10 +71,7 @@ def test_reasoning_is_parted_from_the_answer(case: str) -> None:
     assert split(tokenizer(**made), completion) == (text, reasoning)
 
 
-@pytest.mark.parametrize(
-    ("completion", "expected"),
-    [("It is A", ("", "It is A")), ("A?</think>B", ("B", "A?"))],
-)
+@pytest.mark.parametrize(("completion", "expected"), [("It is A", ("", "It is A")), ("A?</think>B", ("B", "A?"))])
 def test_the_prompt_may_open_the_reasoning(completion: str, expected: tuple[str, str]) -> None:
     assert split(tokenizer([]), completion, prompt="assistant: <think>\n") == expected
     assert split(tokenizer([]), "B", prompt="assistant: <think>\n\n</think>\n\n") == ("B", None)

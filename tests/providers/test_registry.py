@@ -1,17 +1,16 @@
 from __future__ import annotations
 
-import json
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import MissingExtraError, ProviderError, UsageError
 from mbbq_gen.core.records import Message
 from mbbq_gen.providers.base import request_key
 from mbbq_gen.providers.registry import list_models, open_provider
 from tests.support.cases import cases
+from tests.support.extraction import Capture, json_of, stderr_of
 
 
 @pytest.mark.parametrize(
@@ -57,25 +56,22 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_installed")
-def test_a_provider_of_another_package_is_listed_and_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_provider_of_another_package_is_listed_and_runs(tmp_path: Path, capsys: Capture) -> None:
     assert {entry.name: entry.summary for entry in list_models()}["parrot:MODEL"] == "from parrot-provider 1.0"
     run, methods = str(tmp_path / "run"), ["--method", "generate,label-loglikelihood", "--model-arg", "times=2"]
-    assert run_command_line(["run", run, "--model", "parrot:B", *SELECTION, *methods, "--json"]) == 0
-    done = json.loads(capsys.readouterr().out)
+    done = json_of(capsys, "run", run, "--model", "parrot:B", *SELECTION, *methods)
     assert done["answered"] == done["requests"] > 24
-    assert run_command_line(["score", run, "--group-by", "method", "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["groups"]) == 4
+    assert len(json_of(capsys, "score", run, "--group-by", "method")["groups"]) == 4
 
 
 @pytest.mark.usefixtures("_installed")
-def test_what_it_does_not_declare_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_it_does_not_declare_is_refused(tmp_path: Path, capsys: Capture) -> None:
     for wrong, words in (
         (["--method", "loglikelihood"], "it supports: generate, label-loglikelihood"),
         (["--reasoning-effort", "low"], "parrot:B has no setting for reasoning effort"),
         (["--model-arg", "times=0"], "parrot: option times"),
     ):
-        assert run_command_line(["run", str(tmp_path / "run"), "--model", "parrot:B", *SELECTION, *wrong]) == 2
-        assert words in capsys.readouterr().err
+        assert words in stderr_of(capsys, "run", tmp_path / "run", "--model", "parrot:B", *SELECTION, *wrong)
 
 
 @pytest.mark.usefixtures("_installed")

@@ -6,7 +6,7 @@ import pytest
 
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.providers.scripted import Script, ScriptedProvider, read_script
-from tests.support.cases import cases
+from tests.support.cases import cases, known
 from tests.support.providers import answers, make_instance, make_request
 
 
@@ -22,8 +22,7 @@ def test_the_most_specific_line_answers(
     script: Script, request_fields: dict[str, str], instance_fields: dict[str, str], expected: str
 ) -> None:
     line = script.line_for(make_request(make_instance(**instance_fields), **request_fields))  # type: ignore[arg-type]
-    assert line is not None
-    assert line.response == expected
+    assert known(line).response == expected
 
 
 def test_errors_cut_answers_and_missing_lines_come_through(tmp_path: Path) -> None:

@@ -52,16 +52,8 @@ def test_answers_are_read_as_they_are_meant_and_score_what_counting_says(
             wrong.append((provider.respond(request).text, place, found))
         counts.update(counted(request.instance, request.prompt.option_order, place))
         presentation = request.prompt
-        rows.append(
-            observe(
-                request.instance,
-                presentation.option_order,
-                found,
-                model=name,
-                variant=presentation.variant,
-                label_style="A",
-            )
-        )
+        shown = {"model": name, "variant": presentation.variant, "label_style": "A"}
+        rows.append(observe(request.instance, presentation.option_order, found, **shown))
     assert wrong == []
     (group,) = score(observations_frame(rows), intervals=False).groups
     expected = {

@@ -15,7 +15,7 @@ from mbbq_gen.report.leaderboard_views import rank_text
 from mbbq_gen.runs.observations import load_observations
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.estimate import Estimate, InferenceSettings
-from tests.support.extraction import call
+from tests.support.extraction import Capture, succeed
 from tests.support.report import Page, oracle_run
 
 FEW = InferenceSettings(n_resamples=100)
@@ -91,9 +91,8 @@ def test_a_bias_is_ranked_by_its_distance_from_0() -> None:
     assert [rank_text(rank) for rank in found] == ["2–3", "1", "2–3"]
 
 
-def test_json_is_the_board(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
-    code, out, err = call(capsys, "leaderboard", *runs.values(), "--json", "--n-resamples", 100)
-    assert (code, err) == (0, "")
+def test_json_is_the_board(capsys: Capture, runs: dict[str, Path]) -> None:
+    out = succeed(capsys, "leaderboard", *runs.values(), "--json", "--n-resamples", 100, quiet=True)
     found = Leaderboard.model_validate_json(out)
     assert found.schema_version == "mbbq-gen.leaderboard/1"
     assert len(found.rows) == 8

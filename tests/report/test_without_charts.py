@@ -10,7 +10,7 @@ from mbbq_gen.report.leaderboard import build_leaderboard
 from mbbq_gen.report.leaderboard_views import board_page
 from mbbq_gen.runs.observations import load_observations
 from mbbq_gen.statistics.estimate import InferenceSettings
-from tests.support.extraction import call
+from tests.support.extraction import Capture, call, stderr_of
 from tests.support.report import Page, oracle_run
 
 pytest.importorskip("jinja2")
@@ -27,30 +27,26 @@ def without(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
 
 
-def tags(page: Page) -> list[str]:
-    return [tag for tag, _ in page.elements]
+def check_tables(page: Page) -> None:
+    tags = [tag for tag, _ in page.elements]
+    assert "svg" not in tags
+    assert tags.count("table") > tags.count("figure") > 5
+    assert INSTALL in " ".join(page.text)
 
 
-def test_the_page_has_the_tables_of_all_charts(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_has_the_tables_of_all_charts(run: Path, tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "report.html"
     assert call(capsys, "report", run, "-o", path)[0] == 0
-    page = Page(path.read_text(encoding="utf-8"))
-    assert "svg" not in tags(page)
-    assert tags(page).count("table") > tags(page).count("figure") > 5
-    assert INSTALL in " ".join(page.text)
+    check_tables(Page(path.read_text(encoding="utf-8")))
 
 
 def test_the_leaderboard_has_its_tables(run: Path) -> None:
     frame = load_observations([run], PackPaths())
-    page = Page(board_page(build_leaderboard(frame, None, InferenceSettings(n_resamples=100))))
-    assert "svg" not in tags(page)
-    assert tags(page).count("table") > tags(page).count("figure") > 5
-    assert INSTALL in " ".join(page.text)
+    check_tables(Page(board_page(build_leaderboard(frame, None, InferenceSettings(n_resamples=100)))))
 
 
-def test_figures_are_refused_in_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = call(capsys, "report", run, "--figures", tmp_path / "figures")
-    assert code == 2
+def test_figures_are_refused_in_one_line(run: Path, tmp_path: Path, capsys: Capture) -> None:
+    err = stderr_of(capsys, "report", run, "--figures", tmp_path / "figures")
     assert err.count("\n") == 1
     assert INSTALL in err
     assert not (tmp_path / "figures").exists()

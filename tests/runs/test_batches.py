@@ -3,8 +3,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -24,7 +22,7 @@ from mbbq_gen.storage.ledgers import BatchRecord, BatchTable
 from mbbq_gen.storage.store import RunStore
 from tests.conftest import FULL
 from tests.fake_service.client import FakeServer, fake_server
-from tests.support.extraction import call
+from tests.support.extraction import Capture, call, start
 from tests.support.prices import write_prices
 
 KINDS = ("openai", "anthropic", "gemini")
@@ -53,8 +51,15 @@ Calls = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], api_keys: None) -> Calls:
+def command(capsys: Capture, api_keys: None) -> Calls:
     return partial(call, capsys)
+
+
+def told(command: Calls, code: int, *arguments: object) -> str:
+    """Stderr of a command that must end with `code`."""
+    found, _, err = command(*arguments)
+    assert found == code, err
+    return err
 
 
 def ledger_of(run: Path) -> list[Any]:
@@ -70,32 +75,25 @@ def status_of(command: Calls, run: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_from_plan_to_report(command: Calls, tmp_path: Path, kind: str, price_file: Path) -> None:
-    run = tmp_path / "run"
-    with fake_server({"answers": {"oracle": "stereotyped"}, "batches": {"delay_s": 2.0}}, run=run) as server:
-        planning = ["estimate", *started(server, kind, run)[2:-1], "--prices", price_file, "--json"]
+def test_from_plan_to_report(command: Calls, run_path: Path, kind: str, price_file: Path) -> None:
+    with fake_server({"answers": {"oracle": "stereotyped"}, "batches": {"delay_s": 2.0}}, run=run_path) as server:
+        planning = ["estimate", *started(server, kind, run_path)[2:-1], "--prices", price_file, "--json"]
         plan = json.loads(command(*planning)[1])
-        done = subprocess.run(
-            [sys.executable, "-m", "mbbq_gen", *map(str, started(server, kind, run, "--prices", price_file))],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert done.stdout == "", "nothing to report yet"
-        assert "1 batch with 79 requests under way" in done.stderr
-        (batch,) = json.loads(command("batch", "status", run, "--json")[1])
+        process = start(*started(server, kind, run_path, "--prices", price_file))
+        out, err = process.communicate()
+        assert (process.returncode, out) == (0, ""), "nothing to report yet"
+        assert "1 batch with 79 requests under way" in err
+        (batch,) = json.loads(command("batch", "status", run_path, "--json")[1])
         assert (batch["state"], batch["requests"]) == ("sent", 79)
-        assert status_of(command, run)["in_batches"] == 79
-        code, out, _ = command("batch", "collect", run, "--wait", "--every", "1", "--json")
-        assert code == 0
-        assert [entry["state"] for entry in json.loads(out)] == ["collected"]
-        code, out, _ = command("run", run, "--collect")
-        assert code == 0
-        assert "+1.00" in out
+        assert status_of(command, run_path)["in_batches"] == 79
+        code, out, _ = command("batch", "collect", run_path, "--wait", "--every", "1", "--json")
+        assert (code, [entry["state"] for entry in json.loads(out)]) == (0, ["collected"])
+        code, out, _ = command("run", run_path, "--collect")
+        assert (code, "+1.00" in out) == (0, True), out
         assert "cost: $" in out
         stats = server.stats()
         assert (stats.batches, stats.paid, stats.paid_again) == (1, 80, 0)
-    found = status_of(command, run)
+    found = status_of(command, run_path)
     assert (found["answered"], found["in_batches"], found["not_sent"]) == (80, 0, 0)
     ways = {line["batch"]: line for line in found["cost_report"]["lines"]}
     assert ways[True]["responses"] == 79
@@ -106,24 +104,23 @@ def test_from_plan_to_report(command: Calls, tmp_path: Path, kind: str, price_fi
         (ways[False]["input_tokens"] * 10 + ways[False]["output_tokens"] * 20) / 1e6
     )
     assert found["cost"] == pytest.approx(ways[True]["cost"] + ways[False]["cost"])
-    assert RunFolder(run).manifest().cost_report is not None
+    assert RunFolder(run_path).manifest().cost_report is not None
     assert plan["tokens"]["requests"] == 80
-    assert not list(run.glob("*.jsonl*")), "what was on its way to the service is gone"
+    assert not list(run_path.glob("*.jsonl*")), "what was on its way to the service is gone"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_fails_or_expires_goes_into_another_batch(command: Calls, tmp_path: Path, kind: str) -> None:
-    run = tmp_path / "run"
+def test_what_fails_or_expires_goes_into_another_batch(command: Calls, run_path: Path, kind: str) -> None:
     scenario = {"answers": {"oracle": "perfect"}, "batches": {"failed": 0.3, "expired": 0.3}}
-    with fake_server(scenario, run=run) as server:
-        assert command(*started(server, kind, run, "--batch-size", 30))[0] == 0
-        assert command("batch", "collect", run, "--wait", "--every", "1")[0] == 0
-        found = status_of(command, run)
+    with fake_server(scenario, run=run_path) as server:
+        assert command(*started(server, kind, run_path, "--batch-size", 30))[0] == 0
+        assert command("batch", "collect", run_path, "--wait", "--every", "1")[0] == 0
+        found = status_of(command, run_path)
         assert (found["answered"], found["failed"]) == (80, 0)
         assert server.stats().paid_again == 0
         assert server.stats().paid == 80
-    batches = ledger_of(run)
+    batches = ledger_of(run_path)
     assert [batch.record.requests for batch in batches[:3]] == [30, 30, 19]
     assert all(batch.state == "collected" for batch in batches)
     assert batches[0].record.missing > 0
@@ -131,36 +128,28 @@ def test_what_fails_or_expires_goes_into_another_batch(command: Calls, tmp_path:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_cancelled_batches_keep_what_they_answered(command: Calls, tmp_path: Path, kind: str) -> None:
-    run = tmp_path / "run"
-    with fake_server({"batches": {"delay_s": 3600.0}}, run=run) as server:
-        assert command(*started(server, kind, run, "--batch-size", 40))[0] == 0
-        code, _, err = command("run", run, "--no-batch")
-        assert code == 2
-        assert "has batches on their way" in err
-        code, _, err = command("batch", "cancel", run)
-        assert code == 0
-        assert "2 batches cancelled" in err
-        code, _, err = command("run", run, "--collect")
-        assert code == 0
-        assert "79 requests were never sent" in err
-        assert status_of(command, run)["answered"] == 1
-        assert {batch.state for batch in ledger_of(run)} == {"collected"}
+def test_cancelled_batches_keep_what_they_answered(command: Calls, run_path: Path, kind: str) -> None:
+    with fake_server({"batches": {"delay_s": 3600.0}}, run=run_path) as server:
+        assert command(*started(server, kind, run_path, "--batch-size", 40))[0] == 0
+        assert "has batches on their way" in told(command, 2, "run", run_path, "--no-batch")
+        assert "2 batches cancelled" in told(command, 0, "batch", "cancel", run_path)
+        assert "79 requests were never sent" in told(command, 0, "run", run_path, "--collect")
+        assert status_of(command, run_path)["answered"] == 1
+        assert {batch.state for batch in ledger_of(run_path)} == {"collected"}
         assert server.stats().batches == 2, "no more are made until told so"
-        assert command("run", run, "--no-batch")[0] == 0
-        assert status_of(command, run)["answered"] == 80
+        assert command("run", run_path, "--no-batch")[0] == 0
+        assert status_of(command, run_path)["answered"] == 80
         assert server.stats().paid_again == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_batch_whose_reply_is_lost_is_found_again(command: Calls, tmp_path: Path, kind: str) -> None:
-    run = tmp_path / "run"
-    with fake_server({"answers": {"oracle": "perfect"}}, run=run) as server:
-        plan_only(server, kind, run, command)
-        outcome = asyncio.run(lose_replies(server, kind, run))
+def test_a_batch_whose_reply_is_lost_is_found_again(command: Calls, run_path: Path, kind: str) -> None:
+    with fake_server({"answers": {"oracle": "perfect"}}, run=run_path) as server:
+        plan_only(server, kind, run_path, command)
+        outcome = asyncio.run(lose_replies(server, kind, run_path))
         assert outcome == ["sent"]
-        assert command("batch", "collect", run, "--wait", "--every", "1")[0] == 0
-        assert status_of(command, run)["answered"] == 80
+        assert command("batch", "collect", run_path, "--wait", "--every", "1")[0] == 0
+        assert status_of(command, run_path)["answered"] == 80
         stats = server.stats()
         assert (stats.batches, stats.paid_again) == (1, 0)
 
@@ -168,9 +157,8 @@ def test_a_batch_whose_reply_is_lost_is_found_again(command: Calls, tmp_path: Pa
 def plan_only(server: FakeServer, kind: str, run: Path, command: Calls) -> None:
     """Makes a run of which nothing is asked: the money is not enough for a single answer."""
     prices = prices_of(run.parent, kind)
-    code, _, err = command(*started(server, kind, run, "--prices", prices, "--max-cost", "0.000001"))
-    assert code == 1
-    assert "--max-cost" in err
+    given = started(server, kind, run, "--prices", prices, "--max-cost", "0.000001")
+    assert "--max-cost" in told(command, 1, *given)
     assert server.stats().paid == 0
 
 
@@ -199,17 +187,14 @@ def session(store: RunStore, run: Path, kind: str, server: FakeServer, most: int
     return BatchRunner(store, batch_service(provider), run, most_requests=most, pause=0.0)
 
 
-def test_a_batch_of_somebody_else_is_given_back(command: Calls, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    with fake_server({}, run=run) as server:
-        plan_only(server, "anthropic", run, command)
-        with RunFolder(run).open_store() as store:
-            batching = session(store, run, "anthropic", server)
+def test_a_batch_of_somebody_else_is_given_back(command: Calls, run_path: Path) -> None:
+    with fake_server({}, run=run_path) as server:
+        plan_only(server, "anthropic", run_path, command)
+        with RunFolder(run_path).open_store() as store:
+            batching = session(store, run_path, "anthropic", server)
             asyncio.run(mistake(batching))
-            assert [(batch.state, len(batch.record.strangers)) for batch in batching.ledger.batches()] == [
-                ("lost", 1),
-                ("collected", 0),
-            ]
+            expected = [("lost", 1), ("collected", 0)]
+            assert [(batch.state, len(batch.record.strangers)) for batch in batching.ledger.batches()] == expected
             assert store.progress().answered == 80
 
 
@@ -255,15 +240,13 @@ def test_money_limits_what_is_handed_over(command: Calls, tmp_path: Path) -> Non
         assert server.stats().paid_again == 0
 
 
-def test_a_wrong_key_shows_before_a_batch_is_made(command: Calls, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    with fake_server({"access": {"key": "another"}}, run=run) as server:
-        code, _, err = command(*started(server, "openai", run))
-        assert code == 1
+def test_a_wrong_key_shows_before_a_batch_is_made(command: Calls, run_path: Path) -> None:
+    with fake_server({"access": {"key": "another"}}, run=run_path) as server:
+        err = told(command, 1, *started(server, "openai", run_path))
         assert "refuses the key" in err
         assert "sk-test" not in err
         assert server.stats().batches == 0
-    assert ledger_of(run) == []
+    assert ledger_of(run_path) == []
 
 
 class Ended(BaseException):
@@ -360,28 +343,24 @@ def test_a_process_may_end_at_any_step(command: Calls, tmp_path: Path, kind: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_no_batch_answers_is_recorded_at_last(command: Calls, tmp_path: Path, kind: str) -> None:
-    run = tmp_path / "run"
-    with fake_server({"batches": {"expired": 1.0, "most_per_request": 99}}, run=run) as server:
-        assert command(*started(server, kind, run))[0] == 0
-        code, _, err = command("batch", "collect", run, "--wait", "--every", "1")
-        assert code == 1
+def test_what_no_batch_answers_is_recorded_at_last(command: Calls, run_path: Path, kind: str) -> None:
+    with fake_server({"batches": {"expired": 1.0, "most_per_request": 99}}, run=run_path) as server:
+        assert command(*started(server, kind, run_path))[0] == 0
+        err = told(command, 1, "batch", "collect", run_path, "--wait", "--every", "1")
         assert "stopped: 77 of 77 requests failed, most often (77): left without" in err
-        assert f"ask the others again with mbbq-gen run {run} --batch" in err
+        assert f"ask the others again with mbbq-gen run {run_path} --batch" in err
         batches = server.stats().batches
         # Each time one request is asked by itself first, and is answered so.
         assert batches == MOST_TRIES
-        found = status_of(command, run)
+        found = status_of(command, run_path)
         assert (found["answered"], found["failed"]) == (MOST_TRIES, 80 - MOST_TRIES)
         assert found["failures"] == {"batch": 80 - MOST_TRIES}
-        code, _, err = command("run", run, "--collect")
-        assert code == 1
-        assert f"mbbq-gen run {run} --batch" in err
+        assert f"mbbq-gen run {run_path} --batch" in told(command, 1, "run", run_path, "--collect")
         assert server.stats().batches == batches, "what failed for good is not asked again unless told so"
         server.change({"batches": {"expired": 0.0}})
-        assert command("run", run, "--batch")[0] == 0
-        assert command("run", run, "--collect")[0] == 0
-        assert status_of(command, run)["answered"] == 80
+        assert command("run", run_path, "--batch")[0] == 0
+        assert command("run", run_path, "--collect")[0] == 0
+        assert status_of(command, run_path)["answered"] == 80
 
 
 def test_a_shared_cache_spares_batches(command: Calls, tmp_path: Path) -> None:

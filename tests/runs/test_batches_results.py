@@ -8,48 +8,45 @@ from typing import Any
 import pytest
 
 from mbbq_gen.core.records import Response
-from mbbq_gen.runs.run_folder import RunFolder
 from tests.fake_service.client import fake_server
-from tests.runs.test_batches import KINDS, SELECTION, Calls, command, ledger_of, started, status_of
+from tests.runs.test_batches import KINDS, SELECTION, Calls, command, ledger_of, started, status_of, told
 from tests.support.api import KEY, Heard, spoken
+from tests.support.stores import column, rows
 
 __all__ = ["command"]
 
 
 def responses_of(run: Path) -> dict[str, Response]:
-    with RunFolder(run).open_store(read_only=True) as store:
-        rows = store.query("SELECT request_key, record FROM responses")
-        return {key: Response.model_validate_json(record) for key, record in rows}
+    stored = rows(run, "SELECT request_key, record FROM responses")
+    return {key: Response.model_validate_json(record) for key, record in stored}
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
 @pytest.mark.parametrize("is_same_host", [False, True])
 def test_keys_do_not_follow_results_to_another_host(
-    command: Calls, tmp_path: Path, kind: str, is_same_host: bool
+    command: Calls, run_path: Path, kind: str, is_same_host: bool
 ) -> None:
-    run = tmp_path / "run"
-    with fake_server({}, run=run) as server:
+    with fake_server({}, run=run_path) as server:
 
         def elsewhere(heard: Heard) -> tuple[int, dict[str, str], bytes]:
             lines = server_lines[0]
             return (200, {}, lines) if heard.path.startswith("/there") else (307, {"location": "/there?x=1"}, b"")
 
         server_lines = [b""]
-        assert command(*started(server, kind, run))[0] == 0
-        keys = sorted(json.loads(json.dumps(list(requested(run)))))
+        assert command(*started(server, kind, run_path))[0] == 0
+        keys = sorted(json.loads(json.dumps(list(requested(run_path)))))
         server_lines[0] = b"".join(line_of(kind, key) for key in keys)
         with spoken(elsewhere) as other:
             server.change({"batches": {"results_at": f"{other.root}/{'here' if is_same_host else 'there'}"}})
-            assert command("run", run, "--collect")[0] == 0
+            assert command("run", run_path, "--collect")[0] == 0
             assert other.heard
             for heard in other.heard:
                 assert KEY not in json.dumps(heard.headers)
-    assert status_of(command, run)["answered"] == 80
+    assert status_of(command, run_path)["answered"] == 80
 
 
 def requested(run: Path) -> set[str]:
-    with RunFolder(run).open_store(read_only=True) as store:
-        return {key for (key,) in store.query("SELECT request_key FROM batch_requests")}
+    return set(column(run, "SELECT request_key FROM batch_requests"))
 
 
 def line_of(kind: str, key: str, text: str = "A") -> bytes:
@@ -63,35 +60,31 @@ def line_of(kind: str, key: str, text: str = "A") -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
-def test_bad_and_contradictory_lines_cost_no_other_answer(command: Calls, tmp_path: Path, kind: str) -> None:
-    run = tmp_path / "run"
-    with fake_server({}, run=run) as server:
-        assert command(*started(server, kind, run))[0] == 0
-        keys = sorted(requested(run))
+def test_bad_and_contradictory_lines_cost_no_other_answer(command: Calls, run_path: Path, kind: str) -> None:
+    with fake_server({}, run=run_path) as server:
+        assert command(*started(server, kind, run_path))[0] == 0
+        keys = sorted(requested(run_path))
         good = [line_of(kind, key, "B") for key in keys]
         lines = [line[: len(line) // 2] + b"\n" for line in good[:10]] + good[10:]
         lines += [line_of(kind, key, "C") for key in keys[20:25]]
         with spoken(lambda _heard: (200, {}, b"".join(lines))) as other:
             server.change({"batches": {"results_at": f"{other.root}/there"}})
-            code, _, err = command("batch", "collect", run)
-        assert code == 0
-        assert "lines of its results can't be read, the first:" in err
-        record = ledger_of(run)[0].record
+            assert "lines of its results can't be read, the first:" in told(command, 0, "batch", "collect", run_path)
+        record = ledger_of(run_path)[0].record
         assert (record.missing, record.answered) == (10, 69)
-        found = responses_of(run)
+        found = responses_of(run_path)
         assert {found[key].text for key in keys[10:]} == {"B"}
         server.change({"batches": {"results_at": None}})
         for _ in range(3):
-            assert command("run", run, "--collect")[0] == 0
-        assert status_of(command, run)["answered"] == 80
+            assert command("run", run_path, "--collect")[0] == 0
+        assert status_of(command, run_path)["answered"] == 80
 
 
-def test_batches_of_azure(command: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_azure(command: Calls, run_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("AZURE_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
-    run = tmp_path / "run"
-    with fake_server({}, run=run) as server:
+    with fake_server({}, run=run_path) as server:
 
         def forwarded(heard: Heard) -> tuple[int, dict[str, str], bytes]:
             import httpx
@@ -105,10 +98,10 @@ def test_batches_of_azure(command: Calls, tmp_path: Path, monkeypatch: pytest.Mo
 
         with spoken(forwarded) as azure:
             options = ["--model", "openai:m", "--model-arg", "service=azure", "--base-url", azure.root]
-            assert command("run", run, *options, *SELECTION, "--batch")[0] == 0
-            assert command("run", run, "--collect")[0] == 0
+            assert command("run", run_path, *options, *SELECTION, "--batch")[0] == 0
+            assert command("run", run_path, "--collect")[0] == 0
             paths = {(heard.method, heard.path) for heard in azure.heard}
-    assert status_of(command, run)["answered"] == 80
+    assert status_of(command, run_path)["answered"] == 80
     version = "api-version=2024-10-21"
     assert ("POST", f"/openai/deployments/m/chat/completions?{version}") in paths
     assert ("POST", f"/openai/files?{version}") in paths
@@ -121,33 +114,29 @@ def test_batches_of_azure(command: Calls, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_page_instead_of_the_results_is_one_line(command: Calls, tmp_path: Path, kind: str) -> None:
+def test_a_page_instead_of_the_results_is_one_line(command: Calls, run_path: Path, kind: str) -> None:
     """Nothing is given up for it: the batch stays open, and later it is collected."""
-    run = tmp_path / "run"
-    with fake_server({}, run=run) as server:
-        assert command(*started(server, kind, run, "--model-arg", "attempts=2"))[0] == 0
+    with fake_server({}, run=run_path) as server:
+        assert command(*started(server, kind, run_path, "--model-arg", "attempts=2"))[0] == 0
         server.change({"faults": {"page": 1.0, "routes": "all", "most_per_request": 9999}})
-        code, _, err = command("batch", "collect", run)
-        assert code == 1
-        assert "Access denied" in err
-        assert ledger_of(run)[0].state == "sent"
+        assert "Access denied" in told(command, 1, "batch", "collect", run_path)
+        assert ledger_of(run_path)[0].state == "sent"
         server.change({"faults": {"page": 0.0}})
-        assert command("run", run, "--collect")[0] == 0
-    assert status_of(command, run)["answered"] == 80
+        assert command("run", run_path, "--collect")[0] == 0
+    assert status_of(command, run_path)["answered"] == 80
 
 
-def test_an_answer_stands_over_a_failure_of_the_same_request(command: Calls, tmp_path: Path) -> None:
+def test_an_answer_stands_over_a_failure_of_the_same_request(command: Calls, run_path: Path) -> None:
     """Whichever line comes first."""
-    run = tmp_path / "run"
-    with fake_server({}, run=run) as server:
-        assert command(*started(server, "openai", run))[0] == 0
+    with fake_server({}, run=run_path) as server:
+        assert command(*started(server, "openai", run_path))[0] == 0
         failed = {"custom_id": "", "response": None, "error": {"code": "server_error", "message": "no"}}
         lines = b""
-        for key in sorted(requested(run)):
+        for key in sorted(requested(run_path)):
             lines += json.dumps(failed | {"custom_id": key}).encode() + b"\n" + line_of("openai", key)
         with spoken(lambda _heard: (200, {}, lines)) as other:
             server.change({"batches": {"results_at": f"{other.root}/there"}})
-            assert command("run", run, "--collect")[0] == 0
-    found = responses_of(run)
-    assert {found[key].text for key in requested(run)} == {"A"}
-    assert len(ledger_of(run)) == 1
+            assert command("run", run_path, "--collect")[0] == 0
+    found = responses_of(run_path)
+    assert {found[key].text for key in requested(run_path)} == {"A"}
+    assert len(ledger_of(run_path)) == 1

@@ -18,7 +18,7 @@ from mbbq_gen.storage.store import RunStore
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support import api as api_support
 from tests.support.cases import cases
-from tests.support.extraction import call
+from tests.support.extraction import Capture, call
 from tests.support.prices import write_prices
 
 pytestmark = pytest.mark.usefixtures("api_keys")
@@ -34,7 +34,7 @@ Go = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def go(capsys: pytest.CaptureFixture[str]) -> Go:
+def go(capsys: Capture) -> Go:
     return partial(call, capsys)
 
 
@@ -52,83 +52,71 @@ def bill_of(go: Go, run: Path) -> dict[str, Any]:
     return dict(json.loads(go("status", run, "--json")[1])["cost_report"])
 
 
-def test_what_no_service_counts_is_spent_for_good(tmp_path: Path, go: Go, prices: Path) -> None:
-    run = tmp_path / "run"
+def test_what_no_service_counts_is_spent_for_good(run_path: Path, go: Go, prices: Path) -> None:
     with fake_server({"answers": {"usage": "missing"}}) as server:
-        given = command(run, server, prices, "--max-tokens", 100, "--max-cost", 20_000)
+        given = command(run_path, server, prices, "--max-tokens", 100, "--max-cost", 20_000)
         code, _, error = go(*given)
         assert (code, "--max-cost 20000" in error) == (1, True)
         paid = server.stats().paid
         assert 5 < paid < 80
-        for again in (["run", run], given, ["run", run, "--max-cost", 20_000]):
+        for again in (["run", run_path], given, ["run", run_path, "--max-cost", 20_000]):
             assert go(*again)[0] == 1
         assert server.stats().paid == paid
-    bill = bill_of(go, run)
+    bill = bill_of(go, run_path)
     assert bill["unmetered"] == paid
     assert 100 * paid < bill["unmetered_cost"] <= 20_000
-    assert f"${bill['unmetered_cost']:,.2f} for {paid} requests" in go("report", run)[1]
+    assert f"${bill['unmetered_cost']:,.2f} for {paid} requests" in go("report", run_path)[1]
 
 
-def test_what_extra_puts_into_the_body_counts(tmp_path: Path, go: Go, prices: Path) -> None:
+@pytest.mark.parametrize("more", [("--model-arg", 'extra={"max_tokens": 5000}'), ("--max-connections", 2)])
+def test_long_answers_that_extra_asks_for_or_nobody_are_counted(
+    more: tuple[object, ...], run_path: Path, go: Go, prices: Path
+) -> None:
     with fake_server({"answers": {"output_tokens": 5000}}) as server:
-        more = ["--model-arg", 'extra={"max_tokens": 5000}', "--max-tokens", 10, "--max-cost", 60_000]
-        assert go(*command(tmp_path / "run", server, prices, *more))[0] == 1
-        stats = server.stats()
-    assert stats.paid > 5
-    assert stats.input_tokens + stats.output_tokens <= 60_000
-
-
-def test_a_service_that_writes_more_than_it_may_is_found_out(tmp_path: Path, go: Go, prices: Path) -> None:
-    with fake_server({"answers": {"output_tokens": 5000}}) as server:
-        more = ["--max-tokens", 10, "--max-connections", 2, "--max-cost", 60_000]
-        assert go(*command(tmp_path / "run", server, prices, *more))[0] == 1
+        assert go(*command(run_path, server, prices, *more, "--max-tokens", 10, "--max-cost", 60_000))[0] == 1
         stats = server.stats()
     assert stats.paid > 5
     assert stats.input_tokens + stats.output_tokens <= 60_000
 
 
 @pytest.mark.parametrize("fault", ["lost", "cut", "malformed"])
-def test_tries_that_broke_off_are_spent(fault: str, tmp_path: Path, go: Go, prices: Path) -> None:
-    run = tmp_path / "run"
+def test_tries_that_broke_off_are_spent(fault: str, run_path: Path, go: Go, prices: Path) -> None:
     with fake_server({"faults": {fault: 1.0, "most_per_request": 2}, "answers": {"output_tokens": 100}}) as server:
-        given = command(run, server, prices, "--max-tokens", 100, "--max-cost", 30_000)
+        given = command(run_path, server, prices, "--max-tokens", 100, "--max-cost", 30_000)
         codes = {go(*given)[0] for _ in range(3)}
         stats = server.stats()
     assert codes == {1}
     assert stats.paid > 10
     assert stats.input_tokens + stats.output_tokens <= 30_000
-    assert bill_of(go, run)["unmetered"] > 0
+    assert bill_of(go, run_path)["unmetered"] > 0
 
 
-def test_being_told_to_wait_costs_nothing(tmp_path: Path, go: Go, prices: Path) -> None:
-    run = tmp_path / "run"
+def test_being_told_to_wait_costs_nothing(run_path: Path, go: Go, prices: Path) -> None:
     faults = {"rate_limited": 0.3, "server_error": 0.3, "server_statuses": [500, 503, 529], "retry_after_s": 0.01}
     with fake_server({"faults": faults}) as server:
-        assert go(*command(run, server, prices, "--max-cost", 1e9))[0] == 0
+        assert go(*command(run_path, server, prices, "--max-cost", 1e9))[0] == 0
         assert server.stats().by_fault.keys() == {"rate_limited", "server_error"}
-    assert bill_of(go, run)["unmetered"] == 0
+    assert bill_of(go, run_path)["unmetered"] == 0
 
 
-def test_batches_whose_tokens_nobody_counts_are_spent(tmp_path: Path, go: Go, prices: Path) -> None:
-    run = tmp_path / "run"
-    with fake_server({"answers": {"usage": "missing"}}, run=run) as server:
+def test_batches_whose_tokens_nobody_counts_are_spent(run_path: Path, go: Go, prices: Path) -> None:
+    with fake_server({"answers": {"usage": "missing"}}, run=run_path) as server:
         given = ["--max-tokens", 100, "--max-cost", 20_000, "--batch"]
-        go(*command(run, server, prices, *given))
+        go(*command(run_path, server, prices, *given))
         for _ in range(4):
-            go("run", run, "--collect")
+            go("run", run_path, "--collect")
         paid = server.stats().paid
         assert 5 < paid < 80
-        bill = bill_of(go, run)
+        bill = bill_of(go, run_path)
     assert bill["unmetered"] == paid
     assert 100 * paid < bill["unmetered_cost"] <= 20_000
 
 
-def test_batches_made_without_a_limit_count_as_soon_as_there_is_one(tmp_path: Path, go: Go, prices: Path) -> None:
-    run = tmp_path / "run"
-    with fake_server({"batches": {"delay_s": 3600}}, run=run) as server:
-        assert go(*command(run, server, prices, "--max-tokens", 100, "--batch"))[0] == 0
+def test_batches_made_without_a_limit_count_as_soon_as_there_is_one(run_path: Path, go: Go, prices: Path) -> None:
+    with fake_server({"batches": {"delay_s": 3600}}, run=run_path) as server:
+        assert go(*command(run_path, server, prices, "--max-tokens", 100, "--batch"))[0] == 0
         asked = api_support.provider("openai:fake", base_url=server.openai, max_tokens=100)
-    with RunFolder(run).open_store(read_only=True) as store:
+    with RunFolder(run_path).open_store(read_only=True) as store:
         held = held_by_batches(store, asked.max_usage, ONE)
         requests = len(list(store.pending()))
     assert requests > 70

@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -39,8 +38,9 @@ from mbbq_gen.storage.store import RunStore
 from tests.conftest import FULL
 from tests.fake_service.client import fake_server
 from tests.support.cases import cases
-from tests.support.extraction import call
+from tests.support.extraction import Capture, call, json_of, start, stderr_of
 from tests.support.providers import make_instance, make_request
+from tests.support.stores import change, rows
 
 
 class Fragile:
@@ -124,11 +124,6 @@ def ray() -> Iterator[Any]:
         yield ray
 
 
-def rows(run: Path, statement: str) -> list[tuple[Any, ...]]:
-    with sqlite3.connect(run / "run.sqlite") as store:
-        return store.execute(statement).fetchall()
-
-
 def texts(run: Path) -> dict[str, str]:
     found = rows(run, "SELECT request_key, json_extract(record, '$.text') FROM responses WHERE is_error = 0")
     return dict(found)
@@ -204,11 +199,9 @@ def test_shards_are_folded_once_each(tmp_path: Path, script: Path) -> None:
 
 @pytest.mark.parametrize(("given", "said"), cases("runs/distributed", "wrong_use_is_one_line"))
 @needs_ray
-def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path, given: list[str], said: str) -> None:
+def test_wrong_use_is_one_line(capsys: Capture, tmp_path: Path, given: list[str], said: str) -> None:
     model = ["--model", "openai:m", "--base-url", "http://127.0.0.1:9/v1"]
-    code, _, err = call(capsys, "run", tmp_path / "run", *model, *SELECTION, *given)
-    assert code == 2
-    assert said in err.splitlines()[-1]
+    assert said in stderr_of(capsys, "run", tmp_path / "run", *model, *SELECTION, *given).splitlines()[-1]
 
 
 class SlowRay:
@@ -248,12 +241,8 @@ def test_a_ray_that_does_not_start_in_time_is_started_anew(
 
 
 def settings(script: Path, **changes: object) -> RunConfig:
-    known: dict[str, object] = {
-        "model": f"scripted:{script}",
-        "benchmark": ("starter",),
-        "languages": ("en",),
-        "splits": ("bias",),
-    }
+    known: dict[str, object] = {"model": f"scripted:{script}"}
+    known |= {"benchmark": ("starter",), "languages": ("en",), "splits": ("bias",)}
     known |= {"variants": ("bare", "letters"), "option_order": "balanced", "label_style": ("A",), "seed": 0}
     return RunConfig.model_validate({**known, **changes})
 
@@ -265,22 +254,20 @@ def planned(tmp_path: Path, script: Path) -> RunFolder:
 
 
 @pytest.mark.slow
-def test_the_same_texts_and_scores_as_without_ray(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, script: Path, ray: Any
-) -> None:
+def test_the_same_texts_and_scores_as_without_ray(capsys: Capture, tmp_path: Path, script: Path, ray: Any) -> None:
     given = ["--model", f"scripted:{script}", *SELECTION]
     plain, spread = tmp_path / "plain", tmp_path / "spread"
     assert call(capsys, "run", plain, *given, "--json")[0] == 0
     code, out, _ = call(capsys, "run", spread, *given, "--ray", "local", "--workers", 2, "--json")
     assert (code, json.loads(out)["failed"]) == (0, 0)
     assert texts(spread) == texts(plain)
-    scores = [json.loads(call(capsys, "score", run, "--json")[1]) for run in (plain, spread)]
+    scores = [json_of(capsys, "score", run) for run in (plain, spread)]
     assert without_names(scores[0]) == without_names(scores[1])
     assert set(in_shards(spread / "worker-shards").values()) == {1}
     assert in_shards(spread / "worker-shards").keys() == texts(spread).keys()
     facts = json.loads((spread / "manifest.json").read_text(encoding="utf-8"))["runtime_info"]
     assert facts["distributed"] == {"ray": "local", "workers": 2}
-    stands = json.loads(call(capsys, "status", spread, "--json")[1])
+    stands = json_of(capsys, "status", spread)
     assert sum(worker["answered"] for worker in stands["distributed"]["workers"]) == stands["answered"]
     assert (stands["distributed"]["lost"], stands["distributed"]["has_ended"]) == (0, True)
     assert "2 by --ray local" in call(capsys, "status", spread)[1]
@@ -297,26 +284,20 @@ def without_names(scores: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_what_stands_in_shards_is_not_asked_again(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, script: Path, ray: Any
-) -> None:
+def test_what_stands_in_shards_is_not_asked_again(capsys: Capture, tmp_path: Path, script: Path, ray: Any) -> None:
     run, moved = tmp_path / "run", tmp_path / "moved"
     assert call(capsys, "run", run, "--model", f"scripted:{script}", *SELECTION, "--ray", "local")[0] == 0
     answers = texts(run)
-    with sqlite3.connect(run / "run.sqlite") as store:
-        store.execute("DELETE FROM responses WHERE request_key IN (SELECT request_key FROM responses LIMIT 300)")
+    change(run, "DELETE FROM responses WHERE request_key IN (SELECT request_key FROM responses LIMIT 300)")
     run.rename(moved)
-    code, _, err = call(capsys, "run", moved)
-    assert code == 0
+    err = stderr_of(capsys, "run", moved, code=0)
     assert "300 answers were in shards already" in err
     assert "answered already" in err
     assert texts(moved) == answers
 
 
 @pytest.mark.slow
-def test_workers_that_die_lose_only_what_was_under_way(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, script: Path, ray: Any
-) -> None:
+def test_workers_that_die_lose_only_what_was_under_way(capsys: Capture, tmp_path: Path, script: Path, ray: Any) -> None:
     run = RunFolder(tmp_path / "run")
     kinds = ("bare", "letters", "polite")
     Job(run, settings(script, splits=("bias", "control"), variants=kinds), PackPaths()).plan()
@@ -354,22 +335,20 @@ async def ask_with(run: RunFolder, store: RunStore, script: Path, on_status: Any
 
 @pytest.mark.slow
 def test_reading_and_scores_by_workers_are_those_of_one_process(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, script: Path, ray: Any
+    capsys: Capture, tmp_path: Path, script: Path, ray: Any
 ) -> None:
     run, unread = tmp_path / "run", tmp_path / "unread" / "run"
     given = ["--model", f"scripted:{script}", *SELECTION, "--languages", "en,tr"]
     assert call(capsys, "run", run, *given)[0] == 0
     shutil.copytree(run, unread)
-    with sqlite3.connect(unread / "run.sqlite") as store:
-        store.execute("DELETE FROM extractions")
+    change(unread, "DELETE FROM extractions")
     here = ["--ray", "local", "--workers", 2]
     code, out, err = call(capsys, "extract", unread, *here, "--json")
     assert (code, json.loads(out)["read"]) == (0, len(texts(run))), err
     readings = "SELECT prompt_id, extractor, outcome, option, rule, spans, conflicts FROM extractions ORDER BY 1, 2"
     assert rows(unread, readings) == rows(run, readings) != []
 
-    with sqlite3.connect(unread / "run.sqlite") as store:
-        store.execute("DELETE FROM extractions")
+    change(unread, "DELETE FROM extractions")
     # Each command starts workers anew; the first reads, for it finds no readings.
     for beside in (
         ["--group-by", "variant,language", "--macro-average", "category", "--tests", "--baselines"],
@@ -384,16 +363,14 @@ def test_reading_and_scores_by_workers_are_those_of_one_process(
 @pytest.mark.parametrize(("given", "said"), cases("runs/distributed", "what_sums_do_not_tell_is_refused"))
 @needs_ray
 def test_what_sums_do_not_tell_is_refused(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, script: Path, given: list[str], said: str
+    capsys: Capture, tmp_path: Path, script: Path, given: list[str], said: str
 ) -> None:
     run = planned(tmp_path, script)
-    code, _, err = call(capsys, "score", run.path, *given)
-    assert code == 2
-    assert said in err
+    assert said in stderr_of(capsys, "score", run.path, *given)
 
 
 @pytest.mark.slow
-def test_all_workers_share_one_pace(capsys: pytest.CaptureFixture[str], tmp_path: Path, ray: Any) -> None:
+def test_all_workers_share_one_pace(capsys: Capture, tmp_path: Path, ray: Any) -> None:
     """A server that lets 1,200 requests a minute pass never refuses one; each worker for itself would pass it."""
     scenario = {"answers": {"oracle": "perfect"}, "limits": {"rpm": 1200, "burst_s": 3.0}}
     with fake_server(scenario, run=tmp_path / "run") as server:
@@ -403,11 +380,6 @@ def test_all_workers_share_one_pace(capsys: pytest.CaptureFixture[str], tmp_path
     assert (code, json.loads(out)["failed"]) == (0, 0)
     assert found.requests == found.distinct_paid == json.loads(out)["requests"]
     assert (found.by_fault, found.paid_again) == ({}, 0)
-
-
-def start(run: Path, *given: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "mbbq_gen", "run", str(run), *map(str, given)]
-    return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 AGENTS = (b"ray::DashboardAgent", b"ray::RuntimeEnvAgent")
@@ -442,11 +414,11 @@ def wait_for(condition: Any, seconds: float = 600, *, every: float = 0.01) -> bo
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks at processes through /proc")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_driver_that_ends_leaves_its_answers_and_nothing_else(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, script: Path, ray: Any, number: signal.Signals
+    capsys: Capture, tmp_path: Path, script: Path, ray: Any, number: signal.Signals
 ) -> None:
     run, shards = tmp_path / "run", tmp_path / "shards"
     given = ["--model", f"scripted:{script}", "--benchmark", "starter", "--languages", "en", "--ray", "local"]
-    process = start(run, *given, "--workers", 2, "--shard-dir", shards)
+    process = start("run", run, *given, "--workers", 2, "--shard-dir", shards)
     assert wait_for(lambda: len(list(shards.glob("*.parquet"))) >= 3 or process.poll() is not None)
     assert len(processes_of(process.pid)) >= 4, "there is something to be left behind"
     process.send_signal(number)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import sqlite3
 import subprocess
 import sys
 import time
@@ -17,7 +16,8 @@ from mbbq_gen.core.records import Response
 from mbbq_gen.providers.base import is_installed
 from mbbq_gen.runs.distributed.storage import ResponseShards
 from tests.support.cases import cases
-from tests.support.extraction import call
+from tests.support.extraction import Capture, call, stderr_of
+from tests.support.stores import change, rows
 
 AT = "2026-01-01T00:00:00.000+00:00"
 needs_s3 = pytest.mark.skipif(
@@ -102,7 +102,7 @@ def test_what_can_not_be_used_is_said(address: str, kind: str, says: str) -> Non
 @needs_s3
 @pytest.mark.slow
 @pytest.mark.skipif(not is_installed("ray"), reason="needs the extra: pip install 'mbbq-gen[ray]'")
-def test_workers_write_to_object_storage(capsys: pytest.CaptureFixture[str], tmp_path: Path, bucket: str) -> None:
+def test_workers_write_to_object_storage(capsys: Capture, tmp_path: Path, bucket: str) -> None:
     script = tmp_path / "answers.jsonl"
     script.write_text("".join(json.dumps({"response": text}) + "\n" for text in "ABC"), encoding="utf-8")
     given = ["--model", f"scripted:{script}", "--benchmark", "starter", "--languages", "en"]
@@ -118,14 +118,10 @@ def test_workers_write_to_object_storage(capsys: pytest.CaptureFixture[str], tmp
     shards = ResponseShards(f"{bucket}/run")
     kept = [answer.request_key for shard in shards.names() for answer, _ in shards.read(shard)]
     assert sorted(kept) == sorted(texts(plain))
-    with sqlite3.connect(spread / "run.sqlite") as store:
-        store.execute("DELETE FROM responses WHERE request_key IN (SELECT request_key FROM responses LIMIT 90)")
-    code, _, err = call(capsys, "run", spread, "--json")
-    assert code == 0
-    assert "90 answers were in shards already" in err
+    change(spread, "DELETE FROM responses WHERE request_key IN (SELECT request_key FROM responses LIMIT 90)")
+    assert "90 answers were in shards already" in stderr_of(capsys, "run", spread, "--json", code=0)
     assert texts(spread) == texts(plain)
 
 
 def texts(run: Path) -> dict[str, str]:
-    with sqlite3.connect(run / "run.sqlite") as store:
-        return dict(store.execute("SELECT request_key, json_extract(record, '$.text') FROM responses").fetchall())
+    return dict(rows(run, "SELECT request_key, json_extract(record, '$.text') FROM responses"))

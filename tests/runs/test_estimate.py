@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +7,9 @@ import pytest
 
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.token_estimate import duration
-from tests.support.extraction import call
+from tests.support.extraction import Capture, call, json_of, succeed
 from tests.support.prices import write_prices
+from tests.support.stores import column
 
 SELECTION = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,letters"]
 
@@ -20,35 +20,27 @@ def price_file(tmp_path: Path) -> Path:
     return write_prices(tmp_path, "oracle:perfect", 3.0, output=5.0, **batch, note="of our own invention")
 
 
-def planned(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    code, out, err = call(capsys, "estimate", *SELECTION, *arguments, "--json")
-    assert (code, err) == (0, "")
-    found: dict[str, Any] = json.loads(out)
-    return found
+def planned(capsys: Capture, *arguments: object) -> dict[str, Any]:
+    return dict(json_of(capsys, "estimate", *SELECTION, *arguments, quiet=True))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["balanced", "cyclic"])
 @pytest.mark.parametrize("sample", [None, 12])
-def test_it_counts_what_a_run_asks(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, order: str, sample: int | None
-) -> None:
+def test_it_counts_what_a_run_asks(capsys: Capture, tmp_path: Path, order: str, sample: int | None) -> None:
     part = ["--sample", sample] if sample else ["--languages", "en", "--splits", "bias"]
     given = ["--model", "oracle:perfect", "--option-order", order, *part]
     tokens = planned(capsys, *given)["tokens"]
-    code, out, _ = call(capsys, "run", tmp_path / "run", *SELECTION, *given, "--json")
-    assert code == 0
-    done = json.loads(out)
+    done = json_of(capsys, "run", tmp_path / "run", *SELECTION, *given)
     assert tokens["prompts"] == done["prompts"]
     assert tokens["requests"] <= done["requests"]  # an oracle is asked for every presentation; a model once for all
-    with RunFolder(tmp_path / "run").open_store(read_only=True) as store:
-        texts = [row for (row,) in store.query("SELECT json_extract(record, '$.messages') FROM prompts")]
+    texts = column(tmp_path / "run", "SELECT json_extract(record, '$.messages') FROM prompts")
     assert tokens["requests"] == len(set(texts))
     assert tokens["questions"] == (48 if sample else 864)
     assert sum(group["requests"] for group in tokens["groups"]) == tokens["requests"]
 
 
-def test_money_is_tokens_times_prices(capsys: pytest.CaptureFixture[str], price_file: Path) -> None:
+def test_money_is_tokens_times_prices(capsys: Capture, price_file: Path) -> None:
     found = planned(capsys, "--model", "oracle:perfect", "--prices", price_file)
     tokens, cost = found["tokens"], found["cost"]
     assert cost["online"] == pytest.approx((3 * tokens["input_tokens"] + 5 * tokens["output_tokens"]) / 1e6)
@@ -63,17 +55,16 @@ def test_money_is_tokens_times_prices(capsys: pytest.CaptureFixture[str], price_
     assert any("of our own invention" in note for note in found["notes"])
 
 
-def test_an_unknown_price_is_said_and_not_guessed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_price_is_said_and_not_guessed(capsys: Capture) -> None:
     found = planned(capsys, "--model", "oracle:perfect")
     assert found["price"] is found["cost"] is None
     assert all(sample["cost"] is None for sample in found["samples"])
-    code, out, _ = call(capsys, "estimate", *SELECTION, "--model", "oracle:perfect")
-    assert code == 0
+    out = succeed(capsys, "estimate", *SELECTION, "--model", "oracle:perfect")
     assert "no price is known for oracle:perfect" in out
     assert "$" not in out
 
 
-def test_a_known_model_needs_no_key(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_known_model_needs_no_key(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     found = planned(capsys, "--model", "openai:gpt-4o-mini", "--rpm", "600")
@@ -84,7 +75,7 @@ def test_a_known_model_needs_no_key(capsys: pytest.CaptureFixture[str], monkeypa
     assert found["duration"]["hours"] == pytest.approx(found["tokens"]["requests"] / 600 / 60)
 
 
-def test_a_pilot_tells_the_length_of_answers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_pilot_tells_the_length_of_answers(capsys: Capture, tmp_path: Path) -> None:
     pilot = tmp_path / "pilot"
     assert call(capsys, "run", pilot, *SELECTION, "--model", "oracle:random", "--sample", 24, "--json")[0] == 0
     with RunFolder(pilot).open_store() as store:
@@ -98,10 +89,8 @@ def test_a_pilot_tells_the_length_of_answers(capsys: pytest.CaptureFixture[str],
     found = planned(capsys, "--model", "oracle:perfect", "--pilot", pilot)
     groups = found["tokens"]["groups"]
     assert found["tokens"]["outputs"] == "measured"
-    assert {group["variant"]: group["output_tokens"] / group["requests"] for group in groups} == {
-        "bare": 7,
-        "letters": 3,
-    }
+    expected = {"bare": 7, "letters": 3}
+    assert {group["variant"]: group["output_tokens"] / group["requests"] for group in groups} == expected
     assert str(pilot) in found["assumptions"]["source"]
 
 

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -21,11 +19,11 @@ from mbbq_gen.storage.store import CompletedPrompt, RunStore
 from tests.fake_service.client import fake_server
 from tests.support.cases import cases
 from tests.support.dialogue import VAGUE, Dialogue, dialogue
-from tests.support.extraction import call
+from tests.support.extraction import Capture, call, json_of, start, succeed
 from tests.support.prices import write_prices
 from tests.support.providers import make_request
+from tests.support.stores import column
 
-Capture = pytest.CaptureFixture[str]
 STARTER = ("--benchmark", "starter", "--variants", "letters", "--splits", "bias")
 READ = ("--sample", "96", "--follow-up", "unread")
 
@@ -41,25 +39,21 @@ def at(server: Dialogue, *more: object) -> tuple[object, ...]:
 
 
 def scores(capsys: Capture, path: Path, *more: object) -> dict[str, dict[str, Any]]:
-    code, out, err = call(capsys, "score", path, "--json", *more)
-    assert code == 0, err
+    out = succeed(capsys, "score", path, "--json", *more)
     return {group["group"]["language"]: group for group in json.loads(out)["groups"]}
 
 
 def report(capsys: Capture, path: Path) -> dict[str, Any]:
-    code, out, err = call(capsys, "score", path, "--json", "--metric", "accuracy_ambiguous")
-    assert code == 0, err
-    (found,) = json.loads(out)["follow_ups"]
+    (found,) = json_of(capsys, "score", path, "--metric", "accuracy_ambiguous")["follow_ups"]
     return dict(found)
 
 
 # --- what comes of it -------------------------------------------------------------------------------------------------
 
 
-def test_a_model_that_knows_what_it_meant_is_read_whole(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    run(capsys, path, "--model", "oracle:indirect", *STARTER, "--languages", "en,ta,zh", *READ)
-    first, after = scores(capsys, path), scores(capsys, path, "--answers", "follow-up")
+def test_a_model_that_knows_what_it_meant_is_read_whole(capsys: Capture, run_path: Path) -> None:
+    run(capsys, run_path, "--model", "oracle:indirect", *STARTER, "--languages", "en,ta,zh", *READ)
+    first, after = scores(capsys, run_path), scores(capsys, run_path, "--answers", "follow-up")
     assert set(first) == {"en", "ta", "zh"}
     for language, group in after.items():
         assert first[language]["metrics"]["parse_rate"]["value"] == 0
@@ -68,39 +62,37 @@ def test_a_model_that_knows_what_it_meant_is_read_whole(capsys: Capture, tmp_pat
         assert (found["mbbq_bias_ambiguous"], found["diff_bias_disambiguated"]) == (0, 0)
         bounds = first[language]["metrics"]["accuracy_ambiguous"]["bounds"]
         assert (bounds["low"], bounds["high"]) == (0, 1)
-    found = report(capsys, path)
+    found = report(capsys, run_path)
     assert all(group["read"] == 0 and group["read_with_follow_up"] == group["answers"] for group in found["groups"])
     assert found["findings"] == []
-    assert (path / "scores-follow-up.json").is_file()
+    assert (run_path / "scores-follow-up.json").is_file()
 
 
-def test_a_model_that_chose_nothing_stays_unread(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
+def test_a_model_that_chose_nothing_stays_unread(capsys: Capture, run_path: Path) -> None:
     given = "--model oracle:undecided --languages en,ja --sample 20 --follow-up unread"
-    run(capsys, path, *STARTER, *given.split())
-    for group in report(capsys, path)["groups"]:
+    run(capsys, run_path, *STARTER, *given.split())
+    for group in report(capsys, run_path)["groups"]:
         assert group["none"] == group["replied"] == group["followed_up"] == group["answers"] == 20
         assert group["read_with_follow_up"] == 0
     assert all(
         group["metrics"]["parse_rate"]["value"] == 0
-        for group in scores(capsys, path, "--answers", "follow-up").values()
+        for group in scores(capsys, run_path, "--answers", "follow-up").values()
     )
 
 
-def test_a_model_that_turns_to_the_stereotype_is_reported(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
+def test_a_model_that_turns_to_the_stereotype_is_reported(capsys: Capture, tmp_path: Path, run_path: Path) -> None:
     given = ["--model", "oracle:pressed", *STARTER, "--languages", "en", "--sample", 60]
-    run(capsys, path, *given, "--follow-up", "unread")
-    found = report(capsys, path)
+    run(capsys, run_path, *given, "--follow-up", "unread")
+    found = report(capsys, run_path)
     (group,) = found["groups"]
     assert group["pressed"]["value"] == 1
     (shares,) = (shares for shares in group["choices"] if shares["source"] == "follow-up")
     assert shares["biased"]["value"] == 1
     assert len(found["findings"]) == 1
-    code, out, _ = call(capsys, "report", path)
+    code, out, _ = call(capsys, "report", run_path)
     assert (code, found["findings"][0] in " ".join(out.split())) == (0, True)
     page = tmp_path / "report.html"
-    assert call(capsys, "report", path, "-o", page)[0] == 0
+    assert call(capsys, "report", run_path, "-o", page)[0] == 0
     assert found["findings"][0].partition(":")[2].strip()[:40] in page.read_text(encoding="utf-8")
 
 
@@ -108,16 +100,15 @@ def test_a_model_that_turns_to_the_stereotype_is_reported(capsys: Capture, tmp_p
 
 
 @pytest.mark.usefixtures("api_keys")
-def test_the_conversation_goes_on_as_it_was(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
+def test_the_conversation_goes_on_as_it_was(capsys: Capture, run_path: Path) -> None:
     with dialogue("B") as server:
-        run(capsys, path, *at(server, "--sample", 12, "--label-style", "(A)"))
-        before = scores(capsys, path)
+        run(capsys, run_path, *at(server, "--sample", 12, "--label-style", "(A)"))
+        before = scores(capsys, run_path)
         assert not server.bodies
-        run(capsys, path, "--follow-up", "unread")
+        run(capsys, run_path, "--follow-up", "unread")
         for _ in range(2):
-            run(capsys, path)
-        assert scores(capsys, path) == before
+            run(capsys, run_path)
+        assert scores(capsys, run_path) == before
     assert len(server.bodies) == 12
     assert {*server.first.values(), *server.second.values()} == {1}
     assert server.first.keys() == server.second.keys()
@@ -128,10 +119,10 @@ def test_the_conversation_goes_on_as_it_was(capsys: Capture, tmp_path: Path) -> 
         assert answer["content"] == VAGUE
         assert "(A), (B)" in turn["content"]
         assert body["max_completion_tokens" if "max_completion_tokens" in body else "max_tokens"] == 64
-    status = json.loads(call(capsys, "status", path, "--json")[1])
+    status = json_of(capsys, "status", run_path)
     assert status["follow_ups"] == {"requests": 12, "answered": 12, "failed": 0, "read": 12, "none": 0}
     assert (status["requests"], status["answered"]) == (24, 24)
-    table = Run(path).samples()
+    table = Run(run_path).samples()
     assert set(table["follow_up_response"]) == {"B"}
     assert set(table["follow_up_reason"]) == {"unread"}
     assert set(table["follow_up_position"]) == {1}
@@ -140,32 +131,28 @@ def test_the_conversation_goes_on_as_it_was(capsys: Capture, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("api_keys")
-def test_a_sample_of_what_was_read_checks_the_reading(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
+def test_a_sample_of_what_was_read_checks_the_reading(capsys: Capture, run_path: Path) -> None:
     with dialogue(lambda question: "A" if len(question) % 3 else "none", first=lambda _: "A") as server:
-        run(capsys, path, *at(server, "--languages", "en", "--sample", 60, "--follow-up-check", 40))
-        run(capsys, path, "--follow-up-check", 30)
+        run(capsys, run_path, *at(server, "--languages", "en", "--sample", 60, "--follow-up-check", 40))
+        run(capsys, run_path, "--follow-up-check", 30)
         assert sum(server.second.values()) == 40
-        run(capsys, path, "--follow-up-check", 45)
+        run(capsys, run_path, "--follow-up-check", 45)
         assert sum(server.second.values()) == 45
         expected = sum(len(question) % 3 > 0 for question in server.second)
-    everything = report(capsys, path)["checks"][0]
+    everything = report(capsys, run_path)["checks"][0]
     assert (everything["followed_up"], everything["agrees"]["n"]) == (45, 45)
     assert everything["agrees"]["value"] == pytest.approx(expected / 45)
-    assert scores(capsys, path, "--answers", "follow-up") == scores(capsys, path)
+    assert scores(capsys, run_path, "--answers", "follow-up") == scores(capsys, run_path)
 
 
-def test_replies_are_labels_of_the_answers(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
+def test_replies_are_labels_of_the_answers(capsys: Capture, run_path: Path) -> None:
     given = "--model oracle:indirect --languages en --sample 100 --follow-up unread"
-    run(capsys, path, *STARTER, *given.split())
+    run(capsys, run_path, *STARTER, *given.split())
     wanted = ("--json", "--correct-with", "follow-up", "--metric", "accuracy_ambiguous")
-    code, out, err = call(capsys, "score", path, *wanted)
-    assert code == 0, err
-    found = json.loads(out)["correction"]
+    found = json_of(capsys, "score", run_path, *wanted)["correction"]
     assert (found["source"], found["n_labels"]) == ("follow-up", 100)
     assert found["groups"][0]["metrics"]["accuracy_ambiguous"]["value"] == pytest.approx(1)
-    code, _, err = call(capsys, "score", path, "--correct-with", "follow-up", "--answers", "follow-up")
+    code, _, err = call(capsys, "score", run_path, "--correct-with", "follow-up", "--answers", "follow-up")
     assert (code, "--correct-with" in err) == (2, True)
 
 
@@ -173,33 +160,29 @@ def test_replies_are_labels_of_the_answers(capsys: Capture, tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("api_keys")
-def test_a_kill_pays_nothing_twice(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
+def test_a_kill_pays_nothing_twice(capsys: Capture, run_path: Path) -> None:
 
     def slow(_: str) -> str:
         time.sleep(0.03)
         return "A"
 
     with dialogue(slow) as server:
-        run(capsys, path, *at(server, "--sample", 200))
-        options = ["--follow-up", "unread", "--max-connections", "4"]
-        command = [sys.executable, "-m", "mbbq_gen", "run", str(path), *options]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        run(capsys, run_path, *at(server, "--sample", 200))
+        process = start("run", run_path, "--follow-up", "unread", "--max-connections", "4")
         while len(server.bodies) < 40:
             assert process.poll() is None
             time.sleep(0.02)
         process.kill()
         process.communicate()
-        with RunFolder(path).open_store(read_only=True) as store:
-            kept = store.query(
-                "SELECT count(*) FROM follow_ups u JOIN responses r ON r.request_key = u.request_key"
-            ).fetchone()[0]
+        (kept,) = column(
+            run_path, "SELECT count(*) FROM follow_ups u JOIN responses r ON r.request_key = u.request_key"
+        )
         assert 0 < kept < 200
-        run(capsys, path)
+        run(capsys, run_path)
     repeated = sum(count - 1 for count in server.second.values())
     assert len(server.second) == 200
     assert repeated <= 40 - kept + 8, "only what was under way may be asked again"
-    (group,) = report(capsys, path)["groups"]
+    (group,) = report(capsys, run_path)["groups"]
     assert group["read_with_follow_up"] == 200
 
 
@@ -214,7 +197,7 @@ def test_one_limit_holds_for_both_turns(capsys: Capture, tmp_path: Path, storage
         assert 0 < sum(server.second.values()) < 30
         run(capsys, path, "--max-cost", 100_000)
         assert set(server.second.values()) == {1}
-        bill = json.loads(call(capsys, "status", path, "--json")[1])["cost_report"]
+        bill = json_of(capsys, "status", path)["cost_report"]
         paid = sum(line["input_tokens"] + line["output_tokens"] for line in bill["lines"])
         assert paid == server.input_tokens + server.output_tokens
     (group,) = report(capsys, path)["groups"]
@@ -231,9 +214,7 @@ def test_the_estimate_is_what_the_run_pays(capsys: Capture, tmp_path: Path) -> N
         run(capsys, path, *given, "--sample", 240, "--seed", 3, "--follow-up", "unread", "--follow-up-check", 50)
         paid = (server.input_tokens + 4 * server.output_tokens) / 1e6
     asked = [*given, "--sample", 240, "--seed", 3, "--follow-up", "unread", "--follow-up-check", 50]
-    code, out, err = call(capsys, "estimate", *asked, "--pilot", pilot, "--json")
-    assert code == 0, err
-    found = json.loads(out)
+    found = json_of(capsys, "estimate", *asked, "--pilot", pilot)
     assert found["follow_up"]["rates"] == "measured"
     assert found["follow_up"]["requests"] == pytest.approx(sum(server.second.values()), rel=0.1)
     assert found["cost"]["online"] + found["follow_up"]["cost"]["online"] == pytest.approx(paid, rel=0.1)
@@ -241,17 +222,16 @@ def test_the_estimate_is_what_the_run_pays(capsys: Capture, tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("api_keys")
-def test_follow_ups_are_a_batch_of_their_own(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    with fake_server({"answers": {"fixed": "A", "oracle": "indirect"}}, run=path) as server:
+def test_follow_ups_are_a_batch_of_their_own(capsys: Capture, run_path: Path) -> None:
+    with fake_server({"answers": {"fixed": "A", "oracle": "indirect"}}, run=run_path) as server:
         given = ["--model", "openai:fake", "--base-url", server.openai, *STARTER, "--languages", "en", "--sample", 20]
-        run(capsys, path, *given, "--batch", "--follow-up", "unread")
+        run(capsys, run_path, *given, "--batch", "--follow-up", "unread")
         for _ in range(8):
-            run(capsys, path, "--collect")
-    with RunFolder(path).open_store(read_only=True) as store:
+            run(capsys, run_path, "--collect")
+    with RunFolder(run_path).open_store(read_only=True) as store:
         assert store.query("SELECT count(*) FROM batches WHERE state = 'collected'").fetchone()[0] == 2
         assert store.progress().answered == store.progress().requests == 40
-    assert report(capsys, path)["groups"][0]["read_with_follow_up"] == 20
+    assert report(capsys, run_path)["groups"][0]["read_with_follow_up"] == 20
 
 
 # --- where it is refused, and other doors -----------------------------------------------------------------------------
@@ -263,14 +243,13 @@ def test_it_is_refused_in_one_line(capsys: Capture, tmp_path: Path, more: list[s
     assert (code, out, len(err.strip().splitlines()), said in err) == (2, "", 1, True), err
 
 
-def test_a_run_without_follow_ups_has_no_such_scores(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    run(capsys, path, "--model", "oracle:perfect", *STARTER, "--languages", "en", "--sample", 8)
-    code, _, err = call(capsys, "score", path, "--answers", "follow-up")
+def test_a_run_without_follow_ups_has_no_such_scores(capsys: Capture, run_path: Path) -> None:
+    run(capsys, run_path, "--model", "oracle:perfect", *STARTER, "--languages", "en", "--sample", 8)
+    code, _, err = call(capsys, "score", run_path, "--answers", "follow-up")
     assert (code, "--follow-up unread" in err) == (2, True)
-    code, out, _ = call(capsys, "score", path, "--json")
+    code, out, _ = call(capsys, "score", run_path, "--json")
     assert json.loads(out)["follow_ups"] == []
-    code, _, err = call(capsys, "score", path, "--correct-with", "follow-up")
+    code, _, err = call(capsys, "score", run_path, "--correct-with", "follow-up")
     assert (code, "--follow-up-check" in err) == (2, True)
 
 
@@ -279,11 +258,10 @@ def test_imported_answers_are_followed_up_by_the_model_that_gave_them(capsys: Ca
     given = [*STARTER, "--languages", "en", "--sample", 10]
     run(capsys, source, "--model", "oracle:indirect", *given)
     assert call(capsys, "export", source, "--parquet", exported)[0] == 0
-    code, _, err = call(
+    succeed(
         *(capsys, "import", exported / "samples.parquet", "--from", "csv", "-o", path),
         *("--benchmark", "starter", "--languages", "en", "--columns", exported / "import_map.toml"),
     )
-    assert code == 0, err
     code, _, err = call(capsys, "run", path, "--follow-up", "unread")
     assert (code, "imported" in err) == (2, True)
     run(capsys, path, "--follow-up", "unread", "--follow-up-model", "oracle:indirect")
@@ -329,8 +307,7 @@ def test_a_pilot_of_which_nothing_was_read_prices_follow_ups(capsys: Capture, tm
     pilot, given = tmp_path / "pilot", [*STARTER, "--languages", "en", "--sample", 8]
     run(capsys, pilot, "--model", "oracle:indirect", *given)
     asked = ["--model", "oracle:indirect", *given, "--follow-up", "unread", "--pilot", pilot, "--json"]
-    code, out, err = call(capsys, "estimate", *asked)
-    assert code == 0, err
+    out = succeed(capsys, "estimate", *asked)
     assert (json.loads(out)["follow_up"]["rates"], json.loads(out)["follow_up"]["requests"]) == ("measured", 8)
 
 
@@ -344,12 +321,11 @@ def test_a_body_without_a_conversation_is_refused(capsys: Capture, tmp_path: Pat
     assert (code, "it takes no second turn" in err) == (2, True), err
 
 
-def test_lost_answers_lose_their_follow_ups(tmp_path: Path, capsys: Capture) -> None:
-    path = tmp_path / "run"
+def test_lost_answers_lose_their_follow_ups(run_path: Path, capsys: Capture) -> None:
     given = ["--model", "oracle:indirect", *STARTER, "--languages", "en", "--sample", 10, "--storage", "parquet"]
-    run(capsys, path, *given, "--follow-up", "unread")
-    for file in (path / "shards").glob("responses-*"):
+    run(capsys, run_path, *given, "--follow-up", "unread")
+    for file in (run_path / "shards").glob("responses-*"):
         file.unlink()
-    run(capsys, path, "--rerun-lost")
-    with RunStore(RunFolder(path).store_path, read_only=True) as store:
+    run(capsys, run_path, "--rerun-lost")
+    with RunStore(RunFolder(run_path).store_path, read_only=True) as store:
         assert Counter(outcome for (outcome,) in store.query("SELECT outcome FROM follow_ups")) == {"option": 10}

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -33,15 +30,9 @@ from mbbq_gen.scoring.observations import observations_frame, observe
 from mbbq_gen.storage.store import CompletedPrompt
 from tests.conftest import FULL, Load
 from tests.runs.test_oracle_proof import PUBLISHED, STARTER_LANGUAGES, is_equal
-from tests.support import extraction
+from tests.support.extraction import Capture, json_of, stderr_of
 from tests.support.scoring import ORACLES_WITH_KNOWN_SCORES, expected_scores
-
-Call = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    return partial(extraction.call, capsys)
+from tests.support.stores import change, column, rows
 
 
 def ask(folder: Path, *arguments: str, model: str = "oracle:stereotyped") -> Path:
@@ -55,17 +46,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return ask(tmp_path_factory.mktemp("runs") / "both", "--method", "generate,loglikelihood,label-loglikelihood")
 
 
-def rows(folder: Path, statement: str) -> list[tuple[Any, ...]]:
-    with sqlite3.connect(folder / "run.sqlite") as store:
-        return store.execute(statement).fetchall()
-
-
 def test_every_question_is_asked_in_every_way(both: Path) -> None:
-    found = rows(
-        both,
-        "SELECT json_extract(record, '$.method'), json_extract(record, '$.variant'), count(*) FROM prompts"
-        " GROUP BY 1, 2 ORDER BY 1",
-    )
+    kinds = "json_extract(record, '$.method'), json_extract(record, '$.variant')"
+    found = rows(both, f"SELECT {kinds}, count(*) FROM prompts GROUP BY 1, 2 ORDER BY 1")
     assert found == [("generate", "letters", 48), ("label-loglikelihood", "letters", 48), ("loglikelihood", "open", 48)]
     settings = json.loads((both / "manifest.json").read_text())["config"]
     assert settings["method"] == ["generate", "loglikelihood", "label-loglikelihood"]
@@ -88,31 +71,27 @@ def test_every_wording_of_unknown_in_the_language_is_an_answer(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("normalise", [name for name in NORMALISATIONS if name != "pmi"])
-def test_another_normalisation_asks_nothing(both: Path, call: Call, normalise: str) -> None:
+def test_another_normalisation_asks_nothing(both: Path, capsys: Capture, normalise: str) -> None:
     before = rows(both, "SELECT * FROM responses")
-    code, out, _ = call("score", both, "--json", "--normalization", normalise, "--n-resamples", 100)
-    assert code == 0
-    assert json.loads(out)["normalization"] == normalise
+    found = json_of(capsys, "score", both, "--normalization", normalise, "--n-resamples", 100)
+    assert found["normalization"] == normalise
     assert rows(both, "SELECT * FROM responses") == before
     assert (both / f"scores-{normalise}.json").is_file()
     assert (f"loglikelihood:{normalise}+1",) in rows(both, "SELECT DISTINCT extractor FROM extractions")
 
 
-def test_pmi_is_asked_for_from_the_beginning(tmp_path: Path, both: Path, call: Call) -> None:
+def test_pmi_is_asked_for_from_the_beginning(tmp_path: Path, both: Path, capsys: Capture) -> None:
     folder = ask(tmp_path / "run", "--method", "loglikelihood", "--normalization", "pmi")
     assert rows(folder, "SELECT count(*) FROM option_scores WHERE unconditional_logprob IS NULL") == [(0,)]
     prior = rows(
         folder, "SELECT DISTINCT json_extract(record, '$.unconditional_prompt[0].content') FROM prompts ORDER BY 1"
     )
     assert prior == [("Answer:",), ("Respuesta:",)]
-    code, _, said = call("score", both, "--normalization", "pmi")
-    assert (code, "make a run with --normalization pmi" in said) == (2, True)
+    assert "make a run with --normalization pmi" in stderr_of(capsys, "score", both, "--normalization", "pmi")
 
 
-def test_ways_of_asking_are_compared_with_each_other(both: Path, call: Call) -> None:
-    code, out, _ = call("compare", both, "--across", "method", "--json", "--n-resamples", 100)
-    assert code == 0
-    found = json.loads(out)
+def test_ways_of_asking_are_compared_with_each_other(both: Path, capsys: Capture) -> None:
+    found = json_of(capsys, "compare", both, "--across", "method", "--n-resamples", 100)
     assert [one["levels"] for one in found["comparisons"]] == [["generate", "label-loglikelihood", "loglikelihood"]] * 2
     for comparison in found["comparisons"]:
         assert comparison["within"]["language"] in ("en", "es")
@@ -122,25 +101,22 @@ def test_ways_of_asking_are_compared_with_each_other(both: Path, call: Call) -> 
         assert all(row["n_pairs"] == 6 for row in comparison["agreement"])
 
 
-def test_what_lists_no_options_has_no_places(both: Path, tmp_path: Path, call: Call) -> None:
+def test_what_lists_no_options_has_no_places(both: Path, tmp_path: Path, capsys: Capture) -> None:
     items = Run(both).samples().filter(pl.col("method") == "loglikelihood")
     assert items.select("option_order", "label_style", "chosen_position").null_count().row(0) == (48, 48, 48)
     assert items["chosen_role"].null_count() == 0
-    code, out, _ = call("position-bias", both, "--json", "--n-resamples", 100)
-    models = {group["group"]["model"] for group in json.loads(out)["groups"]}
-    assert (code, models) == (0, {"oracle:stereotyped", "oracle:stereotyped (label-loglikelihood)"})
-    code, _, said = call("position-bias", ask(tmp_path / "run", "--method", "loglikelihood", "--variants", "all"))
-    assert (code, said.count("\n")) == (2, 1)
+    groups = json_of(capsys, "position-bias", both, "--n-resamples", 100)["groups"]
+    models = {group["group"]["model"] for group in groups}
+    assert models == {"oracle:stereotyped", "oracle:stereotyped (label-loglikelihood)"}
+    scored = ask(tmp_path / "run", "--method", "loglikelihood", "--variants", "all")
+    assert stderr_of(capsys, "position-bias", scored).count("\n") == 1
 
 
-def test_a_model_that_only_writes_is_told(tmp_path: Path, call: Call) -> None:
+def test_a_model_that_only_writes_is_told(tmp_path: Path, capsys: Capture) -> None:
     script = tmp_path / "answers.jsonl"
     script.write_text('{"response": "A"}\n', encoding="utf-8")
-    code, _, said = call(
-        *("run", tmp_path / "r", "--model", f"scripted:{script}", "--benchmark", "starter", "--languages", "en"),
-        *("--method", "loglikelihood"),
-    )
-    assert code == 2
+    given = ["--model", f"scripted:{script}", "--benchmark", "starter", "--languages", "en"]
+    said = stderr_of(capsys, "run", tmp_path / "r", *given, "--method", "loglikelihood")
     assert "--method loglikelihood" in said
     assert said.endswith(": generate\n")
 
@@ -148,9 +124,8 @@ def test_a_model_that_only_writes_is_told(tmp_path: Path, call: Call) -> None:
 @pytest.mark.parametrize(
     "said", ["--method=generate", "--sample=5", "--languages=tr", "--instances-field-map=fields.toml"]
 )
-def test_what_a_run_that_goes_on_would_not_hear_is_refused(both: Path, call: Call, said: str) -> None:
-    code, _, told = call("run", both, said)
-    assert (code, f"error: {said.partition('=')[0]} " in told) == (2, True)
+def test_what_a_run_that_goes_on_would_not_hear_is_refused(both: Path, capsys: Capture, said: str) -> None:
+    assert f"error: {said.partition('=')[0]} " in stderr_of(capsys, "run", both, said)
 
 
 def scored_presentations(
@@ -221,24 +196,18 @@ def test_oracles_on_published_data(
         check_oracle(name, scored_presentations(part, resources, "loglikelihood", prior), normalise)
 
 
-def test_it_goes_on_where_it_stopped_and_asks_nothing_twice(tmp_path: Path, call: Call) -> None:
+def test_it_goes_on_where_it_stopped_and_asks_nothing_twice(tmp_path: Path, capsys: Capture) -> None:
     folder = ask(tmp_path / "run", "--method", "both")
     before = rows(folder, "SELECT request_key, received_at FROM responses ORDER BY 1")
-    with sqlite3.connect(folder / "run.sqlite") as store:
-        (key,) = store.execute("SELECT request_key FROM option_scores LIMIT 1").fetchone()
-        store.execute("DELETE FROM responses WHERE request_key = ?", (key,))
-        store.execute("DELETE FROM option_scores WHERE request_key = ?", (key,))
-    code, _, said = call("run", folder)
-    assert (code, "95 answered already, 1 to go" in said) == (0, True)
+    (key,) = column(folder, "SELECT request_key FROM option_scores LIMIT 1")
+    change(folder, *(f"DELETE FROM {table} WHERE request_key = '{key}'" for table in ("responses", "option_scores")))
+    assert "95 answered already, 1 to go" in stderr_of(capsys, "run", folder, code=0)
     after = rows(folder, "SELECT request_key, received_at FROM responses ORDER BY 1")
     assert [row for row in after if row[0] != key] == [row for row in before if row[0] != key]
     assert rows(folder, f"SELECT count(*) > 3 FROM option_scores WHERE request_key = '{key}'") == [(1,)]
 
 
-def test_a_run_does_not_go_on_with_another_method(both: Path, call: Call) -> None:
-    code, _, said = call(
-        *("run", both, "--model", "oracle:stereotyped", "--benchmark", "starter", "--languages", "en,es"),
-        *("--variants", "letters", "--sample", 12, "--method", "generate"),
-    )
-    assert code == 2
+def test_a_run_does_not_go_on_with_another_method(both: Path, capsys: Capture) -> None:
+    given = ["--model", "oracle:stereotyped", "--benchmark", "starter", "--languages", "en,es", "--variants", "letters"]
+    said = stderr_of(capsys, "run", both, *given, "--sample", 12, "--method", "generate")
     assert "was made with generate,loglikelihood,label-loglikelihood" in said

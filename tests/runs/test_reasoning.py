@@ -17,7 +17,8 @@ from mbbq_gen.extraction.reasoning import load_reasoning_extractor, read_reasoni
 from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.fake_service.client import fake_server
 from tests.support.api import KEY
-from tests.support.cases import cases
+from tests.support.cases import cases, known
+from tests.support.extraction import Capture, json_of, stderr_of
 
 pytestmark = pytest.mark.usefixtures("api_keys")
 
@@ -34,8 +35,7 @@ def stances(thought: str, language: str = "en", prompt: str | None = PROMPT) -> 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_language_knows_appeals_to_groups_and_talk_of_prejudice(language: str) -> None:
-    pack = read_reasoning_pack(WHERE, language)
-    assert pack is not None
+    pack = known(read_reasoning_pack(WHERE, language))
     assert pack.example
     for example in pack.example:
         found = load_reasoning_extractor(language, WHERE).read(example.reasoning, Question(example.options, "ABC", 2))
@@ -67,8 +67,7 @@ def test_a_thought_in_another_language_than_the_question() -> None:
 
 @pytest.mark.parametrize(("text", "thought", "is_open"), cases("runs/reasoning", "a_thought_in_the_text"))
 def test_a_thought_in_the_text(text: str, thought: str, is_open: bool) -> None:
-    found = split_reasoning(text, WHERE)
-    assert found is not None
+    found = known(split_reasoning(text, WHERE))
     assert (found.reasoning, found.is_open) == (thought, is_open)
     assert text[found.start :].startswith(thought)
 
@@ -91,13 +90,11 @@ def run_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return path
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    capsys.readouterr()
-    assert run_command_line([*arguments, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
+def told(capsys: Capture, *arguments: str) -> Any:
+    return json_of(capsys, *arguments)
 
 
-def test_thoughts_beside_answers_are_exact(run_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_thoughts_beside_answers_are_exact(run_path: Path, capsys: Capture) -> None:
     found = told(capsys, "reasoning", str(run_path))
     groups = {(one["group"]["language"], one["group"]["reasoning_effort"]): one for one in found["groups"]}
     assert groups.keys() == {("en", "none"), ("en", "high"), ("tr", "none"), ("tr", "high")}
@@ -129,7 +126,7 @@ SCRIPT: list[Mapping[str, Any]] = [
 ]
 
 
-def test_levels_are_kept_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_levels_are_kept_apart(tmp_path: Path, capsys: Capture) -> None:
     script, path = tmp_path / "script.jsonl", tmp_path / "run"
     script.write_text("\n".join(json.dumps(line) for line in SCRIPT), encoding="utf-8")
     asked = ["--model", f"scripted:{script}", "--benchmark", "starter", "--languages", "en", "--variants", "bare"]
@@ -144,11 +141,10 @@ def test_levels_are_kept_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert groups["2048"]["n_cut"] == 8
 
 
-def test_thoughts_are_judged_by_eye(run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_thoughts_are_judged_by_eye(run_path: Path, tmp_path: Path, capsys: Capture) -> None:
     sheet, page = tmp_path / "sheet.csv", tmp_path / "sheet.html"
     arguments = ["annotate", str(run_path), "--reasoning", "--sample-size", "10"]
-    assert run_command_line([*arguments, "--csv", str(sheet), "--html", str(page)]) == 0
-    assert f"--reasoning --import {sheet}" in capsys.readouterr().err
+    assert f"--reasoning --import {sheet}" in stderr_of(capsys, *arguments, "--csv", sheet, "--html", page, code=0)
     rows = list(csv.DictReader(sheet.read_text(encoding="utf-8-sig").splitlines()))
     assert len(rows) == 10
     with sheet.open("w", encoding="utf-8", newline="") as stream:

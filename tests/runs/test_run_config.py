@@ -169,10 +169,7 @@ ALONE -= {name for names in TOGETHER for name in names}
 
 @pytest.mark.parametrize(
     "names",
-    [
-        *TOGETHER,
-        *(pytest.param((name,), marks=[pytest.mark.model] if name in LOCAL else []) for name in sorted(ALONE)),
-    ],
+    [*TOGETHER, *(pytest.param((name,), marks=[pytest.mark.model] if name in LOCAL else []) for name in sorted(ALONE))],
     ids=" ".join,
 )
 def test_settings_give_one_manifest_through_every_door(names: tuple[str, ...], place: Path) -> None:
@@ -252,11 +249,7 @@ def test_an_execution_setting_may_change(
     "name", [name for name in RunConfig.model_fields if shapes(name) != "execution" and name != "make_control"]
 )
 def test_any_other_setting_is_refused_in_one_line(
-    name: str,
-    door: str,
-    place: Path,
-    finished: Callable[[dict[str, Any]], Path],
-    capsys: pytest.CaptureFixture[str],
+    name: str, door: str, place: Path, finished: Callable[[dict[str, Any]], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = finished(SMALL)
     kept = recorded(before)

@@ -16,7 +16,7 @@ from mbbq_gen.runs.run_diff import Choice, RunDiff, compare_runs
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.support.cases import cases
-from tests.support.extraction import call, copy_run, make_run
+from tests.support.extraction import Capture, call, copy_run, make_run, succeed
 
 FAST = Choice(sampling=InferenceSettings(n_resamples=100))
 
@@ -93,9 +93,7 @@ def test_items_are_paired_as_closely_as_they_can_be(
     assert found.flipped == 0
 
 
-def test_changed_packs_and_answers_are_found(
-    tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_changed_packs_and_answers_are_found(tmp_path_factory: pytest.TempPathFactory, capsys: Capture) -> None:
     folder = tmp_path_factory.mktemp("changed")
     first = make_run(folder / "first")
     second = copy_run(first, folder)
@@ -125,8 +123,7 @@ def test_changed_packs_and_answers_are_found(
     assert counts.total() == changed
     assert counts.keys() <= {"refusal", "abstention"}
     assert "requests have no response yet" in err
-    code, out, _ = call(capsys, "diff", first, second, "--n-resamples", 100, "--metric", "parse_rate")
-    assert code == 0
+    out = succeed(capsys, "diff", first, second, "--n-resamples", 100, "--metric", "parse_rate")
     assert re.search(r"extractors/en.toml\s+[0-9a-f]{12}…\s+000000000000…", out)
     assert f"Changed answers: {changed} of {found['matched']['same_request']}" in out
     assert "mbbq_bias_ambiguous" not in out
@@ -142,7 +139,7 @@ def _answer_anew(run: Path, old: str, new: str) -> None:
         )  # fmt: skip
 
 
-def test_runs_without_a_common_question(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_without_a_common_question(runs: dict[str, Path], capsys: Capture) -> None:
     found = differ(runs["perfect"], runs["turkish"])
     assert (found.matched.pairs, found.groups, found.flips) == (0, (), ())
     assert (found.matched.only_first, found.matched.only_second) == (24, 24)

@@ -8,7 +8,7 @@ import pytest
 
 from mbbq_gen import Run
 from tests.support.cases import cases
-from tests.support.extraction import call
+from tests.support.extraction import Capture, call, json_of, succeed
 from tests.support.servers import SERVERS, serving
 
 CASES = {case.name: case for case in SERVERS}
@@ -34,9 +34,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
 
 
-def test_status_and_exports_have_server_and_sampling(
-    runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_status_and_exports_have_server_and_sampling(runs: dict[str, Path], tmp_path: Path, capsys: Capture) -> None:
     code, out, _ = call(capsys, "status", runs["penalty"], "--json")
     served = json.loads(out)["serving"]
     assert code == 0
@@ -45,8 +43,7 @@ def test_status_and_exports_have_server_and_sampling(
     _, out, _ = call(capsys, "status", runs["llama"])
     assert "llama.cpp" in out
     assert "top_p 0.95" in out  # the server's own default, which it states
-    code, _, err = call(capsys, "export", runs["penalty"], "--csv", tmp_path / "out")
-    assert code == 0, err
+    succeed(capsys, "export", runs["penalty"], "--csv", tmp_path / "out")
     record, manifest = (
         json.loads((tmp_path / "out" / name).read_text(encoding="utf-8")) for name in ("export.json", "manifest.json")
     )
@@ -60,7 +57,7 @@ def test_status_and_exports_have_server_and_sampling(
     ("first", "second", "named"), cases("runs/serving", "comparisons_say_in_one_sentence_how_runs_differ")
 )
 def test_comparisons_say_in_one_sentence_how_runs_differ(
-    runs: dict[str, Path], first: str, second: str, named: list[str], capsys: pytest.CaptureFixture[str]
+    runs: dict[str, Path], first: str, second: str, named: list[str], capsys: Capture
 ) -> None:
     paths = [runs[first], runs[second]]
     commands: list[tuple[Any, ...]] = [
@@ -69,9 +66,7 @@ def test_comparisons_say_in_one_sentence_how_runs_differ(
         ("compare", *paths, "--across", "model", "--metric", "accuracy_ambiguous", "--n-resamples", 100),
     ]
     for command in commands:
-        code, out, err = call(capsys, *command, "--json")
-        assert code == 0, err
-        sentence = json.loads(out)["serving"]
+        sentence = json_of(capsys, *command)["serving"]
         assert (sentence is None) == (not named)
         assert [part for part in named if part not in str(sentence)] == []
         _, out, _ = call(capsys, *command)

@@ -12,7 +12,8 @@ from mbbq_gen.report.run_tables import cost_line
 from mbbq_gen.runs.cost_report import cost_report
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.status import RunStatus, run_status
-from tests.support.extraction import call
+from tests.support.cases import known
+from tests.support.extraction import Capture, call
 from tests.support.prices import write_prices
 
 SELECTION = ["--benchmark", "starter", "--languages", "en", "--variants", "bare", "--sample", "20"]
@@ -21,12 +22,11 @@ OTHER_PRICES = {"output": 20.0, "cached_input": 1.0, "batch_input": 5.0, "batch_
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Path:
-    path = tmp_path / "run"
-    assert call(capsys, "run", path, *SELECTION, "--model", "oracle:perfect", "--json")[0] == 0
-    with RunFolder(path).open_store() as store:
+def run(capsys: Capture, run_path: Path) -> Path:
+    assert call(capsys, "run", run_path, *SELECTION, "--model", "oracle:perfect", "--json")[0] == 0
+    with RunFolder(run_path).open_store() as store:
         store.change(("DELETE FROM responses", [()]), ("DELETE FROM extractions", [()]))
-    return path
+    return run_path
 
 
 def answer(path: Path, *responses: dict[str, Any], every: float = 1.0) -> None:
@@ -106,8 +106,7 @@ def test_without_a_price_the_cost_is_unknown_and_not_nought(run: Path) -> None:
 
 @pytest.mark.parametrize(("longest", "is_dear"), [(150_000, False), (250_000, True)])
 def test_short_prompts_have_the_price_of_short_ones_however_many(run: Path, longest: int, is_dear: bool) -> None:
-    base = price_of("gemini", "gemini-2.5-pro")
-    assert base is not None
+    base = known(price_of("gemini", "gemini-2.5-pro"))
     assert base.up_to == 200_000
     answer(run, *(used(tokens, 0, model="gemini-2.5-pro") for tokens in (150_000, 150_000, longest)))
     with RunFolder(run).open_store(read_only=True) as store:

@@ -9,7 +9,7 @@ from mbbq_gen.core.errors import MbbqGenError, UsageError
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.study import read_study, resolve_run_paths, study_runs
 from tests.support.cases import DATA, cases
-from tests.support.extraction import call
+from tests.support.extraction import Capture, call, stderr_of, succeed
 
 STUDY = (DATA / "runs" / "study.toml").read_text(encoding="utf-8")
 
@@ -21,14 +21,11 @@ def study(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_study_asks_every_model_and_goes_on_where_it_stopped(capsys: pytest.CaptureFixture[str], study: Path) -> None:
-    code, out, err = call(capsys, "run", study)
-    assert code == 0, err
+def test_a_study_asks_every_model_and_goes_on_where_it_stopped(capsys: Capture, study: Path) -> None:
+    out = succeed(capsys, "run", study)
     folder = study.parent / "results"
-    assert [path.name for path in resolve_run_paths([folder])] == [
-        "oracle-perfect--starter",
-        "synthetic-able-stereotyped--starter",
-    ]
+    expected = ["oracle-perfect--starter", "synthetic-able-stereotyped--starter"]
+    assert [path.name for path in resolve_run_paths([folder])] == expected
     assert re.search(r"^synthetic:able-stereotyped: ", out, re.MULTILINE)
     assert re.search(r"^oracle:perfect: no bias could be shown", out, re.MULTILINE)
     assert len(re.findall(r"^(?:synthetic\S+|oracle\S+|)\s+(?:en|tr)\s+\d+\s+100%", out, re.MULTILINE)) == 3
@@ -39,17 +36,12 @@ def test_a_study_asks_every_model_and_goes_on_where_it_stopped(capsys: pytest.Ca
     assert err.count("answered already") == 2
 
 
-def test_the_command_line_adds_a_model_which_stays(capsys: pytest.CaptureFixture[str], study: Path) -> None:
-    code, out, err = call(
-        capsys, "run", study, "--model", "oracle:random", "--languages", "tr", "--model-arg", "seed=3"
-    )
-    assert code == 0, err
+def test_the_command_line_adds_a_model_which_stays(capsys: Capture, study: Path) -> None:
+    out = succeed(capsys, "run", study, "--model", "oracle:random", "--languages", "tr", "--model-arg", "seed=3")
     assert "oracle:random" in out
     settings = RunFolder(study.parent / "results" / "oracle-random--starter").manifest().config
     assert (settings.languages, settings.model_args) == (("tr",), {"seed": "3"})
-    code, out, _ = call(capsys, "run", study)
-    assert code == 0
-    assert "oracle:random" in out
+    assert "oracle:random" in succeed(capsys, "run", study)
 
 
 @pytest.mark.parametrize(("old", "new", "said"), cases("runs/study", "a_wrong_file_is_one_line"))
@@ -64,27 +56,21 @@ def test_a_wrong_file_is_one_line(old: str, new: str, said: str, study: Path) ->
     assert str(study) in str(caught.value)
 
 
-def test_what_is_missing_is_said_before_anything_is_asked(
-    capsys: pytest.CaptureFixture[str], study: Path, tmp_path: Path
-) -> None:
+def test_what_is_missing_is_said_before_anything_is_asked(capsys: Capture, study: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="mbbq-gen init"):
         read_study(tmp_path / "none.toml")
     study.write_text('benchmarks = ["starter"]\n', encoding="utf-8")
     with pytest.raises(UsageError, match="names no model"):
         read_study(study)
     study.write_text(STUDY.replace('"tr"', '"xx"'), encoding="utf-8")
-    code, _, err = call(capsys, "run", study)
-    assert code == 2
-    assert "xx" in err
+    assert "xx" in stderr_of(capsys, "run", study)
     assert not (tmp_path / "results").exists()
     for wrong in (["--sample", "4"], ["--model", "oracle:perfect", "--benchmark", "mbbq"], ["--batch"]):
-        code, _, err = call(capsys, "run", study, *wrong)
-        assert code == 2
-        assert err.count("\n") == 1
+        assert stderr_of(capsys, "run", study, *wrong).count("\n") == 1
 
 
 def test_one_model_that_fails_keeps_no_other_from_being_asked(
-    capsys: pytest.CaptureFixture[str], study: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: Capture, study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     study.write_text(STUDY.replace("[[model]]", '[[model]]\nname = "openai:gone"\n\n[[model]]', 1), encoding="utf-8")

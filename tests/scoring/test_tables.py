@@ -9,7 +9,7 @@ from mbbq_gen.analysis.scores import ScoreTable, score
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.statistics.estimate import InferenceSettings
-from tests.support.cases import cases
+from tests.support.cases import cases, known
 from tests.support.scoring import Row, naive_scores, observations_of
 
 CASES = cases("scoring/hand_counted.toml", "case")
@@ -48,8 +48,7 @@ def test_hand_counted_bounds(case: dict[str, Any]) -> None:
     (group,) = score_rows(rows_of(case)).groups
     for side in ("low", "high"):
         for name, value in case.get(side, {}).items():
-            bounds = group.metrics[name].bounds
-            assert bounds is not None
+            bounds = known(group.metrics[name].bounds)
             assert getattr(bounds, side) == pytest.approx(written(value)), name
 
 

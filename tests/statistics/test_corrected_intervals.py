@@ -11,6 +11,7 @@ from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, ratio_of
 from mbbq_gen.statistics.hypothesis_tests import equality_test
 from mbbq_gen.statistics.panel import resample_weights
 from mbbq_gen.statistics.ppi import CorrectedEstimate
+from tests.support.cases import known
 
 SAMPLING = InferenceSettings()
 
@@ -38,11 +39,9 @@ def corrected(extracted: Estimate, off: Array, rare: float = 0.0) -> CorrectedEs
 @pytest.mark.parametrize("scores", [np.linspace(-0.2, 0.4, 15), np.r_[np.zeros(14), 0.2], np.linspace(0.7, 0.98, 15)])
 def test_labels_add_their_variance_to_the_plain_interval(scores: Array) -> None:
     extracted = over_templates(scores)
-    plain = extracted.interval(0.95)
-    assert plain is not None
+    plain = known(extracted.interval(0.95))
     assert corrected(extracted, np.zeros(15)).interval(0.95) == pytest.approx(plain)
-    wider = corrected(extracted, np.zeros(15), rare=0.05**2).interval(0.95)
-    assert wider is not None
+    wider = known(corrected(extracted, np.zeros(15), rare=0.05**2).interval(0.95))
     for end, before in zip(wider, plain, strict=True):
         reach = abs(before - extracted.value)
         degrees = 14 * ((reach / stats.t.ppf(0.975, 14)) ** 2 + 0.05**2) ** 2

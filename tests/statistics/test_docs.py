@@ -10,6 +10,7 @@ from scipy import stats
 from mbbq_gen.statistics.estimate import InferenceSettings, ratio_of
 from mbbq_gen.statistics.hypothesis_tests import zero_test
 from mbbq_gen.statistics.panel import resample_weights
+from tests.support.cases import known
 
 SAMPLING = InferenceSettings()
 
@@ -29,8 +30,7 @@ def test_the_worked_example_is_right(page: str) -> None:
     assert f"{gaps.mean() - margin:.3f} … {gaps.mean() + margin:.3f}".replace("-", "−") in page
     weights = resample_weights(tuple("abcdef"), 2000, 0)
     found = zero_test(ratio_of(gaps, np.ones(6), weights, (-1.0, 1.0)), "h", SAMPLING)
-    assert found.p_value is not None
-    assert found.p_value < 0.05
+    assert known(found.p_value) < 0.05
     assert found.effect == pytest.approx(-1.43, abs=0.005)
     for scores, text in ((english, "0.110"), (turkish, "0.133")):
         assert f"{stats.t.ppf(0.975, 5) * scores.std(ddof=1) / math.sqrt(6):.3f}" == text

@@ -17,6 +17,7 @@ from mbbq_gen.scoring.observations import Observation, observations_frame
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.statistics.missing_data import MissingDataPanels, imbens_manski_margin, missing_data_bounds
 from mbbq_gen.statistics.panel import Panel, make_panel
+from tests.support.cases import known
 from tests.support.scoring import Row, observations_of
 
 SAMPLING = InferenceSettings(n_resamples=200)
@@ -81,8 +82,7 @@ def test_the_panel_says_what_the_scorer_says(unread: int, templates: int) -> Non
     frame = observations_frame(observations_of(rows))
     (group,) = score(frame, metrics=["mbbq_bias_ambiguous"], settings=InferenceSettings(n_resamples=50)).groups
     panel = make_panel(frame, [], replace(SAMPLING, n_resamples=50))
-    ends = MissingDataPanels(panel).ends(BIAS)
-    assert ends is not None
+    ends = known(MissingDataPanels(panel).ends(BIAS))
     found, expected = (
         missing_data_bounds(ends[0][0], ends[1][0], panel.estimates(BIAS)[0], panel.sampling),
         group.metrics[BIAS.name].bounds,
@@ -149,10 +149,8 @@ def assert_holds(wide: tuple[float | None, float | None], narrow: tuple[float | 
     if None in narrow:
         assert wide == (None, None)
         return
-    assert wide[0] is not None
-    assert wide[0] <= narrow[0]  # type: ignore[operator]
-    assert wide[1] is not None
-    assert wide[1] >= narrow[1]  # type: ignore[operator]
+    assert known(wide[0]) <= narrow[0]  # type: ignore[operator]
+    assert known(wide[1]) >= narrow[1]  # type: ignore[operator]
 
 
 def test_the_tipping_point_by_hand() -> None:
@@ -173,7 +171,6 @@ def test_the_tipping_point_by_hand() -> None:
         cells=cells,
         sampling=sampling,
     )
-    found = MissingDataPanels(panel).tipping_point(BIAS, (0, 1), first_is_higher=True)
-    assert found is not None
+    found = known(MissingDataPanels(panel).tipping_point(BIAS, (0, 1), first_is_higher=True))
     assert found.share == pytest.approx(0.5, abs=0.001)
     assert found.read_rate == pytest.approx(120 / 180, abs=0.001)

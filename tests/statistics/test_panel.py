@@ -11,15 +11,10 @@ from mbbq_gen.analysis.scores import score
 from mbbq_gen.scoring.cells import CELLS, Counts, count_matrix
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
-from mbbq_gen.statistics.estimate import (
-    Estimate,
-    InferenceSettings,
-    influence_values,
-    mean_of_strata,
-    ratio_of,
-)
+from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, influence_values, mean_of_strata, ratio_of
 from mbbq_gen.statistics.intervals import mover_interval
 from mbbq_gen.statistics.panel import make_panel
+from tests.support.cases import known
 from tests.support.scoring import Row, observations_of
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
@@ -57,9 +52,8 @@ def test_the_standard_error_of_equal_templates_is_the_textbook_one() -> None:
     (group,) = score(observations_frame(observations_of(rows)), settings=InferenceSettings(n_resamples=100)).groups
     found = group.metrics["accuracy_ambiguous"]
     assert found.standard_error == pytest.approx(np.std(shares, ddof=1) / 5**0.5)
-    assert found.t_ci_high is not None
     assert found.value is not None
-    assert found.t_ci_high - found.value == pytest.approx(2.7764 * np.std(shares, ddof=1) / 5**0.5, rel=1e-4)
+    assert known(found.t_ci_high) - found.value == pytest.approx(2.7764 * np.std(shares, ddof=1) / 5**0.5, rel=1e-4)
     assert found.n_templates_effective == pytest.approx(5)
 
 
@@ -88,9 +82,7 @@ def test_a_difference_is_paired() -> None:
     assert difference.value == pytest.approx(one.value - other.value)
     assert difference.standard_error < 0.7 * (one.standard_error**2 + other.standard_error**2) ** 0.5
     found = difference.score(SAMPLING)
-    assert found.ci_low is not None
-    assert found.t_ci_low is not None
-    assert found.ci_low == pytest.approx(found.t_ci_low, abs=0.02)
+    assert known(found.ci_low) == pytest.approx(known(found.t_ci_low), abs=0.02)
     assert difference.score(SAMPLING) == difference.score(SAMPLING)
     assert one.subtract(one).score(SAMPLING).value == 0
 

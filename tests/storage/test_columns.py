@@ -11,11 +11,11 @@ from polars.testing import assert_frame_equal
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.scoring.columns import flattened
 from mbbq_gen.storage.store import RunStore
-from tests.support.extraction import call
+from tests.support.extraction import Capture, call
 
 
 @pytest.fixture
-def store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[RunStore]:
+def store(tmp_path: Path, capsys: Capture) -> Iterator[RunStore]:
     script, run = tmp_path / "script.jsonl", tmp_path / "run"
     script.write_text("".join(f"{json.dumps(line)}\n" for line in ({"response": "A"}, {"response": ""})))
     given = ["--model", f"scripted:{script}", "--benchmark", "starter", "--languages", "en,tr", "--sample", "12"]

@@ -14,6 +14,8 @@ import pytest
 
 from mbbq_gen.cli.main import run_command_line
 from tests.fake_service.client import fake_server
+from tests.support.extraction import Capture, json_of
+from tests.support.stores import change, rows
 
 COMMANDS = (["score", "{run}", "--json"], ["report", "{run}"], ["status", "{run}"], ["explain", "{run}"])
 _SCRIPT = """
@@ -67,18 +69,14 @@ def as_it_is(run: Path, folder: Path) -> None:
 
 def without_readings(run: Path, folder: Path) -> None:
     shutil.copytree(run, folder)
-    with closing(sqlite3.connect(folder / "run.sqlite")) as store:
-        store.execute("DELETE FROM extractions")
-        store.commit()
+    change(folder, "DELETE FROM extractions")
 
 
 def killed(run: Path, folder: Path) -> None:
     before = folder.with_name("before")
     shutil.copytree(run, before)
-    with closing(sqlite3.connect(before / "run.sqlite")) as store:
-        answers = store.execute("SELECT * FROM responses").fetchall()
-        store.execute("DELETE FROM responses")
-        store.commit()
+    answers = rows(before, "SELECT * FROM responses")
+    change(before, "DELETE FROM responses")
     with closing(sqlite3.connect(before / "run.sqlite")) as store:
         store.executemany(f"INSERT INTO responses VALUES ({','.join('?' * len(answers[0]))})", answers)
         store.commit()
@@ -87,40 +85,36 @@ def killed(run: Path, folder: Path) -> None:
 
 @pytest.mark.parametrize("state", [as_it_is, without_readings, killed])
 def test_a_run_is_shown_where_nothing_can_be_written(
-    state: Callable[[Path, Path], None], run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    state: Callable[[Path, Path], None], run: Path, run_path: Path, capsys: Capture
 ) -> None:
-    assert run_command_line(["score", str(run), "--json"]) == 0
-    truth = json.loads(capsys.readouterr().out)
-    folder = tmp_path / "run"
-    state(run, folder)
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    wanted = [[word.format(run=folder) for word in command] for command in COMMANDS]
-    ended = in_read_only(folder, [sys.executable, "-c", _SCRIPT, json.dumps(wanted)])
+    truth = json_of(capsys, "score", run)
+    state(run, run_path)
+    before = {path.name: path.read_bytes() for path in run_path.iterdir()}
+    wanted = [[word.format(run=run_path) for word in command] for command in COMMANDS]
+    ended = in_read_only(run_path, [sys.executable, "-c", _SCRIPT, json.dumps(wanted)])
     codes = [line for line in ended.stdout.splitlines() if line.startswith("=== ")]
     assert codes == [f"=== {command[0]} 0" for command in COMMANDS], ended.stderr
     assert json.loads(ended.stdout.partition("=== ")[0])["groups"] == truth["groups"]
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert {path.name: path.read_bytes() for path in run_path.iterdir()} == before
 
 
-def test_batches_are_shown_as_they_stood(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
+def test_batches_are_shown_as_they_stood(run_path: Path) -> None:
     asked = ["--benchmark", "starter", "--languages", "en", "--sample", "5", "--batch"]
-    with fake_server({"batches": {"delay_s": 3600}}, run=folder) as server:
+    with fake_server({"batches": {"delay_s": 3600}}, run=run_path) as server:
         model = ["--model", "openai:m", "--base-url", server.openai]
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("OPENAI_API_KEY", "any")
-            assert run_command_line(["run", str(folder), *model, *asked]) == 0
-        before = {path.name: path.read_bytes() for path in folder.iterdir()}
-        command = [sys.executable, "-m", "mbbq_gen", "status", str(folder), "--json"]
-        ended = in_read_only(folder, command)
+            assert run_command_line(["run", str(run_path), *model, *asked]) == 0
+        before = {path.name: path.read_bytes() for path in run_path.iterdir()}
+        command = [sys.executable, "-m", "mbbq_gen", "status", str(run_path), "--json"]
+        ended = in_read_only(run_path, command)
     assert ended.returncode == 0, ended.stderr
     assert [batch["state"] for batch in json.loads(ended.stdout)["batches"]] == ["sent"]
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert {path.name: path.read_bytes() for path in run_path.iterdir()} == before
 
 
-def test_what_has_to_write_says_so(run: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    shutil.copytree(run, folder)
-    ended = in_read_only(folder, [sys.executable, "-m", "mbbq_gen", "run", str(folder)])
+def test_what_has_to_write_says_so(run: Path, run_path: Path) -> None:
+    shutil.copytree(run, run_path)
+    ended = in_read_only(run_path, [sys.executable, "-m", "mbbq_gen", "run", str(run_path)])
     assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
     assert "can't lock the run" in ended.stderr

@@ -5,8 +5,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 import urllib.parse
 from collections import Counter
@@ -22,8 +20,8 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.report.viewer import ViewServer, open_viewer
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.samples import FIELDS, SampleIndex
-from tests.support.cases import cases
-from tests.support.extraction import make_run
+from tests.support.cases import cases, known
+from tests.support.extraction import make_run, start
 from tests.support.report import Page, hostile_report
 
 pytest.importorskip("jinja2")
@@ -161,10 +159,8 @@ def test_a_hostile_run_is_served_as_plain_data(tmp_path_factory: pytest.TempPath
 
 
 def test_the_command_says_its_address_and_ends_with_ctrl_c(run: Path) -> None:
-    command = [sys.executable, "-m", "mbbq_gen", "view", str(run)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
+    with start("view", run) as process:
+        url = known(process.stdout).readline().strip()
         address = urllib.parse.urlsplit(url)
         connection = http.client.HTTPConnection("127.0.0.1", address.port, timeout=600)
         connection.request("GET", f"{address.path}values")

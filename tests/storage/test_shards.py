@@ -21,7 +21,7 @@ from mbbq_gen.storage.schema import copy_elsewhere
 from mbbq_gen.storage.shards import FOLDER, IS_HERE, PACKED
 from mbbq_gen.storage.store import RunStore
 from tests.support.cases import cases
-from tests.support.extraction import call
+from tests.support.extraction import Capture, call, json_of, stderr_of
 
 
 @pytest.fixture
@@ -73,9 +73,7 @@ def records(run: Path, table: str) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     "words", cases("storage/shards", "commands"), ids=lambda words: " ".join(words[:1] + words[2:])
 )
-def test_commands_say_the_same_of_both(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, plain: Path, words: list[str]
-) -> None:
+def test_commands_say_the_same_of_both(capsys: Capture, tmp_path: Path, plain: Path, words: list[str]) -> None:
     said = []
     for name, make in (("one", copied), ("two", packed)):
         (tmp_path / name).mkdir()
@@ -96,9 +94,7 @@ def _without(files: dict[str, bytes], path: str) -> dict[str, bytes]:
 
 
 @pytest.mark.usefixtures("small")
-def test_a_run_keeps_shards_from_its_first_answer(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, plain: Path
-) -> None:
+def test_a_run_keeps_shards_from_its_first_answer(capsys: Capture, tmp_path: Path, plain: Path) -> None:
     script = tmp_path / "answers.jsonl"
     script.write_text('{"response": "A"}\n{"error": "not now"}\n{"response": "B"}\n', encoding="utf-8")
     given = ["--model", f"scripted:{script}", "--benchmark", "starter", "--languages", "en", "--sample", "40"]
@@ -106,7 +102,7 @@ def test_a_run_keeps_shards_from_its_first_answer(
     runs = {"one": [], "two": ["--storage", "parquet"]}
     for name, more in runs.items():
         assert call(capsys, "run", tmp_path / name, *given, *more)[0] in {0, 1}
-    failed = json.loads(call(capsys, "status", tmp_path / "two", "--json")[1])["failed"]
+    failed = json_of(capsys, "status", tmp_path / "two")["failed"]
     assert failed
     assert here(tmp_path / "two") == {"instances": 0, "prompts": 0, "responses": failed}
     for name in runs:
@@ -133,7 +129,7 @@ def damage(path: Path) -> None:
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(("harm", "word"), [(lose, "missing"), (damage, "damaged")])
 def test_a_lost_file_is_one_line_and_loses_nothing_else(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, plain: Path, harm: Callable[[Path], None], word: str
+    capsys: Capture, tmp_path: Path, plain: Path, harm: Callable[[Path], None], word: str
 ) -> None:
     run = packed(plain, tmp_path / "two")
     scores = call(capsys, "score", plain, "--json")[1]
@@ -142,8 +138,7 @@ def test_a_lost_file_is_one_line_and_loses_nothing_else(
     number = len(polars.read_parquet(victim))
     harm(victim)
     for command in (["export", run, "--csv", tmp_path / "out"], ["extract", run, "--extractor", "first-label"]):
-        code, _, err = call(capsys, *command)
-        assert code == 1
+        err = stderr_of(capsys, *command, code=1)
         lines = [line for line in err.splitlines() if line.startswith("error: ")]
         assert lines == [
             f"error: {victim}: {word}"
@@ -163,9 +158,7 @@ def test_a_lost_file_is_one_line_and_loses_nothing_else(
 
 
 @pytest.mark.usefixtures("small")
-def test_a_lost_part_of_the_plan_has_to_be_put_back(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, plain: Path
-) -> None:
+def test_a_lost_part_of_the_plan_has_to_be_put_back(capsys: Capture, tmp_path: Path, plain: Path) -> None:
     run = packed(plain, tmp_path / "two")
     victim = sorted((run / FOLDER).glob("prompts-*"))[0]
     aside = victim.rename(tmp_path / victim.name)
@@ -220,14 +213,8 @@ def test_a_store_gives_back_what_it_was_given(events: list[tuple[str, list[int]]
                 store = RunStore(path)
             else:
                 failure = event == "failure"
-                responses = [
-                    Response(
-                        request_key=f"key-{number}",
-                        error="no" if failure else None,
-                        text=None if failure else f"{step}",
-                    )
-                    for number in dict.fromkeys(numbers)
-                ]
+                said = {"error": "no"} if failure else {"text": f"{step}"}
+                responses = [Response(request_key=f"key-{number}", **said) for number in dict.fromkeys(numbers)]
                 store.add_responses([(response, f"{step:03}") for response in responses])
                 for response in responses:
                     if known.get(response.request_key) is None or known[response.request_key].error:

@@ -7,9 +7,11 @@ import tomllib
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+
+T = TypeVar("T")
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -37,3 +39,9 @@ def by_language(
     listed = sorted(languages)
     chosen = [one if one in fast else pytest.param(one, marks=pytest.mark.slow) for one in listed]
     return pytest.mark.parametrize("language", chosen)
+
+
+def known(value: T | None) -> T:
+    """The value, which must not be None."""
+    assert value is not None
+    return value

@@ -15,10 +15,7 @@ from tests.support.api import Heard
 from tests.support.providers import make_model, make_tokenizer
 
 ROUTES: dict[str, dict[str, Any]] = {
-    "vllm": {
-        "/version": {"version": "0.32.0"},
-        "/v1/models": {"data": [{"id": "m", "max_model_len": 512}]},
-    },
+    "vllm": {"/version": {"version": "0.32.0"}, "/v1/models": {"data": [{"id": "m", "max_model_len": 512}]}},
     "sglang": {"/server_info": {"model_path": "m", "version": "0.5"}},
     "echo": {},
     "llama-cpp-python": {"/openapi.json": {"info": {"title": "llama.cpp Python API", "version": "0.3"}}},

@@ -132,19 +132,9 @@ def make_configuration(kind: str = "llama", **changes: Any) -> Any:
     """The configuration of a model with random weights that is small and yet of several minds."""
     import transformers
 
-    sizes: dict[str, Any] = {
-        "vocab_size": 48,
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 512,
-        "pad_token_id": 0,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-        "initializer_range": 0.5,
-    }
+    sizes: dict[str, Any] = {"vocab_size": 48, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+    sizes |= {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512, "pad_token_id": 0}
+    sizes |= {"bos_token_id": 1, "eos_token_id": 2, "initializer_range": 0.5}
     if kind == "llama":
         return transformers.LlamaConfig(**sizes | changes)
     if kind == "qwen2":

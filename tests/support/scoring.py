@@ -9,6 +9,7 @@ from typing import Literal
 
 from mbbq_gen.core.records import Extraction, Instance, Option, Outcome, Polarity, Role
 from mbbq_gen.scoring.observations import GoldLabels, Observation, observe
+from tests.support.cases import known
 
 Kind = Literal["ambiguous", "biased", "counter_biased", "lone_ambiguous", "lone_disambiguated"]
 """Contexts of questions with a single target; `lone` ones have none."""
@@ -213,8 +214,7 @@ def _oracle_row(oracle: str, instance: Instance, order: Sequence[int]) -> Row:
     kind: Kind = "ambiguous"
     if instance.condition == "disambiguated":
         kind = "biased" if instance.gold_role == stereotype else "counter_biased"
-    chosen = instance.gold_index if oracle in ("perfect", "verbose_perfect") else order[0]
-    assert chosen is not None
+    chosen = known(instance.gold_index if oracle in ("perfect", "verbose_perfect") else order[0])
     right: Role = "target" if chosen == instance.gold_index else "non_target"
     chose: Role | None = instance.options[chosen].role or right
     if oracle in ("always_unknown", "refuser"):

@@ -21,6 +21,7 @@ from typing import Any
 
 from mbbq_gen.core.records import FrozenModel
 from tests.support.api import Heard, Spoken, spoken
+from tests.support.cases import known
 
 DATA = Path(__file__).parents[1] / "data"
 STATED = {case["name"]: case for case in json.loads((DATA / "providers/servers.json").read_text(encoding="utf-8"))}
@@ -71,8 +72,7 @@ def serving(
             return (404, {}, b"{}") if found is None else (200, {}, text.encode())
         body = json.loads(heard.body)
         if waiting or (refuses is not None and refuses.field in body):
-            other = waiting.pop(0) if waiting else refuses
-            assert other is not None
+            other = known(waiting.pop(0) if waiting else refuses)
             return other.status, {}, other.body.encode()
         return 200, {}, json.dumps(_completion(case, body, answer(body), finish)).encode()
 

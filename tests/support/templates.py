@@ -7,7 +7,7 @@ from pathlib import Path
 
 import openpyxl
 
-from tests.support.cases import read_data
+from tests.support.cases import known, read_data
 
 Cell = str | float | bool | None
 Row = Mapping[str, Cell]
@@ -17,8 +17,7 @@ def write_workbook(path: Path, rows: Sequence[Row]) -> Path:
     """A workbook with the rows; its columns are the keys of all of them, in the order in which they come up."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
     book = openpyxl.Workbook()
-    sheet = book.active
-    assert sheet is not None
+    sheet = known(book.active)
     sheet.append(columns)
     for row in rows:
         sheet.append([row.get(column) for column in columns])

@@ -15,6 +15,7 @@ from typing import Any
 from aiohttp import web
 
 from mbbq_gen.core.records import Request
+from tests.support.cases import known
 
 PAGE = "<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>"
 
@@ -67,21 +68,18 @@ class Unsteady:
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
-        assert self._runner is not None
-        await self._runner.cleanup()
+        await known(self._runner).cleanup()
 
     async def _listen(self) -> None:
-        assert self._runner is not None
-        self._site = web.TCPSite(self._runner, "127.0.0.1", self._port, backlog=1024, reuse_address=True)
+        self._site = web.TCPSite(known(self._runner), "127.0.0.1", self._port, backlog=1024, reuse_address=True)
         await self._site.start()
         self._port = self._site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
 
     async def _fail_for_a_while(self) -> None:
         self.fault, self._began = self.outage, time.monotonic()
         if self.outage == "refused":
-            assert self._site is not None
             assert self._runner is not None
-            await self._site.stop()
+            await known(self._site).stop()
             for connection in list(self._runner.server.connections):  # type: ignore[union-attr]
                 if connection.transport is not None:
                     connection.transport.abort()
@@ -106,8 +104,7 @@ class Unsteady:
         self.in_outage += 1
         self.by_second[int(time.monotonic() - self._began)] += 1
         if fault in ("closed", "refused"):
-            assert request.transport is not None
-            request.transport.abort()
+            known(request.transport).abort()
             return web.Response()
         if fault == "page":
             return web.Response(status=502, text=PAGE, content_type="text/html")
@@ -120,8 +117,7 @@ class Unsteady:
         text = hashlib.sha256(question.encode()).hexdigest()
         if text in self.poison:
             return web.json_response({"error": {"message": "this one never works"}}, status=500)
-        assert self._gate is not None
-        async with self._gate:
+        async with known(self._gate):
             await asyncio.sleep(self.latency)
         self.answered += 1
         if self.answered == self.after:

