@@ -52,8 +52,8 @@ def test_answers_are_read_as_they_are_meant_and_score_what_counting_says(
             wrong.append((provider.respond(request).text, place, found))
         counts.update(counted(request.instance, request.prompt.option_order, place))
         presentation = request.prompt
-        shown = {"model": name, "variant": presentation.variant, "label_style": "A"}
-        rows.append(observe(request.instance, presentation.option_order, found, **shown))
+        order, variant = presentation.option_order, presentation.variant
+        rows.append(observe(request.instance, order, found, model=name, variant=variant, label_style="A"))
     assert wrong == []
     (group,) = score(observations_frame(rows), intervals=False).groups
     expected = {
