@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-_NICENESS = 5
-"""Lowers the priority of the other process: the one that sends requests goes first."""
 
 
 class HelperProcess:
@@ -73,7 +71,6 @@ def _serve(connection: Connection, other_end: Connection, prepare: Callable[[], 
     """Does what is asked for until the other end is closed. Ctrl-C is for the process that asks."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     other_end.close()
-    os.nice(_NICENESS)
     try:
         prepare()
         while True:
