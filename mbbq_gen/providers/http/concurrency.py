@@ -115,7 +115,8 @@ class AdaptiveConcurrency:
             return
         if fault is not None:
             self._failed += 1
-            if self._failed > 2 + _TOLERATED * max(self._limit, self._failed + self._answered):
+            # those under way count: refusals come at once, answers later
+            if self._failed > 2 + _TOLERATED * (self._failed + self._answered + self.in_use):
                 self._too_many = self._limit if self._is_new else self._too_many
                 self._is_new, self._hold = False, _HOLD
                 self._base = self._limit / 2, 0.0
