@@ -63,7 +63,7 @@ class Analysis:
     parsed: ParsedResponse | None
     decision: Decision
     offset: int = 0
-    """Where the text that was parsed, or searched for slots, begins in the normalised text."""
+    """Where the text that was parsed begins in the normalised text, in which slots stand."""
     slots: tuple[AnswerSlot, ...] = ()
     """The answer slots that were found."""
     slot: AnswerSlot | None = None
@@ -76,7 +76,7 @@ class Analysis:
         spans: tuple[tuple[int, int], ...] = ()
         against: list[str] = []
         if self.slot is not None:
-            spans = (self.normal.raw_span(self.slot.start + self.offset, self.slot.end + self.offset),)
+            spans = (self.normal.raw_span(self.slot.start, self.slot.end),)
             against = [slot.kind.value for slot in self.slots if slot.option != decision.option]
             against += ["label"] if self.slot.conflict is not None else []
         elif parsed is not None:
@@ -139,21 +139,7 @@ class RuleExtractor:
         self._question = lru_cache(maxsize=1024)(build_question)
 
     def extract(self, response: str, question: Question, *, finish_reason: str | None = None) -> Extraction:
-        """The extraction of a response: outcome, option, confidence, rule, and where its evidence stands.
-
-        Pure: the same input gives the same output; time grows with the length only.
-
-        Args:
-            response: The model's words, raw.
-            options: As in `Question`.
-            labels: As in `Question`.
-            unknown_index: As in `Question`.
-            aliases: As in `Question`.
-            prompt: As in `Question`.
-            language: The question's language.
-            finish_reason: Why the text ends; `length` makes a missing answer `truncated`.
-            resources: Where packs are looked for.
-        """
+        """As the function `extract`, for a question that is built already."""
         return self.analyse(response, question, finish_reason=finish_reason).extraction
 
     def explain(self, response: str, question: Question, *, finish_reason: str | None = None) -> Explanation:

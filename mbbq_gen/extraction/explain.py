@@ -194,7 +194,7 @@ class _Explainer:
         else:
             reason = f"{WHY[winner.kind.value]}: that is stronger than what {WHY[kind]}, or later"
         return self._candidate(
-            self._analysis.normal.raw_span(slot.start + self._analysis.offset, slot.end + self._analysis.offset),
+            self._analysis.normal.raw_span(slot.start, slot.end),
             kind="slot",
             options=() if slot.option in {None, CONTESTED} else (slot.option,),
             match="exact",

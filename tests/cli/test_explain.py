@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -53,6 +53,7 @@ def test_the_decision_explained_is_the_one_extracted(case: Case) -> None:
 
 
 @given(words=st.lists(WORDS, max_size=30))
+@example(["\u202e", "\\boxed{B}", "wait"])
 @settings(max_examples=150)
 def test_nothing_is_lost_or_made_up_in_the_marked_response(words: list[str]) -> None:
     response = " ".join(words)

@@ -114,10 +114,10 @@ class Transport:
         """The lines of a large answer as they come in; an HttpResponse, alone, where the status is not 200.
 
         A redirection is followed, never from https to http; to another host the headers, with the key, do not go along.
-        Raises as `send`.
+        A line is cut where it has more bytes than an answer may have. Raises as `send`.
         """
         self._redactor.learn(headers)
-        rest = b""
+        rest = bytearray()
         try:
             for _ in range(_MOST_HOPS):
                 async with self._session.get(
@@ -133,11 +133,13 @@ class Transport:
                         yield self._response(reply, await reply.read())
                         return
                     async for chunk in reply.content.iter_any():
-                        *lines, rest = (rest + chunk).split(b"\n")
-                        for line in lines:
-                            yield self._redactor.body(line)
+                        for number, piece in enumerate(chunk.split(b"\n")):
+                            if number:
+                                yield self._redactor.body(bytes(rest))
+                                rest.clear()
+                            rest += piece[: max(0, _MOST_BYTES - len(rest))]
                     if rest:
-                        yield self._redactor.body(rest)
+                        yield self._redactor.body(bytes(rest))
                     return
             raise TransientError("broken", f"{_MOST_HOPS} redirections, one after the other")
         except _FAILURES as error:
