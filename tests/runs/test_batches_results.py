@@ -66,6 +66,7 @@ def test_bad_and_contradictory_lines_cost_no_other_answer(command: Calls, run_pa
         keys = sorted(requested(run_path))
         good = [line_of(kind, key, "B") for key in keys]
         lines = [line[: len(line) // 2] + b"\n" for line in good[:10]] + good[10:]
+        lines[0] = line_of(kind, keys[0], "B. " + "y" * 17_000_000)  # longer than an answer may be
         lines += [line_of(kind, key, "C") for key in keys[20:25]]
         with spoken(lambda _heard: (200, {}, b"".join(lines))) as other:
             server.change({"batches": {"results_at": f"{other.root}/there"}})
