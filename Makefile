@@ -33,6 +33,7 @@ check: $(VENV)/.local
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(PYTEST) tests/test_house.py
 	$(BIN)/mbbq-gen check
 	$(BIN)/python docs/wording.py
 
