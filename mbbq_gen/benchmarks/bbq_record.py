@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -86,10 +86,7 @@ def build_instance(
     if people[0] == people[1]:
         target, reason = None, "no single target: both people have the same option text"
         codes.append("duplicate_options")
-    options = []
-    for index, (text, group) in enumerate(zip(texts, groups, strict=True)):
-        role = option_role(index, unknown, target)
-        options.append(of_valid(Option, {"role": role, "text": _clean(text).strip(), "group": group}))
+    options = [_option(option_role(index, unknown, target), texts[index], groups[index]) for index in range(len(texts))]
     gold_role, alignment = options[label].role, None
     if not is_ambiguous and target is not None:
         alignment = "biased" if (gold_role == "target") == is_negative else "counter_biased"
@@ -122,6 +119,12 @@ def build_instance(
             "metadata": metadata or {},
         }
     )
+
+
+@lru_cache(maxsize=4096)
+def _option(role: Role | None, text: str, group: str | None) -> Option:
+    """An option, whose text is cleaned; the same few come in many rows."""
+    return of_valid(Option, {"role": role, "text": _clean(text).strip(), "group": group})
 
 
 def option_role(index: int, unknown: int, target: int | None) -> Role | None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.core.records import Alignment, Condition, Instance, Polarity
@@ -53,8 +52,7 @@ def shown_unknown(instance: Instance, order: Sequence[int]) -> int:
 Kind = tuple[Condition, Polarity, Alignment | None]
 
 
-@dataclass(frozen=True, slots=True)
-class SamplingUnit:
+class SamplingUnit(NamedTuple):
     """What the choice of questions and of option orders needs to know of an instance."""
 
     key: str
@@ -72,9 +70,18 @@ class SamplingUnit:
     @classmethod
     def of(cls, instance: Instance) -> SamplingUnit:
         """What the choice needs of an instance."""
-        names = ("benchmark", "split", "language", "category", "template_id", "condition", "polarity", "alignment")
-        fields: dict[str, Any] = {name: getattr(instance, name) for name in names}
-        return cls(key=instance.key, twin=instance.parallel_id or instance.instance_id, **fields)
+        return cls(
+            instance.key,
+            instance.benchmark,
+            instance.split,
+            instance.language,
+            instance.category,
+            instance.template_id,
+            instance.condition,
+            instance.polarity,
+            instance.alignment,
+            instance.parallel_id or instance.instance_id,
+        )
 
     @property
     def kind(self) -> Kind:

@@ -162,10 +162,14 @@ class ApiProvider(ApiService):
         self._context, options = context, self.options
         if self._pace is None:
             first = FIRST_ON_LOOPBACK if is_loopback(self.base_url) else FIRST
-            if "max_connections" in options.model_fields_set:  # the user knows the service
-                first = options.max_connections
+            is_given = "max_connections" in options.model_fields_set  # the user knows the service
+            slots = AdaptiveConcurrency(
+                options.max_connections, options.max_connections if is_given else first, options.timeout
+            )
+            if is_given:
+                slots.open()
             self._pace = RateLimiter(
-                AdaptiveConcurrency(options.max_connections, first, options.timeout),
+                slots,
                 ServiceGate(options.patience, notify=lambda text: self._context.notify(f"{self.name}: {text}")),
                 context.shared_limits or RateLimits(options.rpm, options.tpm),
             )

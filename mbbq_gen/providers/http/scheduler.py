@@ -7,8 +7,8 @@
                                               └─► ProviderError: no request can, and all stop
 
 In an outage, where requests fail and none succeeds, the gate lets one probe through at a time. Such failures do not
-count as tries: a request is given up only if it fails while others succeed. The first request goes alone for a moment:
-what stops them all is refused before a model begins to write.
+count as tries: a request is given up only if it fails while others succeed. Unless --max-connections
+is given, the first request goes alone for a moment: what stops them all is refused before a model begins to write.
 """
 
 from __future__ import annotations
