@@ -29,7 +29,7 @@ from itertools import islice
 from pathlib import Path
 
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.runs.extraction import batch_reader, extractor_versions, store_extractions
+from mbbq_gen.runs.extraction import batch_extractor, extractor_versions, store_extractions
 from mbbq_gen.runs.run_folder import RunFolder
 
 _TOGETHER = 4_000
@@ -110,7 +110,7 @@ def steps(run: Path) -> None:
     """What an answer that is read by a worker costs this process, and what it costs the worker."""
     folder = RunFolder(run)
     with folder.open_store() as store:
-        (language, *_), read = store.languages(), batch_reader("rules", PackPaths())
+        (language, *_), read = store.languages(), batch_extractor("rules", PackPaths())
         version = extractor_versions([language], PackPaths())[language]
         begin = time.monotonic()
         records = tuple(store.without_extraction(version, language))

@@ -25,7 +25,7 @@ from mbbq_gen.core.option_display import options_in_order
 from mbbq_gen.core.records import Extraction, Instance, Prompt, Response
 from mbbq_gen.core.text import Names, words
 from mbbq_gen.interchange.importers.inspect_log import FINISH, INSTANCE_KEY
-from mbbq_gen.runs.extraction import extract_response, load_reader
+from mbbq_gen.runs.extraction import extract_response, extractor_for
 from mbbq_gen.runs.planner import PromptPlan
 from mbbq_gen.runs.resolve import InstanceSource, resolve
 from mbbq_gen.scoring.observations import GoldLabels, corrected_index, observations_frame, observe
@@ -197,7 +197,7 @@ def extraction(extractor: str = "rules", gold: GoldLabels = "published", packs: 
         turns = [{"role": "user", "content": state.input_text}]
         prompt = Prompt.model_validate({**state.metadata[_PROMPT], "messages": turns})
         answered = CompletedPrompt(prompt, instance, _response(state.output))
-        found = extract_response(answered, load_reader(extractor, instance.language, resources))
+        found = extract_response(answered, extractor_for(extractor, instance.language, resources))
         chosen, is_right = None, False
         if found.option is not None:
             chosen = options_in_order(instance, prompt.option_order, prompt.unknown_text)[found.option]

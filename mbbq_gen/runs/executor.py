@@ -3,8 +3,7 @@
     cache ──► store          responses of earlier runs, first
     provider ──► store ──► cache
 
-Responses that arrive within a moment of each other share one commit: each is durable a moment after its arrival, and
-thousands a second need no more commits than the disk can take.
+Responses that arrive within 20 ms share one commit, so thousands of responses a second need few commits.
 """
 
 from __future__ import annotations
@@ -39,27 +38,27 @@ from mbbq_gen.storage.store import RunStore
 OnStored = Callable[[list[Response]], None]
 
 
-_MOMENT: Final = 0.02
-"""Seconds for which answers are gathered, at least, before they are committed together."""
-_COMMITTING: Final = 0.05
-"""Share of the time that commits may take: they hold up the event loop, so on a slow disk there are fewer."""
-_MOST_UNSTORED: Final = 250
-"""Answers that are committed at once, however short the moment: what a crash can cost is bounded on slow disks too."""
-_LOOKED_UP: Final = 500
+_COMMIT_INTERVAL: Final = 0.02
+"""Shortest time between two commits, in seconds."""
+_COMMIT_SHARE: Final = 0.05
+"""Largest share of the time that commits may take. They block the event loop, so a slow disk gets fewer of them."""
+_MAX_UNCOMMITTED: Final = 250
+"""Responses after which a commit is made at once. Bounds what a crash can lose on a slow disk."""
+_CACHE_BATCH: Final = 500
 _ALL_FAILED: Final = 20
-_ENOUGH_TO_JUDGE: Final = 100
-_LONGEST_REASON: Final = 200
-"""Characters of a failure's line that are shown."""
+_MIN_REQUESTS: Final = 100
+_MAX_MESSAGE: Final = 200
+"""Characters of an error message that are shown."""
 
 
 @dataclass
 class ErrorRateGuard:
-    """Stops a run of which too much fails."""
+    """Stops a run in which too many requests fail."""
 
     share: float = 1.0
-    """Of the requests of this session; 1: never."""
+    """Largest share of failed requests in this session; 1 never stops."""
     again: str = "the same command sends the others again"
-    """How what failed is requested again."""
+    """Tells the user how to send failed requests again."""
     _finished: int = field(default=0, init=False)
     _failures: Counter[str] = field(default_factory=Counter, init=False)
 
@@ -70,9 +69,9 @@ class ErrorRateGuard:
             self._failures[response.error] += 1
 
     def check(self, all_failed: int = _ALL_FAILED) -> None:
-        """Raises RunError where more than the share failed, or all of the first so many requests."""
+        """Raises RunError if more than the share failed, or all of the first `all_failed` requests."""
         failed = self._failures.total()
-        too_many = self._finished >= _ENOUGH_TO_JUDGE and is_above(failed, self._finished, self.share)
+        too_many = self._finished >= _MIN_REQUESTS and is_above(failed, self._finished, self.share)
         if too_many or (self.share < 1 and failed == self._finished >= all_failed):
             raise RunError(
                 f"stopped: {failed:,} of {self._finished:,} requests failed, {most_frequent(self._failures)};"
@@ -81,10 +80,10 @@ class ErrorRateGuard:
 
 
 @dataclass
-class CutAnswers:
-    """Says early, and once more at the end, that answers are cut at the limit of tokens, with the likely reason.
+class TruncationMonitor:
+    """Warns early, and again at the end, that answers are cut off at the token limit, with the likely cause.
 
-    Nothing is said of a provider without such a limit, whose answers may break off on purpose (`synthetic:`).
+    Never warns for providers without such a limit.
     """
 
     provider: Provider
@@ -95,7 +94,7 @@ class CutAnswers:
     _is_said: bool = field(default=False, init=False)
 
     def count(self, responses: Iterable[Response]) -> None:
-        """Counts responses; says it if the first five are cut, or more than half of the first fifty."""
+        """Counts responses; warns if the first five are cut off, or more than half of the first fifty."""
         if self.provider.settings.get("max_tokens") is None:
             return
         for response in responses:
@@ -110,7 +109,7 @@ class CutAnswers:
                 self._say(f"{self._cut} of the first {self._answers} answers")
 
     def sum_up(self) -> None:
-        """Says at the end of a run how many answers were cut, if they are more than a tenth."""
+        """At the end of a run, warns if more than a tenth of the answers were cut off."""
         if self._cut >= 5 and self._cut > 0.1 * self._answers:
             self._say(f"{self._cut:,} of {self._answers:,} answers")
 
@@ -131,25 +130,32 @@ class CutAnswers:
 
 
 def is_above(failed: int, finished: int, share: float) -> bool:
-    """Whether more than the share failed. A share typed as a decimal equals the quotient: the bound is exact."""
+    """Whether more than the share failed."""
     return finished > 0 and failed / finished > share
 
 
 def most_frequent(failures: Mapping[str, int]) -> str:
-    """The most frequent kind of failure and its most frequent line, in one line."""
+    """The most frequent kind of failure with its most frequent message, in one line."""
     kinds: Counter[str] = Counter()
     for line, count in failures.items():
         kinds[failure_kind(line)] += count
     (kind, count), *_ = kinds.most_common(1)
     lines = {line: count for line, count in failures.items() if failure_kind(line) == kind}
-    example = textwrap.shorten(max(lines, key=lines.__getitem__), _LONGEST_REASON, placeholder=" …")
+    example = textwrap.shorten(max(lines, key=lines.__getitem__), _MAX_MESSAGE, placeholder=" …")
     return f"most often ({count:,}): {example}"
 
 
 def check_failures(store: RunStore, share: float, again: str, left_out: int = 0) -> str | None:
-    """What failed at the end of a run, in one line; None where nothing did, RunError where too much did.
+    """One line about the failed requests of a finished run; None if there are none.
 
-    `again`: how what failed is requested again; `left_out`: failed requests that are being sent again.
+    Args:
+        store: the run.
+        share: largest share of failed requests.
+        again: tells the user how to send failed requests again.
+        left_out: failed requests that are being sent again.
+
+    Raises:
+        RunError: if more than the share failed, or all.
     """
     progress = store.progress()
     failed = progress.failed - left_out
@@ -163,9 +169,9 @@ def check_failures(store: RunStore, share: float, again: str, left_out: int = 0)
 
 
 def copy_cached(store: PendingSource, cache: ResponseCache, on_stored: OnStored) -> None:
-    """Stores the answers that the cache has."""
+    """Copies the responses that the cache has into the store."""
     pending = store.pending()
-    while requests := list(islice(pending, _LOOKED_UP)):
+    while requests := list(islice(pending, _CACHE_BATCH)):
         found = list(cache.find([request.request_key for request in requests]).values())
         if found:
             now = _now()
@@ -179,7 +185,7 @@ def _now() -> str:
 
 @dataclass
 class Executor:
-    """Asks a provider everything that has no answer yet, once."""
+    """Sends every pending request to a provider once and stores the responses."""
 
     store: PendingSource
     provider: Provider
@@ -189,19 +195,21 @@ class Executor:
     errors: ErrorRateGuard = field(default_factory=ErrorRateGuard)
     context: ExecutionContext = field(default_factory=ExecutionContext)
     close: bool = True
-    """Whether the provider is closed afterwards; an adaptive run needs it again."""
+    """Whether to close the provider afterwards; an adaptive run uses it again."""
     methods: tuple[Method, ...] = ()
     in_flight: InFlightLog = field(init=False)
-    _arrived: list[tuple[Response, str]] = field(default_factory=list, init=False)
+    _uncommitted: list[tuple[Response, str]] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self.in_flight = InFlightLog(self.store) if self.cost_guard is None else self.cost_guard.in_flight
 
     async def run(self) -> None:
-        """Sends all that is pending and can be paid: first for text, then for loglikelihoods; what arrives is stored.
+        """Sends all pending requests within the budget, those for text first, and stores every response.
 
-        ProviderError where no further request can succeed, CostLimitError where the next one could pass the limit,
-        RunError where too many fail, CancelledError where the task is cancelled, on Ctrl-C say.
+        Raises:
+            ProviderError: no further request can succeed.
+            CostLimitError: the next request could exceed the budget.
+            RunError: too many requests failed.
         """
         if self.cache is not None:
             copy_cached(self.store, self.cache, self.on_stored)
@@ -228,13 +236,13 @@ class Executor:
                 await self.provider.aclose()
 
     async def _store_all(self, responses: AsyncGenerator[Response, None]) -> None:
-        """Moves responses from the provider to the store until there are no more."""
+        """Stores responses until the provider has no more."""
         receiver = asyncio.create_task(self._receive(responses))
-        moment = _MOMENT
+        interval = _COMMIT_INTERVAL
         try:
-            while not receiver.done() or self._arrived:
-                await asyncio.wait((receiver,), timeout=moment)
-                moment = max(_MOMENT, self._commit() / _COMMITTING)
+            while not receiver.done() or self._uncommitted:
+                await asyncio.wait((receiver,), timeout=interval)
+                interval = max(_COMMIT_INTERVAL, self._commit() / _COMMIT_SHARE)
             await receiver
         finally:
             receiver.cancel()
@@ -245,21 +253,21 @@ class Executor:
         async for response in responses:
             if self.cost_guard is not None:
                 self.cost_guard.settle([response])
-            self._arrived.append((response, _now()))
+            self._uncommitted.append((response, _now()))
             self.errors.note(response)
             if response.error is not None:
                 self.errors.check()
-            if len(self._arrived) >= _MOST_UNSTORED:
+            if len(self._uncommitted) >= _MAX_UNCOMMITTED:
                 self._commit()
 
     def _commit(self) -> float:
-        """Stores and empties what has arrived; says how many seconds it took."""
-        if not self._arrived:
+        """Commits the responses received since the last commit; returns the seconds it took."""
+        if not self._uncommitted:
             return 0.0
         begin = time.perf_counter()
-        batch = self._arrived.copy()
+        batch = self._uncommitted.copy()
         self.in_flight.store_responses(batch)
-        del self._arrived[: len(batch)]
+        del self._uncommitted[: len(batch)]
         if self.cache is not None:
             self.cache.keep(batch)
         responses = [response for response, _ in batch]
@@ -269,7 +277,7 @@ class Executor:
 
 @dataclass(frozen=True)
 class Session:
-    """A run during execution: locked, its store open for writing."""
+    """A run during execution. The folder is locked and the store is open for writing."""
 
     folder: RunFolder
     store: RunStore
@@ -278,7 +286,7 @@ class Session:
     watcher: ProgressListener
 
     def store_runtime_info(self) -> None:
-        """Writes into the manifest what was found out about the model, and what the run has cost."""
+        """Writes the runtime info of the model and the cost report into the manifest."""
         store, provider, manifest = self.store, self.provider, self.folder.manifest()
         base_url, prices = provider.capabilities.base_url, read_prices(self.rules.prices)
         bill = None if base_url is None else cost_report(store, provider.kind, provider.model, prices, base_url)
@@ -289,13 +297,15 @@ class Session:
 
 
 async def execute(
-    session: Session, source: PendingSource, hear: Callable[[list[Response]], None] = lambda _: None
+    session: Session, source: PendingSource, on_stored: Callable[[list[Response]], None] = lambda _: None
 ) -> None:
-    """Sends what has no response yet, of the run or its follow-ups, within the budget; the provider stays open."""
+    """Sends the pending requests of a run or its follow-ups within the budget; the provider stays open."""
     store, provider, rules, folder = session.store, session.provider, session.rules, session.folder.path
     try:
         guard = None if rules.max_cost is None else open_cost_guard(store, provider, rules, rules.max_cost)
-        await execute_planned(source, provider, rules, session.watcher, guard, hear=hear, close=False, folder=folder)
+        await execute_planned(
+            source, provider, rules, session.watcher, guard, on_stored=on_stored, close=False, folder=folder
+        )
     finally:
         session.store_runtime_info()
 
@@ -307,19 +317,26 @@ async def execute_planned(
     watcher: ProgressListener,
     cost_guard: CostGuard | None,
     *,
-    hear: Callable[[list[Response]], None] = lambda _: None,
+    on_stored: Callable[[list[Response]], None] = lambda _: None,
     close: bool = True,
     folder: Path | None = None,
 ) -> None:
-    """Sends what has no response yet, of a run, its follow-ups or a judge, and says how far it is.
+    """Sends the pending requests of a run, its follow-ups or a judge, and shows progress.
 
-    `hear` is called with responses once they are stored. `close`: whether the provider is closed afterwards. `folder`:
-    where the provider may write a log.
+    Args:
+        source: the requests.
+        provider: answers them.
+        rules: the run's configuration.
+        watcher: shows progress and messages.
+        cost_guard: the budget; None without a limit.
+        on_stored: called with responses once they are stored.
+        close: whether to close the provider afterwards.
+        folder: where the provider may write a log.
     """
     progress = source.progress()
     if progress.answered:
         watcher.say(f"{progress.answered:,} answered already, {progress.pending:,} to go")
-    copied, cuts = 0, CutAnswers(provider, watcher.say)
+    copied, cuts = 0, TruncationMonitor(provider, watcher.say)
     errors, context = ErrorRateGuard(rules.max_error_rate), ExecutionContext(notify=watcher.say, folder=folder)
     with ExitStack() as stack:
         cache = stack.enter_context(ResponseCache(Path(rules.cache_dir))) if rules.cache_dir is not None else None
@@ -329,7 +346,7 @@ async def execute_planned(
             nonlocal copied
             cuts.count(responses)
             copied += sum(response.cached for response in responses)
-            hear(responses)
+            on_stored(responses)
             advance(len(responses))
 
         try:
@@ -343,9 +360,10 @@ async def execute_planned(
 def open_cost_guard(
     store: RunStore, provider: Provider, rules: RunConfig, limit: float, *, for_batches: bool = False
 ) -> CostGuard:
-    """The budget of a run, less what it has cost already, and less the most that open batches can cost.
+    """The remaining budget of a run: the limit minus its cost so far and the highest cost of its open batches.
 
-    UsageError where the price of the model is not known, or nothing limits the length of an answer.
+    Raises:
+        UsageError: the price of the model is unknown, or nothing limits the length of an answer.
     """
     prices, base_url = read_prices(rules.prices), provider.capabilities.base_url
     before = cost_report(store, provider.kind, provider.model, prices, base_url).most
@@ -354,7 +372,7 @@ def open_cost_guard(
 
 
 def held_by_batches(store: RunStore, max_usage: MostUsage, price: Price) -> float:
-    """The most that open batches can still cost, in US dollars; `price`: of those that were made without a limit."""
+    """The highest cost of open batches in US dollars. `price` applies to batches submitted without a limit."""
     ledger, held = BatchTable(store), 0.0
     for batch in ledger.open_batches():
         held += batch.record.most_cost
@@ -372,7 +390,7 @@ def cost_guard_with(
     *,
     for_batches: bool = False,
 ) -> CostGuard:
-    """The budget that there is under a limit, less the most that was spent before; raises as `open_cost_guard`."""
+    """The budget under a limit, minus the highest cost so far (`before`); raises as `open_cost_guard`."""
     price, name, max_usage = known_price(provider, rules), provider.name, provider.max_usage
     request = next(source.pending(), None)
     if request is not None and max_usage(request) is None:
@@ -385,7 +403,7 @@ def cost_guard_with(
 
 
 def known_price(provider: Provider, rules: RunConfig) -> Price:
-    """The price of the model; UsageError where it has none, or it is not known."""
+    """The price of the model; UsageError if it is free or its price is unknown."""
     base_url = provider.capabilities.base_url
     price = price_of(provider.kind, provider.model, read_prices(rules.prices), base_url=base_url)
     if price is None and base_url is None:
@@ -399,7 +417,7 @@ def known_price(provider: Provider, rules: RunConfig) -> Price:
 
 
 def _batch_price(price: Price, name: str) -> Price:
-    """The price of a model in batches, as if it were its only one."""
+    """The batch price of a model in the form of a regular price."""
     if price.batch_input is None or price.batch_output is None:
         raise UsageError(f"--max-cost: no batch price known for {name}; give it with --prices (batch_input, …)")
     beyond = None if price.beyond is None else _batch_price(price.beyond, name)

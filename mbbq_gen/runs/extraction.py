@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 
 
 _BATCH = 2000
-_HANDED_ON = 500
-"""Answers that a worker reads at a time."""
+_WORKER_BATCH = 500
+"""Responses that a worker extracts at a time."""
 JUDGE_PREFIX = "judge:"
-"""How the versions begin that are a second reader's, a chat model's (`annotation.judge`); its name follows."""
+"""Prefix of the extractor versions of LLM judges (`annotation.judge`); the judge's name follows."""
 
 UNPARSED: tuple[Outcome, ...] = tuple(
     outcome for outcome in get_args(Outcome) if outcome not in PARSED and outcome not in NO_RESPONSE
@@ -63,8 +63,10 @@ UNPARSED: tuple[Outcome, ...] = tuple(
 
 
 def question_of(answered: CompletedPrompt) -> Question:
-    """What an extractor needs with a stored answer: the prompt with the question once more, so that it stands last,
-    and the options in the other languages that the run asks the same question in."""
+    """The question of a stored response as the extractor needs it.
+
+    The question is repeated at the end of the prompt. `aliases` are the options in the other languages of the run.
+    """
     prompt, instance = answered.prompt, answered.instance
     roles = [instance.options[index].role for index in prompt.option_order]
     return Question(
@@ -80,15 +82,15 @@ def question_of(answered: CompletedPrompt) -> Question:
 
 
 class Extractor(NamedTuple):
-    """One way of reading the answers of a language."""
+    """An extractor for one language."""
 
     version: str
     extract: Callable[..., Extraction]
-    """From a response, its question and `finish_reason`."""
+    """Takes a response, its question and `finish_reason`."""
 
 
-def load_reader(name: str, language: str, resources: PackPaths) -> Extractor:
-    """The engine, or a simple reader, for a language; UnknownNameError where none has that name."""
+def extractor_for(name: str, language: str, resources: PackPaths) -> Extractor:
+    """The extractor of that name for a language; raises UnknownNameError if there is none."""
     if name == ENGINE:
         from mbbq_gen.extraction.engine import load_extractor
 
@@ -101,7 +103,7 @@ def load_reader(name: str, language: str, resources: PackPaths) -> Extractor:
 
 
 def extract_response(answered: CompletedPrompt, reader: Extractor) -> Extraction:
-    """The extraction of one stored response: `error` and `content_filter` by its fields, whatever its text."""
+    """Extracts the answer of one stored response."""
     response = answered.response
     return outcome_without_text(answered) or reader.extract(
         response.text or "", question_of(answered), finish_reason=response.finish_reason
@@ -109,7 +111,7 @@ def extract_response(answered: CompletedPrompt, reader: Extractor) -> Extraction
 
 
 def outcome_without_text(answered: CompletedPrompt) -> Extraction | None:
-    """The outcome that the response's fields decide, whatever the extractor; None where its text decides."""
+    """The extraction that the fields of a response determine (error, content filter, …); None if its text decides."""
     response = answered.response
     if response.error is not None:
         return Extraction(outcome="error", confidence="high", rule="response.error")
@@ -126,7 +128,7 @@ def outcome_without_text(answered: CompletedPrompt) -> Extraction | None:
 
 
 def explain_answer(answered: CompletedPrompt, resources: PackPaths) -> Explanation | None:
-    """How the rules extract one stored response; None where `outcome_without_text` decides."""
+    """Explains how the rules extract one stored response; None if `outcome_without_text` decides."""
     if outcome_without_text(answered) is not None:
         return None
     from mbbq_gen.extraction.engine import load_extractor
@@ -138,7 +140,7 @@ def explain_answer(answered: CompletedPrompt, resources: PackPaths) -> Explanati
 
 
 def reader_name(version: str) -> str:
-    """Which reader a version is of: `rules`, the name of a simple one, or a version of a judge or of loglikelihoods."""
+    """The extractor of a version: `rules`, a simple extractor, or the version of a judge or loglikelihoods itself."""
     if version.startswith((JUDGE_PREFIX, LIKELIHOOD_PREFIX)):
         return version
     name = version.rpartition("+")[0]
@@ -146,19 +148,18 @@ def reader_name(version: str) -> str:
 
 
 def extractor_versions(languages: Iterable[str], resources: PackPaths, name: str = ENGINE) -> dict[str, str]:
-    """The version of a reader that is current for each language.
+    """Language → the current version of an extractor.
 
-    The engine's version comes from its files, so that no pack is compiled if all answers are extracted already; a wrong
-    pack has another version, and is refused when it is used.
+    The version of the rules is a digest of their files, so no pack is compiled when there is nothing to extract.
     """
     if name == ENGINE:
         return {language: current_version(language, resources) for language in languages}
-    return {language: load_reader(name, language, resources).version for language in languages}
+    return {language: extractor_for(name, language, resources).version for language in languages}
 
 
 PendingExtractions = tuple[str, tuple[StoredPrompt, ...]]
 StoredExtraction = tuple[Value, ...]
-"""A prompt's id and the columns of its extraction."""
+"""Prompt id and the columns of its extraction."""
 
 
 def extract_run(
@@ -171,11 +172,19 @@ def extract_run(
     only: Sequence[Outcome] = (),
     helpers: MapWorkers | None = None,
 ) -> dict[str, str]:
-    """Reads every answer that its language's reader has not read yet; the reader's version by language.
+    """Extracts every response that the current extractor version of its language has not extracted yet.
 
-    `languages`: None: all of the run. `only`: only answers that the extraction before (`previous_extraction`) gave one
-    of these outcomes. `step` is called for each batch that is stored. `helpers`: workers that read; None: this process
-    does.
+    Args:
+        store: the run.
+        resources: where language packs are found.
+        step: called with the number of extractions whenever a batch is stored.
+        extractor: name of the extractor.
+        languages: None for all languages of the run.
+        only: only responses to which the previous extraction gave one of these outcomes.
+        helpers: worker processes; None extracts in this process.
+
+    Returns:
+        Language → extractor version.
     """
     versions = extractor_versions(store.languages() if languages is None else languages, resources, extractor)
 
@@ -183,10 +192,10 @@ def extract_run(
         for language, version in versions.items():
             before = previous_extraction(store, language, version, resources) if only else None
             unparsed = store.without_extraction(version, language, before, only)
-            while batch := tuple(islice(unparsed, _BATCH if helpers is None else _HANDED_ON)):
+            while batch := tuple(islice(unparsed, _BATCH if helpers is None else _WORKER_BATCH)):
                 yield language, batch
 
-    prepare = partial(batch_reader, extractor, resources)
+    prepare = partial(batch_extractor, extractor, resources)
     done = map(prepare(), batches()) if helpers is None else helpers.each(prepare, batches())
     for language, extractions in done:
         store_extractions(store, language, versions[language], extractions)
@@ -196,14 +205,14 @@ def extract_run(
     return versions
 
 
-def batch_reader(
+def batch_extractor(
     extractor: str, resources: PackPaths
 ) -> Callable[[PendingExtractions], tuple[str, list[StoredExtraction]]]:
-    """The function from a batch to its language and extractions, for this process or a worker."""
+    """A function that extracts a batch and returns its language and extractions, for this process or a worker."""
 
     def read(batch: PendingExtractions) -> tuple[str, list[StoredExtraction]]:
         language, records = batch
-        reader = load_reader(extractor, language, resources)
+        reader = extractor_for(extractor, language, resources)
         found = parse_completed(records)
         return language, [_row(answered, extract_response(answered, reader)) for answered in found]
 
@@ -215,10 +224,9 @@ def _row(answered: CompletedPrompt, found: Extraction) -> StoredExtraction:
 
 
 def read_scores(store: RunStore, step: Callable[[int], None], normalise: Normalise | None = None) -> None:
-    """Extracts from all loglikelihoods that were not read yet.
+    """Extracts the choices of all loglikelihoods that have none yet.
 
-    `normalise`: how loglikelihoods are made comparable; None: as the run says. UsageError where the run did not ask for
-    what a normalization needs.
+    `normalise`: the normalization; None takes the run's. Raises UsageError if the run lacks what it needs.
     """
     version, how = scores_version(store, normalise), normalise or _run_normalise(store)
     for language in store.languages() if version else ():
@@ -230,7 +238,7 @@ def read_scores(store: RunStore, step: Callable[[int], None], normalise: Normali
 
 
 def scores_version(store: RunStore, normalise: Normalise | None = None) -> str | None:
-    """The version that extractions of loglikelihoods are stored under; None without loglikelihood methods."""
+    """The extractor version for loglikelihoods; None if the run has no loglikelihood method."""
     return version_of(normalise or _run_normalise(store)) if store.is_scored else None
 
 
@@ -239,7 +247,7 @@ def _run_normalise(store: RunStore) -> Normalise:
 
 
 def read_scored(answered: CompletedPrompt, normalise: Normalise) -> Extraction:
-    """The option that the loglikelihoods choose; a failure is `error`."""
+    """The option that the loglikelihoods choose; `error` for a failed request."""
     shown = answered.prompt
     return outcome_without_text(answered) or choose_by_loglikelihood(
         answered.response.scores or (), shown.option_order, shown.method, normalise
@@ -247,7 +255,7 @@ def read_scored(answered: CompletedPrompt, normalise: Normalise) -> Extraction:
 
 
 def store_extractions(store: RunStore, language: str, version: str, extractions: Sequence[StoredExtraction]) -> None:
-    """Keeps what a reader's version made of answers in a language."""
+    """Stores extractions of one language by one extractor version."""
     order = _order(store, language)
     if version not in order:
         store.set_meta(f"extractors/{language}", json.dumps([*order, version]))
@@ -255,9 +263,9 @@ def store_extractions(store: RunStore, language: str, version: str, extractions:
 
 
 def previous_extraction(store: RunStore, language: str, version: str, resources: PackPaths) -> str | None:
-    """The version whose extractions of a language those of `version` are compared with; None where there is none.
+    """The extractor version that `version` is compared with in a language; None if there is none.
 
-    For the engine, the one that read before it; for a simple reader, the engine as it is now, or as it last was.
+    For the rules, the version before it; for a simple extractor, the current or latest version of the rules.
     """
     order = _order(store, language)
     stored = sorted(store.extractors(language), key=lambda name: (order.index(name) if name in order else -1, name))
@@ -270,7 +278,7 @@ def previous_extraction(store: RunStore, language: str, version: str, resources:
 
 
 def _order(store: RunStore, language: str) -> list[str]:
-    """The versions that have read a language, in the order in which they first did."""
+    """The extractor versions of a language, in the order of their first use."""
     found: list[str] = json.loads(store.meta(f"extractors/{language}") or "[]")
     return found
 
@@ -285,10 +293,16 @@ def observations(
     questions: Questions | None = None,
     follow_up: bool = False,
 ) -> polars.DataFrame:
-    """The observations of all answers that these extractor versions, by language, have read, in plan order.
+    """The observations of all responses extracted by these versions, in plan order.
 
-    Of the whole run, or a part of it. `questions`: its questions, where they have been read already. `follow_up`: with
-    what follow-ups say in the place of what could not be read.
+    Args:
+        store: the run.
+        versions: language → extractor versions.
+        model: name of the model.
+        gold: which gold labels are used.
+        part: a part of the run; None for all.
+        questions: the questions, if they were loaded before.
+        follow_up: whether follow-ups replace responses that could not be extracted.
     """
     import polars as pl
 
@@ -307,27 +321,31 @@ _ANSWER: Final = (*ANSWER_COLUMNS, METHOD, REASONING_EFFORT)
 
 
 def answer_table(rows: Sequence[Sequence[object]], names: Sequence[str] = _ANSWER) -> polars.DataFrame:
-    """Answers as a table; `names`: the columns of the rows."""
+    """Rows of answers as a table with these columns."""
     import polars as pl
 
     kinds = {name: pl.Int8() if name == "option" else pl.String() for name in names}
     return pl.DataFrame(rows, schema=kinds, orient="row")
 
 
-_TOGETHER: Final = 500
-"""Extractions that are stored together: each commit waits for the disk."""
+_COMMIT_SIZE: Final = 500
+"""Extractions that share one commit."""
 
-Read = dict[tuple[str, str], list[StoredExtraction]]
+Extracted = dict[tuple[str, str], list[StoredExtraction]]
+"""Language and extractor version → extractions."""
 
 
 class ExtractionWorker:
-    """The extractions of one session of asking. Use it as a context; what is under way when it is left is dropped."""
+    """Extracts responses in the helper process while requests are sent.
+
+    A context manager; on exit, extractions that have not finished are dropped.
+    """
 
     def __init__(self, store: RunStore, resources: PackPaths, helper: HelperProcess) -> None:
-        """`helper`: the process that reads; its preparations are done here first where it does not run."""
+        """`helper`: the process that extracts; if it does not run, this process does the same work."""
         self._store, self._resources, self._helper = store, resources, helper
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mbbq-gen-reading")
-        self._under_way: deque[Future[Read]] = deque()
+        self._under_way: deque[Future[Extracted]] = deque()
         self._found: dict[tuple[str, str], list[StoredExtraction]] = defaultdict(list)
 
     def __enter__(self) -> Self:
@@ -340,54 +358,54 @@ class ExtractionWorker:
         self._thread.submit(self._helper.call, _close_source, self._store.path)
         self._thread.shutdown()
 
-    def hear(self, responses: Iterable[Response]) -> None:
-        """Takes note of answers that have been stored, and stores the extractions that are ready."""
+    def submit(self, responses: Iterable[Response]) -> None:
+        """Queues stored responses for extraction and stores finished extractions."""
         keys = [response.request_key for response in responses if response.error is None]
         if keys:
-            work = self._thread.submit(self._helper.call, _read, self._store.path, self._resources, keys)
+            work = self._thread.submit(self._helper.call, _extract, self._store.path, self._resources, keys)
             self._under_way.append(work)
-        self._harvest()
-        if sum(map(len, self._found.values())) >= _TOGETHER:
-            self._keep()
+        self._collect()
+        if sum(map(len, self._found.values())) >= _COMMIT_SIZE:
+            self._commit()
 
     async def finish(self) -> None:
-        """Waits until everything that was heard of is read and stored."""
+        """Waits until all submitted responses are extracted and stored."""
         while self._under_way:
             await asyncio.wrap_future(self._under_way[0])
-            self._harvest()
-        self._keep()
+            self._collect()
+        self._commit()
 
-    def _harvest(self) -> None:
-        """Takes the extractions that the thread has finished; raises what it raised."""
+    def _collect(self) -> None:
+        """Takes finished extractions; raises the error of a failed one."""
         while self._under_way and self._under_way[0].done():
             for where, extractions in self._under_way.popleft().result().items():
                 self._found[where] += extractions
 
-    def _keep(self) -> None:
-        """Stores the extractions that are ready."""
+    def _commit(self) -> None:
+        """Stores the collected extractions."""
         for (language, version), extractions in self._found.items():
             store_extractions(self._store, language, version, extractions)
         self._found.clear()
 
 
 _sources: Final[dict[Path, RunStore]] = {}
-"""The store that `_read` reads, open between its calls."""
+"""Stores that `_extract` keeps open between its calls."""
 
 
 def _close_source(path: Path) -> None:
-    """Closes that store."""
+    """Closes the store that `_extract` opened."""
     if path in _sources:
         _sources.pop(path).close()
 
 
-def _read(path: Path, resources: PackPaths, request_keys: Sequence[str]) -> Read:
-    """The extractions of the answers to these requests, read on one thread of one process."""
-    found: Read = {}
+def _extract(path: Path, resources: PackPaths, request_keys: Sequence[str]) -> Extracted:
+    """Extracts the responses to these requests; called on one thread of one process."""
+    found: Extracted = {}
     if path not in _sources:
         _sources[path] = RunStore(path, read_only=True)
     for answered in parse_completed(_sources[path].answered(request_keys)):
         language = answered.prompt.language
-        reader = load_reader(ENGINE, language, resources)
+        reader = extractor_for(ENGINE, language, resources)
         row = _row(answered, extract_response(answered, reader))
         found.setdefault((language, reader.version), []).append(row)
     return found

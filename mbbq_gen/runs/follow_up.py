@@ -24,7 +24,7 @@ from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, Prom
 from mbbq_gen.languages.packs import fill
 from mbbq_gen.languages.prompt_pack import FollowUpText, read_prompts
 from mbbq_gen.providers.base import Provider, prompt_key
-from mbbq_gen.runs.extraction import UNPARSED, Extractor, extract_response, extractor_versions, load_reader
+from mbbq_gen.runs.extraction import UNPARSED, Extractor, extract_response, extractor_for, extractor_versions
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.follow_ups import (
     NONE_RULE,
@@ -133,7 +133,7 @@ def read_follow_ups(store: RunStore, resources: PackPaths) -> None:
     table = FollowUpTable(store)
     for language, version in extractor_versions(store.languages(), resources).items():
         if rows := table.unread(language, version):
-            reader = load_reader("rules", language, resources)
+            reader = extractor_for("rules", language, resources)
             table.keep(
                 version, [(name, read_reply(CompletedPrompt(*reply), none, reader)) for name, none, reply in rows]
             )

@@ -1,7 +1,7 @@
-"""A second process of a command that asks a service: it extracts answers while this one sends requests.
+"""A helper process that extracts responses while this process sends requests.
 
-It is forked before a store is opened and ends when this process does. Where there is none (not Linux, threads that may
-hold locks, local models), the same functions run in this process.
+It is forked before a store is opened and ends with this process. Where forking is unsafe (not Linux, other threads,
+local models), the same functions run in this process.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ T = TypeVar("T")
 
 
 class HelperProcess:
-    """Calls functions in another process once it is started, and in this one before."""
+    """Calls functions in another process after `start`, else in this one."""
 
     def __init__(self, prepare: Callable[[], None] | None = None) -> None:
-        """`prepare`: what the other process does first, such as imports; None: there is never another process."""
+        """`prepare`: what the other process does first, such as imports; None never starts one."""
         self._prepare = prepare
         self._connection: Connection | None = None
 
     @property
     def is_running(self) -> bool:
-        """Whether there is another process."""
+        """Whether the other process exists."""
         return self._connection is not None
 
     def start(self) -> None:
-        """Forks this process, where that is safe. No file that is locked, and no database, may be open."""
+        """Forks this process if that is safe. No locked file and no database may be open."""
         if self._prepare is None or self.is_running or sys.platform != "linux":
             return
         if len(list(Path("/proc/self/task").iterdir())) > 1:  # threads, of libraries such as polars too, may hold locks
@@ -43,17 +43,17 @@ class HelperProcess:
         theirs.close()
 
     def prepare(self) -> None:
-        """Does here what the other process does first, where there is none."""
+        """Runs `prepare` in this process if there is no other."""
         if self._prepare is not None and not self.is_running:
             self._prepare()
 
     def call(self, work: Callable[..., T], *arguments: Any) -> T:
-        """The result of a module's function: of the other process, or of this one where that can't give it."""
+        """Calls a module-level function in the other process, or in this one if that fails."""
         if self._connection is not None:
             try:
                 self._connection.send((work, arguments))
                 is_done, result = self._connection.recv()
-            except (EOFError, OSError):  # it was killed
+            except (EOFError, OSError):  # the other process was killed
                 self._connection = None
             else:
                 if is_done:
@@ -61,14 +61,14 @@ class HelperProcess:
         return work(*arguments)
 
     def close(self) -> None:
-        """Lets the other process end."""
+        """Ends the other process."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
 
 def _serve(connection: Connection, other_end: Connection, prepare: Callable[[], None]) -> None:
-    """Does what is asked for until the other end is closed. Ctrl-C is for the process that asks."""
+    """Serves calls until the other end is closed. Ignores Ctrl-C, which the calling process handles."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     other_end.close()
     try:
@@ -77,7 +77,7 @@ def _serve(connection: Connection, other_end: Connection, prepare: Callable[[], 
             work, arguments = connection.recv()
             try:
                 reply = True, work(*arguments)
-            except Exception:  # the same call here says what is wrong
+            except Exception:  # the caller repeats the call and gets the error
                 reply = False, None
             connection.send(reply)
     finally:

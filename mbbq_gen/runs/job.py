@@ -39,37 +39,38 @@ from mbbq_gen.storage.store import NORMALISE, RunStore
 
 @dataclass(frozen=True)
 class JobResult:
-    """How a run stands after a job."""
+    """The state of a run after a job."""
 
     run: str
     """The folder."""
     requests: int
     answered: int
     failed: int
-    """Requests that failed; the next job asks them again."""
+    """Failed requests; the next job sends them again."""
     prompts: int
     batches_under_way: bool
-    """Whether the service still works on batches: the next job collects them."""
+    """Whether batches are open at the service; the next job collects them."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be done with a run folder."""
+    """Plans, executes and extracts one run folder."""
 
     folder: RunFolder
     config: RunConfig
-    """The settings given: a whole configuration (`resolve.resolve`), or for a run that exists, what changes."""
+    """A complete configuration (`resolve.resolve`); for an existing run, only the settings that change."""
     resources: PackPaths
     watcher: ProgressListener = field(default_factory=CallbackListener)
     helper: HelperProcess = field(default_factory=HelperProcess)
-    """Extracts answers while a service is waited for; the caller closes it."""
+    """Extracts responses while requests are sent; the caller closes it."""
     rerun_lost: bool = False
-    """Whether answers whose files are missing or damaged are requested again."""
+    """Whether to send requests again whose response files are missing or damaged."""
 
     def plan(self) -> Manifest:
-        """Plans the run, or makes sure that it was planned so; sends nothing and needs no key.
+        """Plans the run, or checks that it was planned with the same settings. Sends nothing and needs no key.
 
-        Raises MbbqGenError where the folder can't be used or holds another run, or settings, packs or data are wrong.
+        Raises:
+            MbbqGenError: the folder cannot be used or holds another run, or settings, packs or data are wrong.
         """
         config = self.merged()
         provider = open_model(config, self.resources)
@@ -79,40 +80,43 @@ class Job:
             return self._plan(store, provider, config)
 
     def execute(self) -> JobResult:
-        """Does whatever is left to do, and says how it ended; what had arrived is kept whatever is raised.
+        """Does what is left to do and returns the state of the run. Responses received are kept if an error is raised.
 
-        Inside a running event loop, as in a notebook, on a thread of its own; that loop stands still meanwhile.
-        UsageError where a key is missing, ProviderError where no further request can succeed, RunError where too many
-        fail or the limit of cost is reached.
+        Inside a running event loop (a notebook), runs on a thread of its own and blocks that loop.
+
+        Raises:
+            UsageError: a key is missing.
+            ProviderError: no further request can succeed.
+            RunError: too many requests failed, or the budget is spent.
         """
         in_loop = False
         with suppress(RuntimeError):
             in_loop = asyncio.get_running_loop() is not None
         if in_loop:
-            return _on_a_thread(self)
+            return _execute_in_thread(self)
         with self._opened() as session:
             return self._result(session, asyncio.run(self._send(session)))
 
     async def execute_async(self) -> JobResult:
-        """The same for whoever has other work to do meanwhile; cancelling it keeps what had arrived.
+        """As `execute`, as a coroutine. Cancelling it keeps the responses received.
 
-        Planning, and extracting what an earlier job left, do block the event loop.
+        Planning, and extracting the responses of an earlier job, block the event loop.
         """
         with self._opened() as session:
             return self._result(session, await self._send(session))
 
     @contextmanager
     def _opened(self) -> Iterator[Session]:
-        """The run, planned and locked."""
+        """Plans and locks the run."""
         config = self.merged()
         if config.ray is not None:
             check_on(config.ray)
         provider = open_model(config, self.resources)
         provider.check_access()
-        read_prices(config.prices)  # a price file that is wrong is said before anything is done
+        read_prices(config.prices)  # report a wrong price file before anything is done
         if config.max_cost is not None and not self.folder.manifest_path.is_file():
             known_price(provider, config)
-        extractor_versions(config.languages, self.resources)  # a pack that is wrong must not cost a run
+        extractor_versions(config.languages, self.resources)  # report a wrong pack before money is spent
         self.folder.create()
         with self.folder.locked(), self.folder.open_store() as store:
             manifest = self._plan(store, provider, config)
@@ -131,18 +135,22 @@ class Job:
             store.records.pack()
 
     def merged(self) -> RunConfig:
-        """The settings given, over those of the run; ConfigError where one that shapes prompts or answers differs."""
+        """The given settings merged into those of the run.
+
+        Raises:
+            ConfigError: a setting that shapes prompts or answers differs from the run's.
+        """
         config = self.config
         if self.folder.manifest_path.is_file():
             before = self.folder.manifest().config
             model = config.follow_up_model or before.follow_up_model or before.model
             config = before.resumed(config, options_class(model).may_change, str(self.folder.path))
             check_together(config)
-        rule_from(self.config, config.languages)  # a rule that is wrong is said before anything is done
+        rule_from(self.config, config.languages)  # report a wrong rule before anything is done
         return config
 
     def _plan(self, store: RunStore, provider: Provider, config: RunConfig) -> Manifest:
-        """Stores the plan, or the execution settings that a planned run has from now on."""
+        """Stores the plan of a new run, or the changed execution settings of a planned one."""
         given, rule = self.config, rule_from(self.config, config.languages)
         if store.meta("planned") and self.folder.manifest_path.is_file():
             manifest = self.folder.manifest()
@@ -171,7 +179,7 @@ class Job:
         return manifest
 
     async def _send(self, session: Session) -> bool:
-        """Sends what has no response yet, then the follow-ups; whether batches are under way when it returns."""
+        """Sends pending requests, then follow-ups; returns whether batches are open."""
         try:
             if not follows_up(session.rules):
                 return await self._send_first(session)
@@ -182,9 +190,9 @@ class Job:
             await session.provider.aclose()
 
     async def _follow_up(self, session: Session) -> bool:
-        """Follows up what could not be read; whether batches are under way when it returns."""
+        """Sends follow-ups for responses that could not be extracted; returns whether batches are open."""
         store, say = session.store, session.watcher.say
-        self._read(store)
+        self._extract(store)
         if planned := plan_follow_ups(store, session.provider, session.rules, self.resources):
             say(f"follow-up: {planned:,} answers are followed up")
         mode, table = mode_of(store), FollowUpTable(store)
@@ -207,7 +215,7 @@ class Job:
         return False
 
     async def _send_first(self, session: Session) -> bool:
-        """Sends what has no response yet, one by one or in batches; whether batches are under way when it returns."""
+        """Sends pending requests one by one or in batches; returns whether batches are open."""
         mode, config = mode_of(session.store), session.rules
         if mode != "off" and config.is_scored:
             raise ConfigError(
@@ -226,13 +234,13 @@ class Job:
         return await rounds.execute(lambda: self._send_all(session, mode))
 
     async def _send_all(self, session: Session, mode: BatchMode) -> bool:
-        """Sends whatever is planned, or taken by a round; whether batches are under way."""
+        """Sends the planned requests, or those of an adaptive round; returns whether batches are open."""
         if mode != "off":
             return await _run_batches(session, mode, again=self.config.batch is True)
         with ExtractionWorker(session.store, self.resources, self.helper) as extractions:
             if session.store.progress().pending:
                 try:
-                    await execute(session, session.store, extractions.hear)
+                    await execute(session, session.store, extractions.submit)
                 except asyncio.CancelledError:
                     hint = f"Continue with: mbbq-gen run {session.folder.path}"
                     session.watcher.say(f"\nstopped; received responses are kept. {hint}")
@@ -242,15 +250,15 @@ class Job:
             await extractions.finish()
         return False
 
-    def _read(self, store: RunStore) -> None:
-        """Extracts what was not extracted during the execution."""
+    def _extract(self, store: RunStore) -> None:
+        """Extracts responses that were not extracted during execution."""
         with self.watcher.stage("reading") as advance:
             extract_run(store, self.resources, advance)
 
     def _result(self, session: Session, under_way: bool) -> JobResult:
-        """How the run stands, after the extraction of what is left."""
+        """Extracts what is left and returns the state of the run."""
         store, path = session.store, session.folder.path
-        self._read(store)
+        self._extract(store)
         again, repeated = "the same command", 0
         if mode_of(store) != "off":
             again, table = f"mbbq-gen run {path} --batch", BatchTable(store)
@@ -277,7 +285,7 @@ async def _run_batches(session: Session, mode: BatchMode, *, again: bool) -> boo
 
 
 def _description(manifest: Manifest) -> str:
-    """One line about a run: how much of the data, how many prompts."""
+    """One line about a run: its questions, variants and prompts."""
     settings, counts, total = manifest.config, manifest.counts, sum(manifest.available.values())
     part = f"a template-balanced sample of the {total:,} questions: {counts.instances:,}"
     line = f"{settings.model}: {f'all {total:,} questions' if counts.instances == total else part}"
@@ -292,8 +300,8 @@ def _description(manifest: Manifest) -> str:
     return f"{line} = {counts.prompts:,} prompts ({counts.requests:,} different requests)"
 
 
-def _on_a_thread(job: Job) -> JobResult:
-    """What `execute` gives, from another thread; Ctrl-C here stops it there."""
+def _execute_in_thread(job: Job) -> JobResult:
+    """Runs `execute` on another thread; Ctrl-C in this thread cancels it."""
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[JobResult]]] = Future()
 
     async def execute() -> JobResult:

@@ -51,21 +51,21 @@ LoadBenchmark = Callable[[BenchmarkChoice, Iterable[str], Iterable[str]], Iterat
 
 @dataclass
 class InputTally:
-    """What was read: counts and digests of the questions."""
+    """Counts and digests of the questions that were read."""
 
     digests: dict[str, hashlib._Hash] = field(default_factory=dict)
     """benchmark/split/language → sha256 of its questions."""
     counts: dict[str, int] = field(default_factory=dict)
-    """benchmark/split/language → how many there are."""
+    """benchmark/split/language → number of questions."""
     files: dict[str, str] = field(default_factory=dict)
     """Data file → sha256."""
     unknown_texts: dict[tuple[str, str], set[str]] = field(default_factory=dict)
-    """Benchmark, language → every prompt variant of the unknown option."""
+    """Benchmark, language → texts of the unknown option."""
 
     def watch(
         self, choice: BenchmarkChoice, instances: Iterable[Instance], step: Callable[[], None]
     ) -> Iterator[tuple[Instance, str]]:
-        """The same questions with their JSON, counted; at their end the digests of their files are taken."""
+        """Yields each question with its JSON, counts it, and records the digests of the data files at the end."""
         opened: set[Path] = set()
         group = ("", "", "")
         for instance in with_files(instances, opened):
@@ -96,13 +96,13 @@ class InputTally:
 
 @dataclass
 class PromptPlan:
-    """The prompts of a run, not yet stored."""
+    """Reads the questions of a run and renders its prompts."""
 
     settings: RunConfig
     resources: PackPaths
     load: LoadBenchmark
     step: Callable[[], None] = lambda: None
-    """Called for every question read and every prompt made."""
+    """Called for every question read and every prompt rendered."""
 
     def __post_init__(self) -> None:
         self._variants = PromptVariants(self.settings, self.resources)
@@ -111,11 +111,11 @@ class PromptPlan:
 
     @property
     def kinds(self) -> dict[str, VariantKind]:
-        """Id of each prompt variant → what kind of request it is."""
+        """Id of each prompt variant → kind of request."""
         return self._variants.kinds()
 
     def read(self, store: RunStore) -> InputTally:
-        """Stores the questions of the run and its examples in an empty store; UsageError without any."""
+        """Stores the questions and few-shot examples in an empty store; raises UsageError if there are none."""
         settings, tally = self.settings, InputTally(files=self._variants.files())
         questions = (
             question
@@ -134,7 +134,7 @@ class PromptPlan:
         return tally
 
     def _store_sample(self, store: RunStore, questions: Iterable[tuple[Instance, str]], size: int) -> None:
-        """Stores a balanced sample of questions and its examples; until it is drawn, records are in a file."""
+        """Stores a balanced sample and its few-shot examples; records wait in a temporary file until it is drawn."""
         with TemporaryFile(dir=store.path.parent) as records:
             read: list[tuple[str, SamplingUnit, int]] = []
             for instance, record in questions:
@@ -162,13 +162,13 @@ class PromptPlan:
             store.select_only(drawn)
 
     def _choose_shots(self, outlines: Sequence[SamplingUnit]) -> None:
-        """Chooses the examples of each question, out of all that were read."""
+        """Chooses the few-shot examples of each question among all questions read."""
         if count := self.settings.num_fewshot:
             pool = FewShotSampler(outlines, self.settings.seed)
             self._shots = {outline.key: pool.choose(outline, count) for outline in outlines}
 
     def prompts(self, store: RunStore) -> Iterator[Prompt]:
-        """What would be sent for the questions that `read` stored, question by question."""
+        """Renders the prompts of the stored questions, question by question."""
         policy: OrderPolicy = self.settings.option_order  # type: ignore[assignment]
         orders = plan_orders(policy, store.outlines(), self.settings.seed)
         for instance in store.instances():
@@ -190,7 +190,7 @@ class PromptPlan:
                             yield each
 
     def _for_method(self, instance: Instance, setting: PromptSettings, prompt: Prompt, method: Method) -> Prompt:
-        """A rendered prompt with what its method scores."""
+        """A rendered prompt with the continuations that its method scores."""
         if method == "generate":
             return prompt
         if method != "loglikelihood":
@@ -205,7 +205,7 @@ class PromptPlan:
 
 @dataclass(frozen=True)
 class Planner:
-    """Makes the plan of a run folder, once."""
+    """Plans a run folder."""
 
     folder: RunFolder
     settings: RunConfig
@@ -214,12 +214,12 @@ class Planner:
     load: LoadBenchmark
     notices: tuple[str, ...] = ()
     control: Mapping[str, ControlCoverage] = field(default_factory=dict)
-    """Benchmark → the control questions that were made while `load` read it."""
+    """Benchmark → control questions that `load` generated."""
     step: Callable[[], None] = lambda: None
-    """Called for every question read and every prompt made."""
+    """Called for every question read and every prompt rendered."""
 
     def plan(self, store: RunStore) -> Manifest:
-        """Stores the plan and writes the manifest; a plan that was cut short is made again."""
+        """Stores the plan and writes the manifest. An interrupted plan starts again."""
         settings = self.settings
         require_methods(self.provider, settings.method)
         reasoning = {level: self.provider.reasoning_settings(level) for level in self.settings.reasoning_effort}
@@ -258,7 +258,7 @@ class Planner:
 
 
 def pack_digests(resources: PackPaths, languages: Iterable[str]) -> dict[str, str]:
-    """Pack file (kind/name) → sha256, for every pack that answers in these languages are read with."""
+    """Pack file (kind/name) → sha256, for every pack that extracts responses in these languages."""
     names = [*languages, *(name for name in ("_shared",) if resources.find("extractors", name))]
     wanted: list[tuple[PackKind, str]] = [(kind, name) for kind in PACK_KINDS for name in names]
     wanted += [("extractors", f"people/{name}") for name in names]
@@ -266,13 +266,13 @@ def pack_digests(resources: PackPaths, languages: Iterable[str]) -> dict[str, st
 
 
 def _digests(resources: PackPaths, wanted: Iterable[tuple[PackKind, str]]) -> dict[str, str]:
-    """Pack file (kind/name) → sha256, of those that there are."""
+    """Pack file (kind/name) → sha256, for those that exist."""
     found = ((f"{kind}/{name}.toml", resources.find(kind, name)) for kind, name in wanted)
     return {name: file_digest(path) for name, path in found if path is not None}
 
 
 def git_revision() -> str | None:
-    """Commit of the checkout that the package runs from, with `+` if files in it were changed; None outside one."""
+    """Commit of the checkout that the package runs from, with `+` if it has changes; None outside a checkout."""
     root = Path(mbbq_gen.__file__).resolve().parent.parent
     if not (root / ".git").exists():
         return None

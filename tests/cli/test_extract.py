@@ -96,14 +96,14 @@ def test_lines_are_read_by_every_reader(capsys: Capture, tmp_path: Path) -> None
 
 
 def test_a_failure_is_never_read(run: Path) -> None:
-    from mbbq_gen.runs.extraction import load_reader
+    from mbbq_gen.runs.extraction import extractor_for
 
     with RunFolder(run).open_store(read_only=True) as store:
         unread = [row for language in store.languages() for row in store.without_extraction("none", language)]
         answers = list(parse_completed(unread, store))
     for name in ("rules", *SIMPLE_EXTRACTORS):
         for answered in answers:
-            outcome = extract_response(answered, load_reader(name, answered.prompt.language, PackPaths())).outcome
+            outcome = extract_response(answered, extractor_for(name, answered.prompt.language, PackPaths())).outcome
             assert (outcome == "error") == (answered.response.error is not None)
             assert (outcome == "content_filter") == (answered.response.finish_reason == "content_filter")
 

@@ -13,7 +13,7 @@ from mbbq_gen.core.records import Request
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING
 from mbbq_gen.providers.http.servers import known_servers
 from mbbq_gen.providers.oracles import OracleProvider
-from mbbq_gen.runs.executor import CutAnswers
+from mbbq_gen.runs.executor import TruncationMonitor
 from tests.runs.test_oracle_proof import is_equal
 from tests.support.api import ask, provider, requests
 from tests.support.cases import cases, known
@@ -143,7 +143,7 @@ def test_cut_answers_are_said_early_and_at_the_end(server: str, text: str, reaso
     said: list[str] = []
     with serving(case, lambda _: text, finish="length") as running:
         asked = provider(f"openai:{case.model}", base_url=f"{running.root}/v1", max_tokens=5)
-        cuts = CutAnswers(asked, said.append)
+        cuts = TruncationMonitor(asked, said.append)
         responses = ask(asked, requests(60), [])
     cuts.count(responses[:4])
     assert said == []

@@ -13,7 +13,7 @@ from mbbq_gen.core.records import PARSED, Extraction, Instance, Request
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import PromptSettings, plan_orders, render_prompt
 from mbbq_gen.providers.synthetic import PERSONALITIES, SyntheticProvider
-from mbbq_gen.runs.extraction import extract_response, load_reader
+from mbbq_gen.runs.extraction import extract_response, extractor_for
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame, observe
 from mbbq_gen.storage.store import CompletedPrompt
@@ -37,7 +37,7 @@ def requests_of(language: str, resources: PackPaths, every: int) -> Iterator[Req
 
 def read(provider: SyntheticProvider, request: Request, resources: PackPaths) -> Extraction:
     answered = CompletedPrompt(request.prompt, request.instance, provider.respond(request))
-    return extract_response(answered, load_reader("rules", request.prompt.language, resources))
+    return extract_response(answered, extractor_for("rules", request.prompt.language, resources))
 
 
 @pytest.mark.parametrize("name", PERSONALITIES)

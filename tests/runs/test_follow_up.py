@@ -11,7 +11,7 @@ import pytest
 from mbbq_gen import Run
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction, Response
-from mbbq_gen.runs.extraction import load_reader
+from mbbq_gen.runs.extraction import extractor_for
 from mbbq_gen.runs.follow_up import follow_up_text, question_about, read_reply
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.follow_ups import NONE_RULE
@@ -279,7 +279,7 @@ def read(text: str, language: str = "en") -> Extraction:
     shown = prompt.model_copy(update={"language": language, "messages": messages})
     response = Response(request_key="x", text=text, finish_reason="stop")
     reply = CompletedPrompt(shown, make_request().instance, response)
-    return read_reply(reply, found.none, load_reader("rules", language, said))
+    return read_reply(reply, found.none, extractor_for("rules", language, said))
 
 
 @pytest.mark.parametrize("language", sorted(name for name in PackPaths().names("prompts") if "/" not in name))

@@ -17,7 +17,7 @@ from mbbq_gen.core.records import Instance, Prompt, Request, Response, Split
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import UNLABELLED, PromptSettings, plan_orders, render_prompt, with_option_labels
 from mbbq_gen.providers.oracles import ORACLES, OracleProvider
-from mbbq_gen.runs.extraction import extract_response, load_reader
+from mbbq_gen.runs.extraction import extract_response, extractor_for
 from mbbq_gen.scoring.columns import observations_from_columns
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import Observation, observations_frame, observe
@@ -99,7 +99,7 @@ def check_words(shown: Mapping[str, Shown], resources: PackPaths) -> None:
 
 
 def read_words(provider: OracleProvider, shown: Shown, resources: PackPaths) -> Iterator[Observation]:
-    extractor = load_reader("rules", shown[0][0].language, resources)
+    extractor = extractor_for("rules", shown[0][0].language, resources)
     for instance, presentation in shown:
         request = Request(request_key="k", messages=presentation.messages, prompt=presentation, instance=instance)
         response = Response(request_key="k", text=provider.answer(request), finish_reason="stop")
