@@ -24,7 +24,7 @@ from mbbq_gen.providers.synthetic import read_synthetic_pack
 
 
 class Finding(FrozenModel):
-    """Something wrong in a file."""
+    """A fault in a file."""
 
     file: str
     what: str
@@ -37,7 +37,7 @@ class CheckReport(FrozenModel):
     checked: tuple[str, ...]
     findings: tuple[Finding, ...]
     incomplete: dict[str, tuple[str, ...]]
-    """Language → packs that it lacks: it cannot be used yet. Not a fault of what is there."""
+    """Language → missing packs. The language cannot be used yet, which is not a fault."""
 
 
 def check_everything(resources: PackPaths, languages: Iterable[str]) -> CheckReport:
@@ -109,7 +109,7 @@ _PACKS: dict[tuple[PackKind, str], tuple[Callable[[PackPaths, str], Any], Callab
 
 
 def _extraction_findings(resources: PackPaths, code: str) -> Iterator[Finding]:
-    """What is wrong in how a language's answers and reasoning traces are read: a class, or a failing example."""
+    """Faults of an extraction pack: a wrong class, or an example that fails."""
     faults = check_pack(resources, code, _starter_persons(code))
     for fault in faults:
         yield Finding(file=fault.file, what=f"{fault.key}: {fault.message} (value: {fault.value!r})")

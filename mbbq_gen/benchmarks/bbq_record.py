@@ -271,7 +271,7 @@ class BbqRow(_Published):
 
     @property
     def terms(self) -> tuple[str, str, str]:
-        """The noun phrase behind each option."""
+        """The noun phrase after each option."""
         info = self.answer_info
         return info.ans0[0], info.ans1[0], info.ans2[0]
 
@@ -329,7 +329,7 @@ def has_swapped_groups(row: BbqRow) -> bool:
 
     So in every second block of BBQ's Gender_identity 35 and 36, which names the two in the other order but keeps the
     tags; in PakBBQ's, in BasqBBQ's template 36, and in template 8 of SES in BIG-bench's edition. A Basque option has an
-    ending behind the name.
+    ending after the name.
     """
     for words, pattern, group in _TELLS_GROUP:
         match = pattern.search(row.context) if words in row.context else None

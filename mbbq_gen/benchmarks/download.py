@@ -106,7 +106,7 @@ class Download:
             raise DownloadError(f"{self.url}: {_first_line(error)}") from error
 
     def _take(self, response: httpx.Response, have: int, mark: str | None) -> None:
-        """Writes what a response brings behind the first `have` bytes, or raises for one that brings nothing of use."""
+        """Writes what a response brings after the first `have` bytes, or raises for one that brings nothing of use."""
         found = _RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
         start = int(found["start"]) if found and found["start"] else None
         total = int(found["total"]) if found and found["total"] != "*" else None
@@ -132,7 +132,7 @@ class Download:
             raise _TransientError(f"the server answers {status}", pause)
 
     def _receive(self, response: httpx.Response, have: int) -> int:
-        """Writes what comes behind the first `have` bytes; the size then."""
+        """Writes what comes after the first `have` bytes; the size then."""
         length = response.headers.get("Content-Length", "")
         total = have + int(length) if length.isdigit() else None
         self._check_size(total or have)

@@ -118,7 +118,7 @@ class _Text:
 
     plain: str
     breaks: frozenset[int]
-    """Places of the blanks that stand for a line's end."""
+    """Places of the spaces that stand for a line's end."""
 
     @classmethod
     def of(cls, text: str) -> _Text:
@@ -167,7 +167,7 @@ def show_options(text: str, options: Sequence[str]) -> tuple[OptionSpan, ...]:
 
 
 def _has_options(text: str, context_end: int, known: IndexedInstance) -> bool:
-    """Whether all options stand behind the question, or else behind the context, which the question follows."""
+    """Whether all options stand after the question, or else after the context, which the question follows."""
     at = text.find(known.question, context_end)
     return any(_locate(text, start, known.options) for start in (at + len(known.question), context_end))
 

@@ -107,7 +107,7 @@ def read_table(path: Path, schema: type[RowT], *, delimiter: str = ",") -> Itera
 def with_ids(
     rows: Iterable[tuple[RowLocation, RowT]], field: str, *, increasing: bool = False
 ) -> Iterator[tuple[RowLocation, RowT]]:
-    """The rows; raises DataError where an id comes twice or, if they increase, behind a greater one."""
+    """The rows; raises DataError where an id comes twice or, if they increase, after a greater one."""
     seen: set[object] = set()
     last: Any = None
     for place, row in rows:

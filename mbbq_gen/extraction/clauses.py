@@ -86,7 +86,7 @@ class ClauseState:
 
     def advance(self, bits: int, head: int, *, first: bool, last: bool, comma: bool) -> None:
         """Notes what a clause begins, by the classes of its words and of its first words; whether it is the first or
-        last one of its sentence, and a `comma` or more stands in front of it."""
+        last one of its sentence, and a `comma` or more stands before it."""
         self.turned = self.turned or bool(bits & C["but"])
         if not first and comma and self.until_comma:
             self.because = self.granted = self.condition = self.prejudice = self.until_comma = False
@@ -114,7 +114,7 @@ def sentences(line: Line, start: int) -> Iterator[tuple[int, int, bool]]:
 
 
 def split_clauses(line: Line, mentions: list[Mention], first: int, last: int) -> list[tuple[int, int]]:
-    """First word and end of each clause of a sentence; "wrong" and "right" go with the option in front of them."""
+    """First word and end of each clause of a sentence; "wrong" and "right" go with the option before them."""
     gaps, masks = line.gaps, line.masks
     parts: list[tuple[int, int]] = []
     start, closed = first, False
@@ -156,7 +156,7 @@ def _and_splits(line: Line, mentions: list[Mention], start: int, place: int, las
 
 def join_lists(line: Line, mentions: list[Mention], *, pairs: bool) -> None:
     """Joins mentions with nothing but commas, small words and "or" between them; with `pairs` also two that only a
-    comma joins in front of what is said of both (Telugu)."""
+    comma joins before what is said of both (Telugu)."""
     for first, second in pairwise(mentions):
         between, before = line.masks[first.end : second.start], line.masks[max(0, first.start - 1) : first.start]
         if (
@@ -173,9 +173,9 @@ def join_lists(line: Line, mentions: list[Mention], *, pairs: bool) -> None:
 
 
 SUBJECT = 3
-"""Words that may stand in front of the subject of a clause."""
+"""Words that may stand before the subject of a clause."""
 MAX_ELLIPSIS = 3
-"""Words behind the person of a clause that stands for what was said before."""
+"""Words after the person of a clause that stands for what was said before."""
 _DOER = C["doer"] | C["doing"]
 _RELATIVE = C["who"] | C["relative"]
 _BESIDE = SMALL | INNER | NOT | C["affirm"]
@@ -214,7 +214,7 @@ def says_enough(line: Line, question: PreparedQuestion, start: int, end: int, bi
 
 
 def of_parts(line: Line, question: PreparedQuestion, first: int, start: int, end: int) -> int:
-    """The classes of those parts of a clause, split by "and" behind `start`, that speak of the predicate: "she could
+    """The classes of those parts of a clause, split by "and" after `start`, that speak of the predicate: "she could
     not hold back her tears and was very moved"."""
     seams = [place for place in range(start, end) if line.masks[place] & C["conj"]]
     parts = list(pairwise([first, *seams, end]))
@@ -222,7 +222,7 @@ def of_parts(line: Line, question: PreparedQuestion, first: int, start: int, end
 
 
 def is_set_aside(line: Line, m: Mention, first: int, bits: int) -> bool:
-    """Whether a word closely in front of a mention sets it aside (unlike, than, instead of); `bits` are the classes of
+    """Whether a word closely before a mention sets it aside (unlike, than, instead of); `bits` are the classes of
     its sentence."""
     own, before = line.words[m.end - 1].classes, line.masks[first - 1] if first else 0
     near = line.masks[max(m.start - 4, 0) : m.start] if (bits | own | before) & C["aside"] else []
@@ -245,7 +245,7 @@ def _is_anybody(line: Line, question: PreparedQuestion, m: Mention, start: int, 
 
 
 def _is_ellipsis(question: PreparedQuestion, after: list[int]) -> bool:
-    """Whether the words behind the mention of a clause stand for what was said before: "The mother did."."""
+    """Whether the words after the mention of a clause stand for what was said before: "The mother did."."""
     if not 0 < len(after) <= MAX_ELLIPSIS or question.unspaced:
         return False
     ends = after if question.verb_final else after[:: len(after) - 1 or 1]
@@ -263,7 +263,7 @@ def _is_cleft(before: list[int], after: list[int]) -> bool:
 
 
 def _names_doer(line: Line, m: Mention, end: int, first: int) -> bool:
-    """Whether a mention is said to be, or not to be, the one who did what stands in front of it: Korean "… 사람은
+    """Whether a mention is said to be, or not to be, the one who did what stands before it: Korean "… 사람은
     어머니입니다"."""
     masks, place = line.masks, m.start - 1
     if line.gaps[m.start] > COMMA:
@@ -277,7 +277,7 @@ def _names_doer(line: Line, m: Mention, end: int, first: int) -> bool:
 
 
 def _is_alone(s: Sentence, m: Mention, start: int, end: int, bits: int) -> bool:
-    """Whether a bare clause is all that its sentence says, and no entry of a list; or ends it behind a colon."""
+    """Whether a bare clause is all that its sentence says, and no entry of a list; or ends it after a colon."""
     line, last_line = s.line, s.number + 1 == len(s.parsed.lines)
     unended = last_line and s.parsed.sentences > 1 and s.last == len(line.words) and not line.signs[-1].strip(" ,،、，")
     brief = s.whole and not bits & ~_BRIEF and len(s.main) <= 1 and not s.heads and not unended
@@ -319,7 +319,7 @@ def mention_features(
     ellipsis = _is_ellipsis(question, after)
     said = bits
     if not (fits or ellipsis) and question.verb_final and bits & C["neg"]:
-        said = bits & ~C["neg"] | line.bits(m.end, end)  # a negation in front of it denies something else
+        said = bits & ~C["neg"] | line.bits(m.end, end)  # a negation before it denies something else
     deny = DENY | C["hard"] if label or bare or announces else DENY
     denied = bool(said & deny)
     if of_other:
@@ -369,5 +369,5 @@ def mention_features(
 
 
 def part_of(line: Line, first: int, place: int) -> int:
-    """Where the part of a sentence begins that a word stands in: behind the last colon or semicolon up to it."""
+    """Where the part of a sentence begins that a word stands in: after the last colon or semicolon up to it."""
     return max((start for start in range(first + 1, place + 1) if line.gaps[start] >= COLON), default=first)

@@ -44,7 +44,7 @@ class RankedPropositions(NamedTuple):
 
     parsed: ParsedResponse
     all: list[Proposition]
-    """Behind the last correction that is followed by anything."""
+    """After the last correction that is followed by anything."""
     committed: list[Proposition]
     concluded: list[Proposition]
     """Concluded, guessed, chosen under protest, or an abstention; and the committed ones."""

@@ -16,7 +16,7 @@ MIN_BORROWED = 4
 """Letters of an English word that is understood inside another language."""
 _VOWELS = frozenset("aeiouy")
 MAX_ENDINGS = 4
-"""Endings that a word may have one behind another."""
+"""Endings that a word may have one after another."""
 MIN_REACH = 4
 """Letters that a stem has at least which is not the shortest one."""
 _PARTS = re.compile(r"_|(…)")
@@ -28,7 +28,7 @@ _NEXT = len(CLASSES) + len(PLACES)
 SMALL, NOUN, NOUN_AFTER, PLACE_NOUN, STARTS_ROW, STRAY, INNER, MENTIONED, ANYBODY, CLOSES, BORROWED = (
     1 << (_NEXT + place) for place in range(11)
 )
-"""Small words; words for an option before and behind its label; words that a place belongs to; words that begin a row;
+"""Small words; words for an option before and after its label; words that a place belongs to; words that begin a row;
 letters that are words; later words of a row; words of a mention;
 nouns for anybody; verbs that close a clause which the next one turns away from, rests on or depends on;
 words of English that the language does not know itself."""
@@ -79,7 +79,7 @@ class PhraseNode:
     mask: int = 0
     """The classes of the row that ends here."""
     is_gap: bool = False
-    """Whether other words may stand in front of the next part."""
+    """Whether other words may stand before the next part."""
 
     @property
     def is_open(self) -> bool:
@@ -87,13 +87,13 @@ class PhraseNode:
         return bool(self.gap is not None or self.prefixes or self.suffixes or self.classes)
 
     def after(self, key: str) -> tuple[PhraseNode, ...]:
-        """The nodes behind a word, whatever its classes."""
+        """The nodes after a word, whatever its classes."""
         found = [self.keys[key]] if key in self.keys else []
         found += [node for prefix, node in self.prefixes.items() if key.startswith(prefix)]
         return (*found, *(node for suffix, node in self.suffixes.items() if key.endswith(suffix)))
 
     def child(self, part: str, bits: dict[str, int]) -> PhraseNode:
-        """The node behind one part of a row, made where it is missing."""
+        """The node after one part of a row, made where it is missing."""
         if part == "…":
             self.gap = self.gap or PhraseNode(is_gap=True)
             return self.gap
@@ -167,7 +167,7 @@ class Lexicon(dict[str, Token]):
         return bool((self._mask(self.key(text), text) if word is None else word.classes) & (KNOWN | SMALL))
 
     def _mask(self, key: str, text: str) -> int:
-        """The classes of a word, or of what stands behind a particle that is written together with it."""
+        """The classes of a word, or of what stands after a particle that is written together with it."""
         mask = self.mask_of(key, text)
         for clitic in self.clitics if not mask else ():
             if key.startswith(clitic) and len(key) - len(clitic) >= 2:
@@ -255,7 +255,7 @@ def entries_of(grammar: Grammar, name: str, keys: list[str]) -> str | None:
 
 @lru_cache(maxsize=MAX_WORDS)
 def _parts_of(entry: str) -> tuple[str, ...]:
-    """The words, classes and gaps of an entry, one behind another."""
+    """The words, classes and gaps of an entry, one after another."""
     parts: list[str] = []
     for part in _PARTS.split(entry):
         if part and part[0] in "<=…":
@@ -278,7 +278,7 @@ def _split(part: str) -> list[str]:
 
 
 MAX_CLITICS = 5
-"""Clitics that a word may seem to have: its own first letters may look like one ("al-" in front of "faqir", "fa-")."""
+"""Clitics that a word may seem to have: its own first letters may look like one ("al-" before "faqir", "fa-")."""
 
 
 class Stemmer:

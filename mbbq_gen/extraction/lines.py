@@ -48,7 +48,7 @@ class Line:
 
     texts: list[str]
     signs: list[str]
-    """What stands before each word, and behind the last one: one more than words."""
+    """What stands before each word, and after the last one: one more than words."""
     gaps: list[int]
     """How strongly `signs` part."""
     words: list[Token]

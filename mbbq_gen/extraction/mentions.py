@@ -293,7 +293,7 @@ def _with_labels(line: Line, found: list[Mention]) -> list[Mention]:
 
 
 def _belong_together(line: Line, first: Mention, second: Mention, ends: bool) -> bool:
-    """Whether little stands between a label and its text, or the label in brackets behind its text."""
+    """Whether little stands between a label and its text, or the label in brackets after its text."""
     gaps, between = line.gaps[first.end : second.start + 1], line.masks[first.end : second.start]
     if first.how is MentionKind.LABEL:
         stops = gaps[0] == STOP and len(between) <= 1 and (first.start == 0 or ends)

@@ -173,7 +173,7 @@ def _end_spread(text: str, start: int, name: str) -> int:
 
 @lru_cache(maxsize=256)
 def _label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
-    """A pattern for a label with what may not stand behind it."""
+    """A pattern for a label with what may not stand after it."""
     ordered = sorted(labels, key=len, reverse=True)
     parts = [
         f"(?:{'|'.join(map(re.escape, part))}){end}"
@@ -188,7 +188,7 @@ def _label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
 
 @lru_cache(maxsize=64)
 def _noun_pattern(nouns: tuple[str, ...]) -> re.Pattern[str]:
-    """A pattern for a word for an option in front of its label."""
+    """A pattern for a word for an option before its label."""
     words = sorted({*nouns}, key=len, reverse=True)
     return re.compile(rf"(?:{'|'.join(map(re.escape, words))})[\s:*#]+" if words else r"(?!)", re.IGNORECASE)
 

@@ -68,7 +68,7 @@ class Sentence:
     """The one person that is all a clause before says: "the mother, …"."""
     options: Set[int] = frozenset()
     main: Set[int] = frozenset()
-    """Those that it names in front of its reasons."""
+    """Those that it names before its reasons."""
     whole: bool = False
 
     def __post_init__(self) -> None:
@@ -247,7 +247,7 @@ def _antecedent(s: Sentence, start: int) -> int | None:
 MAX_ENTRY = 6
 """Lines that an entry of a list may go on for."""
 MAX_HEAD = 7
-"""Words of a header in front of its colon."""
+"""Words of a header before its colon."""
 MAX_MENTIONS = 64
 """Mentions beyond which a sentence is not read."""
 MAX_GREETING = 4
@@ -325,7 +325,7 @@ def _read_line(parsed: ParsedResponse, number: int, start: int, *, listed: bool,
 
 def _line_kind(line: Line, found: list[Mention]) -> str:
     """What a line does with the option that it begins with: `whole`: it is nothing but the option; `lead`: label and
-    text begin it; `entry`: the option stands in front of a colon or dash; `list`: it is several options with their
+    text begin it; `entry`: the option stands before a colon or dash; `list`: it is several options with their
     labels; empty: none of these."""
     if not found:
         return ""

@@ -137,9 +137,9 @@ class PreparedQuestion:
     unspaced: bool
     """Whether words are characters, so that pairs of them make the predicate."""
     verb_final: bool
-    """Whether negations stand behind what they deny."""
+    """Whether negations stand after what they deny."""
     elision: bool
-    """Whether a letter in front of an apostrophe is a word of the language."""
+    """Whether a letter before an apostrophe is a word of the language."""
     and_before: tuple[str, ...]
     """What says "and", written together with the second of two people."""
     predicate: frozenset[str] = frozenset()
@@ -156,7 +156,7 @@ class PreparedQuestion:
 
 @lru_cache(maxsize=1024)
 def shared_forms(prompt: str, sentence: str, lexicon: Lexicon) -> frozenset[str]:
-    """Stems, and pairs of characters, of a question's own sentence that the prompt in front of it has, too: of two
+    """Stems, and pairs of characters, of a question's own sentence that the prompt before it has, too: of two
     people who stand at a machine, "Who had trouble with the machine?" asks about trouble."""
     words = _words(normalise(prompt).text.partition(sentence)[0], lexicon)
     question, known = _words(sentence, lexicon), {word.stem for word in words}

@@ -204,7 +204,7 @@ class ReasoningExtractor:
 
 @lru_cache(maxsize=128)
 def _rows(lines: Words) -> list[str]:
-    """The entries of a class as keys between blanks, without the last blank where any ending may follow."""
+    """The entries of a class as keys between spaces, without the last blank where any ending may follow."""
     entries = [entry for line in lines for entry in line.split()]
     return [
         _joined_keys(entry.replace("_", " ").replace("*", ""))[: -1 if entry.endswith("*") else None]
@@ -213,7 +213,7 @@ def _rows(lines: Words) -> list[str]:
 
 
 def _joined_keys(text: str) -> str:
-    """The keys of a text's words, each between blanks."""
+    """The keys of a text's words, each between spaces."""
     return f" {' '.join(loose_key(word) for word in WORD.findall(normalise(text).text))} "
 
 

@@ -25,14 +25,14 @@ from mbbq_gen.languages.extraction_pack import Grammar
 MAX_LINK = 7
 """Words between an answer marker and the answer: "the answer *to the question is* B"."""
 MAX_GUARD = 4
-"""Words before a marker or behind a label in which a negation counts."""
+"""Words before a marker or after a label in which a negation counts."""
 MAX_BEHIND = 7
-"""Words behind a label in which a denial or doubt counts."""
+"""Words after a label in which a denial or doubt counts."""
 MAX_KEPT = 60_000
 MAX_SHORT = 160
-"""Characters of a response whose opening another option behind it may correct."""
+"""Characters of a response whose opening another option after it may correct."""
 MAX_SENTENCE = 400
-"""Characters behind a label that are read as its sentence."""
+"""Characters after a label that are read as its sentence."""
 
 
 class SlotKind(StrEnum):
@@ -163,7 +163,7 @@ class SlotFinder:
         return sorted(found, key=lambda slot: slot.start)
 
     def is_corrected(self, body: str, slot: AnswerSlot) -> bool:
-        """Whether something is taken back behind a slot."""
+        """Whether something is taken back after a slot."""
         return len(body) > slot.end + 3 and self._correction.search(body, slot.end) is not None
 
     def doubt_of_opening(self, body: str, matcher: OptionMatcher) -> tuple[int, int] | None:
@@ -182,7 +182,7 @@ class SlotFinder:
         return (content.end, end) if doubts and plain and tokens else None
 
     def denies_behind(self, body: str, slot: AnswerSlot, matcher: OptionMatcher) -> tuple[int, int] | None:
-        """The sentence behind a label that begins to deny or to doubt it: "(A) is not correct", "C can't be known"."""
+        """The sentence after a label that begins to deny or to doubt it: "(A) is not correct", "C can't be known"."""
         here = end_of(CLOSE, body, slot.end)
         if slot.kind is SlotKind.MARKER and body[here : here + 1] == ".":
             return None
@@ -202,7 +202,7 @@ class SlotFinder:
         return [_Token(word.start(), word.end(), self._classes(word.group())) for word in words]
 
     def _continuation(self, body: str, start: int, matcher: OptionMatcher) -> int:
-        """Where a further question begins that the model asks itself, behind an answer."""
+        """Where a further question begins that the model asks itself, after an answer."""
         header = self._header.search(body, start)
         cut = header.start() if header else len(body)
         for mark in re.finditer(r"[?？؟]", body[start:cut]):
@@ -298,7 +298,7 @@ class SlotFinder:
             last = other
 
     def _markers(self, body: str, matcher: OptionMatcher) -> Iterator[AnswerSlot]:
-        """Answers behind words that announce one."""
+        """Answers after words that announce one."""
         words = list((ASCII_WORD if body.isascii() else WORD).finditer(body))
         classes = [self._classes(word.group()) for word in words]
         marking = C["answer"] | C["choose"] | NOUN
@@ -337,7 +337,7 @@ class SlotFinder:
         return any(mask & (C["right"] | C["final"]) for mask in before[-1:])
 
     def _behind(self, body: str, tokens: list[_Token], start: int, matcher: OptionMatcher) -> SlotContent | None:
-        """The content behind a marker, with nothing but linking words between them."""
+        """The content after a marker, with nothing but linking words between them."""
         here, linked = start, False
         for step, token in enumerate([*tokens[1:], None]):
             gap = body[here : token.start if token else here + 12]
@@ -357,7 +357,7 @@ class SlotFinder:
         return None
 
     def _is_told(self, body: str, content: SlotContent) -> bool:
-        """Whether a letter right behind a marker is called the answer: "Erantzuna B da", not "answer A is wrong"."""
+        """Whether a letter right after a marker is called the answer: "Erantzuna B da", not "answer A is wrong"."""
         tokens = self._tokens(body, content.end, 3, min(len(body), content.end + 40))
         near = [token for token in tokens if not _END_OF_SENTENCE.search(body, content.end, token.start)]
         return not near or (bool(near[0].classes & SMALL) and not any(token.classes & _NEG for token in near))

@@ -49,7 +49,7 @@ class Field(NamedTuple):
 
 
 def field_name(key: str) -> str:
-    """A field name without blanks, underscores and hyphens."""
+    """A field name without spaces, underscores and hyphens."""
     return loose_key(key).replace(" ", "").replace("_", "").replace("-", "")
 
 

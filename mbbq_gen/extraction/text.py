@@ -31,7 +31,7 @@ _NUKTA = regex.compile(r"[\u093c\u09bc\u0a3c\u0b3c]")
 _NASALS = regex.compile(r"ङ्(?=[क-घ])|ञ्(?=[च-झ])|ण्(?=[ट-ढ])|न्(?=[त-ध])|म्(?=[प-भ])|ँ")
 """Ways to write a nasal in Devanagari: हिन्दी and हिंदी, हाँ and हां are one word."""
 _INDIC_FOLDS = str.maketrans({"\u0981": None, "\u0b01": None, "ৰ": "র", "ৎ": "ত"})
-"""Candrabindu is often left out; Assamese ৰ is often typed as Bengali র; ৎ is ত in front of an ending (অভিজিতের)."""
+"""Candrabindu is often left out; Assamese ৰ is often typed as Bengali র; ৎ is ত before an ending (অভিজিতের)."""
 LOOK_ALIKES = str.maketrans("АВЕКМНОРСТХаеорсхΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEKMHOPCTXaeopcxABEZHIKMNOPTYX")
 """Cyrillic and Greek letters that look like a Latin one: read as labels where they stand alone."""
 
@@ -76,7 +76,7 @@ def normalise(text: str) -> NormalText:
 def _normalise_cluster(cluster: str) -> str:
     """One grapheme cluster in NFKC without invisible characters; emoji letters and digits become plain ones.
 
-    An accent that begins a cluster stands over nothing, such as behind a zero-width space: the letter before has none.
+    An accent that begins a cluster stands over nothing, such as after a zero-width space: the letter before has none.
     """
     plain = _INVISIBLE_ONLY.sub("", cluster).translate(_PLAIN_SIGNS)
     return unicodedata.normalize("NFKC", plain.lstrip(_ACCENTS))
@@ -119,10 +119,10 @@ WORD = re.compile(
     rf"([{CJK}]|{_LATIN}+(?:[\u0300-\u036f\u200c\u200d]+{_LATIN}*)*|{_OTHER}+(?:[{_COMBINING_MARKS}]+{_OTHER}*)*)"
 )
 """A word: letters and digits of one script, Latin or another, with the marks that belong to it in Indic and Arabic
-scripts; a Han or Kana character. A label and the ending behind it are two words: Korean "B\uac00"."""
+scripts; a Han or Kana character. A label and the ending after it are two words: Korean "B\uac00"."""
 ASCII_WORD = re.compile("([A-Za-z0-9]+)")
 """The same in a text without any other letters."""
 UNSPACED = re.compile(rf"[{_UNSPACED_SCRIPTS}]")
-"""A character of a script without blanks between words: each is a word of its own."""
+"""A character of a script without spaces between words: each is a word of its own."""
 HIRAGANA = re.compile("[\u3040-\u309f]")
 """A character of the script that Japanese writes its endings and particles in."""

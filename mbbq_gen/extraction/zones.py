@@ -1,6 +1,6 @@
 """Says of every character what it is: reasoning, an echo of the prompt, another turn of the talk, or the answer.
 
-Only the answer may decide. Whatever is something else is blanked by as many blanks, so that places stay as they are.
+Only the answer may decide. Whatever is something else is blanked by as many spaces, so that places stay as they are.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class Zoner:
         return [*zones, *self._ends(body, start)]
 
     def _ends(self, body: str, start: int) -> list[Zone]:
-        """Signs that end a turn, and what stands behind them."""
+        """Signs that end a turn, and what stands after them."""
         zones: list[Zone] = []
         for tokens in (self._end_tokens, self._turn_tokens):
             for match in tokens.finditer(body, start):
@@ -211,7 +211,7 @@ def _squeezed_prompt(prompt: str) -> tuple[str, tuple[str, ...]]:
 
 
 def squeeze(text: str) -> str:
-    """The text without emphasis, its case folded, with single blanks."""
+    """The text without emphasis, its case folded, with single spaces."""
     plain = (text.lower() if text.isascii() else loose_key(text)).translate(_EMPHASIS).strip()
     return " ".join(plain.split()) if plain.isprintable() else _BLANKS.sub(" ", plain)
 

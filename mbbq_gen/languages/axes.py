@@ -41,7 +41,7 @@ class AxisLevel(FrozenModel):
     level: str
     is_base: bool
     text: str | None
-    """None where it changes the place or order of what is said, not the words."""
+    """None for a level that changes the position or order of the text, not the words."""
 
 
 class Axis(NamedTuple):
@@ -49,7 +49,7 @@ class Axis(NamedTuple):
 
     name: str
     base: str
-    """Its level where nothing else is said; not named in a cell's id."""
+    """The default level, which a cell's id leaves out."""
     levels: tuple[str, ...]
     title: str
 
@@ -96,7 +96,7 @@ def parse_variant_name(variant: str) -> dict[str, str] | None:
 
 
 def varied_axes(variants: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Axis → its levels in the order of the axis, for the axes in which cells differ; empty where one is no cell."""
+    """Axis → levels, for the axes in which the cells differ; empty if one of the ids is no cell."""
     cells = [parse_variant_name(variant) for variant in variants]
     known = [cell for cell in cells if cell is not None]
     if len(known) < len(cells):
@@ -110,7 +110,7 @@ def varied_axes(variants: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def parse_axes(text: str) -> dict[str, tuple[str, ...]]:
-    """`politeness=all,format=free+json` → axis → levels; raises ConfigError for what can't be varied so."""
+    """`politeness=all,format=free+json` → axis → levels; raises ConfigError for unknown axes or levels."""
     axes: dict[str, tuple[str, ...]] = {}
     for entry in (part.strip() for part in text.split(",") if part.strip()):
         name, _, wanted = entry.partition("=")
@@ -131,7 +131,7 @@ def parse_axes(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def factorial_design(axes: Mapping[str, Sequence[str]], design: Design) -> list[str]:
-    """The cells of a design over axes, by name; raises ConfigError where there is no such fraction."""
+    """The cells of a factorial design, by name; raises ConfigError if the fraction does not exist."""
     fixed = {name: levels[0] for name, levels in axes.items() if len(levels) == 1}
     varied = {name: tuple(levels) for name, levels in axes.items() if len(levels) > 1}
     chosen = product(*varied.values()) if design == "full" else _fraction(varied)
@@ -168,7 +168,7 @@ def _fraction(axes: Mapping[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 
 def confounded_interactions(variants: Sequence[str]) -> list[tuple[tuple[str, str], tuple[str, str]]]:
-    """Pairs of two-way interactions that cells of two-level axes don't tell apart: each as two names of axes."""
+    """Pairs of two-way interactions that are confounded in cells of two-level axes, each as two axis names."""
     axes = varied_axes(variants)
     signs = {
         name: [1 if (parse_variant_name(variant) or {})[name] == levels[0] else -1 for variant in variants]
@@ -185,7 +185,7 @@ def confounded_interactions(variants: Sequence[str]) -> list[tuple[tuple[str, st
 
 
 def is_orthogonal(variants: Sequence[str]) -> bool:
-    """Whether every two levels of two axes occur together as often as each by itself has it, and each cell once."""
+    """Whether the cells are distinct and all pairs of axes are orthogonal."""
     axes = varied_axes(variants)
     cells = [parse_variant_name(variant) or {} for variant in variants]
     count = len(cells)

@@ -27,7 +27,7 @@ from mbbq_gen.languages.prompt_pack import PromptVariant, VariantKind
 
 Address = Literal["formal", "informal"]
 LENGTH_RANGE: Final = 1.3
-"""How much longer the longest paraphrase may be than the shortest."""
+"""Largest ratio between the lengths of two paraphrases."""
 LABELS: Final = ("label_a", "label_b", "label_c")
 _WANTED: Final[Mapping[str, tuple[str, ...]]] = {
     "label": LABELS,
@@ -39,7 +39,7 @@ _KINDS: Final[Mapping[str, VariantKind]] = {"label": "single_letter", "json": "j
 
 
 def _check_slots(texts: Mapping[str, str], wanted: Mapping[str, tuple[str, ...]]) -> None:
-    """Raises ValueError for a text that does not hold what is wanted of it in braces."""
+    """Raises ValueError if a text lacks a required placeholder or has an unknown one."""
     for name, text in texts.items():
         if sorted(placeholders(text)) != sorted(wanted.get(name, ())):
             shown = ", ".join(f"{{{each}}}" for each in wanted.get(name, ())) or "nothing"
@@ -53,7 +53,7 @@ class PromptLines(Pack):
     question: Text
     option: Text
     answer: Text
-    """How the last line of an answer begins where it is requested."""
+    """Start of the last line of an answer, for the format `line`."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -98,16 +98,16 @@ class AxesPack(Pack):
 
     meta: PackInfo
     joint: str = " "
-    """What parts sentences: nothing in Chinese and Japanese."""
+    """Separator of sentences; empty in Chinese and Japanese."""
     labels: tuple[Text, Text, Text] | None = None
     """The letters that the language's own tests label options with (`--label-style native`); None: A, B and C."""
     lines: PromptLines
     sentences: AxisSentences
-    """As the language is usually written to a chat model."""
+    """In the register that is usual with chat models."""
     other: AxisSentences | None = None
-    """The same in the other register, where the language has two."""
+    """In the other register, if the language has two."""
     persons: dict[str, Text]
-    """Persona → who that is, in the form that the sentence `persona` takes."""
+    """Persona → its text, in the form that the sentence `persona` needs."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -120,7 +120,7 @@ class AxesPack(Pack):
 
     @property
     def addresses(self) -> tuple[Address, ...]:
-        """The registers that the language has; none where there is no choice."""
+        """The registers of the language; empty if it has only one."""
         return ("formal", "informal") if self.other else ()
 
     def compose(self, variant: str) -> PromptVariant:
@@ -154,7 +154,7 @@ class AxesPack(Pack):
         )
 
     def says(self, axis: str, level: str) -> str | None:
-        """What a level of an axis says; None where it says nothing of its own."""
+        """The text of a level; None if it has no text of its own."""
         spoken = self.sentences.by_level
         if axis == "persona" and level in self.persons:
             return fill(spoken["persona"], {"person": self.persons[level]})
@@ -175,7 +175,7 @@ class AxesPack(Pack):
 
 
 def paraphrase_fault(texts: Sequence[str]) -> str | None:
-    """What keeps sentences from being a sample of one request: lengths apart by more than 30 %, or two alike."""
+    """The fault of a set of paraphrases: duplicates, or lengths that differ by more than 30 %; None without one."""
     lengths = [len(text) for text in texts]
     if max(lengths) > LENGTH_RANGE * min(lengths):
         return f"paraphrases are of {min(lengths)} to {max(lengths)} characters; keep them within 30 % of each other"
@@ -192,7 +192,7 @@ def native_labels(resources: PackPaths, language: str) -> tuple[str, str, str]:
 
 @lru_cache(maxsize=64)
 def read_axes(resources: PackPaths, language: str) -> AxesPack:
-    """What composed variants say in a language; raises UsageError where no file says it."""
+    """Reads the axes pack of a language; raises UsageError if there is none."""
     path = resources.find("prompts", f"axes/{language}")
     if path is None:
         raise UsageError(f"--axes: there is no file prompts/axes/{language}.toml; leave {language} out")

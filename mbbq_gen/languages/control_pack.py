@@ -32,30 +32,30 @@ class Agreement(Pack):
     both: dict[str, str] = {}
     """Words about both people, if both are men → if both are women: `ambos = "ambas"`."""
     both_behind: tuple[Text, ...] = ()
-    """Words behind which such a word is about both people ("dos"); itself, where it always is."""
+    """Words after which such a word is about both people ("dos"); itself, where it always is."""
     both_articles: dict[str, str] = {}
     """Articles and possessives before a word about both: `los = "las"`."""
     two: tuple[Text, ...] = ()
-    """Numbers that mean the two people behind such an article, without a noun: "los *dos* cantaban"."""
+    """Numbers that mean the two people after such an article, without a noun: "los *dos* cantaban"."""
     clitics: tuple[Text, ...] = ()
-    """Words in s behind such a number that are no noun: les."""
+    """Words in s after such a number that are no noun: les."""
     plural_copulas: tuple[Text, ...] = ()
-    """Copulas behind which a word about both people stands."""
+    """Copulas after which a word about both people stands."""
     both_endings: tuple[Text, ...] = ()
     """How a word that agrees ends about several men, and about several women."""
     as_words: tuple[Text, ...] = ()
     """Words other than "and" that join the two people: "tanto Emma *como* Julia"."""
     ages: dict[str, str] = {}
-    """What a person was, behind "de": "de *niño*"."""
+    """What a person was, after "de": "de *niño*"."""
     epicenes: tuple[Text, ...] = ()
     """Nouns for several people with a gender of their own, which words about them keep: "dos *personas* juntas"."""
     numbers: dict[str, NameGender] = {}
-    """Numbers that tell the gender of the people behind them, and can't follow the names: Catalan `dues = "f"`."""
+    """Numbers that tell the gender of the people after them, and can't follow the names: Catalan `dues = "f"`."""
     common_plurals: tuple[Text, ...] = ()
-    """Nouns for several people of either gender, behind such numbers: estudiants."""
+    """Nouns for several people of either gender, after such numbers: estudiants."""
     interrogatives: tuple[Text, ...] = ()
     asked: dict[str, str] = {}
-    """Words behind an interrogative that ask for a man → for a woman; the names must be such: `pare = "mare"`."""
+    """Words after an interrogative that ask for a man → for a woman; the names must be such: `pare = "mare"`."""
     mixed: NameGender | None = None
     """Gender of both names where a man and a woman stood: that of the words for both; None: either."""
     any_gender: tuple[Text, ...] = ()
@@ -63,13 +63,13 @@ class Agreement(Pack):
     articles: dict[str, str] = {}
     """Articles that may stand between, about a man → about a woman; they follow the word: "fue *la* única"."""
     stand_ins: dict[str, str] = {}
-    """Words that stand for a person behind a copula or a comma, likewise: "*el otro* era Mateo"."""
+    """Words that stand for a person after a copula or a comma, likewise: "*el otro* era Mateo"."""
     places: tuple[Text, ...] = ()
-    """Words before such a word that is a place, and any like it behind: "*en* una trabaja Emma, en la otra Ana"."""
+    """Words before such a word that is a place, and any like it after: "*en* una trabaja Emma, en la otra Ana"."""
     owners: tuple[Text, ...] = ()
     """Words before a person that is not what the sentence is about: "la profesión *de* Emma fue revelada"."""
     stops: tuple[Text, ...] = ()
-    """Words behind which a copula is about something else: "*lo* cual es bueno"."""
+    """Words after which a copula is about something else: "*lo* cual es bueno"."""
     and_words: tuple[Text, ...] = ()
     """Words that join a second such word: "riguroso *y* atento"."""
     or_words: tuple[Text, ...] = ()
@@ -77,7 +77,7 @@ class Agreement(Pack):
 
 
 class NeutralPronouns(Pack):
-    """How he and she become a pronoun of no gender, with the verb behind it: "he embraces" → "they embrace"."""
+    """How he and she become a pronoun of no gender, with the verb after it: "he embraces" → "they embrace"."""
 
     subjects: dict[str, str]
     """Pronouns that a verb follows: `he = "they"`."""
@@ -98,7 +98,7 @@ class NeutralPronouns(Pack):
     perfects: dict[str, str] = {}
     """Verb forms that change otherwise before a participle: `s = "ve"`, of "he's been"."""
     participles: tuple[Text, ...] = ()
-    """Participles that tell so, and stand behind no other such form: been."""
+    """Participles that tell so, and stand after no other such form: been."""
     kept: tuple[Text, ...] = ()
     """Words in that ending that are no such verbs."""
     and_words: tuple[Text, ...] = ()
@@ -153,9 +153,9 @@ class Substitution(Pack):
     contractions: dict[str, str] = {}
     """Determiners that hold another word, and what is left of them: Spanish `al = "a"`."""
     genitives: dict[str, str] = {}
-    """Determiners that hold another word behind a noun alone: German `der = "von"`, of "die Wahl *der* Frau"."""
+    """Determiners that hold another word after a noun alone: German `der = "von"`, of "die Wahl *der* Frau"."""
     relatives_by_gender: dict[str, str] = {}
-    """Relative pronouns behind a comma, about a man → about a woman: German `den = "die"`."""
+    """Relative pronouns after a comma, about a man → about a woman: German `den = "die"`."""
     male_determiners: tuple[Text, ...] = ()
     female_determiners: tuple[Text, ...] = ()
     """Determiners that tell the grammatical gender of what they stand before."""
@@ -174,7 +174,7 @@ class Substitution(Pack):
     modifiers: tuple[Text, ...] = ()
     """Words that may stand beside what tells the person apart: really, young, local."""
     numbers: tuple[Text, ...] = ()
-    """Numbers from two on, behind which a noun in the singular means several: Turkish "iki arkadaş"."""
+    """Numbers from two on, after which a noun in the singular means several: Turkish "iki arkadaş"."""
     reaching: tuple[Text, ...] = ()
     """Determiners that may stand some words before the person and go with it: Turkish "onların eski okul arkadaşı"."""
     possessives: tuple[Text, ...] = ()
@@ -184,7 +184,7 @@ class Substitution(Pack):
     introducing: tuple[Text, ...] = ()
     """Determiners of one who was not named before in the sentence: "a parent asked *their* old parent"."""
     home_words: tuple[Text, ...] = ()
-    """Prepositions behind which what looks like a name is a place: "one *from* Goa"."""
+    """Prepositions after which what looks like a name is a place: "one *from* Goa"."""
     stand_ins: tuple[Text, ...] = ()
     """Words that stand for a person whose name comes later: one, the other."""
     copulas: tuple[Text, ...] = ()
@@ -196,7 +196,7 @@ class Substitution(Pack):
     group_words: tuple[Text, ...] = ()
     """Words that tell of a group by themselves, wherever they stand: "trans"."""
     tails: tuple[Text, ...] = ()
-    """Words behind a mention that go with it: `of mine`."""
+    """Words after a mention that go with it: `of mine`."""
     small_words: tuple[Text, ...] = ()
     """Prepositions and the like, which tell nobody apart."""
     undetermined: tuple[Text, ...] = ()
@@ -208,23 +208,23 @@ class Substitution(Pack):
     asides: tuple[Text, ...] = ()
     """Relatives of a clause about a person that commas set off: "my neighbor, *who* has a cough, sings"."""
     clause_relatives: tuple[Text, ...] = ()
-    """Relatives behind which the verb of a description stands: Spanish "que"."""
+    """Relatives after which the verb of a description stands: Spanish "que"."""
     closing_verbs: tuple[Text, ...] = ()
     """Verbs that may close such a clause, and go with the mention: "de man die dun *was*"."""
     told_last: dict[str, str] = {}
-    """Verbs behind what a person has, and what they become behind a name: Dutch `heeft = "heet"`."""
+    """Verbs after what a person has, and what they become after a name: Dutch `heeft = "heet"`."""
     openers: tuple[Text, ...] = ()
-    """Words from which on all behind a mention goes with it, up to a comma or `clause_words`: "dressed in"."""
+    """Words from which on all after a mention goes with it, up to a comma or `clause_words`: "dressed in"."""
     clause_words: tuple[Text, ...] = ()
     """Words that begin another clause."""
     lead_ins: tuple[Text, ...] = ()
     """Words before a mention's determiner that go with it: "now", of "now a dentist"."""
     before_bare: tuple[Text, ...] = ()
-    """Words behind which a person may stand without a determiner: "my grandfather and son"."""
+    """Words after which a person may stand without a determiner: "my grandfather and son"."""
     needs_determiner: bool = False
-    """Whether a person stands without a determiner only behind those words, so that others are part of the mention."""
+    """Whether a person stands without a determiner only after those words, so that others are part of the mention."""
     relations: tuple[Text, ...] = ()
-    """Words that tell of a tie to the person behind them ("he *has* a blind friend"), where no name can stand."""
+    """Words that tell of a tie to the person after them ("he *has* a blind friend"), where no name can stand."""
     told: dict[str, str] = {}
     """Words before what a person has, and what they become before a name: `had = "was called"`."""
     endings: tuple[Text, ...] = ()
@@ -236,11 +236,11 @@ class Substitution(Pack):
     closing_cases: tuple[Slug, ...] = ()
     """Those forms whose endings close a person in a slot: Korean `topic`, of "22세*는*". Empty: slots are not used."""
     behind_two: tuple[Text, ...] = ()
-    """Words behind two people in slots, joined by "and", that are about both: Korean "모두"."""
+    """Words after two people in slots, joined by "and", that are about both: Korean "모두"."""
     behind_bare: tuple[Text, ...] = ()
     """How words begin before which a person in a slot stands without an ending: Korean "때문"."""
     noun_links: tuple[Text, ...] = ()
-    """Endings of a noun that describes the noun behind it: Korean "인", of "의사*인* 친구"."""
+    """Endings of a noun that describes the noun after it: Korean "인", of "의사*인* 친구"."""
     other_stems: dict[str, str] = {}
     """What stands before the endings of a word, where that is not the word: Marathi `मुला = "मुलगा"`, of मुलाने."""
     declensions: tuple[Declension, ...] = ()
@@ -260,17 +260,17 @@ class Substitution(Pack):
     never_before_endings: tuple[Text, ...] = ()
     """How such a word ends: French "ienne", of "une femme syrienne"."""
     only_before_endings: tuple[Text, ...] = ()
-    """How any other word behind a person ends, but for `beside`: the verbs of Russian."""
+    """How any other word after a person ends, but for `beside`: the verbs of Russian."""
     beside: tuple[Text, ...] = ()
     """Words beside a person that tell nothing of it, besides the lists of small words."""
     object_behind: tuple[Text, ...] = ()
-    """How a word ends behind which a form of nominative and accusative may be either: Russian "видел *мать*"."""
+    """How a word ends after which a form of nominative and accusative may be either: Russian "видел *мать*"."""
     prefixes: tuple[Text, ...] = ()
     """What may be joined to the beginning of a person's first word, and stays: Arabic و, ل."""
     article_prefix: str = ""
     """The article that is joined to a word, and goes: Arabic ال, with `article_after` ("لل" for "لال")."""
     article_after: dict[str, Text] = {}
-    """Prefix → how the article is written behind it: Arabic `"ل" = "ل"`."""
+    """Prefix → how the article is written after it: Arabic `"ل" = "ل"`."""
     inner_signs: str = ""
     """Signs that may stand inside a word: the apostrophe of Assamese ল'ৰা."""
     phrases: tuple[Text, ...] = ()
@@ -284,19 +284,19 @@ class Substitution(Pack):
     bases_only: bool = False
     """Whether an option's words have no endings that the text's words could lack (Turkish)."""
     modifiers_behind: tuple[Text, ...] = ()
-    """Modifiers that may stand behind: "el adolescente *local*"."""
+    """Modifiers that may stand after: "el adolescente *local*"."""
     relations_behind: tuple[Text, ...] = ()
-    """Words behind a person that tell of a tie to it: Turkish "var"."""
+    """Words after a person that tell of a tie to it: Turkish "var"."""
     head_first: bool = False
     """Whether the first word of a person's description is the noun (Spanish), not the last (English)."""
     bare_adjectives: bool = False
     """Whether an article and an adjective mean a person: Spanish "el gordo", not English "the fat"."""
     articles_behind: dict[str, Slug] = {}
-    """Articles behind a person → the form of `grammar.forms` that each asks for: Basque `bati = "dat"`."""
+    """Articles after a person → the form of `grammar.forms` that each asks for: Basque `bati = "dat"`."""
     copulas_before_nouns: tuple[Text, ...] = ()
     """Verbs of a relative clause that tells of the person before its noun: Basque "zen", of "altua *zen* ikaslea"."""
     article_endings: tuple[Text, ...] = ()
-    """How a person's last word ends where no article stands behind, unless one of `before_bare` follows: Basque "a"."""
+    """How a person's last word ends where no article stands after, unless one of `before_bare` follows: Basque "a"."""
     asked_genders: tuple[Text, ...] = ()
     """Words that ask for the gender of one, which two names of one gender can't tell: Korean "여자입니까"."""
     plural_questions: tuple[Text, ...] = ()
@@ -306,11 +306,11 @@ class Substitution(Pack):
     noun_last: bool = False
     """Whether the noun is the last word of a description, whatever stands before it (Hindi)."""
     unspaced: bool = False
-    """Whether words stand without blanks (Chinese, Japanese): known words part a text, and each rest is one word."""
+    """Whether words stand without spaces (Chinese, Japanese): known words part a text, and each rest is one word."""
     noun_suffixes: tuple[Text, ...] = ()
     """Nouns that close a longer word of an option, and may be another noun in the text: 人, of 日本人, 日本朋友."""
     other_words: tuple[Text, ...] = ()
-    """Other words by which such a text is parted, so that no shorter word is seen in them: 老师 for 老."""
+    """Other words by which such a text is separated, so that no shorter word is seen in them: 老师 for 老."""
     nominalizers: tuple[Text, ...] = ()
     """Words that make a person of an adjective before them, at the end of a clause: 的, of "一个是高个子*的*"."""
     never_behind: tuple[Text, ...] = ()
@@ -331,15 +331,15 @@ class Substitution(Pack):
     female_verb_endings: tuple[Text, ...] = ()
     """How words outside the mentions end that tell of a man or a woman, where the nouns leave it open: Telugu "ాడు"."""
     gender_verbs: tuple[Text, ...] = ()
-    """Verbs behind which words agree, so that people of two genders can't both be replaced: French "est"."""
+    """Verbs after which words agree, so that people of two genders can't both be replaced: French "est"."""
     genderless: tuple[Text, ...] = ()
     """Words in `male_verb_endings` and `female_verb_endings` that tell nothing."""
     genderless_behind: tuple[Text, ...] = ()
-    """Verbs behind which a word of `male_verb_endings` tells nothing: French "a", of "a mangé"."""
+    """Verbs after which a word of `male_verb_endings` tells nothing: French "a", of "a mangé"."""
     female_endings: tuple[Text, ...] = ()
     """How other nouns end that may be a woman's, so that their gender is not settled: Hindi "ी"."""
     unmarked: NameGender | None = None
-    """Gender of all other nouns; None: verbs behind them tell none, and the names may be of either."""
+    """Gender of all other nouns; None: verbs after them tell none, and the names may be of either."""
     shortest_stem: int = Field(default=3, ge=1)
     """Letters that must be left of a word without its ending: 2 where a letter is a syllable."""
     joined: bool = False
@@ -357,12 +357,12 @@ class Substitution(Pack):
     neutral: dict[str, str] = {}
     """Words for men or women that become words for anyone, as the names may be of either gender."""
     neutral_behind: tuple[Text, ...] = ()
-    """Words behind which such a word is about the two people: "two women", "the other man"."""
+    """Words after which such a word is about the two people: "two women", "the other man"."""
     name_form: Slug | None = None
     """The form of `grammar.forms` in which a name stands in a text: with its article, in Catalan."""
     agreement: Agreement | None = None
     before_names: dict[str, Slug] = {}
-    """Words whose form hangs on the name behind them, and the form of `grammar.forms` that writes both."""
+    """Words whose form hangs on the name after them, and the form of `grammar.forms` that writes both."""
     behind_names: dict[str, Slug] = {}
     """Words whose form hangs on the written name before them → the form that writes both: Turkish "Umut'un *da*"."""
     option_forms: bool = False

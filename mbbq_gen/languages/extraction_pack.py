@@ -1,6 +1,6 @@
 """The schema of a language's reading grammar: classes of words, and how option texts change inside a sentence.
 
-Every class is a list of lines of words, parted by blanks. A word may be
+Every class is a list of lines of words, separated by spaces. A word may be
 
     word          that word; case and (outside Indic scripts) accents don't matter
     stem*  *end   every word that begins or ends so
@@ -9,7 +9,7 @@ Every class is a list of lines of words, parted by blanks. A word may be
     <neg>_<tell>  a row in which any word of a class may stand
 
 An entry of `but`, `because`, `although`, `condition` or `aside` that begins with `*` closes the clause it stands in
-(Korean -지만, Turkish -se de, Marathi -पेक्षा); any other one begins a clause, or stands in front of what it sets aside.
+(Korean -지만, Turkish -se de, Marathi -पेक्षा); any other one begins a clause, or stands before what it sets aside.
 An apostrophe or hyphen parts words: `can't` is written `can_t`.
 """
 
@@ -53,15 +53,15 @@ class Script(Pack):
     casefold: Literal["default", "turkish"] = "default"
     """Which lower-case i belongs to which capital."""
     elision: bool = False
-    """Whether a letter in front of an apostrophe is a word (French c'est): no label."""
+    """Whether a letter before an apostrophe is a word (French c'est): no label."""
     verb_final: bool = False
-    """Whether verb and negation end the clause (Tamil, Korean): what is denied stands in front of it."""
+    """Whether verb and negation end the clause (Tamil, Korean): what is denied stands before it."""
     asks: Words = ()
     """Last letters of a question that needs no question mark: Japanese か."""
     clitics: Words = ()
-    """Particles written together with the next word (Arabic و, ب, ال): looked behind where a word is not known."""
+    """Particles written together with the next word (Arabic و, ب, ال): looked after where a word is not known."""
     and_before: Words = ()
-    """What says "and" in front of the second of two people, written together with it (Arabic و)."""
+    """What says "and" before the second of two people, written together with it (Arabic و)."""
     copula: Words = ()
     """What says that somebody is it, written together with the word for them (Turkish -ydi)."""
 
@@ -144,7 +144,7 @@ class ReasoningBlock(Pack):
     open: Text
     close: Text
     at_start: bool = False
-    """Whether it opens only the whole text, right in front of a capital: words that special tokens left behind."""
+    """Whether it opens only the whole text, right before a capital: words that special tokens left after."""
 
 
 class SharedSigns(Pack):
@@ -156,7 +156,7 @@ class SharedSigns(Pack):
     reasoning: tuple[ReasoningBlock, ...]
     """Reasoning blocks; what is inside is never the answer."""
     end_tokens: Words
-    """Special tokens behind which nothing belongs to the answer."""
+    """Special tokens after which nothing belongs to the answer."""
     drop_tokens: Words
     """Special tokens that are dropped."""
     turn_tokens: Words

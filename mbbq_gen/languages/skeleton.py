@@ -1,4 +1,4 @@
-"""Writes the three packs of a new language for a speaker to fill in, with the English text beside."""
+"""Writes skeletons of the three packs of a new language, with the English text as comments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ right only with the class (`mbbq-gen language evaluate`). able and lack: as uncl
 
 _HOW_TO = """
 Words for the extraction: each word of the language, in every form that occurs, in the class of its function. Words
-are separated by blanks. two_words is a sequence of words; stem* and *ending match all words that begin or end so; =word
+are separated by spaces. two_words is a sequence of words; stem* and *ending match all words that begin or end so; =word
 matches only with its accents. Function words go into text.small. The most important classes come first; leave the
 classes empty that the language does not need. extractors/en.toml is a complete pack.
 """

@@ -15,8 +15,8 @@ None of them is part of this project. What each release holds, and what the auth
   published_few_shot_english, published_few_shot; those with `english` have an English instruction.
 
 The text is what the authors would send, byte for byte, once our `{context} {option_a} …` are filled: labels are the
-authors' own and can't be chosen. What differs: a message begins and ends without blanks; and, recorded as data issues
-when the questions were read, options have lost blanks at their edges and texts their control characters.
+authors' own and can't be chosen. What differs: a message begins and ends without spaces; and, recorded as data issues
+when the questions were read, options have lost spaces at their edges and texts their control characters.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ _NAMED_LANGUAGE: Final = re.compile(r"\(\s*([A-Za-z]+)\s*\)\s*$")
 
 
 def _read_bharatbbq(paths: Sequence[Path], language: str) -> list[PublishedPrompt]:
-    """BharatBBQ's prompts for questions in a language; which of its files are there is what is read."""
+    """BharatBBQ's prompts for questions in a language, from the files that exist."""
     names = {**find_benchmark("bharatbbq").called, "en": "English"}
     _check_language("bharatbbq", language, names)
     prompts = []
@@ -195,7 +195,7 @@ def _prompt(path: Path, id_: str, text: str, unknown_text: str | None = None) ->
     `text` has `{}` or named placeholders, as `str.format` takes them.
     """
     pieces, slots, numbered = [""], list[str](), iter(SLOTS)
-    """The texts between the placeholders, one more than those, and the placeholders by our names."""
+    """The texts around the placeholders, and the placeholders by our names."""
     try:
         parsed = list(string.Formatter().parse(text))
     except ValueError as error:
@@ -230,7 +230,7 @@ def _prompt(path: Path, id_: str, text: str, unknown_text: str | None = None) ->
 
 
 def _ends_with(head: str, label: str) -> bool:
-    """Whether a label, and not the last letter of a word, stands at the end, with blanks or marks behind it."""
+    """Whether a label, and not the last letter of a word, stands at the end, with spaces or marks after it."""
     before, found, behind = head.rpartition(label)
     in_word = label[0].isalnum() and before[-1:].isalnum()
     return bool(found) and not in_word and not behind.strip(" \t\n:.)")

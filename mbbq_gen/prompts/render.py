@@ -37,18 +37,18 @@ from mbbq_gen.languages.packs import fill, placeholders
 from mbbq_gen.languages.prompt_pack import PromptVariant
 
 JSON_FORM = '{"answer": "…"}'
-"""How a variant shows what an answer in JSON looks like: without a hint to any answer."""
+"""JSON form shown by variants that ask for JSON."""
 NATIVE: Final = "native"
 """The label style whose labels are the language's own letters (`mbbq_gen.languages.axes_pack.native_labels`)."""
 UNLABELLED: Final = "none"
-"""The label style of options that are shown without labels, or not at all: each is called by its text."""
+"""Label style of options without labels, which are named by their texts."""
 _OPTION_LINE: Final = re.compile(r"^\{label_([abc])\}[^{\n]*(?=\{option_\1\})", re.MULTILINE)
-"""What stands before an option in a variant that lists them, a line each."""
+"""Start of an option's line in a variant."""
 
 
 @dataclass(frozen=True)
 class OptionOrderPlan:
-    """Which orders each question is shown in."""
+    """The option orders of each question."""
 
     policy: OrderPolicy
     seed: int
@@ -77,7 +77,7 @@ class OptionOrderPlan:
 
 
 def orders_of(policy: str) -> int:
-    """In how many orders each question is shown in one variant."""
+    """Number of orders in which each question is shown in one variant."""
     return {"cyclic": len(LATIN_SQUARES[0]), "all": len(ALL_ORDERS)}.get(policy, 1)
 
 
@@ -119,13 +119,13 @@ class PromptSettings:
     system: str | None = None
     """Text of a system message; None sends none."""
     instruction_language: str | None = None
-    """The variant's language where it is not the question's."""
+    """Language of the variant, if it differs from the question's."""
     no_context: bool = False
     """Leaves the context out (BBQ App. F)."""
     native_labels: tuple[str, str, str] | None = None
     """The labels of the style `native`."""
     unknown_text: str | None = None
-    """Takes the place of the unknown option's text, where the variant brings its own; None: as in the question."""
+    """Replaces the text of the unknown option; None keeps the question's."""
 
     def labels(self, texts: Sequence[str]) -> tuple[str, ...]:
         """The labels as shown of options with these texts; raises UnknownNameError for a style that there is not."""
@@ -135,7 +135,7 @@ class PromptSettings:
 
 
 def with_option_labels(variant: PromptVariant, style: str) -> PromptVariant:
-    """A variant as it lists its options in a label style: without labels, by dashes, and examples answer with the text.
+    """The variant with options listed in a label style. Without labels, lines start with dashes.
 
     Raises:
         ConfigError: where the style has no labels, and the variant asks for one or does not list an option a line.
@@ -165,7 +165,7 @@ class SolvedExample:
 def render_prompt(
     instance: Instance, setting: PromptSettings, order: Sequence[int], examples: Sequence[SolvedExample] = ()
 ) -> Prompt:
-    """Exactly what is sent for an instance in one variant, option order and label style.
+    """Renders the prompt of an instance in one variant, option order and label style.
 
     `order[place]` is the index in `instance.options` of the option shown at that place. Each example is a turn of the
     user, in the same variant, and a turn of the assistant with the right answer.
@@ -234,7 +234,7 @@ def with_reasoning_effort(prompt: Prompt, level: str) -> Prompt:
 def answer_texts(
     instance: Instance, unknown_texts: Iterable[str] = (), shown_unknown: str | None = None
 ) -> list[Continuation]:
-    """Every text that stands for an option of a question: its own, and for the unknown one all other variants.
+    """The texts that stand for each option: its own, and for the unknown option also the other unknown texts.
 
     `shown_unknown` takes the place of the unknown option's text, as in `Prompt.unknown_text`. A variant that is
     a person's text as well is left out: it would stand for two options.
@@ -252,7 +252,7 @@ def answer_texts(
 
 
 def label_answers(prompt: Prompt) -> list[Continuation]:
-    """Each option's label as shown, without and with a space before it: whichever the tokenizer has is likelier."""
+    """Each option's label as shown, without and with a leading space, because tokenizers differ."""
     return [
         Continuation(option=prompt.option_order[place], text=text)
         for place, label in enumerate(prompt.option_labels)
@@ -261,7 +261,7 @@ def label_answers(prompt: Prompt) -> list[Continuation]:
 
 
 def _forms(setting: PromptSettings, texts: Sequence[str]) -> dict[str, str]:
-    """What the labels of options with these texts look like, and an answer in JSON."""
+    """Values of the placeholders for labels and the JSON form."""
     labels = zip("abc", setting.labels(texts), strict=True)
     return {"json": JSON_FORM, **{f"label_{letter}": label for letter, label in labels}}
 
@@ -276,7 +276,7 @@ def _ask(instance: Instance, setting: PromptSettings, order: Sequence[int]) -> s
 
 
 def without_context(text: str) -> str:
-    """A variant without the lines that hold `{context}`, and without the blank line that they leave."""
+    """A variant without the lines that contain `{context}` and the blank line after them."""
     kept = [line for line in text.splitlines() if "{context}" not in line]
     lines = [line for place, line in enumerate(kept) if line.strip() or (place and kept[place - 1].strip())]
     return "\n".join(lines)

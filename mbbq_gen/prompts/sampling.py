@@ -1,4 +1,4 @@
-"""A part of the questions that stays balanced: as many from every template, and of every kind of question.
+"""Balanced samples of questions: equally many of every template and every kind of question.
 
 A kind is condition × polarity × alignment. Half the questions are ambiguous, half disambiguated, whatever the
 benchmark's own share, so that both bias scores rest on as many questions. In every round each template gives one
@@ -26,7 +26,7 @@ KINDS: tuple[Kind, ...] = (
     ("disambiguated", "non_negative", "counter_biased"),
     ("disambiguated", "negative", "biased"),
 )
-"""The kinds of questions with a single target, in the order that settles ties."""
+"""Kinds of questions with a single target; their order breaks ties."""
 
 
 def balanced_sample(units: Iterable[SamplingUnit], size: int, seed: int) -> set[str]:
@@ -67,7 +67,7 @@ def _sample_group(units: list[SamplingUnit], size: int, seed: int) -> list[str]:
 
 
 def _next_kind(stock: Iterable[Kind], given: Counter[Kind | Condition], overall: Counter[Kind | Condition]) -> Kind:
-    """The kind in stock of which the template, and then the whole sample, has least: first by condition."""
+    """The available kind that the template, and then the sample, has fewest of; the condition counts first."""
 
     def need(kind: Kind) -> tuple[int, ...]:
         rank = KINDS.index(kind) if kind in KINDS else len(KINDS)
@@ -81,7 +81,7 @@ _ROLES: tuple[Role, ...] = ("target", "non_target", "unknown")
 
 @dataclass(frozen=True)
 class FewShotExample:
-    """A question that serves as an example."""
+    """A few-shot example."""
 
     key: str
     role_order: tuple[int, int, int]
@@ -89,7 +89,7 @@ class FewShotExample:
 
 
 class FewShotSampler:
-    """Finds examples among the questions of the same benchmark, split and language."""
+    """Chooses few-shot examples among the questions of the same benchmark, split and language."""
 
     def __init__(self, units: Iterable[SamplingUnit], seed: int) -> None:
         self._seed = seed
@@ -102,7 +102,7 @@ class FewShotSampler:
             pool.sort(key=lambda unit: (stable_number(seed, "shot", unit.twin), unit.key))
 
     def choose(self, unit: SamplingUnit, count: int) -> list[FewShotExample]:
-        """`count` examples for a question, each from a template of its own where there are enough.
+        """`count` examples for a question, from different templates if there are enough.
 
         Raises:
             UsageError: where no other template has an example.
@@ -120,7 +120,7 @@ class FewShotSampler:
         return examples
 
     def _find(self, unit: SamplingUnit, role: Role, used: set[str], turn: int) -> SamplingUnit:
-        """The example whose turn it is: from a template not used yet if there is one, never from the question's."""
+        """The next example with that gold role: from an unused template if possible, never from the question's own."""
         pool = self._pools[unit.benchmark, unit.split, unit.language, role]
         begin = stable_number(self._seed, unit.twin, turn) % len(pool) if pool else 0
         in_turn = pool[begin:] + pool[:begin]

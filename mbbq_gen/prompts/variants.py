@@ -22,7 +22,7 @@ from mbbq_gen.prompts.published import PublishedPrompt, read_published_prompts
 from mbbq_gen.prompts.render import NATIVE, UNLABELLED, PromptSettings, with_option_labels
 
 PUBLISHED_LABELS: Final = "published"
-"""What `RunConfig.label_style` holds where each published variant has labels of its own."""
+"""Value of `RunConfig.label_style` if each published variant has its own labels."""
 
 Published = dict[tuple[str, str], tuple[PublishedPrompt, ...]]
 """Benchmark, language → the authors' variants."""
@@ -113,7 +113,7 @@ class PromptVariants:
         return self._packs[self._settings.instruction_language or instance.language]
 
     def _shared(self, instance: Instance) -> dict[str, Any]:
-        """What all variants have in common."""
+        """The settings that all variants share."""
         settings = self._settings
         other = settings.instruction_language
         return {
@@ -149,7 +149,7 @@ class PromptVariants:
 
 
 def _answering(setting: PromptSettings, answer: str) -> PromptSettings:
-    """The same variant, its solved examples answered by what is scored: an option's text or label alone."""
+    """The variant with examples that answer with the scored text: an option's text or its label."""
     return replace(setting, variant=setting.variant.model_copy(update={"example_answer": answer}))
 
 
@@ -164,7 +164,7 @@ _BETWEEN: Final = re.compile(rf",(?=\s*{_CODE}=)")
 
 
 def parse_unknown_text(text: str) -> dict[str, str]:
-    """What `--unknown-text` asks for (`sampled`, `TEXT`, or `en=TEXT,nl=TEXT`): language → text.
+    """Parses `--unknown-text` (`sampled`, `TEXT`, or `en=TEXT,nl=TEXT`) into language → text.
 
     The language is "" for a text in every language; `sampled` is empty. A comma belongs to a text unless a language
     code and `=` follow it.

@@ -10,13 +10,13 @@ from mbbq_gen.benchmarks.control.words import Language, TextWords, Word
 from mbbq_gen.languages.control_pack import Agreement, NameGender
 
 NUMBER_REACH = 4
-"""How many words behind a number its noun may be: "dos *dels seus pacients*"."""
+"""How many words after a number its noun may be: "dos *dels seus pacients*"."""
 BOTH_REACH = 3
 """How many words before a word about both people the one may be that tells so: "*cada* una de ellas"."""
 HAVE_REACH = 2
-"""How many words before a participle the verb may be behind which it tells nothing: "a *toujours* mangé"."""
+"""How many words before a participle the verb may be after which it tells nothing: "a *toujours* mangé"."""
 VERB_REACH = 7
-"""How many words behind a verb a second one may hang on its pronoun: "he sings *and dances*"."""
+"""How many words after a verb a second one may hang on its pronoun: "he sings *and dances*"."""
 _SENTENCE_ENDS = ".?!;:"
 _APOSTROPHES = ("'", "’")
 _GENDERS: tuple[NameGender, NameGender] = ("f", "m")
@@ -35,7 +35,7 @@ class GenderedText(TextWords):
         self.mentions, self.inside = mentions, covered(mentions)
         opening = -1 if self.rules.unspaced else min(self.inside, default=0)
         self.later = [place for place in range(len(words)) if place > opening and place not in self.inside]
-        """Places behind the first mention that are in none: a pronoun before it is about someone else."""
+        """Places after the first mention that are in none: a pronoun before it is about someone else."""
         self.outside = {words[place].low for place in self.later}
         """The words there that may tell a gender."""
         if self.rules.joined:
@@ -116,7 +116,7 @@ class GenderedText(TextWords):
         return found
 
     def _gendered_relatives(self) -> set[str]:
-        """Relative pronouns that can't follow the names: all but those right behind a mention of a man."""
+        """Relative pronouns that can't follow the names: all but those right after a mention of a man."""
         forms, mentions = self.rules.relatives_by_gender, self.mentions
         if not forms or not mentions:
             return set()
@@ -168,7 +168,7 @@ class GenderedText(TextWords):
         return self.edits
 
     def _is_owner(self, place: int) -> bool:
-        """Whether an `'s` stands behind a word: "women's football"."""
+        """Whether an `'s` stands after a word: "women's football"."""
         behind = self.words[place + 1] if place + 1 < len(self.words) else None
         return behind is not None and behind.low == "s" and behind.gap in _APOSTROPHES
 
@@ -193,7 +193,7 @@ class GenderedText(TextWords):
         return found
 
     def _verb_behind(self, place: int) -> dict[int, str] | None:
-        """The verb behind a pronoun, as it is behind the neutral one; None where a second verb may hang on it."""
+        """The verb after a pronoun, as it is after the neutral one; None where a second verb may hang on it."""
         rules, words = self.rules.pronouns, self.words
         assert rules is not None
         verb = place + 1
@@ -211,7 +211,7 @@ class GenderedText(TextWords):
         return {verb: changed}
 
     def _neutral_verb(self, verb: str) -> str | None:
-        """The form of a verb behind a neutral pronoun; None where it does not change."""
+        """The form of a verb after a neutral pronoun; None where it does not change."""
         rules = self.rules.pronouns
         assert rules is not None
         if verb in rules.verbs:
@@ -271,7 +271,7 @@ class GenderedText(TextWords):
         return False
 
     def _describe_behind(self, copula: int, rules: Agreement) -> None:
-        """The word behind a copula that agrees, and an article before it: "fue la única"."""
+        """The word after a copula that agrees, and an article before it: "fue la única"."""
         words = self.words
         at, articles = copula + 1, list[int]()
         while (low := self.behind(at - 1)) in rules.adverbs or _pair(low, rules.articles):
@@ -291,7 +291,7 @@ class GenderedText(TextWords):
             self._by_ending(at + 2, rules.forms, endings, rules)
 
     def _standing_in(self, mention: Mention, rules: Agreement) -> None:
-        """Words that stand for the person named right behind: "el primer candidato era Mateo", "y el otro, Mateo"."""
+        """Words that stand for the person named right after: "el primer candidato era Mateo", "y el otro, Mateo"."""
         words, place = self.words, mention.first - 1
         if place < 0 or words[mention.first].gap not in ("", ","):
             return
@@ -360,7 +360,7 @@ class GenderedText(TextWords):
             self._describe_both(place, rules)
 
     def _describe_both(self, place: int, rules: Agreement) -> None:
-        """What is said of two people behind a copula in the rest of the sentence: "se pusieron *nerviosos*"."""
+        """What is said of two people after a copula in the rest of the sentence: "se pusieron *nerviosos*"."""
         rest = itertools.takewhile(lambda at: not self._ends_sentence(at), range(place + 1, len(self.words)))
         copula = next((at for at in rest if self.words[at].low in rules.plural_copulas), None)
         if copula is None:

@@ -43,11 +43,11 @@ class Mention:
     by_verb: bool = False
     """Whether a verb says who a stand-in before it is, which stays: "one was *fat*"."""
     behind: str = ""
-    """What is written behind the name in place of a verb that the mention holds: Dutch "heet"."""
+    """What is written after the name in place of a verb that the mention holds: Dutch "heet"."""
     bare: bool = False
     """Whether a verb of naming stands for its own before the comma: "one *was called* Ann and the other, Eve"."""
     inner: int | None = None
-    """Place of its first word behind a stand-in that it holds: 3 in "the other who's fat"."""
+    """Place of its first word after a stand-in that it holds: 3 in "the other who's fat"."""
 
 
 class SubstitutionRefusedError(Exception):
@@ -156,12 +156,12 @@ class PersonText(TextWords):
         return self.rules.joined and self.language.case_of(self.words[place].low, bases) is not None
 
     def ends_person(self, place: int) -> bool:
-        """Whether a person ends at a word: by its case, or because it is the noun, behind which another begins."""
+        """Whether a person ends at a word: by its case, or because it is the noun, after which another begins."""
         low, person, rules = self.words[place].low, self.person, self.rules
         if rules.noun_last and self.language.same(low, person.noun):
             return True
         if rules.noun_last and self.language.same_as_any(low, person.words[:-1]):
-            return False  # "मजुराच्या मुलाने", whose case is that of the noun behind
+            return False  # "मजुराच्या मुलाने", whose case is that of the noun after
         with_article = bool(rules.article_endings) and low.endswith(rules.article_endings)
         return (with_article and low == person.words[-1]) or self.is_closed(place)
 
@@ -186,7 +186,7 @@ class PersonText(TextWords):
         return word in self.person.words or (inflected and self.language.same_as_any(word, self.person.words))
 
     def describes(self, word: str) -> bool:
-        """Whether a word behind is one of the description's own."""
+        """Whether a word after is one of the description's own."""
         rules, language = self.rules, self.language
         lists = (rules.small_words, rules.closing_verbs, language.link_words, language.determiners)
         return self.is_own(word) and not any(word in words for words in lists)
@@ -205,11 +205,11 @@ class PersonText(TextWords):
         return place
 
     def case(self, first: int, last: int) -> str | None:
-        """The form of a name that the last word of a mention asks for; refuses unknown forms and a tie behind."""
+        """The form of a name that the last word of a mention asks for; refuses unknown forms and a tie after."""
         rules, language, word = self.rules, self.language, self.words[last]
         behind = self.words[last + 1 : last + 3]
         if len(behind) > 1 and not behind[0].gap.strip("'’") and behind[0].gap:
-            behind = behind[1:]  # an ending behind an apostrophe
+            behind = behind[1:]  # an ending after an apostrophe
         if behind and behind[0].low in rules.relations_behind:
             raise SubstitutionRefusedError("people_related", f"{word.text} {behind[0].text}")
         if word.low in rules.articles_behind:

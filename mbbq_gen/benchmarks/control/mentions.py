@@ -116,7 +116,7 @@ class MentionFinder(PersonText):
             raise self._refuse("group_stated_elsewhere", low - 2, right)
         self.refuse_several(low, right)
         start, kept, gender = self._with_determiner(low)
-        # A genitive behind a noun stands for a preposition: "von", for German "die Wahl *der* Frau".
+        # A genitive after a noun stands for a preposition: "von", for German "die Wahl *der* Frau".
         of_man = person.gender != "f" and self.words[start].low in rules.male_determiners
         behind_noun = self.before(start) and not self.words[start - 1].gap and self.words[start - 1].text[0].isupper()
         kept = (rules.genitives.get(self.words[start].low, "") if behind_noun and not of_man else "") or kept
@@ -145,7 +145,7 @@ class MentionFinder(PersonText):
         return Mention(number, start, self.opened(right), kept, self.case(low, right), gender, inner=inner)
 
     def _left(self, low: int, right: int) -> tuple[int, int | None, bool]:
-        """The first word but for a determiner, what stands behind a stand-in there, and whether a head was found."""
+        """The first word but for a determiner, what stands after a stand-in there, and whether a head was found."""
         inner, has_head = None, False
         while (step := self._left_step(low, right)) is not None:
             inner = low if step[1] and self.words[step[0]].low in self.rules.stand_ins else inner
@@ -278,7 +278,7 @@ class MentionFinder(PersonText):
         return declined or self.is_determined(low) or self.before(low) in rules.stand_ins
 
     def _right(self, place: int) -> tuple[int, bool]:
-        """Where the last word behind stands that belongs to the mention, and whether a head came with it."""
+        """Where the last word after stands that belongs to the mention, and whether a head came with it."""
         rules, person, headed, first = self.rules, self.person, False, place
         may_be_small = rules.head_first or rules.noun_anywhere or rules.noun_last
         openers = {opener.split()[0] for opener in rules.openers}
@@ -321,13 +321,13 @@ class MentionFinder(PersonText):
                 end += 1
             if low in rules.articles_behind:
                 place = end + 1
-                # The article may be another's, and the noun behind: "langile baten *semea*", a worker's son.
+                # The article may be another's, and the noun after: "langile baten *semea*", a worker's son.
                 has_noun = any(language.same(word.low, person.noun) for word in self.words[first:place])
                 if not has_noun and self.behind(place) and language.same(self.behind(place), person.noun):
                     place, headed = place + 1, True
         if rules.unspaced:
             headed |= any(word.low == person.noun for word in self.words[first : place + 1])
-            # A word behind makes a person of an adjective, at the end of its clause.
+            # A word after makes a person of an adjective, at the end of its clause.
             is_person = self.behind(place) in rules.nominalizers and person.attachment == "adjective"
             if not headed and is_person and self.ends(place + 1):
                 return place + 1, True
@@ -337,7 +337,7 @@ class MentionFinder(PersonText):
         return place, headed
 
     def _rest_of_description(self, place: int) -> int:
-        """Where the description ends, if all that follows in it stands behind too: "the man *of few words*"."""
+        """Where the description ends, if all that follows in it stands after too: "the man *of few words*"."""
         own, low = self.person.words, self.words[place].low
         if low not in own or any(word in own for word in self.rules.closing_verbs):
             return place
@@ -350,7 +350,7 @@ class MentionFinder(PersonText):
         return place + len(rest) if alike and all(word.follows for word in there) else place
 
     def _link_right(self, place: int) -> tuple[int, bool] | None:
-        """The end of a link behind, with what it leads to: another word of the description, or a head."""
+        """The end of a link after, with what it leads to: another word of the description, or a head."""
         rules, language, person = self.rules, self.language, self.person
         at_noun = person.attachment == "noun" or language.same(self.words[place].low, person.noun)
         if rules.nouns_placed and at_noun:
@@ -367,7 +367,7 @@ class MentionFinder(PersonText):
         return None
 
     def _said_last(self, first: int, last: int) -> Mention | None:
-        """A person described by adjective and verb right behind a stand-in, as in Dutch: "de ene *lang* was"."""
+        """A person described by adjective and verb right after a stand-in, as in Dutch: "de ene *lang* was"."""
         rules, person = self.rules, self.person
         while self.before(first) and self.is_modifier(first - 1) and self.before(first) not in rules.stand_ins:
             first -= 1

@@ -18,7 +18,7 @@ from mbbq_gen.languages.packs import fill
 
 Attachment = Literal["noun", "adjective", "behind"]
 """How what tells a person apart stands in the description: as its noun ("the grandfather"), beside a noun that many
-people could have ("the fat man"), or behind it ("the man with the wheelchair")."""
+people could have ("the fat man"), or after it ("the man with the wheelchair")."""
 NAME_WORDS = 2
 
 
@@ -105,7 +105,7 @@ def _is_name(option: str, language: Language) -> bool:
 
 
 def _description(option: str, language: Language) -> tuple[str, ...]:
-    """The words of an option without the determiners before them, the last parted from a noun that closes it."""
+    """The words of an option without the determiners before them, the last separated from a noun that closes it."""
     rules, words = language.rules, language.phrase(option)
     if len(words) > 2 and words[0] in rules.small_words and words[1] in language.determiners:
         words = words[1:]  # "A la mujer", where the question asks to whom

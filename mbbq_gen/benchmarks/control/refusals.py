@@ -17,7 +17,7 @@ from mbbq_gen.benchmarks.control.words import LEAST_STEM, Language, TextWords, W
 PHRASE_REACH = 2
 """How many words before a noun its determiner may be: "*একজন* ধনী ঠিকাদাৰ"."""
 APPOSITION_REACH = 5
-"""Most words between the commas behind a name: "Édouard, *séropositif depuis dix ans*, …"."""
+"""Most words between the commas after a name: "Édouard, *séropositif depuis dix ans*, …"."""
 PART_LENGTH = 2
 """Letters of a word in Chinese or Japanese."""
 _KANA = re.compile("[ぁ-ゟ]")
@@ -70,7 +70,7 @@ class Refusals(TextWords):
                 self._refuse("people_related", *words[mention.first : mention.last + 1])
 
     def _refuse_behind(self, mention: Mention) -> None:
-        """Refuses a word right behind a person that goes with it, or is a name (languages without blanks)."""
+        """Refuses a word right after a person that goes with it, or is a name (languages without spaces)."""
         rules, language, last = self.rules, self.language, mention.last
         low, pair = self.behind(last), self.words[last : last + 2]
         if low in rules.collectives and not (rules.head_first or rules.joined or rules.unspaced):
@@ -156,7 +156,7 @@ class Refusals(TextWords):
                 self._refuse_apposition(own[0])
 
     def _refuse_complement(self, mention: Mention) -> None:
-        """Refuses a word behind that goes with the person: "директор *завода*", "un réfugié *syrien*"."""
+        """Refuses a word after that goes with the person: "директор *завода*", "un réfugié *syrien*"."""
         rules, (last, word) = self.rules, self.words[mention.last : mention.last + 2]
         is_complement = word.low in rules.never_before or word.low.endswith(rules.never_before_endings)
         if rules.only_before_endings and word.low not in self.language.functions:
@@ -196,7 +196,7 @@ class Refusals(TextWords):
         return all(self.words[mention.first].low not in self.language.determiners for mention in own)
 
     def _refuse_apposition(self, mention: Mention) -> None:
-        """Refuses a noun before a name, or a clause between commas behind it, that may tell of the person."""
+        """Refuses a noun before a name, or a clause between commas after it, that may tell of the person."""
         rules, language, before = self.rules, self.language, self.before(mention.first)
         is_other = before and mention.first - 1 not in self.inside and before not in language.functions
         if is_other and not before.endswith(rules.object_behind):

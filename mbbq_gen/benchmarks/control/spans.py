@@ -52,7 +52,7 @@ def person_spans(instance: Instance, options: tuple[str, str]) -> Places | None:
 
 
 def part(words: Sequence[Word], places: Places, language: Language) -> list[Word]:
-    """The words, with a noun for any person parted from a slot that it is written onto: "18세|운전자는"."""
+    """The words, with a noun for any person separated from a slot that it is written onto: "18세|운전자는"."""
     ends, heads = {end for _, end, _ in places}, tuple(head for head in language.rules.heads if len(head) > 1)
     found: list[Word] = []
     for word in words:
@@ -102,7 +102,7 @@ class SlotMentions:
         return found
 
     def _behind(self, person: int) -> set[str]:
-        """What stands next behind the slots of a person, with and without endings: a noun of both is one for both."""
+        """What stands next after the slots of a person, with and without endings: a noun of both is one for both."""
         passed, found = {*self.rules.small_words, *self.rules.modifiers}, set[str]()
         for slot in (slot for slot in self.slots if slot.person == person):
             behind = itertools.takewhile(lambda word: not word.gap, self.words[slot.last + 1 :])
@@ -139,7 +139,7 @@ class SlotMentions:
             word, stem, is_slot = self.words[last], self._stem(self.words[last].low), last == slot.last
             if not is_slot and (word.gap or not (stem in self.nouns or self._is_plain(word.low, known))):
                 break
-            # A noun for a person: the option's own or any person's as the slot's end, or behind the slot.
+            # A noun for a person: the option's own or any person's as the slot's end, or after the slot.
             is_noun = stem in ({self.people[slot.person].words[-1], *rules.heads} if is_slot else self.nouns)
             case = language.case_of(word.low, self.bases)
             if case is not None and (is_noun or (is_slot and case in rules.closing_cases)):

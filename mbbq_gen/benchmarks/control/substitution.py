@@ -30,9 +30,9 @@ class NameSlot:
     before: str = ""
     """What stands before the name and stays, with its blank."""
     behind: str = ""
-    """What is written behind it, with its blank."""
+    """What is written after it, with its blank."""
     goes_on: str = ""
-    """The form that the name so written then takes, with a word behind it; `""` without one."""
+    """The form that the name so written then takes, with a word after it; `""` without one."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def _name_place(text: str, words: Sequence[Word], mention: Mention, language: La
     rules, start, end = language.rules, words[mention.first].start, words[mention.last].end
     form = mention.case or ""
     for ending in words[mention.last + 1 : mention.last + 2] if not form else ():
-        # An ending behind an apostrophe asks for a form: Turkish "torun'in".
+        # An ending after an apostrophe asks for a form: Turkish "torun'in".
         if ending.gap and ending.gap in _APOSTROPHES and text[ending.start - 1] in _APOSTROPHES and rules.cases:
             forms = [form for form, endings in rules.cases.items() if ending.low in endings]
             if not forms:

@@ -15,7 +15,7 @@ _LONG = regex.compile(r"(aa|ee|oo|uu)(?=[^aeiou]+$)")
 LEAST_STEM = 3
 """Letters above which a doubled consonant is one (dikke, dik) and a word may end a compound."""
 NAME_LENGTHS = (1, 2, 3, 4)
-"""Letters that a first name may have in a language without blanks."""
+"""Letters that a first name may have in a language without spaces."""
 
 
 _PARTING_LISTS = (
@@ -34,11 +34,11 @@ class Word(NamedTuple):
     start: int
     end: int
     gap: str
-    """What stands between the word before and this one, without blanks around it."""
+    """What stands between the word before and this one, without spaces around it."""
 
     @property
     def follows(self) -> bool:
-        """Whether nothing but blanks or an apostrophe parts it from the word before."""
+        """Whether nothing but spaces or an apostrophe parts it from the word before."""
         return self.gap in ("", "'", "’")
 
 
@@ -55,13 +55,13 @@ class Language:
         assert control_set.substitution is not None
         self.control_set = control_set
         self.rules = rules = control_set.substitution
-        # Letters and digits with the signs above, below and behind them: Indic vowels, and what joins or parts letters.
+        # Letters and digits with the signs above, below and after them: Indic vowels, and what joins or parts letters.
         part = r"[^\W_][\w\u200c\u200d--_]*"
         whole = "".join(rf"\b{regex.escape(phrase)}\b|" for phrase in rules.phrases)
         pattern = f"{whole}{part}(?:[-{regex.escape(rules.inner_signs)}]{part})*"
         self._word = regex.compile(pattern, regex.VERSION1 | regex.IGNORECASE)
         self._known = lru_cache(maxsize=4096)(lambda also: _any_of(self._parting | also))
-        # Words of the lists about people part a text without blanks: those of several letters, and pronouns.
+        # Words of the lists about people part a text without spaces: those of several letters, and pronouns.
         lists = (getattr(rules, name) for name in _PARTING_LISTS)
         short = {*rules.nominalizers, *rules.small_words, *rules.male_words, *rules.female_words, *rules.plurals}
         self._parting = {word for words in lists for word in words if len(word) > 1 or word in short}
@@ -86,7 +86,7 @@ class Language:
         """Words beside a person that tell nothing of it."""
 
     def words(self, text: str, also: Iterable[str] = ()) -> list[Word]:
-        """The words of a text, in order; `also` are more words that part a text without blanks."""
+        """The words of a text, in order; `also` are more words that part a text without spaces."""
         table, low = self.control_set.grammar.lower, text
         for letter, small in table.items():
             low = low.replace(letter, small)
@@ -118,7 +118,7 @@ class Language:
                 yield start, end
 
     def _without_prefixes(self, word: Word, also: Iterable[str]) -> list[Word]:
-        """A word, parted from what is joined to its beginning where the rest is known: Arabic و and رجل, of "والرجل".
+        """A word split from a prefix joined to it, if the rest is known: Arabic و and رجل, of "والرجل".
         Articles are no part of a word in lower case."""
         rules = self.rules
         known = {*also, *rules.heads, *rules.plurals, *rules.collectives, *rules.other_stems}
@@ -155,7 +155,7 @@ class Language:
         return frozenset(found)
 
     def _stems_of(self, text: str) -> frozenset[str]:
-        """The words of a text, with and without endings; in a language without blanks, all that may be a name."""
+        """The words of a text, with and without endings; in a language without spaces, all that may be a name."""
         if self.rules.unspaced:
             return frozenset(text[at : at + length] for length in NAME_LENGTHS for at in range(len(text)))
         return frozenset(stem for word in self.phrase(text) for stem in self.stems(word))
@@ -197,7 +197,7 @@ class Language:
         return self.is_head(word) or word in self.rules.modifiers
 
     def _bases(self, words: tuple[str, ...]) -> tuple[str, ...]:
-        """What endings may stand behind: the words of a description, any person, and both without their own endings."""
+        """What endings may stand after: the words of a description, any person, and both without their own endings."""
         found = (*words, *self.rules.heads)
         found += tuple(stem for stem, word in self.rules.other_stems.items() if word in found)
         if self.rules.bases_only or not self.rules.cases:
@@ -245,13 +245,13 @@ class TextWords:
         self.words, self.language, self.rules = words, language, language.rules
 
     def before(self, place: int) -> str:
-        """The word before a place, with nothing but blanks between; empty where there is none."""
+        """The word before a place, with nothing but spaces between; empty where there is none."""
         return self.words[place - 1].low if place > 0 and not self.words[place].gap else ""
 
     def behind(self, place: int) -> str:
-        """The word behind a place, with nothing but blanks between; empty where there is none."""
+        """The word after a place, with nothing but spaces between; empty where there is none."""
         return self.words[place + 1].low if place + 1 < len(self.words) and not self.words[place + 1].gap else ""
 
     def ends(self, place: int) -> bool:
-        """Whether the text or a part of it ends behind a place."""
+        """Whether the text or a part of it ends after a place."""
         return place + 1 >= len(self.words) or bool(self.words[place + 1].gap)

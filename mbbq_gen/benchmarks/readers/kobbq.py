@@ -32,7 +32,7 @@ from mbbq_gen.core.records import Instance, NonBlank
 
 _SLOT: Final = re.compile(r"\[([NWX]\d):([^\]]*)\]")
 _BLANKS: Final = re.compile(r"[\s\x00-\x1f]+")
-"""Control characters stand for blanks in a few templates."""
+"""Control characters stand for spaces in a few templates."""
 _NAMES: Final = ("N1", "N2")
 
 
@@ -81,7 +81,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _words(text: str) -> str:
-    """A pattern of fixed words, with or without blanks between them."""
+    """A pattern of fixed words, with or without spaces between them."""
     return r"\s*".join(re.escape(word) for word in _BLANKS.split(text))
 
 

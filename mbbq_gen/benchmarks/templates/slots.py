@@ -1,7 +1,7 @@
 """The parts of EsBBQ's workbooks: rows in one language, slots and word lists, and sentences of filled text.
 
 Columns of several languages end in the language's code: `names_es`, `names_ca`. One language is read, without the
-ending; the others are left out. Cells lose the blanks at their edges; a whole number is written without a fraction.
+ending; the others are left out. Cells lose the spaces at their edges; a whole number is written without a fraction.
 openpyxl is imported when a workbook is opened. Functions about slots and lists raise ValueErrors that name the slot.
 """
 

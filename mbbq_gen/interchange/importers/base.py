@@ -200,7 +200,7 @@ class ImportedLoglikelihood(NamedTuple):
     """How likely the model found one of the answers that a task compares."""
 
     text: str
-    """The answer, without blanks at its edges."""
+    """The answer, without spaces at its edges."""
     logprob: float | None
     """Sum of the natural logarithms of its tokens' probabilities; None: minus infinity, below all others."""
     unconditional_logprob: float | None = None
