@@ -119,14 +119,14 @@ class Job:
             self.watcher.say(_description(manifest))
             if self.rerun_lost:
                 self.watcher.say(f"{store.records.drop_lost_shards():,} responses were lost and are requested again")
-            folded = fold_left_over(store, self.folder, self.watcher)
+            fold_left_over(store, self.folder, self.watcher)
             if config.ray is not None:
                 from mbbq_gen.runs.distributed.pool import distribute
 
                 gpus, limited = config.gpus_per_worker or 0.0, config.max_cost is not None
                 cluster = DistributedConfig(config.ray, config.workers or 2, gpus, config.shard_dir)
                 where = self.folder, store, provider, self.resources
-                provider = distribute(cluster, *where, limited=limited, folded=folded)
+                provider = distribute(cluster, *where, limited=limited)
             yield Session(self.folder, store, provider, manifest.config, self.watcher)
             store.records.pack()
 
