@@ -83,12 +83,7 @@ def _question(instance: Instance, form: str, unknown: Sequence[str], model: Loca
     answers = [f" {text}" for text in (*people, *unknown)]
     tokenizer = model.formatter.tokenizer
     start = tokenizer(prompt)["input_ids"]
-    return Question(
-        prompt,
-        answers,
-        start,
-        [tokenizer(prompt + text)["input_ids"][len(start) :] for text in answers],
-    )
+    return Question(prompt, answers, start, [tokenizer(prompt + text)["input_ids"][len(start) :] for text in answers])
 
 
 @torch.inference_mode()

@@ -93,9 +93,8 @@ def ways(
 def decode(model: LocalModel, decoder: ContinuousBatcher | StaticBatcher, items: Sequence[Item]) -> Texts:
     """Our answers, by number."""
     completions = decoder.decode([question.prompt for question in items], lambda: False)
-    return {
-        done.number: model.formatter.tokenizer.decode(done.tokens, skip_special_tokens=True) for done in completions
-    }
+    tokenizer = model.formatter.tokenizer
+    return {done.number: tokenizer.decode(done.tokens, skip_special_tokens=True) for done in completions}
 
 
 def decode_by_peer(model: LocalModel, device: DevicePlan, batch_size: int, items: Sequence[Item]) -> Texts:

@@ -29,7 +29,7 @@ from mbbq_gen.providers.base import is_installed
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.runs.distributed.cluster import _FOLDER, MapWorkers, _started, connected
 from mbbq_gen.runs.distributed.pool import WorkerPool, distribute
-from mbbq_gen.runs.distributed.storage import DistributedConfig, DistributedStatus, ResponseShards, fold_shards
+from mbbq_gen.runs.distributed.storage import DistributedStatus, ResponseShards, fold_shards
 from mbbq_gen.runs.distributed.worker import MOST_REQUESTS, pack
 from mbbq_gen.runs.executor import Executor
 from mbbq_gen.runs.job import Job
@@ -69,7 +69,6 @@ from ray.cluster_utils import Cluster
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.runs.distributed.pool import WorkerPool
-from mbbq_gen.runs.distributed.storage import DistributedConfig
 from mbbq_gen.runs.distributed.pool import distribute
 from mbbq_gen.runs.executor import Executor
 from mbbq_gen.runs.run_folder import RunFolder
@@ -94,8 +93,8 @@ def kill_one(status):
             time.sleep(0.1)
 
 with run.locked(), run.open_store() as store:
-    inner, config = open_provider(model), DistributedConfig("local", number)
-    plan = distribute(config, run, store, inner, PackPaths(), limited=False).plan
+    inner, config = open_provider(model), run.manifest().config.model_copy(update={"ray": "local", "workers": number})
+    plan = distribute(config, run, store, inner, PackPaths()).plan
     asyncio.run(Executor(store, WorkerPool(inner, plan, config, kill_one), lambda _: None).run())
     print("told", json.dumps({"alive": alive(), "lost": lines[-1].lost, "pending": store.progress().pending}))
 ray.shutdown()
@@ -327,8 +326,9 @@ def test_workers_that_die_lose_only_what_was_under_way(capsys: Capture, tmp_path
 
 async def ask_with(run: RunFolder, store: RunStore, script: Path, on_status: Any) -> int:
     inner, stored = open_provider(f"scripted:{script}"), list[Response]()
-    pool = distribute(DistributedConfig("local", 2), run, store, inner, PackPaths(), limited=False)
-    heard = WorkerPool(inner, pool.plan, DistributedConfig("local", 2), on_status)
+    config = settings(script, ray="local", workers=2)
+    pool = distribute(config, run, store, inner, PackPaths())
+    heard = WorkerPool(inner, pool.plan, config, on_status)
     await Executor(store, heard, stored.extend).run()
     return len(stored)
 

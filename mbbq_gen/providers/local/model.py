@@ -183,17 +183,14 @@ class LocalModel:
                     del left[completion.number]
                     yield completion
         are_all_broken = len(left) == len(prompts)
-        alone = self.static.decode(
-            list(left.values()), lambda: is_cancelled() or (are_all_broken and len(broken) >= _ALL_BROKEN)
-        )
-        for completion in alone:
-            if completion.error == NOT_NUMBERS:
-                broken.append(completion)
-            else:
+        for completion in self.static.decode(list(left.values()), is_cancelled):
+            if completion.error != NOT_NUMBERS:
                 are_all_broken = False
                 yield completion
-        if broken and are_all_broken:
-            raise ProviderError(f"transformers:{self.name}: {NOT_NUMBERS}")
+                continue
+            broken.append(completion)
+            if are_all_broken and len(broken) == min(_ALL_BROKEN, len(prompts)):
+                raise ProviderError(f"transformers:{self.name}: {NOT_NUMBERS}")
         yield from broken
 
     def _respond(self, request: Request, prompt: Sequence[int], completion: Completion) -> Response:

@@ -23,15 +23,15 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
+from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Message, Request, Response, Usage
 from mbbq_gen.providers.base import Capabilities, ExecutionContext, Provider
 from mbbq_gen.providers.http.rate_limits import RateLimits
-from mbbq_gen.runs.distributed.cluster import connected
+from mbbq_gen.runs.distributed.cluster import HERE, connected
 from mbbq_gen.runs.distributed.storage import (
     STATUS,
-    DistributedConfig,
     DistributedStatus,
     ResponseShards,
     WorkerLine,
@@ -83,11 +83,13 @@ class WorkerPool(Provider):
         self,
         inner: Provider,
         plan: WorkerPlan,
-        distributed: DistributedConfig,
+        config: RunConfig,
         on_status: Callable[[DistributedStatus], None] = lambda _: None,
     ) -> None:
         """`inner` is what each worker opens, and is never called; `on_status` is called whenever a block has ended."""
-        self._inner, self.plan, self._config, self._on_status = inner, plan, distributed, on_status
+        self._inner, self.plan, self._on_status = inner, plan, on_status
+        self._address, self._n_workers = config.ray or HERE, config.workers or 2
+        self._gpus = config.gpus_per_worker or 0.0
         self.kind, self.model = inner.kind, inner.model
         self._context = ExecutionContext()
         self._folder = ResponseShards(plan.shards)
@@ -120,7 +122,7 @@ class WorkerPool(Provider):
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """Those of the provider in the workers, and how it was spread."""
-        distributed: dict[str, JsonValue] = {"ray": self._config.ray, "workers": self._config.workers}
+        distributed: dict[str, JsonValue] = {"ray": self._address, "workers": self._n_workers}
         return {**self._inner.runtime_info(), **self._facts, "distributed": distributed}
 
     def request_key(self, messages: Sequence[Message], prompt_id: str) -> str:
@@ -143,7 +145,10 @@ class WorkerPool(Provider):
         """The responses of all workers, a shard at a time; ProviderError where no further request can succeed."""
         self._context = context
         self._again.clear()
-        blocks = self._blocks(requests)
+        n_workers, remaining = self._n_workers, iter(requests)
+        window = _WINDOW if context.may_resend is None else _PAID_WINDOW * n_workers
+        windows = iter(lambda: list(islice(remaining, window)), [])
+        blocks = (block for ahead in windows for block in pack(ahead, n_workers, self._session))
         try:
             while True:
                 self._hand_out(blocks)
@@ -166,7 +171,7 @@ class WorkerPool(Provider):
         done, _ = await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if not done:
             self._notice(
-                f"{len(self._arrivals)} of {self._config.workers} workers wait for a place in Ray (processors, GPUs);"
+                f"{len(self._arrivals)} of {self._n_workers} workers wait for a place in Ray (processors, GPUs);"
                 " the others go on"
             )
         for future in [future for future in self._arrivals if future.done()]:
@@ -187,13 +192,6 @@ class WorkerPool(Provider):
         if text not in self._said:
             self._said.add(text)
             self._context.notify(text)
-
-    def _blocks(self, requests: Iterable[Request]) -> Iterator[Block]:
-        """The requests in blocks, a window after another."""
-        remaining, workers = iter(requests), self._config.workers
-        window = _WINDOW if self._context.may_resend is None else _PAID_WINDOW * workers
-        while ahead := list(islice(remaining, window)):
-            yield from pack(ahead, workers, self._session)
 
     def _hand_out(self, blocks: Iterator[Block]) -> None:
         """Gives every worker that is there as many blocks as it may have; Ray is started for the first one."""
@@ -268,20 +266,20 @@ class WorkerPool(Provider):
     # --- workers ----------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        self._ray = self._open.enter_context(connected(self._config.ray, self._config.workers))
+        self._ray = self._open.enter_context(connected(self._address, self._n_workers))
         self._open.callback(self._end)
         self._actor_class = self._ray.remote(Worker)
         limits = (self.capabilities.rpm, self.capabilities.tpm)
         if any(limits):
             keeper = self._ray.remote(RateLimits)
             self._budgets = keeper.options(num_cpus=0, max_restarts=-1, max_task_retries=-1).remote(*limits)
-        self._seats = [_Seat(WorkerLine(number), time.monotonic()) for number in range(self._config.workers)]
+        self._seats = [_Seat(WorkerLine(number), time.monotonic()) for number in range(self._n_workers)]
         for seat in self._seats:
             self._seat_worker(seat)
 
     def _seat_worker(self, seat: _Seat) -> None:
         """Has a worker started; it is given blocks when it is there."""
-        wish = {"num_cpus": 1, "num_gpus": self._config.gpus_per_worker, "max_concurrency": 8}
+        wish = {"num_cpus": 1, "num_gpus": self._gpus, "max_concurrency": 8}
         seat.actor = self._actor_class.options(**wish).remote(self.plan, self._budgets)
         seat.is_ready, seat.under_way, seat.line.process = False, 0, None
         self._arrivals[asyncio.wrap_future(seat.actor.ready.remote().future())] = (seat, seat.actor)
@@ -289,7 +287,7 @@ class WorkerPool(Provider):
     def _replace(self, seat: _Seat) -> None:
         seat.line.deaths += 1
         self._deaths_in_a_row += 1
-        if self._deaths_in_a_row > _MOST_DEATHS * self._config.workers:
+        if self._deaths_in_a_row > _MOST_DEATHS * self._n_workers:
             raise ProviderError(
                 f"{self._deaths_in_a_row} workers died one after another without finishing a block; look at memory,"
                 " and at whether a worker can open the model"
@@ -300,7 +298,7 @@ class WorkerPool(Provider):
         """Reports how the workers stand."""
         lines = tuple(replace(seat.line) for seat in self._seats)
         status = DistributedStatus(
-            ray=self._config.ray,
+            ray=self._address,
             at=time.time(),
             workers=lines,
             lost=sum(line.deaths for line in lines),
@@ -332,27 +330,18 @@ class WorkerPool(Provider):
 
 
 def distribute(
-    distributed: DistributedConfig,
-    folder: RunFolder,
-    store: RunStore,
-    provider: Provider,
-    resources: PackPaths,
-    *,
-    limited: bool,
+    config: RunConfig, folder: RunFolder, store: RunStore, provider: Provider, resources: PackPaths
 ) -> WorkerPool:
-    """The pool that sends a run's requests; Ray is started when the first one is. UsageError for a wrong option.
-
-    `limited`: whether the run has a cost limit.
-    """
+    """The pool that sends a run's requests; Ray is started when the first one is. UsageError for a wrong option."""
     manifest = folder.manifest()
-    place = claim_shards(store, folder, distributed.shards, manifest.created_at)
-    options, can = provider_options(manifest.config), provider.capabilities
+    place = claim_shards(store, folder, config.shard_dir, manifest.created_at)
+    options, can, number = provider_options(manifest.config), provider.capabilities, config.workers or 2
     # Each worker has its share of the machine, and of the requests at a time; only what shapes no text is changed.
     if can.max_connections is not None:
-        options["max_connections"] = max(1, can.max_connections // distributed.workers)
-    shares_processors = can.local and not can.batch_dependent and not distributed.gpus_per_worker
-    if shares_processors and "threads" not in options and distributed.ray == "local":
-        options["threads"] = max(1, (os.cpu_count() or 1) // distributed.workers)
+        options["max_connections"] = max(1, can.max_connections // number)
+    shares_processors = can.local and not can.batch_dependent and not config.gpus_per_worker
+    if shares_processors and "threads" not in options and config.ray == HERE:
+        options["threads"] = max(1, (os.cpu_count() or 1) // number)
     reported_at = 0.0
 
     def keep(status: DistributedStatus) -> None:
@@ -362,5 +351,5 @@ def distribute(
             reported_at = time.monotonic()
             store.set_meta(STATUS, status.model_dump_json())
 
-    plan = WorkerPlan(manifest.config.model, options, resources, place, limited)
-    return WorkerPool(provider, plan, distributed, keep)
+    plan = WorkerPlan(manifest.config.model, options, resources, place, config.max_cost is not None)
+    return WorkerPool(provider, plan, config, keep)

@@ -37,18 +37,6 @@ OWN_FOLDER: Final = "worker-shards"
 _OWNER: Final = "run.json"
 
 
-@dataclass(frozen=True)
-class DistributedConfig:
-    """How an evaluation is distributed."""
-
-    ray: str
-    """`local`: started here for this command; else the address of a running Ray."""
-    workers: int
-    gpus_per_worker: float = 0.0
-    shards: str | None = None
-    """Folder that all workers reach, or an address that fsspec knows; None: in the run's."""
-
-
 @dataclass
 class WorkerLine:
     """A worker, as `status` shows it."""
