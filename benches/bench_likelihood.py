@@ -81,10 +81,9 @@ def _question(instance: Instance, form: str, unknown: Sequence[str], model: Loca
     people = [option.text for option in instance.options if option.role != "unknown"]
     prompt = form.format(context=instance.context, question=instance.question)
     answers = [f" {text}" for text in (*people, *unknown)]
-    start = model.tokenizer(prompt)["input_ids"]
-    return Question(
-        prompt, answers, start, [model.tokenizer(prompt + text)["input_ids"][len(start) :] for text in answers]
-    )
+    tokenizer = model.formatter.tokenizer
+    start = tokenizer(prompt)["input_ids"]
+    return Question(prompt, answers, start, [tokenizer(prompt + text)["input_ids"][len(start) :] for text in answers])
 
 
 @torch.inference_mode()
@@ -103,7 +102,7 @@ def score_alone(device: DevicePlan, sample: Sequence[Question]) -> Scores:
 
 def score_by_peer(network: Any, model: LocalModel, sample: Sequence[Question], batch_size: int) -> Scores:
     """What lm-eval's hf backend gives."""
-    peer = wrap(network, model.tokenizer, batch_size)
+    peer = wrap(network, model.formatter.tokenizer, batch_size)
     arguments = [(question.prompt, answer) for question in sample for answer in question.answers]
     found = iter(peer.loglikelihood(requests("loglikelihood", arguments), disable_tqdm=True))
     return [[next(found)[0] for _ in question.answers] for question in sample]

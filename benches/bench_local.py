@@ -93,7 +93,8 @@ def ways(
 def decode(model: LocalModel, decoder: ContinuousBatcher | StaticBatcher, items: Sequence[Item]) -> Texts:
     """Our answers, by number."""
     completions = decoder.decode([question.prompt for question in items], lambda: False)
-    return {done.number: model.tokenizer.decode(done.tokens, skip_special_tokens=True) for done in completions}
+    tokenizer = model.formatter.tokenizer
+    return {done.number: tokenizer.decode(done.tokens, skip_special_tokens=True) for done in completions}
 
 
 def decode_by_peer(model: LocalModel, device: DevicePlan, batch_size: int, items: Sequence[Item]) -> Texts:
@@ -102,10 +103,10 @@ def decode_by_peer(model: LocalModel, device: DevicePlan, batch_size: int, items
     before = loaded.generation_config
     stop = sorted(settings.stop_tokens)
     loaded.generation_config = GenerationConfig(eos_token_id=stop, pad_token_id=settings.pad_token)
-    options = {"until": model.tokenizer.convert_ids_to_tokens(stop), "do_sample": False}
+    options = {"until": model.formatter.tokenizer.convert_ids_to_tokens(stop), "do_sample": False}
     arguments = [(question.text, {**options, "max_gen_toks": question.prompt.limit}) for question in items]
     try:
-        peer = wrap(loaded, model.tokenizer, batch_size)
+        peer = wrap(loaded, model.formatter.tokenizer, batch_size)
         texts = peer.generate_until(requests("generate_until", arguments), disable_tqdm=True)
     finally:
         loaded.generation_config = before

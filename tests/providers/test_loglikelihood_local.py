@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Message
 from mbbq_gen.providers.local.chat_format import ChatFormatter
+from mbbq_gen.providers.local.decoding import supports_tree_attention
 from mbbq_gen.providers.local.options import TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
-from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
+from mbbq_gen.providers.local.scoring import LoglikelihoodScorer, iterate_scores
 from tests.support.loglikelihood import naive_logprob, score_request
 from tests.support.providers import answers, base, folder, make_model, make_tokenizer, save_model
 
@@ -30,17 +32,20 @@ def provider(folder: Path, **options: Any) -> TransformersProvider:
     ("kind", "way"), [("llama", "packed"), ("mistral", "packed"), ("gpt2", "packed"), ("bloom", "plain")]
 )
 @pytest.mark.parametrize("read_tokens", [4, 512])
-def test_sums_are_those_of_one_token_after_another(kind: str, way: str, read_tokens: int) -> None:
+def test_sums_are_those_of_one_token_after_another(
+    kind: str, way: str, read_tokens: int, caplog: pytest.LogCaptureFixture
+) -> None:
     tokenizer = make_tokenizer()
     changes = {"sliding_window": 30} if kind == "mistral" else {}
     model = make_model(kind, **changes)
-    asked = LoglikelihoodScorer(model, tokenizer, ChatFormatter(tokenizer, "toy", "plain"), "toy", 512, read_tokens)
-    assert "questions_with_merged_tokens" not in asked.runtime_info()
+    asked = scorer(tokenizer, model, read_tokens)
+    assert asked.runtime_info() == {}
     stems = ["who?", "who lost the keys?", "who lost the key? answer:", "which one of the two is it?"]
     texts = ("anna", "annabel", "berta", "nobody", "not known", "no one can say")
     requests = [score_request(texts, text=stem, prompt_id=f"p{n}") for n, stem in enumerate(stems)]
     found = {response.request_key: response.scores or () for response in asked.score(requests, lambda: False)}
     assert asked.runtime_info() == {"scoring_used": way}
+    assert ("the prompt is read anew for each answer" in caplog.text) is (way == "plain")
     for request, stem in zip(requests, stems, strict=True):
         prompt, given = tokenizer(stem)["input_ids"], [tokenizer(f" {text}")["input_ids"] for text in texts]
         expected = [naive_logprob(model, prompt, answer) for answer in given]
@@ -89,13 +94,16 @@ def merging_tokenizer() -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=core, pad_token="<pad>", eos_token="</s>")
 
 
-def scorer(tokenizer: Any) -> LoglikelihoodScorer:
-    return LoglikelihoodScorer(make_model(), tokenizer, ChatFormatter(tokenizer, "toy", "plain"), "toy", 512, 512)
+def scorer(tokenizer: Any, model: Any, read_tokens: int = 512) -> LoglikelihoodScorer:
+    reads_trees = supports_tree_attention(model)
+    compute = partial(iterate_scores, model, reads_trees=reads_trees, max_tokens=read_tokens)
+    formatter, way = ChatFormatter(tokenizer, "toy", "plain"), "packed" if reads_trees else "plain"
+    return LoglikelihoodScorer("toy", formatter, compute, way, 512)
 
 
 def test_where_the_prompts_end_is_merged_all_answers_begin_before_it() -> None:
     tokenizer, model = merging_tokenizer(), make_model()
-    asked = scorer(tokenizer)
+    asked = scorer(tokenizer, model)
     request = score_request(("A", "B"), options=(0, 1), method="label-loglikelihood", text="who:")
     (response,) = asked.score([request], lambda: False)
     assert [score.tokens for score in response.scores or ()] == [1, 2]
@@ -121,10 +129,10 @@ def test_what_cannot_be_scored_is_told_and_the_others_are_scored(folder: Path) -
 def test_numbers_that_are_none_stop_the_run() -> None:
     import torch
 
-    tokenizer = make_tokenizer()
-    asked = scorer(tokenizer)
+    model = make_model()
+    asked = scorer(make_tokenizer(), model)
     with torch.no_grad():
-        asked.model.lm_head.weight[0, 0] = float("nan")
+        model.lm_head.weight[0, 0] = float("nan")
     with pytest.raises(ProviderError, match=r"are not numbers \(NaN\); try --dtype float32"):
         list(asked.score([score_request()], lambda: False))
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Callable
 from functools import cache
@@ -18,8 +17,9 @@ pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-g
 import torch
 
 from mbbq_gen.core.errors import ProviderError
+from mbbq_gen.providers.local.decoding import supports_tree_attention
 from mbbq_gen.providers.local.files import ModelSource
-from mbbq_gen.providers.local.scoring import iterate_scores, scoring_way
+from mbbq_gen.providers.local.scoring import iterate_scores
 from tests.support.providers import make_model, make_token_lists
 
 KINDS = ["llama", "gpt2", "qwen2", "mistral"]
@@ -82,12 +82,10 @@ def test_any_questions_in_any_order_are_scored_as_alone(
 
 
 @pytest.mark.parametrize("forget", ["attention_mask", "position_ids"])
-def test_a_model_that_takes_no_tree_mask_is_scored_one_by_one(forget: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_model_that_takes_no_tree_mask_is_scored_one_by_one(forget: str) -> None:
     model, (prompts, answers) = make_model(), make_questions(4)
     expected = one_by_one(model, prompts, answers)
-    with caplog.at_level(logging.WARNING):
-        assert_alike(score_answers(Counting(model, forget=forget), prompts, answers), expected)
-    assert "can't score several answers at once; the prompt is read anew for each" in caplog.text
+    assert_alike(score_answers(Counting(model, forget=forget), prompts, answers), expected)
 
 
 def test_when_memory_runs_out_less_is_read_at_a_time() -> None:
@@ -132,7 +130,7 @@ class Counting:
 def test_packed_scores_are_those_of_a_forward_for_each_answer(kind: str, max_tokens: int) -> None:
     model, (prompts, answers) = make_model(kind), make_questions()
     found = score_answers(model, prompts, answers, max_tokens=max_tokens)
-    assert scoring_way(model) == "packed"
+    assert supports_tree_attention(model)
     assert_alike(found, one_by_one(model, prompts, answers))
 
 
@@ -149,5 +147,5 @@ def test_the_real_small_model_scores_packed_as_alone(small_model: ModelSource) -
     prompts = [tokenizer(text)["input_ids"] for text in asked]
     answers = [[tokenizer(text)["input_ids"] for text in given]] * len(asked)
     found = dict(iterate_scores(model, prompts, answers))
-    assert scoring_way(model) == "packed"
+    assert supports_tree_attention(model)
     assert_alike([found[number] for number in range(len(asked))], one_by_one(model, prompts, answers))

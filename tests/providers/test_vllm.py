@@ -18,7 +18,7 @@ from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import MissingExtraError, ProviderError, UnknownNameError, UsageError
 from mbbq_gen.core.records import Request
 from mbbq_gen.providers.base import Provider
-from mbbq_gen.providers.local.vllm import EngineLog, LoggedEngine, iterate_scores
+from mbbq_gen.providers.local.vllm import Engine, iterate_scores
 from mbbq_gen.providers.registry import open_provider
 from tests.support.providers import answers, folder, make_request, save_model
 from tests.support.vllm_stand_in import LLM, stand_in
@@ -93,8 +93,9 @@ def test_likelihoods_are_those_of_the_packed_forward(folder: Path, tmp_path: Pat
     network = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     prompts = [[1, 9, 12, 20], [1, 9, 12, 21, 30], [5]]
     given = [[[7], [8, 9], [8, 9, 10]], [[11, 12]], []]
-    engine = LoggedEngine(LLM(str(folder)), EngineLog("vllm:m", tmp_path / "vllm.log"))
-    found = [sums for _, sums in iterate_scores(engine, prompts, given, max_tokens=3)]
+    engine = Engine("vllm:m", tmp_path / "vllm.log")
+    engine.start(str(folder), {})
+    found = [sums for _, sums in iterate_scores(engine, prompts, given, batch_size=3)]
     for sums, expected in zip(found, score_packed(network, prompts, given), strict=True):
         assert sums == pytest.approx(expected, abs=1e-4)
     assert LLM.calls == [3, 1]
@@ -102,15 +103,16 @@ def test_likelihoods_are_those_of_the_packed_forward(folder: Path, tmp_path: Pat
 
 @pytest.mark.usefixtures("_vllm")
 def test_what_has_no_likelihood_is_refused(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = LoggedEngine(LLM(str(folder)), EngineLog("vllm:m", tmp_path / "vllm.log"))
+    engine = Engine("vllm:m", tmp_path / "vllm.log")
+    engine.start(str(folder), {})
     monkeypatch.setattr(LLM, "_logprobs_of", lambda *_: [None, {}, {}])
     with pytest.raises(ProviderError, match="vLLM does not tell how likely each token of a prompt is"):
-        list(iterate_scores(engine, [[1, 2]], [[[3]]]))
+        list(iterate_scores(engine, [[1, 2]], [[[3]]], batch_size=4))
     from tests.support.vllm_stand_in import Logprob
 
     monkeypatch.setattr(LLM, "_logprobs_of", lambda *_: [None, {}, {3: Logprob(float("nan"))}])
     with pytest.raises(ProviderError, match="not numbers"):
-        list(iterate_scores(engine, [[1, 2]], [[[3]]]))
+        list(iterate_scores(engine, [[1, 2]], [[[3]]], batch_size=4))
 
 
 @pytest.mark.usefixtures("_vllm")
@@ -142,19 +144,24 @@ def noise() -> None:
 def test_the_output_of_loggers_and_processes_is_in_the_file(
     method: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = EngineLog("vllm:m", tmp_path / "new" / "vllm.log")
+    class NoisyLLM:
+        def __init__(self, **_: object) -> None:
+            processes: Any = multiprocessing.get_context(method)
+            started = processes.Process(target=noise)
+            started.start()
+            started.join()
+
+    module = stand_in()
+    module.LLM = NoisyLLM  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "vllm", module)
     monkeypatch.setattr(logging.getLogger("vllm"), "handlers", [])
-    with log.taking_streams():
-        processes: Any = multiprocessing.get_context(method)
-        started = processes.Process(target=noise)
-        started.start()
-        started.join()
-        log.take_loggers()
+    engine = Engine("vllm:m", tmp_path / "new" / "vllm.log")
+    engine.start("m", {})
     logging.getLogger("vllm.engine").warning("from its logger")
-    LoggedEngine(None, log).close()
+    engine.close()
     os.write(2, b"progress\n")
     assert capfd.readouterr() == ("", "progress\n")
-    text = log.path.read_text(encoding="utf-8")
+    text = engine.log.read_text(encoding="utf-8")
     assert all(f"from its {part}" in text for part in ("process", "library", "logger"))
 
 

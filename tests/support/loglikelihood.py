@@ -54,7 +54,9 @@ def score_answers(
     model: Any, prompts: list[list[int]], answers: list[list[list[int]]], *, max_tokens: int = 512
 ) -> list[list[float]]:
     """Returns what `iterate_scores` finds, one list for each prompt."""
+    from mbbq_gen.providers.local.decoding import supports_tree_attention
     from mbbq_gen.providers.local.scoring import iterate_scores
 
-    found = dict(iterate_scores(model, prompts, answers, max_tokens=max_tokens))
+    reads_trees = supports_tree_attention(model)
+    found = dict(iterate_scores(model, prompts, answers, reads_trees=reads_trees, max_tokens=max_tokens))
     return [found.get(number, []) for number in range(len(prompts))]

@@ -91,21 +91,19 @@ class LocalTokenizer:
         from mbbq_gen.providers.local.chat_format import ChatFormatter
         from mbbq_gen.providers.local.options import TransformersOptions
         from mbbq_gen.providers.local.provider import TransformersProvider
-        from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
 
-        self._tokenizer = TransformersProvider.open(name, TransformersOptions(), PackPaths()).source.tokenizer()
-        formatter = ChatFormatter(self._tokenizer, name)
-        self._scorer = LoglikelihoodScorer(None, self._tokenizer, formatter, name, None, 0)
+        tokenizer = TransformersProvider.open(name, TransformersOptions(), PackPaths()).source.tokenizer()
+        self._formatter = ChatFormatter(tokenizer, name)
 
     async def tokens_of(
         self, messages: Sequence[Message], answers: Sequence[Continuation], *, verbatim: bool
     ) -> ScoringPrompt:
         """Prompt and answers, as `transformers:` reads them; raises PromptError where a text has no tokens."""
-        return self._scorer.tokens_of(messages, answers, verbatim=verbatim)
+        return self._formatter.scoring_prompt(messages, answers, verbatim=verbatim)
 
     async def encode(self, text: str) -> list[int]:
         """The tokens of a text, without special tokens."""
-        return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+        return list(self._formatter.tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
 async def open_scorer(provider: Provider, server: OwnServer, tokenizer: str | None, post: Post) -> ServerScorer | None:

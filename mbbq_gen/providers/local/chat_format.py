@@ -62,7 +62,7 @@ class ChatFormatter:
         template_args: Mapping[str, JsonValue] | None = None,
     ) -> None:
         """Raises ProviderError where the rules can't be followed with this tokenizer."""
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         self._system = system
         self._template_args = dict(template_args or {})
         has_template = tokenizer.chat_template is not None
@@ -95,7 +95,7 @@ class ChatFormatter:
     def tokens(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """What the model reads; raises PromptError where there is nothing, or the template refuses."""
         text = self.text(messages)
-        tokens = tuple(self._tokenizer(text, add_special_tokens=not self.uses_template)["input_ids"])
+        tokens = tuple(self.tokenizer(text, add_special_tokens=not self.uses_template)["input_ids"])
         if not tokens:
             raise PromptError("the prompt is empty")
         return tokens
@@ -127,7 +127,7 @@ class ChatFormatter:
 
     def reasoning_settings(self, model: str, level: str) -> ChatFormatter:
         """The same at a reasoning effort; raises ProviderError where the chat template has no variable for it."""
-        template = chat_template(self._tokenizer) if self.uses_template else None
+        template = chat_template(self.tokenizer) if self.uses_template else None
         try:
             reasoning = template_reasoning(model, template, level)
         except UsageError as error:
@@ -154,6 +154,20 @@ class ChatFormatter:
         has_system = any(message.role == "system" for message in messages)
         return plain_text(messages) if has_system else system + plain_text(messages)
 
+    def scoring_prompt(
+        self, messages: Sequence[Message], answers: Sequence[Continuation], *, verbatim: bool
+    ) -> ScoringPrompt:
+        """Prompt and answers as tokens, without a token that ends a text; raises PromptError where one has none."""
+        uses_template = self.uses_template
+        texts = scored_texts(self.scored_text(messages), answers, uses_template=uses_template, verbatim=verbatim)
+        end, written = self.tokenizer.eos_token_id, self.tokenizer.eos_token
+        found = self.tokenizer(list(texts), add_special_tokens=not uses_template)["input_ids"]
+        read, *whole = (
+            tokens[:-1] if not uses_template and tokens[-1:] == [end] and not text.endswith(written) else tokens
+            for text, tokens in zip(texts, found, strict=True)
+        )
+        return scoring_prompt(answers, read, whole)
+
     def end_of_turn(self) -> int | None:
         """The special token that the template puts behind the assistant's words, or None where it puts none."""
         if not self.uses_template:
@@ -163,9 +177,9 @@ class ChatFormatter:
             behind = self._render(turns, opens_answer=False).rpartition(_PROBE)[2]
         except PromptError:
             return None
-        for token in self._tokenizer(behind.strip(), add_special_tokens=False)["input_ids"][:1]:
-            added = self._tokenizer.added_tokens_decoder.get(token)
-            if token in self._tokenizer.all_special_ids or (added is not None and added.special):
+        for token in self.tokenizer(behind.strip(), add_special_tokens=False)["input_ids"][:1]:
+            added = self.tokenizer.added_tokens_decoder.get(token)
+            if token in self.tokenizer.all_special_ids or (added is not None and added.special):
                 return int(token)
         return None
 
@@ -173,7 +187,7 @@ class ChatFormatter:
         from jinja2 import TemplateError
 
         try:
-            text: str = self._tokenizer.apply_chat_template(
+            text: str = self.tokenizer.apply_chat_template(
                 list(turns), tokenize=False, add_generation_prompt=opens_answer, **self._template_args
             )
         except (TemplateError, TypeError, ValueError, IndexError, KeyError) as error:
@@ -187,7 +201,7 @@ class ChatFormatter:
         if not whole.startswith(alone):
             raise PromptError("the chat template does not separate the system message")
         rest = whole.removeprefix(alone)
-        start = self._tokenizer.bos_token or ""
+        start = self.tokenizer.bos_token or ""
         needs_start = start and alone.startswith(start) and not rest.startswith(start)
         return start + rest if needs_start else rest
 

@@ -13,24 +13,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import torch
 from torch.nn.functional import softmax
+from transformers import Cache, GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
-from mbbq_gen.providers.local.options import is_out_of_memory, layers_of, release_memory
-from mbbq_gen.providers.local.prefix_cache import (
-    KVCache,
-    Model,
-    PrefixCache,
-    additive_mask,
-    gather,
-    lay_out,
-    n_fitting,
-    read_sheet,
-    trail_of,
-)
+from mbbq_gen.providers.local.options import is_out_of_memory, unless_memory_runs_out
+from mbbq_gen.providers.local.prefix_cache import Model, PrefixReader, RowLayer, additive_mask, gather
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -100,6 +92,11 @@ def fail(prompt: DecodingPrompt, error: str) -> Completion:
     return Completion(prompt.number, (), None, 0, 0.0, error)
 
 
+def out_of_memory(prompt: DecodingPrompt) -> Completion:
+    """The completion of a prompt that does not even fit alone."""
+    return fail(prompt, f"out of memory with a prompt of {len(prompt.tokens)} tokens")
+
+
 def finish(prompt: DecodingPrompt, written: Sequence[int], stop_tokens: frozenset[int], latency: float) -> Completion:
     """The completion that ends with the last of some tokens."""
     has_stopped = bool(written) and written[-1] in stop_tokens
@@ -121,6 +118,10 @@ class _Row:
     """Each row draws from its own, so what it draws does not depend on others."""
     is_broken: bool = False
     """Whether the model gave no numbers for the next token."""
+
+    def is_finished(self, stop_tokens: frozenset[int]) -> bool:
+        """Whether the last token ends the answer."""
+        return self.written[-1] in stop_tokens or len(self.written) >= self.prompt.limit
 
 
 def _write_next(rows: Sequence[_Row], logits: Tensor, settings: DecodingSettings) -> None:
@@ -146,46 +147,56 @@ class _Batch:
     """The rows in work with their keys and values."""
 
     def __init__(self, model: Model) -> None:
-        self._model = model
-        self._cache = KVCache()
+        self.reader = PrefixReader(model)
         self.rows: list[_Row] = []
-        self.trail = PrefixCache()
+        self._layers: list[RowLayer] = []
 
     def read(self, prompts: Sequence[DecodingPrompt]) -> tuple[list[_Row], Tensor]:
         """Takes in prompts that stand in the order of their tokens; their rows and the logits of the first tokens."""
-        started, device = time.perf_counter(), self._model.device
-        sequences = [prompt.tokens for prompt in prompts]
+        started, sequences = time.perf_counter(), [prompt.tokens for prompt in prompts]
         # the last token of each prompt is always its own, because what comes next is read off it
-        sheet = lay_out(sequences, self.trail, [len(sequence) - 1 for sequence in sequences])
-        cache, logits = read_sheet(self._model, sheet, self.trail, [path[-1] for path in sheet.paths])
-        width = max(len(path) for path in sheet.paths)
-        places = torch.tensor([path + [0] * (width - len(path)) for path in sheet.paths], device=device)
-        self._cache.join([(gather(keys, places), gather(values, places)) for keys, values in layers_of(cache)])
-        self.trail = trail_of(sequences[-1], sheet.paths[-1], cache)
+        last = [len(sequence) - 1 for sequence in sequences]
+        reading = self.reader.read(sequences, last, last)
+        self._layers = self._layers or [RowLayer() for _ in reading.layers]
+        for layer, (keys, values) in zip(self._layers, gather(reading.layers, reading.paths), strict=True):
+            layer.join(keys, values)
         rows = [_Row(prompt, started) for prompt in prompts]
         self.rows += rows
-        return rows, logits
+        return rows, reading.logits
 
     def step(self) -> tuple[list[_Row], Tensor]:
         """Reads the token that each row wrote last; the rows and the logits of the next one, rows × vocabulary."""
-        device = self._model.device
-        # keys are in the cache of all tokens but the one that was written last
-        lengths = torch.tensor([len(row.prompt.tokens) + len(row.written) - 1 for row in self.rows], device=device)
-        cache = self._cache.next_step(lengths)
-        seen = torch.arange(cache.get_seq_length(), device=device)[None, :] <= lengths[:, None]
-        output = self._model(
-            input_ids=torch.tensor([[row.written[-1]] for row in self.rows], device=device),
-            attention_mask=additive_mask(seen, self._model.dtype)[:, None, None],
+        model = self.reader.model
+        # keys are there of all tokens but the one that was written last
+        before = [len(row.prompt.tokens) + len(row.written) - 1 for row in self.rows]
+        lengths, width = torch.tensor(before, device=model.device), max(before) + 1
+        places = torch.arange(len(before), device=model.device)
+        for layer in self._layers:
+            layer.await_token(places, lengths, width)
+        seen = torch.arange(width, device=model.device)[None, :] <= lengths[:, None]
+        output = model(
+            input_ids=torch.tensor([[row.written[-1]] for row in self.rows], device=model.device),
+            attention_mask=additive_mask(seen, model.dtype)[:, None, None],
             position_ids=lengths[:, None],
-            past_key_values=cache,
+            past_key_values=Cache(layers=self._layers),
             use_cache=True,
         )
         return self.rows, output.logits[:, -1]
 
-    def keep(self, places: Sequence[int]) -> None:
-        """Lets all other rows go."""
-        if len(places) < len(self.rows):
-            self.rows = [self.rows[place] for place in self._cache.keep(places)]
+    def pop_finished(self, stop_tokens: frozenset[int]) -> list[_Row]:
+        """The rows that are finished or broken, which are let go; the last of the others take their places."""
+        going = [row.is_broken or row.is_finished(stop_tokens) for row in self.rows]
+        finished = [row for row, goes in zip(self.rows, going, strict=True) if goes]
+        count = len(self.rows) - len(finished)
+        movers = [place for place in range(count, len(self.rows)) if not going[place]]
+        for hole, mover in zip((place for place in range(count) if going[place]), movers, strict=True):
+            self.rows[hole] = self.rows[mover]
+            for layer in self._layers:
+                layer.move(mover, hole)
+        del self.rows[count:]
+        for layer in self._layers:
+            layer.count = count
+        return finished
 
 
 class ContinuousBatcher:
@@ -202,48 +213,38 @@ class ContinuousBatcher:
     @torch.inference_mode()
     def decode(self, prompts: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """A completion of each prompt, as they finish; stops after the current step once it is cancelled."""
+        stop_tokens = self._settings.stop_tokens
         waiting, batch = deque(sorted(prompts, key=lambda prompt: prompt.tokens)), _Batch(self._model)
         while (waiting or batch.rows) and not is_cancelled():
-            group: list[DecodingPrompt] = []
-            room = self.batch_size - len(batch.rows)
-            if room >= max(1, self.batch_size // 4):  # only then reading prompts is worth its fixed cost
-                costs = [(prompt.tokens, 0) for prompt in islice(waiting, room)]
-                count = n_fitting(batch.trail.tokens, costs, self._settings.read_tokens)
-                group = [waiting.popleft() for _ in range(count)]
-            fits = False
-            try:
-                rows, logits = batch.read(group) if group else batch.step()
-                _write_next(rows, logits, self._settings)
-                fits = True
-            except Exception as error:
-                if not is_out_of_memory(error):
-                    raise
-            if fits:
-                yield from self._finished(batch)
+            group = self._next_group(waiting, batch)
+            if unless_memory_runs_out(partial(self._advance, batch, group)):
+                for row in batch.pop_finished(stop_tokens):
+                    if row.is_broken:
+                        yield fail(row.prompt, NOT_NUMBERS)
+                    else:
+                        yield finish(row.prompt, row.written, stop_tokens, time.perf_counter() - row.started)
                 continue
-            # out of the except clause, whose error holds on to the memory of what failed: starts over with half the
-            # batch size; a prompt that doesn't even fit alone is given up
+            # starts over with half the batch size; a prompt that doesn't even fit alone is given up
             given = {prompt.number: prompt for prompt in [*group, *(row.prompt for row in batch.rows)]}
-            interrupted = sorted(given.values(), key=lambda prompt: prompt.tokens)
             batch = _Batch(self._model)
-            release_memory()
-            if len(interrupted) == 1:
-                yield fail(interrupted[0], f"out of memory with a prompt of {len(interrupted[0].tokens)} tokens")
+            if len(given) == 1:
+                yield out_of_memory(*given.values())
             else:
-                self.batch_size = max(1, min(self.batch_size, len(interrupted)) // 2)
-                waiting.extendleft(reversed(interrupted))
+                self.batch_size = max(1, min(self.batch_size, len(given)) // 2)
+                waiting = deque(sorted([*given.values(), *waiting], key=lambda prompt: prompt.tokens))
 
-    def _finished(self, batch: _Batch) -> Iterator[Completion]:
-        """The completions of the rows that are finished, which are let go."""
-        settings, unfinished = self._settings, []
-        for place, row in enumerate(batch.rows):
-            if row.is_broken:
-                yield fail(row.prompt, NOT_NUMBERS)
-            elif row.written[-1] in settings.stop_tokens or len(row.written) >= row.prompt.limit:
-                yield finish(row.prompt, row.written, settings.stop_tokens, time.perf_counter() - row.started)
-            else:
-                unfinished.append(place)
-        batch.keep(unfinished)
+    def _next_group(self, waiting: deque[DecodingPrompt], batch: _Batch) -> list[DecodingPrompt]:
+        """The prompts to read now; none while so few rows are free that reading is not worth its fixed cost."""
+        room = self.batch_size - len(batch.rows)
+        if room < max(1, self.batch_size // 4):
+            return []
+        costs = [(prompt.tokens, 0) for prompt in islice(waiting, room)]
+        return [waiting.popleft() for _ in range(batch.reader.n_fitting(costs, self._settings.read_tokens))]
+
+    def _advance(self, batch: _Batch, group: Sequence[DecodingPrompt]) -> bool:
+        """Reads prompts, else the last token of every row, and writes the next tokens."""
+        _write_next(*(batch.read(group) if group else batch.step()), self._settings)
+        return True
 
 
 _PROBES = ((5, 6, 7, 8, 9, 10), (5, 6, 7, 11, 12), (5, 13, 14, 15, 16, 17, 18))
@@ -295,16 +296,11 @@ class StaticBatcher:
         while waiting and not is_cancelled():
             size = min(self.batch_size, len(waiting))
             group = [waiting[place] for place in range(size) if waiting[place].limit == waiting[0].limit]
-            try:
-                completions = self._generate(group, is_cancelled)
-            except Exception as error:
-                if not is_out_of_memory(error):
-                    raise
-                release_memory()
-                if len(group) > 1:
-                    self.batch_size = len(group) // 2
-                    continue
-                completions = [fail(group[0], f"out of memory with a prompt of {len(group[0].tokens)} tokens")]
+            completions = unless_memory_runs_out(partial(self._generate, group, is_cancelled))
+            if completions is None and len(group) > 1:
+                self.batch_size = len(group) // 2
+                continue
+            completions = completions or [out_of_memory(group[0])]
             if is_cancelled():
                 return
             for completion in completions:
@@ -314,8 +310,6 @@ class StaticBatcher:
     @torch.inference_mode()
     def _generate(self, group: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]) -> list[Completion]:
         """The completions of a batch, in its order."""
-        from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
-
         settings, started = self._settings, time.perf_counter()
         are_broken = [False] * len(group)
         """Whether a row had something that is no number before it was finished."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -31,7 +31,7 @@ from mbbq_gen.providers.local.decoding import (
 from mbbq_gen.providers.local.files import ModelSource, load_files, quiet
 from mbbq_gen.providers.local.options import DevicePlan, LocalOptions, TransformersOptions
 from mbbq_gen.providers.local.prefix_cache import tree_window
-from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
+from mbbq_gen.providers.local.scoring import LoglikelihoodScorer, iterate_scores
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -105,26 +105,28 @@ class LocalModel:
     """A loaded model with all that is needed to ask it."""
 
     name: str
-    tokenizer: Any
     formatter: ChatFormatter
-    markers: ReasoningMarkers
     options: LocalOptions
     decoding: DecodingSettings
+    sampling_defaults: dict[str, Any]
+    """What the generation configuration says of sampling."""
     static: Batcher
     """Whatever writes answers where `continuous` does not."""
-    continuous: ContinuousBatcher | None
-    """None where the model does not give the same text so, or the user does not want it."""
+    scorer: LoglikelihoodScorer
     context: int | None
     """Most tokens of prompt and answer together; None where the model names no limit."""
-    window: int | None
-    """Up to how many tokens prompts may be read as a tree; None: any number."""
-    scorer: LoglikelihoodScorer
+    continuous: ContinuousBatcher | None = None
+    """None where the model does not give the same text so, or the user does not want it."""
+    window: float = math.inf
+    """Up to how many tokens prompts may be read as a tree."""
     packed_layers: int = 0
     """Linear layers that oneDNN computes, from weights in its own layout."""
-    sampling_defaults: dict[str, Any] = field(default_factory=dict)
     dtype: str | None = None
     """Number type, where the device plan does not say it."""
     _at_levels: dict[str, ChatFormatter] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._markers = ReasoningMarkers(self.formatter.tokenizer)
 
     def answer(self, requests: Sequence[Request], is_cancelled: Callable[[], bool]) -> Iterator[Response]:
         """The responses as they finish; stops soon once cancelled. Raises ProviderError without any number."""
@@ -175,33 +177,29 @@ class LocalModel:
         """The completions; what is no number spreads to the prompts that were read along, so those are run alone."""
         left, broken = dict(prompts), list[Completion]()
         if self.continuous is not None:  # it keeps no window, so what it reads must fit into the model's
-            most = math.inf if self.window is None else self.window
-            fitting = [prompt for prompt in prompts.values() if len(prompt.tokens) + prompt.limit <= most]
+            fitting = [prompt for prompt in prompts.values() if len(prompt.tokens) + prompt.limit <= self.window]
             for completion in self.continuous.decode(fitting, is_cancelled):
                 if completion.error != NOT_NUMBERS:
                     del left[completion.number]
                     yield completion
         are_all_broken = len(left) == len(prompts)
-        alone = self.static.decode(
-            list(left.values()), lambda: is_cancelled() or (are_all_broken and len(broken) >= _ALL_BROKEN)
-        )
-        for completion in alone:
-            if completion.error == NOT_NUMBERS:
-                broken.append(completion)
-            else:
+        for completion in self.static.decode(list(left.values()), is_cancelled):
+            if completion.error != NOT_NUMBERS:
                 are_all_broken = False
                 yield completion
-        if broken and are_all_broken:
-            raise ProviderError(f"transformers:{self.name}: {NOT_NUMBERS}")
+                continue
+            broken.append(completion)
+            if are_all_broken and len(broken) == min(_ALL_BROKEN, len(prompts)):
+                raise ProviderError(f"transformers:{self.name}: {NOT_NUMBERS}")
         yield from broken
 
     def _respond(self, request: Request, prompt: Sequence[int], completion: Completion) -> Response:
         if completion.error is not None:
             return Response(request_key=request.request_key, error=completion.error, model=self.name)
-        text, reasoning = self.markers.split(prompt, completion.tokens)
+        text, reasoning = self._markers.split(prompt, completion.tokens)
         reasoning_tokens = None
         if request.prompt.reasoning_effort is not None:
-            reasoning_tokens = len(self.tokenizer(reasoning or "", add_special_tokens=False)["input_ids"])
+            reasoning_tokens = len(self.formatter.tokenizer(reasoning or "", add_special_tokens=False)["input_ids"])
         return Response(
             request_key=request.request_key,
             text=text,
@@ -223,39 +221,34 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
     with quiet():
         tokenizer, model = load_files(source, device, trust_remote_code=options.trust_remote_code)
         packed_layers = pack_linear_layers(model)
-        formatter = ChatFormatter(
-            tokenizer, f"transformers:{source.name}", options.prompt_format, options.system, options.template_args
-        )
-        decoding, defaults = decoding_settings(
-            options,
-            model.generation_config,
-            tokenizer,
-            formatter,
-            batch_size=device.batch_size,
-            read_tokens=device.read_tokens,
-        )
+        formatter = format_of(tokenizer, f"transformers:{source.name}", options)
+        sizes = {"batch_size": device.batch_size, "read_tokens": device.read_tokens}
+        decoding, defaults = decoding_settings(options, model.generation_config, formatter, **sizes)
         model.generation_config = transformers.GenerationConfig()  # what is left would leak into the library's generate
-        is_plain = all(getattr(decoding, name) == value for name, value in NEUTRAL_SAMPLING.items() if name != "top_p")
-        goes_on = is_plain and (
-            options.decoding == "continuous" or (options.decoding == "auto" and supports_tree_attention(model))
-        )
+        reads_trees = supports_tree_attention(model)
+    is_plain = all(getattr(decoding, name) == value for name, value in NEUTRAL_SAMPLING.items() if name != "top_p")
+    goes_on = options.decoding == "continuous" or (options.decoding == "auto" and reads_trees)
     config = model.config.get_text_config()
-    context = getattr(config, "max_position_embeddings", None)
+    context, window = getattr(config, "max_position_embeddings", None), tree_window(config)
+    scores = partial(iterate_scores, model, reads_trees=reads_trees, max_tokens=device.read_tokens)
     return LocalModel(
-        name=source.name,
-        tokenizer=tokenizer,
-        formatter=formatter,
-        markers=ReasoningMarkers(tokenizer),
-        options=options,
-        decoding=decoding,
+        source.name,
+        formatter,
+        options,
+        decoding,
+        defaults,
         static=StaticBatcher(model, decoding),
-        continuous=ContinuousBatcher(model, decoding) if goes_on else None,
+        scorer=LoglikelihoodScorer(source.name, formatter, scores, "packed" if reads_trees else "plain", context),
         context=context,
-        window=tree_window(config),
-        scorer=LoglikelihoodScorer(model, tokenizer, formatter, source.name, context, device.read_tokens),
+        continuous=ContinuousBatcher(model, decoding) if is_plain and goes_on else None,
+        window=math.inf if window is None else window,
         packed_layers=packed_layers,
-        sampling_defaults=defaults,
     )
+
+
+def format_of(tokenizer: Any, model: str, options: LocalOptions) -> ChatFormatter:
+    """The prompt format of a model, by the user's options; raises ProviderError where it is not possible."""
+    return ChatFormatter(tokenizer, model, options.prompt_format, options.system, options.template_args)
 
 
 _SAMPLING: Final = (
@@ -264,20 +257,14 @@ _SAMPLING: Final = (
 
 
 def decoding_settings(
-    options: LocalOptions,
-    configured: Any,
-    tokenizer: Any,
-    formatter: ChatFormatter,
-    *,
-    batch_size: int,
-    read_tokens: int,
+    options: LocalOptions, configured: Any, formatter: ChatFormatter, *, batch_size: int, read_tokens: int = 0
 ) -> tuple[DecodingSettings, dict[str, Any]]:
     """How rows are decoded, and what a generation configuration says of sampling beside the library's defaults.
 
     Sampling is what the options give, else neutral or as configured. Whatever ends an answer is a stop token: what the
     generation configuration names, the tokenizer's, the template's end of turn.
     """
-    stated, named = configured.to_diff_dict(), configured.eos_token_id
+    tokenizer, stated, named = formatter.tokenizer, configured.to_diff_dict(), configured.eos_token_id
     defaults = {name: stated[name] for name in _SAMPLING if stated.get(name) is not None}
     own = {name: defaults[name] for name in NEUTRAL_SAMPLING if options.sampling == "server" and name in defaults}
     ends = (*(named if isinstance(named, list) else [named]), tokenizer.eos_token_id, formatter.end_of_turn())

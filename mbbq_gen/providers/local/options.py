@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import ClassVar, Literal, TypeVar
 
 import torch
 from pydantic import Field
@@ -14,11 +14,8 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.providers.base import JsonTable, SamplingOptions
 from mbbq_gen.providers.local.chat_format import PromptFormat
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-
 NumberType = Literal["float32", "bfloat16", "float16"]
+_Result = TypeVar("_Result")
 
 
 class LocalOptions(SamplingOptions):
@@ -149,14 +146,11 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in words)
 
 
-def release_memory() -> None:
-    """Gives back what torch keeps for later on the device."""
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    elif torch.backends.mps.is_available():
-        torch.mps.empty_cache()
-
-
-def layers_of(cache: Any) -> list[tuple[Tensor, Tensor]]:
-    """Keys and values of each layer of a cache of the library."""
-    return [(layer.keys, layer.values) for layer in cache.layers]
+def unless_memory_runs_out(compute: Callable[[], _Result]) -> _Result | None:
+    """What some work gives; None where memory ran out: no error is left, since it holds on to what failed."""
+    try:
+        return compute()
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        return None

@@ -8,22 +8,20 @@ end to end as one sequence, in which each token sees its own sequence only (a tr
     positions    0   1    2    2     1
     paths       0 1 2            0 1 3              0 4
 
-The sequence that was read last is kept as a `PrefixCache`, and the next group goes on from what it shares with that.
+Keys and values of the sequence that was read last are kept, and the next group goes on from what it shares with that.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.nn.functional import pad
-from transformers import Cache, DynamicCache, DynamicLayer
+from transformers import DynamicCache, DynamicLayer
 
 from mbbq_gen.providers.local.chat_format import shared_length
-from mbbq_gen.providers.local.options import layers_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,64 +29,93 @@ if TYPE_CHECKING:
 
 Model = Any
 """A causal language model of transformers, which has no types of its own."""
+KeysAndValues = list[tuple["Tensor", "Tensor"]]
+"""Keys and values of each layer."""
 
 
-@dataclass(frozen=True)
-class PrefixCache:
-    """The sequence that was read last, with its keys and values: the next one may begin alike."""
+class Reading(NamedTuple):
+    """What reading a group of sequences gives."""
 
-    tokens: tuple[int, ...] = ()
-    layers: tuple[tuple[Tensor, Tensor], ...] = ()
-    """Keys and values of each layer, 1 × heads × tokens × size."""
-
-
-@dataclass(frozen=True)
-class PackedBatch:
-    """A group of sequences laid end to end, each token once. Places count the kept part of the trail first."""
-
-    kept: int
-    """Tokens of the trail that the first sequence shares."""
-    tokens: list[int]
-    positions: list[int]
     paths: list[list[int]]
-    fresh: list[int]
-    """For each sequence, how many tokens it has before its first own one."""
+    """For each sequence, the places of its tokens among the keys and values that were read."""
+    logits: Tensor
+    rows: list[list[int]]
+    """For each sequence, the rows of `logits` after those of its tokens for which they were requested."""
+    layers: KeysAndValues
+    """1 × heads × places × size."""
 
 
-def lay_out(sequences: Sequence[tuple[int, ...]], trail: PrefixCache, shareable: Sequence[int]) -> PackedBatch:
-    """The sheet of some sequences that stand in the order of their tokens.
+class PrefixReader:
+    """Reads groups of sequences with one model; see the module's docstring."""
 
-    `shareable` says how many tokens each may take from others at most: what comes after a token can be read off it only
-    where it is in the sheet itself.
-    """
-    kept = min(shared_length(trail.tokens, sequences[0]), shareable[0])
-    sheet = PackedBatch(kept, [], [], [], [])
-    before: Sequence[int] = trail.tokens[:kept]
-    path = list(range(kept))
-    for sequence, most in zip(sequences, shareable, strict=True):
-        common = min(shared_length(before, sequence), most)
-        first_place = kept + len(sheet.tokens)
-        path = path[:common] + list(range(first_place, first_place + len(sequence) - common))
-        sheet.tokens.extend(sequence[common:])
-        sheet.positions.extend(range(common, len(sequence)))
-        sheet.paths.append(path)
-        sheet.fresh.append(common)
-        before = sequence
-    return sheet
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
+        self._last: tuple[int, ...] = ()
+        """The sequence that was read last, and its keys and values."""
+        self._layers: KeysAndValues = []
 
+    def n_fitting(self, sequences: Iterable[tuple[Sequence[int], int]], most: int) -> int:
+        """How many sequences can be read in one go, at least the first: so many of their tokens are not shared.
 
-def n_fitting(before: Sequence[int], sequences: Iterable[tuple[Sequence[int], int]], most: int) -> int:
-    """How many of some sequences can be read in one go, at least the first: so many tokens are not shared with others.
+        Beside each sequence stands how many tokens are read in addition.
+        """
+        before: Sequence[int] = self._last
+        count = unread = 0
+        for sequence, more in sequences:
+            unread += len(sequence) - shared_length(before, sequence) + more
+            if count and unread > most:
+                break
+            before, count = sequence, count + 1
+        return count
 
-    `before` is what was read last; beside each sequence stands how many tokens of its answers are read, too.
-    """
-    count = unread = 0
-    for sequence, more in sequences:
-        unread += len(sequence) - shared_length(before, sequence) + more
-        if count and unread > most:
-            break
-        before, count = sequence, count + 1
-    return count
+    def read(self, sequences: Sequence[tuple[int, ...]], shareable: Sequence[int], wanted: Sequence[int]) -> Reading:
+        """Reads sequences that stand in the order of their tokens.
+
+        `shareable`: how many tokens each may take from others at most. `wanted`: from which token on the logits of
+        each are requested; only those are multiplied with the vocabulary where the model's forward offers that.
+        """
+        kept = min(shared_length(self._last, sequences[0]), shareable[0])
+        tokens, positions, fresh, paths = list[int](), list[int](), list[int](), list[list[int]]()
+        before, path = self._last[:kept], list(range(kept))
+        for sequence, most in zip(sequences, shareable, strict=True):
+            common, end = min(shared_length(before, sequence), most), kept + len(tokens)
+            path = path[:common] + list(range(end, end + len(sequence) - common))
+            tokens += sequence[common:]
+            positions += range(common, len(sequence))
+            fresh.append(common)
+            paths.append(path)
+            before = sequence
+        seen = torch.zeros(len(tokens), kept + len(tokens), dtype=torch.bool)
+        for path, common in zip(paths, fresh, strict=True):
+            along = torch.tensor(path)
+            own = along[common:] - kept
+            seen[own[:, None], along[None, :]] = torch.ones(len(own), len(path), dtype=torch.bool).tril(common)
+        ends = [path[start:] for path, start in zip(paths, wanted, strict=True)]
+        row_of = {place: row for row, place in enumerate(sorted({place for end in ends for place in end}))}
+        layers, logits = self._forward(kept, tokens, positions, seen, list(row_of))
+        self._last = sequences[-1]
+        self._layers = gather(layers, paths[-1:])
+        return Reading(paths, logits, [[row_of[place] for place in end] for end in ends], layers)
+
+    def _forward(
+        self, kept: int, tokens: list[int], positions: list[int], seen: Tensor, places: list[int]
+    ) -> tuple[KeysAndValues, Tensor]:
+        """Reads tokens behind the first `kept` of the last sequence; the logits are those after some places."""
+        model, cache = self.model, DynamicCache()
+        for number, (keys, values) in enumerate(self._layers):
+            cache.update(keys[:, :, :kept], values[:, :, :kept], number)
+        wanted = torch.tensor(places, device=model.device) - kept
+        output = model(
+            input_ids=torch.tensor([tokens], device=model.device),
+            attention_mask=additive_mask(seen.to(model.device), model.dtype)[None, None],
+            position_ids=torch.tensor([positions], device=model.device),
+            past_key_values=cache,
+            use_cache=True,
+            **({"logits_to_keep": wanted} if self._keeps_logits else {}),
+        )
+        layers = [(layer.keys, layer.values) for layer in cache.layers]
+        return layers, output.logits[0] if self._keeps_logits else output.logits[0, wanted]
 
 
 def additive_mask(seen: Tensor, dtype: torch.dtype) -> Tensor:
@@ -96,44 +123,15 @@ def additive_mask(seen: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill(~seen, torch.finfo(dtype).min)
 
 
-def read_sheet(model: Model, sheet: PackedBatch, trail: PrefixCache, places: Sequence[int]) -> tuple[Any, Tensor]:
-    """The cache after a sheet was read behind the kept part of a trail, and the logits after some places of the sheet.
+def gather(layers: KeysAndValues, paths: Sequence[Sequence[int]]) -> KeysAndValues:
+    """Keys and values by row: from 1 × heads × places × size to rows × heads × width × size."""
+    width = max(map(len, paths))
+    places = torch.tensor([[*path, *[0] * (width - len(path))] for path in paths], device=layers[0][0].device)
 
-    Only those are multiplied with the vocabulary where the model's forward offers that (`logits_to_keep`).
-    """
-    device, cache = model.device, DynamicCache()
-    for number, (keys, values) in enumerate(trail.layers):
-        cache.update(keys[:, :, : sheet.kept], values[:, :, : sheet.kept], number)
-    # 1 × 1 × tokens × places: 0 where a token sees a place, the lowest number where it doesn't
-    seen = torch.zeros(len(sheet.tokens), sheet.kept + len(sheet.tokens), dtype=torch.bool)
-    for path, common in zip(sheet.paths, sheet.fresh, strict=True):
-        along = torch.tensor(path)
-        own = along[common:] - sheet.kept
-        seen[own[:, None], along[None, :]] = torch.ones(len(own), len(path), dtype=torch.bool).tril(common)
-    wanted = torch.tensor(places, device=device) - sheet.kept
-    narrow = "logits_to_keep" in inspect.signature(model.forward).parameters
-    output = model(
-        input_ids=torch.tensor([sheet.tokens], device=device),
-        attention_mask=additive_mask(seen.to(device), model.dtype)[None, None],
-        position_ids=torch.tensor([sheet.positions], device=device),
-        past_key_values=cache,
-        use_cache=True,
-        **({"logits_to_keep": wanted} if narrow else {}),
-    )
-    return cache, output.logits[0] if narrow else output.logits[0, wanted]
+    def rows_of(block: Tensor) -> Tensor:
+        return block[0][:, places].transpose(0, 1).contiguous()
 
-
-def trail_of(sequence: tuple[int, ...], path: Sequence[int], cache: Any) -> PrefixCache:
-    """The trail that a sequence of a sheet leaves, by the places of its tokens."""
-    places = torch.tensor([path], device=cache.layers[0].keys.device)
-    return PrefixCache(
-        sequence, tuple((gather(keys, places), gather(values, places)) for keys, values in layers_of(cache))
-    )
-
-
-def gather(block: Tensor, places: Tensor) -> Tensor:
-    """From 1 × heads × places × size to rows × heads × width × size."""
-    return block[0][:, places].transpose(0, 1).contiguous()
+    return [(rows_of(keys), rows_of(values)) for keys, values in layers]
 
 
 def tree_window(config: Any) -> int | None:
@@ -154,80 +152,53 @@ _STEP = 64
 """Tokens by which blocks grow: each growth copies them."""
 
 
-class _RowLayer(DynamicLayer):  # type: ignore[misc]  # the library has no types
-    """One layer's keys and values, rows × heads × width × size; the library writes and reads them through `update`."""
+class RowLayer(DynamicLayer):  # type: ignore[misc]  # the library has no types
+    """One layer's keys and values of rows that come and go, rows × heads × width × size.
 
-    def __init__(self, keys: Tensor, values: Tensor) -> None:
+    The library writes and reads them through `update`, a token of each row at a time.
+    """
+
+    def __init__(self) -> None:
         super().__init__()
-        self.lazy_initialization(keys, values)
-        self.keys, self.values = keys, values
+        self.count = self.width = 0
         self.rows, self.places = torch.tensor([]), torch.tensor([])
         """Where the next token of each row goes."""
-        self.width = 0
+
+    def join(self, keys: Tensor, values: Tensor) -> None:
+        """Takes rows in behind the others."""
+        start, width = self.count, keys.shape[2]
+        self.count += len(keys)
+        if not self.is_initialized:  # zeros: a masked value counts nothing only where it is a number
+            self.lazy_initialization(keys, values)
+            self.keys, self.values = keys.new_zeros(0, *keys.shape[1:]), values.new_zeros(0, *values.shape[1:])
+        self._grow(width)
+        for block, new in ((self.keys, keys), (self.values, values)):
+            block[start : self.count, :, :width] = new
+            block[start : self.count, :, width:] = 0
+
+    def await_token(self, rows: Tensor, lengths: Tensor, width: int) -> None:
+        """Prepares `update`: each row has so many tokens, and gets the next one; `width`: most of them afterwards."""
+        self.rows, self.places, self.width = rows, lengths, width
+        self._grow(width)
+
+    def move(self, old: int, new: int) -> None:
+        """Puts a row in the place of one that is let go."""
+        self.keys[new], self.values[new] = self.keys[old], self.values[old]
 
     def update(self, keys: Tensor, values: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Writes one token a row, and gives what the rows hold, as wide as the longest."""
         self.keys[self.rows, :, self.places] = keys[:, :, 0]
         self.values[self.rows, :, self.places] = values[:, :, 0]
-        count = len(self.rows)
-        return self.keys[:count, :, : self.width], self.values[:count, :, : self.width]
+        return self.keys[: self.count, :, : self.width], self.values[: self.count, :, : self.width]
 
     def get_seq_length(self) -> int:
+        """Most tokens of a row."""
         return self.width
 
-
-class KVCache:
-    """The keys and values of some rows."""
-
-    def __init__(self) -> None:
-        self._layers: list[_RowLayer] = []
-        self._count = 0
-
-    def join(self, layers: Sequence[tuple[Tensor, Tensor]]) -> None:
-        """Takes rows in behind the others: keys and values of each layer, rows × heads × width × size."""
-        rows, _, width, _ = layers[0][0].shape
-        self._grow(layers, self._count + rows, width)
-        here = slice(self._count, self._count + rows)
-        for layer, (keys, values) in zip(self._layers, layers, strict=True):
-            for block, new in ((layer.keys, keys), (layer.values, values)):
-                block[here, :, :width] = new
-                block[here, :, width:] = 0
-        self._count += rows
-
-    def next_step(self, lengths: Tensor) -> Cache:
-        """The cache to read one token of each row with; `lengths` says how many each row has before it."""
-        width = int(lengths.max()) + 1
-        self._grow([], len(lengths), width)
-        rows = torch.arange(len(lengths), device=lengths.device)
-        for layer in self._layers:
-            layer.rows, layer.places, layer.width = rows, lengths, width
-        return Cache(layers=list(self._layers))
-
-    def keep(self, places: Sequence[int]) -> list[int]:
-        """Lets all other rows go. Returns the order of those that stay: the last ones take the freed places."""
-        count = len(places)
-        stay = set(places)
-        holes = [place for place in range(count) if place not in stay]
-        movers = [place for place in places if place >= count]
-        for hole, mover in zip(holes, movers, strict=True):
-            for layer in self._layers:
-                layer.keys[hole], layer.values[hole] = layer.keys[mover], layer.values[mover]
-        self._count = count
-        moved = dict(zip(holes, movers, strict=True))
-        return [moved.get(place, place) for place in range(count)]
-
-    def _grow(self, like: Sequence[tuple[Tensor, Tensor]], rows: int, width: int) -> None:
-        """Makes room for so many rows and tokens a row."""
-        held_rows, held_width = self._layers[0].keys.shape[:3:2] if self._layers else (0, 0)
-        if rows <= held_rows and width <= held_width:
-            return
-        rows, width = max(rows, held_rows), max(-(-width // _STEP) * _STEP, held_width)
-        if not self._layers:  # zeros: a masked value counts nothing only where it is a number
-            self._layers = [
-                _RowLayer(*(block.new_zeros(rows, block.shape[1], width, block.shape[3]) for block in layer))
-                for layer in like
-            ]
-            return
-        more = (0, 0, 0, width - held_width, 0, 0, 0, rows - held_rows)
-        for layer in self._layers:
-            layer.keys, layer.values = pad(layer.keys, more), pad(layer.values, more)
+    def _grow(self, width: int) -> None:
+        """Makes room for all rows, and for so many tokens of each."""
+        held_rows, _, held_width, _ = self.keys.shape
+        if self.count > held_rows or width > held_width:
+            wider = max(0, -(-width // _STEP) * _STEP - held_width)
+            more = (0, 0, 0, wider, 0, 0, 0, max(0, self.count - held_rows))
+            self.keys, self.values = pad(self.keys, more), pad(self.values, more)

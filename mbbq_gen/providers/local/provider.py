@@ -130,15 +130,13 @@ class TransformersProvider(Provider):
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """Device, batch, versions; once the model is loaded, also how it is run."""
-        if self._loaded is not None:
-            self._found_out = self._loaded.runtime_info()
         versions = versions_of(self.packages)
-        facts = {**self.batch(), "batch_dependent": self.batch_dependent, "versions": versions}
         if (model := self._loaded) is not None:
-            template = getattr(model.tokenizer, "chat_template", None)
             known = {"version": versions[self.kind], "model_file": model.name, "dtype": model.dtype or self.dtype}
             known |= {"context_length": model.context, "sampling_defaults": model.sampling_defaults}
-            self._found_out["server"] = {"name": self.kind, **storable_facts({**known, "chat_template": template})}
+            known["chat_template"] = getattr(model.formatter.tokenizer, "chat_template", None)
+            self._found_out = {**model.runtime_info(), "server": {"name": self.kind, **storable_facts(known)}}
+        facts = {**self.batch(), "batch_dependent": self.batch_dependent, "versions": versions}
         return {**facts, **self._found_out}
 
     def batch(self) -> dict[str, JsonValue]:

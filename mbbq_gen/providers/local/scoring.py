@@ -6,8 +6,6 @@ A forward for each answer reads the prompt as often as there are answers. Here p
     prompt    Who forgot it? │ the old man      sheet    Who forgot it? the old man young one can't be said
               Who forgot it? │ the young one    logits               ^   ^   ^  ^     ^       ^    ^  ^
               Who forgot it? │ can't be said             only where an answer's next token is read off
-
-Models that do not read trees (`decoding.supports_tree_attention`) get a forward for each answer.
 """
 
 from __future__ import annotations
@@ -16,31 +14,17 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import torch
 
 from mbbq_gen.core.errors import ProviderError
-from mbbq_gen.core.records import Continuation, ContinuationScore, Message, Request, Response, Usage
-from mbbq_gen.providers.local.chat_format import (
-    ChatFormatter,
-    PromptError,
-    ScoringPrompt,
-    scored_texts,
-    scoring_prompt,
-)
-from mbbq_gen.providers.local.decoding import NOT_NUMBERS, supports_tree_attention
-from mbbq_gen.providers.local.options import is_out_of_memory, release_memory
-from mbbq_gen.providers.local.prefix_cache import (
-    Model,
-    PrefixCache,
-    lay_out,
-    n_fitting,
-    read_sheet,
-    trail_of,
-    tree_window,
-)
+from mbbq_gen.core.records import ContinuationScore, Message, Request, Response, Usage
+from mbbq_gen.providers.local.chat_format import ChatFormatter, PromptError, ScoringPrompt
+from mbbq_gen.providers.local.decoding import NOT_NUMBERS
+from mbbq_gen.providers.local.options import unless_memory_runs_out
+from mbbq_gen.providers.local.prefix_cache import Model, PrefixReader, tree_window
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,38 +32,36 @@ if TYPE_CHECKING:
 
 Tokens = Sequence[int]
 _logger = logging.getLogger(__name__)
-_found_ways: WeakKeyDictionary[Model, str] = WeakKeyDictionary()
 
 
 def iterate_scores(
-    model: Model, prompts: list[list[int]], answers: list[list[list[int]]], *, max_tokens: int = 512
+    model: Model,
+    prompts: list[list[int]],
+    answers: list[list[list[int]]],
+    *,
+    reads_trees: bool = True,
+    max_tokens: int = 512,
 ) -> Iterator[tuple[int, list[float]]]:
     """The number of each prompt and the sums of natural-log probabilities of its answers' tokens, as they are done.
 
     Prompts and answers are token ids, at least one each; a prompt may have no answers. `max_tokens` are read in one
-    forward, at least one question; it is halved where memory runs out.
+    forward, at least one question; it is halved where memory runs out. A model that does not read trees
+    (`decoding.supports_tree_attention`) gets a forward for each answer.
 
     Raises:
         ProviderError: where the model's probabilities are no numbers, or a question does not fit into memory.
     """
     lengths = {n: len(prompts[n]) + max(map(len, given)) - 1 for n, given in enumerate(answers) if given}
-    if not lengths:
-        return
-    way, window = scoring_way(model), tree_window(model.config.get_text_config())
-    packable = [n for n in lengths if way == "packed" and (window is None or lengths[n] <= window)]
-    waiting, sheets = sorted(packable, key=lambda number: prompts[number]), _Sheets(model)
+    window = tree_window(model.config.get_text_config())
+    packable = [n for n in lengths if reads_trees and (window is None or lengths[n] <= window)]
+    waiting, reader = sorted(packable, key=lambda number: prompts[number]), PrefixReader(model)
     while waiting:
         sizes = ((prompts[n], sum(len(answer) - 1 for answer in answers[n])) for n in waiting)
-        group = waiting[: n_fitting(sheets.trail.tokens, sizes, max_tokens)]
-        scores: list[list[float]] | None = None
-        try:
-            scores = sheets.score([prompts[number] for number in group], [answers[number] for number in group])
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-        if scores is None:  # out of the except clause, whose error holds on to the memory of what failed
-            release_memory()
-            sheets, max_tokens = _Sheets(model), max(1, max_tokens // 2)
+        group = waiting[: reader.n_fitting(sizes, max_tokens)]
+        questions = [(prompts[number], answers[number]) for number in group]
+        scores = unless_memory_runs_out(partial(_score_group, reader, questions))
+        if scores is None:
+            reader, max_tokens = PrefixReader(model), max(1, max_tokens // 2)
             if len(group) == 1:
                 raise ProviderError(f"out of memory with a question of {lengths[group[0]]} tokens")
             continue
@@ -88,18 +70,6 @@ def iterate_scores(
             yield number, _checked(sums)
     for number in sorted(lengths.keys() - set(packable)):
         yield number, _checked([_score_alone(model, prompts[number], answer) for answer in answers[number]])
-
-
-def scoring_way(model: Model) -> str:
-    """`packed`, or `plain` where the model does not read trees; found out once."""
-    if model not in _found_ways:
-        _found_ways[model] = "packed" if supports_tree_attention(model) else "plain"
-        if _found_ways[model] == "plain":
-            _logger.warning(
-                "%s: can't score several answers at once; the prompt is read anew for each, which is much slower",
-                type(model).__name__,
-            )
-    return _found_ways[model]
 
 
 def _checked(sums: list[float]) -> list[float]:
@@ -116,34 +86,22 @@ def _score_alone(model: Model, prompt: Tokens, answer: Tokens) -> float:
     return _sums(logits, [list(range(len(answer)))], [answer])[0]
 
 
-class _Sheets:
-    """Scores groups of questions that come in the order of their prompts' tokens."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self.trail = PrefixCache()
-
-    @torch.inference_mode()
-    def score(self, prompts: Sequence[Tokens], answers: Sequence[Sequence[Tokens]]) -> list[list[float]]:
-        """The sums of each question's answers, all in one forward."""
-        lines, shareable = [], []
-        for prompt, given in zip(prompts, answers, strict=True):
-            # an answer's last token is never read: nothing comes after it
-            own = sorted((*prompt, *answer[:-1]) for answer in given)
-            lines += own
-            shareable += [len(prompt) - 1, *map(len, own[1:])]
-        sheet = lay_out(lines, self.trail, shareable)
-        path_of = dict(zip(lines, sheet.paths, strict=True))
-        every = [(prompt, answer) for prompt, given in zip(prompts, answers, strict=True) for answer in given]
-        wanted = [path_of[(*prompt, *answer[:-1])][len(prompt) - 1 :] for prompt, answer in every]
-        places = sorted({place for path in wanted for place in path})
-        cache, logits = read_sheet(self._model, sheet, self.trail, places)
-        last = tuple(prompts[-1])
-        self.trail = trail_of(last, path_of[lines[-1]][: len(last)], cache)
-        rows = {place: row for row, place in enumerate(places)}
-        found = _sums(logits, [[rows[place] for place in path] for path in wanted], [answer for _, answer in every])
-        remaining = iter(found)
-        return [[next(remaining) for _ in given] for given in answers]
+@torch.inference_mode()
+def _score_group(reader: PrefixReader, questions: Sequence[tuple[Tokens, Sequence[Tokens]]]) -> list[list[float]]:
+    """The sums of each question's answers, all in one forward; questions come in the order of their prompts."""
+    lines, shareable, starts = list[tuple[int, ...]](), list[int](), list[int]()
+    for prompt, answers in questions:
+        # an answer's last token is never read: nothing comes after it
+        own = sorted((*prompt, *answer[:-1]) for answer in answers)
+        lines += own
+        shareable += [len(prompt) - 1, *map(len, own[1:])]
+        starts += [len(prompt) - 1] * len(own)
+    reading = reader.read(lines, shareable, starts)
+    rows_of = dict(zip(zip(starts, lines, strict=True), reading.rows, strict=True))
+    every = [(prompt, answer) for prompt, answers in questions for answer in answers]
+    rows = [rows_of[len(prompt) - 1, (*prompt, *answer[:-1])] for prompt, answer in every]
+    found = iter(_sums(reading.logits, rows, [answer for _, answer in every]))
+    return [[next(found) for _ in answers] for _, answers in questions]
 
 
 def _sums(logits: Tensor, rows: Sequence[Sequence[int]], answers: Sequence[Tokens]) -> list[float]:
@@ -168,28 +126,30 @@ _Alone = tuple[tuple[Message, ...], str]
 class LoglikelihoodScorer:
     """Scores the answers of requests with one loaded model."""
 
-    model: Any
-    tokenizer: Any
-    formatter: ChatFormatter
     name: str
+    formatter: ChatFormatter
+    compute: Callable[[list[list[int]], list[list[list[int]]]], Iterator[tuple[int, list[float]]]]
+    """The sums of log-probabilities of the answers to some prompts, as `iterate_scores` gives them."""
+    way: str
+    """How they are computed: `packed`, `plain` (a forward for each answer) or `engine`."""
     context: int | None
     """Most tokens of prompt and answer together; None where the model names no limit."""
-    read_tokens: int
-    kernel: Callable[..., Iterator[tuple[int, list[float]]]] | None = None
-    """What computes the sums of log-probabilities, with the arguments of `iterate_scores`; None: that itself."""
     _unconditional: dict[_Alone, float] = field(default_factory=dict)
     """How likely an answer is after its prefix alone: each is scored once."""
+    _is_used: bool = False
     _merged: int = 0
     """Questions whose answers begin within a token of the prompt."""
 
     def runtime_info(self) -> dict[str, Any]:
         """How the answers turned out to be scored, for the manifest; nothing where none were."""
-        way = _found_ways.get(self.model) if self.kernel is None else "engine"
-        found: dict[str, Any] = {} if way is None else {"scoring_used": way}
+        found: dict[str, Any] = {"scoring_used": self.way} if self._is_used else {}
         return found | ({"questions_with_merged_tokens": self._merged} if self._merged else {})
 
     def score(self, requests: Sequence[Request], is_cancelled: Callable[[], bool]) -> Iterator[Response]:
         """The responses, those that begin alike one after another; stops soon once cancelled. Raises ProviderError."""
+        if self.way == "plain" and not self._is_used:
+            _logger.warning("%s: the prompt is read anew for each answer, which is much slower", self.name)
+        self._is_used = True
         accepted: list[Request] = []
         questions: list[ScoringPrompt] = []
         alone: dict[_Alone, ScoringPrompt] = {}
@@ -199,7 +159,7 @@ class LoglikelihoodScorer:
             shown, prior = request.prompt, request.prompt.unconditional_prompt
             verbatim = shown.method != "loglikelihood"
             try:
-                question = self.tokens_of(shown.messages, shown.continuations, verbatim=verbatim)
+                question = self.formatter.scoring_prompt(shown.messages, shown.continuations, verbatim=verbatim)
                 longest = len(question.prompt) + max(map(len, question.answers))
                 if self.context is not None and longest > self.context:
                     raise PromptError(
@@ -208,7 +168,8 @@ class LoglikelihoodScorer:
                     )
                 for answer in shown.continuations if prior else ():
                     if (prior, answer.text) not in self._unconditional.keys() | alone.keys():
-                        alone[prior, answer.text] = self.tokens_of(prior, [answer], verbatim=verbatim)
+                        found = self.formatter.scoring_prompt(prior, [answer], verbatim=verbatim)
+                        alone[prior, answer.text] = found
             except PromptError as error:
                 yield Response(request_key=request.request_key, error=str(error), model=self.name)
                 continue
@@ -223,11 +184,9 @@ class LoglikelihoodScorer:
     def _sums(self, questions: Sequence[ScoringPrompt], is_cancelled: Callable[[], bool]) -> Iterator[tuple[int, Sums]]:
         """The number of each question and its sums, as they are done; fewer where it is cancelled."""
         texts = [list(dict.fromkeys(question.answers)) for question in questions]
-        found = (self.kernel or iterate_scores)(
-            self.model,
+        found = self.compute(
             [list(question.prompt) for question in questions],
             [[list(tokens) for tokens in answers] for answers in texts],
-            max_tokens=self.read_tokens,
         )
         while not is_cancelled() and (scored := next(found, None)) is not None:
             number, sums = scored
@@ -262,22 +221,3 @@ class LoglikelihoodScorer:
             model=self.name,
             usage=Usage(input_tokens=len(question.prompt) + sum(map(len, question.answers)), output_tokens=0),
         )
-
-    def tokens_of(
-        self, messages: Sequence[Message], answers: Sequence[Continuation], *, verbatim: bool
-    ) -> ScoringPrompt:
-        """Prompt and answers as tokens, without a token that ends a text; raises PromptError where one has none."""
-        texts = scored_texts(
-            self.formatter.scored_text(messages),
-            answers,
-            uses_template=self.formatter.uses_template,
-            verbatim=verbatim,
-        )
-        adds_special = not self.formatter.uses_template
-        end, written = self.tokenizer.eos_token_id, self.tokenizer.eos_token
-        found = self.tokenizer(list(texts), add_special_tokens=adds_special)["input_ids"]
-        read, *whole = (
-            tokens[:-1] if adds_special and tokens[-1:] == [end] and not text.endswith(written) else tokens
-            for text, tokens in zip(texts, found, strict=True)
-        )
-        return scoring_prompt(answers, read, whole)

@@ -14,11 +14,12 @@ import math
 import os
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from pydantic import JsonValue
 from transformers import GenerationConfig
@@ -27,87 +28,74 @@ from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.files import PackPaths, cache_directory
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.providers.base import ExecutionContext, check_installed
-from mbbq_gen.providers.local.chat_format import ChatFormatter, ReasoningMarkers
-from mbbq_gen.providers.local.decoding import (
-    NOT_NUMBERS,
-    Completion,
-    DecodingPrompt,
-    DecodingSettings,
-    fail,
-    finish,
-)
-from mbbq_gen.providers.local.files import check_named, first_line, quiet
-from mbbq_gen.providers.local.model import LocalModel, decoding_settings
+from mbbq_gen.providers.local.decoding import NOT_NUMBERS, Completion, DecodingPrompt, DecodingSettings, fail, finish
+from mbbq_gen.providers.local.files import check_named, first_line
+from mbbq_gen.providers.local.model import LocalModel, decoding_settings, format_of
 from mbbq_gen.providers.local.options import VLLMOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
 from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
 
-_OWN_SETTINGS: Final = ("VLLM_LOGGING_CONFIG_PATH", "VLLM_CONFIGURE_LOGGING")
-"""Variables by which users configure vLLM's logging themselves; then it stays as it is."""
 
+class Engine:
+    """A `vllm.LLM` whose output goes to a file, and whose errors are of one line with the name of that file."""
 
-class EngineLog:
-    """The file that gets vLLM's output."""
-
-    def __init__(self, name: str, path: Path) -> None:
-        """`name`: of the model, for messages; the folder of `path` is made where it is missing."""
-        self._name, self.path = name, path.absolute()
+    def __init__(self, model: str, log: Path) -> None:
+        """`model`: its name in messages; the folder of the log is made where it is missing."""
+        self._model, self.log = model, log.absolute()
+        self.llm: Any = None
         with suppress(OSError):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.log.parent.mkdir(parents=True, exist_ok=True)
 
-    def failure(self, what: str, error: Exception) -> ProviderError:
-        """An error of vLLM in one line, with the file's name."""
-        return ProviderError(f"{self._name}: vLLM {what}: {first_line(error)}; its log: {self.path}")
+    def start(self, location: str, arguments: Mapping[str, Any]) -> None:
+        """Loads the model; raises ProviderError where vLLM can't."""
+        with self._one_line("can't load it"), self._streams_to_log():
+            from vllm import LLM
+
+            self.llm = LLM(model=location, **arguments)
+        logger = logging.getLogger("vllm")
+        handler = logging.FileHandler(self.log, encoding="utf-8", delay=True)
+        handler.setFormatter(logging.Formatter("%(levelname)s %(asctime)s %(name)s: %(message)s"))
+        logger.handlers, logger.propagate = [handler], False
+
+    def generate(self, prompts: Iterable[Sequence[int]], parameters: Any) -> Any:
+        """The outputs of prompts, given as tokens; raises ProviderError where the engine fails."""
+        with self._one_line("failed"):
+            listed = [{"prompt_token_ids": list(tokens)} for tokens in prompts]
+            return self.llm.generate(listed, parameters, use_tqdm=False)
+
+    def close(self) -> None:
+        """Ends the engine's processes; whatever goes wrong is in the log."""
+        core = getattr(getattr(self.llm, "llm_engine", None), "engine_core", None)
+        if core is not None:
+            with self._streams_to_log(), suppress(Exception):
+                core.shutdown()
+        for handler in logging.getLogger("vllm").handlers:
+            handler.close()
 
     @contextmanager
-    def taking_streams(self) -> Iterator[None]:
+    def _one_line(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # it starts processes and compiles kernels: anything may happen
+            raise ProviderError(f"{self._model}: vLLM {what}: {first_line(error)}; its log: {self.log}") from error
+
+    @contextmanager
+    def _streams_to_log(self) -> Iterator[None]:
         """Leads the standard streams of this process, and of those that it starts meanwhile, to the file."""
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+        sys.stdout.flush()
+        sys.stderr.flush()
         saved = [(number, os.dup(number)) for number in (1, 2)]
         try:
-            with self.path.open("ab", buffering=0) as file:
+            with self.log.open("ab", buffering=0) as file:
                 for number, _ in saved:
                     os.dup2(file.fileno(), number)
             yield
         finally:
-            for stream in (sys.stdout, sys.stderr):
-                stream.flush()
+            sys.stdout.flush()
+            sys.stderr.flush()
             for number, copy in saved:
                 os.dup2(copy, number)
                 os.close(copy)
-
-    def take_loggers(self) -> None:
-        """Leads what vLLM logs in this process to the file, unless the user configures its logging."""
-        if not any(name in os.environ for name in _OWN_SETTINGS):
-            logger = logging.getLogger("vllm")
-            handler = logging.FileHandler(self.path, encoding="utf-8", delay=True)
-            handler.setFormatter(logging.Formatter("%(levelname)s %(asctime)s %(name)s: %(message)s"))
-            logger.handlers, logger.propagate = [handler], False
-
-
-class LoggedEngine:
-    """A `vllm.LLM` whose errors are of one line, and that is shut down quietly."""
-
-    def __init__(self, engine: Any, log: EngineLog) -> None:
-        self._engine, self._log = engine, log
-
-    def generate(self, prompts: Iterable[Sequence[int]], parameters: Any) -> Any:
-        """The outputs of prompts, given as tokens; raises ProviderError where the engine fails."""
-        try:
-            listed = [{"prompt_token_ids": list(tokens)} for tokens in prompts]
-            return self._engine.generate(listed, parameters, use_tqdm=False)
-        except Exception as error:  # its processes may die in many ways
-            raise self._log.failure("failed", error) from error
-
-    def close(self) -> None:
-        """Ends the engine's processes; whatever goes wrong is in the log."""
-        core = getattr(getattr(self._engine, "llm_engine", None), "engine_core", None)
-        if core is not None:
-            with self._log.taking_streams(), suppress(Exception):
-                core.shutdown()
-        for handler in logging.getLogger("vllm").handlers:
-            handler.close()
 
 
 class VLLMDecoder:
@@ -115,7 +103,7 @@ class VLLMDecoder:
 
     name = "vllm"
 
-    def __init__(self, engine: Any, settings: DecodingSettings) -> None:
+    def __init__(self, engine: Engine, settings: DecodingSettings) -> None:
         self._engine = engine
         self._settings = settings
         self.batch_size = settings.batch_size
@@ -154,12 +142,12 @@ class VLLMDecoder:
 
 
 def iterate_scores(
-    engine: LoggedEngine, prompts: list[list[int]], answers: list[list[list[int]]], *, max_tokens: int = 512
+    engine: Engine, prompts: list[list[int]], answers: list[list[list[int]]], *, batch_size: int
 ) -> Iterator[tuple[int, list[float]]]:
     """The number of each prompt and its answers' sums of log-probabilities, as `scoring.iterate_scores` gives them.
 
     vLLM computes the prompts anew for this: it reads nothing from its cache of prefixes where the probabilities of a
-    prompt's tokens are requested. `max_tokens` answers are handed over at a time; vLLM makes up its own batches.
+    prompt's tokens are requested. `batch_size` answers are handed over at a time; vLLM makes up its own batches.
 
     Raises:
         ProviderError: where the engine tells no probability of a token, or one that is no number.
@@ -170,7 +158,7 @@ def iterate_scores(
     # one token has to be written; the token that stands in the prompt is always among those returned
     parameters = SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=1, detokenize=False)
     found: list[list[float]] = [[] for _ in prompts]
-    while group := list(islice(lines, max_tokens)):
+    while group := list(islice(lines, batch_size)):
         outputs = engine.generate([[*prompt, *answer] for _, prompt, answer in group], parameters)
         for (number, prompt, answer), output in zip(group, outputs, strict=True):
             entries = output.prompt_logprobs[len(prompt) :]
@@ -185,6 +173,7 @@ def iterate_scores(
 
 
 LOG_NAME = "vllm.log"
+_ENGINE_OPTIONS = {"seed", "trust_remote_code", "tensor_parallel_size", "gpu_memory_utilization", "max_model_len"}
 INSTALL = "pip install 'mbbq-gen[vllm]'"
 
 
@@ -194,8 +183,7 @@ class VLLMProvider(TransformersProvider):
     kind = "vllm"
     options_class = VLLMOptions
     packages = ("vllm", "torch", "transformers", "tokenizers")
-    _log: EngineLog
-    _engine: LoggedEngine | None = None
+    _engine: Engine | None = None
 
     @classmethod
     def open(cls, model: str, options: Any, resources: PackPaths) -> Self:
@@ -223,64 +211,41 @@ class VLLMProvider(TransformersProvider):
 
     async def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
         """As `transformers:`; vLLM's output goes to the file `vllm.log` in the folder of the run."""
-        if self._loaded is None:
-            self._log = EngineLog(f"vllm:{self.source.name}", (context.folder or cache_directory()) / LOG_NAME)
-            context.notify(f"{self.name}: vLLM loads the model; its log: {self._log.path}")
+        if self._engine is None:
+            log = (context.folder or cache_directory()) / LOG_NAME
+            self._engine = Engine(f"vllm:{self.source.name}", log)
+            context.notify(f"{self.name}: vLLM loads the model; its log: {self._engine.log}")
         async with aclosing(super().generate(requests, context)) as responses:
             async for response in responses:
                 yield response
 
     def load(self) -> LocalModel:
         """The model in vLLM's memory; raises ProviderError where vLLM can't load it."""
-        source, options = self.source, self._options
-        given = {
-            "dtype": self.dtype,
-            "seed": options.seed,
-            "trust_remote_code": options.trust_remote_code,
-            "tensor_parallel_size": options.tensor_parallel_size,
-            "enable_prefix_caching": True,
-            "revision": source.revision,
-            "gpu_memory_utilization": options.gpu_memory_utilization,
-            "max_model_len": options.max_model_len,
-        }
+        source, options, engine = self.source, self._options, self._engine
+        assert engine is not None
+        given = options.model_dump(include=_ENGINE_OPTIONS)
+        given |= {"dtype": self.dtype, "enable_prefix_caching": True, "revision": source.revision}
         arguments = {key: value for key, value in given.items() if value is not None}
-        try:
-            with self._log.taking_streams(), quiet():
-                from vllm import LLM
-
-                loaded = LLM(model=source.location, **{**arguments, **options.engine})
-                self._log.take_loggers()
-        except Exception as error:  # it starts processes and compiles kernels: anything may happen
-            raise self._log.failure("can't load it", error) from error
-        self._engine, tokenizer = LoggedEngine(loaded, self._log), loaded.get_tokenizer()
-        formatter = ChatFormatter(
-            tokenizer, f"vllm:{source.name}", options.prompt_format, options.system, options.template_args
-        )
+        engine.start(source.location, arguments | options.engine)
         try:
             configured = GenerationConfig.from_pretrained(source.location, revision=source.revision)
         except (OSError, ValueError):  # it has no generation configuration
             configured = GenerationConfig()
-        decoding, defaults = decoding_settings(
-            options, configured, tokenizer, formatter, batch_size=options.batch_size, read_tokens=0
-        )
-        configuration = getattr(getattr(loaded, "llm_engine", None), "model_config", None)
+        formatter = format_of(engine.llm.get_tokenizer(), f"vllm:{source.name}", options)
+        decoding, defaults = decoding_settings(options, configured, formatter, batch_size=options.batch_size)
+        configuration = getattr(getattr(engine.llm, "llm_engine", None), "model_config", None)
         context = getattr(configuration, "max_model_len", options.max_model_len)
+        scores = partial(iterate_scores, engine, batch_size=options.batch_size)
         return LocalModel(
-            name=source.name,
-            tokenizer=tokenizer,
-            formatter=formatter,
-            markers=ReasoningMarkers(tokenizer),
-            options=options,
-            decoding=decoding,
-            static=VLLMDecoder(self._engine, decoding),
-            continuous=None,
+            source.name,
+            formatter,
+            options,
+            decoding,
+            defaults,
+            static=VLLMDecoder(engine, decoding),
+            scorer=LoglikelihoodScorer(source.name, formatter, scores, "engine", context),
             context=context,
-            window=None,
-            scorer=LoglikelihoodScorer(
-                self._engine, tokenizer, formatter, source.name, context, options.batch_size, iterate_scores
-            ),
-            sampling_defaults=defaults,
-            dtype=str(getattr(configuration, "dtype", given["dtype"])).removeprefix("torch."),
+            dtype=str(getattr(configuration, "dtype", self.dtype)).removeprefix("torch."),
         )
 
     async def aclose(self) -> None:
