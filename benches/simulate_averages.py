@@ -15,7 +15,7 @@ from mbbq_gen.scoring.cells import CELLS
 from mbbq_gen.scoring.codes import Average
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.estimate import InferenceSettings
-from mbbq_gen.statistics.missing_data import MissingDataPanels, missing_data_bounds
+from mbbq_gen.statistics.missing_data import missing_data_bounds
 from mbbq_gen.statistics.ppi import AnnotatedCells, PPIGroup, correct, usual_error_rate
 from mbbq_gen.statistics.sequential import FOR_DECISION, ErrorSpending, Interval, PastLook, median_unbiased
 
@@ -99,7 +99,7 @@ def replied(unread: float, odds: float, pressed: float, generator: Generator, mo
     )
     panel = panel_of(np.stack([before.cells, after.cells]), SAMPLING)
     first, second = panel.estimates(BIAS)
-    low, high = MissingDataPanels(panel).ends(BIAS) or ([], [])
+    low, high = panel.extremes(BIAS) or ([], [])
     bounds, corrected = missing_data_bounds(low[0], high[0], first, SAMPLING), correct(BIAS, before, "discard", first)
     ends = [[found.value, *(found.interval(0.95) or (np.nan, np.nan))] for found in (first, second, corrected)]
     return np.array([ends[0], [np.nan, bounds.interval_low, bounds.interval_high], *ends[1:]], dtype=float)

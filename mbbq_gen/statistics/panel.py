@@ -102,8 +102,17 @@ class Panel:
         drawn = (flat @ self.weights.T).reshape(names, groups, -1)
         return Counts(drawn.transpose(1, 2, 0), self.sampling.unparsed)
 
+    @cached_property
+    def _estimates(self) -> dict[Metric, list[Estimate]]:
+        return {}
+
     def estimates(self, metric: Metric) -> list[Estimate]:
         """The metric of every group, as the settings average it; a parse rate is always the share of all answers."""
+        if metric not in self._estimates:
+            self._estimates[metric] = self._estimated(metric)
+        return self._estimates[metric]
+
+    def _estimated(self, metric: Metric) -> list[Estimate]:
         if self.sampling.average != "questions" and metric.name != "parse_rate":
             return average_estimates(self, metric)
         influences = influence_values(metric, self.by_template, self.total)
@@ -182,6 +191,21 @@ class Panel:
         moved = scenario_matrix(scenario) if share == 1 else as_read + share * (scenario_matrix(scenario) - as_read)
         sampling = replace(self.sampling, unparsed="keep")
         return self._changed(lambda table: table @ moved, supposed_of=self, sampling=sampling, is_resampled=False)
+
+    @cached_property
+    def _supposed(self) -> dict[Scenario, Panel]:
+        """The panel with all unparsed answers of one kind: several metrics suppose the same."""
+        return {}
+
+    def extremes(self, metric: Metric) -> tuple[list[Estimate], list[Estimate]] | None:
+        """The metric of every group at its lowest and its highest; None if unparsed answers do not bear on it."""
+        if metric.extremes is None:
+            return None
+        for scenario in metric.extremes:
+            if scenario not in self._supposed:
+                self._supposed[scenario] = self.supposing(scenario)
+        low, high = (self._supposed[scenario].estimates(metric) for scenario in metric.extremes)
+        return low, high
 
 
 def make_panel(

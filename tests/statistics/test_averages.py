@@ -14,7 +14,6 @@ from mbbq_gen.scoring.codes import Average
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.statistics.estimate import InferenceSettings
-from mbbq_gen.statistics.missing_data import MissingDataPanels
 from mbbq_gen.statistics.panel import Panel, i_squared, reml_variance, template_scores
 from mbbq_gen.statistics.sequential import ErrorSpending, Interval, PastLook, median_unbiased
 from tests.support.cases import cases
@@ -113,7 +112,7 @@ def test_bounds_are_in_order(seed: int, average: Average) -> None:
     rng = np.random.default_rng(seed)
     cells = drawn(rng.dirichlet([1, 1, 2, 0.1], (1, len(SIZES))), SIZES, seed)
     panel = panel_of(cells, average)
-    low, high = MissingDataPanels(panel).ends(BIAS) or ([], [])
+    low, high = panel.extremes(BIAS) or ([], [])
     assert low[0].value <= high[0].value + 1e-12
     assert (low[0].value == high[0].value) == (not cells[..., AMBIGUOUS[3]].any())
 
