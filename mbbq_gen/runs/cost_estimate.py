@@ -383,7 +383,8 @@ def design_report(
         target, components, offer, DesignPrice(online=online, batch=batch), confidence, speaks_of, average
     )
     most = None if max_cost is None or online is None else max_cost / online
-    best, everything = study.narrowest(most or 0.0) if width is None else study.cheapest(width), study.everything()
+    found, everything = study.ranked(width=width, requests=most), study.everything()
+    best = found[0] if found else None
     return DesignReport(
         model=config.model,
         target=target,
@@ -403,7 +404,7 @@ def design_report(
         prices=tuple(found for found, _ in prices),
         best=best,
         as_run=study.as_run(width=width, requests=most),
-        others=() if best is None else tuple(study.next_best(best, width=width, requests=most)[:SHOWN]),
+        others=tuple(found[1 : SHOWN + 1]),
         everything=everything,
         notes=tuple(_design_notes(config, tokens, online, best, everything, width=width, speaks_of=speaks_of)),
     )
