@@ -17,7 +17,7 @@ from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.statistics.missing_data import missing_data_bounds
 from mbbq_gen.statistics.ppi import AnnotatedCells, PPIGroup, correct, usual_error_rate
-from mbbq_gen.statistics.sequential import FOR_DECISION, ErrorSpending, Interval, PastLook, median_unbiased
+from mbbq_gen.statistics.sequential import FOR_DECISION, ErrorSpending, Interval, median_unbiased
 
 SAMPLING = InferenceSettings(n_resamples=600)
 ACCURACY = METRICS["accuracy_ambiguous"]
@@ -54,12 +54,12 @@ def estimates(grid: Grid) -> None:
         generator, found, number = np.random.default_rng([runs, 3]), np.zeros((runs, 2)), 0
         paths = generator.normal(truth * steps, np.sqrt(steps), (runs, looks)).cumsum(axis=1) / information
         for run, path in enumerate(paths):
-            past: list[PastLook] = []
+            past: list[Interval] = []
             for value, margin, now in zip(path, margins, information, strict=True):
-                past.append(PastLook(1 / now, Interval(value, value - margin, value + margin, 0.05)))
+                past.append(Interval(value, value - margin, value + margin, 0.05, 1 / now))
                 if abs(value) > margin or abs(value) + margin < small:
                     break
-            found[run] = past[-1].interval.value, median_unbiased(past, small)
+            found[run] = past[-1].value, median_unbiased(past, small)
             number += len(past)
         numbers = (*found.mean(axis=0), *np.median(found, axis=0))
         above = [f"{share:.0%}" for share in (found > truth).mean(axis=0)]
