@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, combinations, islice
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -75,7 +75,6 @@ from mbbq_gen.statistics.missing_data import missing_data_bounds, tipping_point
 from mbbq_gen.statistics.panel import Panel, plain_value
 
 Across = Literal["language", "model", "variant", "reasoning_effort", "method", "extractor"]
-ACROSS: tuple[Across, ...] = get_args(Across)
 DEFAULT_METRICS = "mbbq_bias_ambiguous,diff_bias_disambiguated"
 CONTROL_METRICS = "accuracy_disambiguated,accuracy_ambiguous"
 """What is compared of the control split, as in MBBQ's Table 5."""
@@ -439,9 +438,10 @@ class ComparedLevels:
             shares = [error.rate.value for error in wrong if error is not None and error.rate.value is not None]
             if len(shares) == 2 and abs(shares[0] - shares[1]) > abs(value):
                 yield "extraction_error_exceeds_difference"
-            least = found.bounds and (found.bounds.low if value > 0 else found.bounds.high)
-            if least is not None and least * value <= 0:
-                yield "unparsed_could_explain"
+            if found.bounds is not None:
+                least = found.bounds.low if value > 0 else found.bounds.high
+                if least is not None and least * value <= 0:
+                    yield "unparsed_could_explain"
             if found.decomposition is not None and not found.decomposition.direction.excludes_zero:
                 yield "ability_could_explain"
             if self._position_could_explain(metric, pair):

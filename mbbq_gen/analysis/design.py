@@ -55,7 +55,6 @@ _QUESTIONS: Final[dict[DesignTarget, Question]] = {
     "score": "one score against 0",
     "difference between languages": "two languages",
 }
-DESIGN_TARGETS: Final = tuple(_QUESTIONS)
 EVERY: Final = 48
 """Numbers of questions up to which each is looked at; above, every step is a twentieth."""
 ORDERS: Final = (1, 2, 3, 6)
