@@ -18,7 +18,7 @@ import polars as pl
 
 from mbbq_gen.analysis.scores import score
 from mbbq_gen.core.records import Alignment, Condition, Instance, Option, Polarity
-from mbbq_gen.scoring.columns import observations_from_columns
+from mbbq_gen.scoring.observations import observations_from_columns
 
 MODELS, LANGUAGES, CATEGORIES, VARIANTS, TEMPLATES = 10, ("en", "es", "nl", "tr"), 6, 5, 24
 KINDS: tuple[tuple[Condition, Polarity, Alignment | None], ...] = (

@@ -76,7 +76,7 @@ from mbbq_gen.statistics.hypothesis_tests import (  # noqa: E402
     wilcoxon,
     zero_test,
 )
-from mbbq_gen.statistics.missing_data import MissingDataPanels, missing_data_bounds  # noqa: E402
+from mbbq_gen.statistics.missing_data import missing_data_bounds  # noqa: E402
 from mbbq_gen.statistics.panel import resample_weights  # noqa: E402
 
 SAMPLING = InferenceSettings(n_resamples=1000)
@@ -370,7 +370,7 @@ def bounds(grid: Grid) -> None:
                 cells[..., biased_cell] -= lost
                 cells[..., silent] += lost
                 panel = panel_of(cells[:, 0], SAMPLING)
-                ends = MissingDataPanels(panel).ends(BIAS)
+                ends = panel.extremes(BIAS)
                 assert ends is not None
                 for low, high, plain in zip(*ends, panel.estimates(BIAS), strict=True):
                     found, truth = missing_data_bounds(low, high, plain, SAMPLING), model.truth(BIAS)

@@ -15,9 +15,9 @@ from mbbq_gen.scoring.cells import CELLS
 from mbbq_gen.scoring.codes import Average
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.estimate import InferenceSettings
-from mbbq_gen.statistics.missing_data import MissingDataPanels, missing_data_bounds
+from mbbq_gen.statistics.missing_data import missing_data_bounds
 from mbbq_gen.statistics.ppi import AnnotatedCells, PPIGroup, correct, usual_error_rate
-from mbbq_gen.statistics.sequential import FOR_DECISION, ErrorSpending, Interval, PastLook, median_unbiased
+from mbbq_gen.statistics.sequential import FOR_DECISION, ErrorSpending, Interval, median_unbiased
 
 SAMPLING = InferenceSettings(n_resamples=600)
 ACCURACY = METRICS["accuracy_ambiguous"]
@@ -54,12 +54,12 @@ def estimates(grid: Grid) -> None:
         generator, found, number = np.random.default_rng([runs, 3]), np.zeros((runs, 2)), 0
         paths = generator.normal(truth * steps, np.sqrt(steps), (runs, looks)).cumsum(axis=1) / information
         for run, path in enumerate(paths):
-            past: list[PastLook] = []
+            past: list[Interval] = []
             for value, margin, now in zip(path, margins, information, strict=True):
-                past.append(PastLook(1 / now, Interval(value, value - margin, value + margin, 0.05)))
+                past.append(Interval(value, value - margin, value + margin, 0.05, 1 / now))
                 if abs(value) > margin or abs(value) + margin < small:
                     break
-            found[run] = past[-1].interval.value, median_unbiased(past, small)
+            found[run] = past[-1].value, median_unbiased(past, small)
             number += len(past)
         numbers = (*found.mean(axis=0), *np.median(found, axis=0))
         above = [f"{share:.0%}" for share in (found > truth).mean(axis=0)]
@@ -99,7 +99,7 @@ def replied(unread: float, odds: float, pressed: float, generator: Generator, mo
     )
     panel = panel_of(np.stack([before.cells, after.cells]), SAMPLING)
     first, second = panel.estimates(BIAS)
-    low, high = MissingDataPanels(panel).ends(BIAS) or ([], [])
+    low, high = panel.extremes(BIAS) or ([], [])
     bounds, corrected = missing_data_bounds(low[0], high[0], first, SAMPLING), correct(BIAS, before, "discard", first)
     ends = [[found.value, *(found.interval(0.95) or (np.nan, np.nan))] for found in (first, second, corrected)]
     return np.array([ends[0], [np.nan, bounds.interval_low, bounds.interval_high], *ends[1:]], dtype=float)

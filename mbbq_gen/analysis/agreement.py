@@ -94,14 +94,18 @@ def pair_agreement(
     )
 
 
-def _pairs(answers: pl.DataFrame, column: str, pair: Sequence[str], keys: Sequence[str]) -> pl.DataFrame:
+def _pairs(
+    answers: pl.DataFrame, column: str, pair: Sequence[str], keys: Sequence[str], *, is_first_only: bool = True
+) -> pl.DataFrame:
     """The choices of two values of a column, question by question; equal in the columns `keys`."""
     ours, theirs = (
-        answers.filter(pl.col(column).cast(pl.String) == value)
-        .select(*(pl.col(name).cast(pl.String) for name in keys), "choice")
-        .unique(keys, keep="first", maintain_order=True)
+        answers.filter(pl.col(column).cast(pl.String) == value).select(
+            *(pl.col(name).cast(pl.String) for name in keys), "choice"
+        )
         for value in pair
     )
+    if is_first_only:
+        ours, theirs = (side.unique(keys, keep="first", maintain_order=True) for side in (ours, theirs))
     return ours.join(theirs, on=keys, suffix="_other", nulls_equal=True)
 
 
@@ -315,13 +319,7 @@ def method_agreement(
         if not part.height:
             continue
         keys = ["language", TEMPLATE, QUESTION, "instance_id", *_shared_columns(part, (first, second))]
-        ours, theirs = (
-            part.filter(pl.col("method").cast(pl.String) == method).select(
-                *(pl.col(name).cast(pl.String) for name in keys), "choice"
-            )
-            for method in (first, second)
-        )
-        found = ours.join(theirs, on=keys, suffix="_other", nulls_equal=True)
+        found = _pairs(part, "method", (first, second), keys, is_first_only=False)
         for language in languages:
             pairs = found if language == ALL else found.filter(pl.col("language") == language)
             templates, tables = _contingency(pairs)

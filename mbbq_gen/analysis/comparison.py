@@ -16,23 +16,65 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Literal, get_args
+from itertools import chain, combinations, islice
+from typing import Literal
 
+import numpy as np
 import polars as pl
 
-from mbbq_gen.analysis.ability import Selection
-from mbbq_gen.analysis.comparison_levels import ComparedLevels
-from mbbq_gen.analysis.comparison_table import Comparison, ComparisonTable, Extent, MetricComparison, PairDifference
-from mbbq_gen.analysis.correction import AnnotatedFrame
+from mbbq_gen.analysis.ability import (
+    Selection,
+    TemplateSelection,
+    keep_templates,
+    select_templates,
+    split_panels,
+    template_ability,
+)
+from mbbq_gen.analysis.agreement import choices, pair_agreement
+from mbbq_gen.analysis.comparison_table import (
+    PARSING_GAP,
+    WARNINGS,
+    Comparison,
+    ComparisonTable,
+    Extent,
+    LevelScore,
+    MetricComparison,
+    PairDifference,
+    WarningCode,
+    kitagawa_decomposition,
+)
+from mbbq_gen.analysis.correction import (
+    AnnotatedFrame,
+    CorrectedDifference,
+    confidence_shares,
+    confusion_matrices,
+    corrected_numbers,
+    extraction_errors,
+    labelled_groups,
+)
+from mbbq_gen.analysis.position import balanced_score, place_test, read_answers
 from mbbq_gen.core.errors import MbbqGenError, UsageError
-from mbbq_gen.core.records import Split
-from mbbq_gen.scoring.metrics import Metric
-from mbbq_gen.scoring.tally import GROUPINGS, partition
-from mbbq_gen.statistics.estimate import InferenceSettings
-from mbbq_gen.statistics.hypothesis_tests import holm
+from mbbq_gen.core.records import NO_RESPONSE, Condition, Split
+from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES
+from mbbq_gen.scoring.metrics import METRICS, Metric
+from mbbq_gen.scoring.tally import GROUPINGS, TEMPLATE, item_scores, partition, template_expression
+from mbbq_gen.statistics.estimate import Estimate, EstimateResult, InferenceSettings, no_score
+from mbbq_gen.statistics.hypothesis_tests import (
+    TestResult,
+    equality_test,
+    friedman,
+    holm,
+    kruskal_wallis,
+    missing,
+    tost,
+    wilcoxon,
+    zero_test,
+)
+from mbbq_gen.statistics.intervals import LOW_PARSING
+from mbbq_gen.statistics.missing_data import missing_data_bounds, tipping_point
+from mbbq_gen.statistics.panel import Panel, plain_value
 
 Across = Literal["language", "model", "variant", "reasoning_effort", "method", "extractor"]
-ACROSS: tuple[Across, ...] = get_args(Across)
 DEFAULT_METRICS = "mbbq_bias_ambiguous,diff_bias_disambiguated"
 CONTROL_METRICS = "accuracy_disambiguated,accuracy_ambiguous"
 """What is compared of the control split, as in MBBQ's Table 5."""
@@ -126,20 +168,12 @@ def compare(
 def _adjusted(comparisons: Sequence[Comparison], over: Extent) -> tuple[Comparison, ...]:
     """The comparisons with the p values of each kind of test of their pairs adjusted over the family (Holm)."""
     families = [metric.pairs for comparison in comparisons for metric in comparison.metrics]
-    corrected = iter(
-        [p for pairs in families for p in holm([one.corrected.p_value if one.corrected else None for one in pairs])]
-    )
     if over == "all":
-        families = [tuple(pair for pairs in families for pair in pairs)]
-    adjusted = iter([pair for pairs in families if pairs for pair in _holm_of_pairs(pairs)])
+        families = [tuple(chain.from_iterable(families))]
+    adjusted = chain.from_iterable(map(_holm_of_pairs, families))
 
     def of_metric(metric: MetricComparison) -> MetricComparison:
-        pairs = []
-        for _ in metric.pairs:
-            pair, p_adjusted = next(adjusted), next(corrected)
-            own = pair.corrected and pair.corrected.model_copy(update={"p_adjusted": p_adjusted})
-            pairs.append(pair.model_copy(update={"corrected": own}))
-        return metric.model_copy(update={"pairs": tuple(pairs)})
+        return metric.model_copy(update={"pairs": tuple(islice(adjusted, len(metric.pairs)))})
 
     return tuple(
         comparison.model_copy(update={"metrics": tuple(map(of_metric, comparison.metrics))})
@@ -154,3 +188,287 @@ def _holm_of_pairs(pairs: Sequence[PairDifference]) -> Iterator[PairDifference]:
         tests = tuple(test.adjusted(kind[row]) for test, kind in zip(pair.tests, kinds, strict=True))
         adjusted = pair.adjusted_test.adjusted(controlled[row])
         yield pair.model_copy(update={"tests": tests, "adjusted_test": adjusted})
+
+
+class ComparedLevels:
+    """The levels of one comparison over the same templates, its panels made once for all metrics."""
+
+    def __init__(  # noqa: PLR0917
+        self,
+        frame: pl.DataFrame,
+        within: dict[str, str | None],
+        across: str,
+        sampling: InferenceSettings,
+        wide: InferenceSettings,
+        select: Selection | None,
+        margin: float | None,
+        labelled: pl.DataFrame | None,
+    ) -> None:
+        """Raises UsageError or MbbqGenError where there is too little to compare; `wide`: of differences."""
+        self._within, self._across, self._column = within, across, GROUPINGS[across]
+        self._sampling, self._wide, self._select, self._margin = sampling, wide, select, margin
+        self._inside = "".join(f" of {name} {value}" for name, value in within.items())
+        self._levels, frame, shared, self._excluded = self._shared_templates(frame)
+        is_answer = ~pl.col("outcome").cast(pl.String).is_in(sorted(NO_RESPONSE))
+        control = frame.filter((pl.col("split") == "control") & (pl.col("condition") == "disambiguated") & is_answer)
+        self._selection: TemplateSelection | None = None
+        if control.height or select:
+            self._selection = select_templates(template_ability(frame, [across]), shared)
+        if select and self._selection:
+            shared = list(self._selection.kept)
+        if len(shared) < 2:
+            common = f"all of {', '.join(self._levels)}{self._inside}"
+            if select and self._selection:
+                raise MbbqGenError(
+                    f"--template-filter {select}: {len(shared)} of {self._selection.n_templates} templates pass in "
+                    f"{common}, two are needed; leave --template-filter out, or compare fewer"
+                )
+            raise UsageError(f"--across {across}: {len(shared)} templates are left that {common} have")
+        kept = keep_templates(frame, shared)
+        self._frame = kept.filter(pl.col("split") == "bias")
+        self._bias, self._control = split_panels(kept, [across], sampling)
+        able = [name for name in (self._selection.kept if self._selection else ()) if name in self._bias.templates]
+        self._matched = self._bias.on_templates(able) if len(able) > 1 else None
+        self._confidences = {found.group[across]: found.shares for found in confidence_shares(self._frame, [across])}
+        self._is_crossed = sampling.prompt_effects == "random"
+        self._labelled = None
+        if labelled is not None:
+            is_level = pl.col(self._column).cast(pl.String).is_in(self._levels)
+            self._labelled = keep_templates(labelled, shared).filter((pl.col("split") == "bias") & is_level)
+            groups = labelled_groups(self._frame, self._labelled, [across], sampling)
+            self._annotated = {group.group[across]: group for group in groups}
+            errors = extraction_errors(self._labelled, [across], sampling.confidence)
+            self._errors = {found.group[across]: found for found in errors}
+
+    def _shared_templates(self, frame: pl.DataFrame) -> tuple[list[str], pl.DataFrame, list[str], list[str]]:
+        """The levels, their rows, the templates that all of them have, and those that some lack."""
+        bias, level = frame.filter(pl.col("split") == "bias"), pl.col(self._column).cast(pl.String)
+        levels = sorted(str(name) for name in bias[self._column].drop_nulls().unique().to_list())
+        if len(levels) < 2:
+            found = f"{len(levels)} of it ({', '.join(levels) or 'none'}) in the bias split{self._inside}"
+            raise UsageError(f"--across {self._across}: {found}; give runs with two or more")
+        seen = bias.select(template_expression(), level).unique().drop_nulls().group_by(TEMPLATE).len().sort(TEMPLATE)
+        is_shared = seen["len"] == len(levels)
+        shared, lacking = (seen.filter(rows)[TEMPLATE].to_list() for rows in (is_shared, ~is_shared))
+        return levels, frame.filter(level.is_in(levels)), shared, lacking
+
+    def comparison(self, metrics: Sequence[Metric]) -> Comparison:
+        """All metrics over all levels; p values of pairs are not yet adjusted."""
+        answers, selection = choices(self._frame), self._selection
+        compared = tuple(self._metric(metric) for metric in metrics)
+        codes = {code for metric in compared for pair in metric.pairs for code in pair.warnings}
+        conditions: tuple[Condition, ...] = ("ambiguous", "disambiguated")
+        labelled = self._labelled if self._labelled is not None and self._labelled.height else None
+        return Comparison(
+            within=self._within,
+            across=self._across,
+            levels=tuple(self._levels),
+            selection=selection if self._select else None,
+            matched=selection,
+            metrics=compared,
+            agreement=tuple(
+                pair_agreement(answers, self._column, pair, condition, self._sampling)
+                for pair in combinations(self._levels, 2)
+                for condition in conditions
+            ),
+            templates_excluded=tuple(self._excluded),
+            matrices=() if labelled is None else tuple(confusion_matrices(labelled, self._sampling.confidence)),
+            warnings={code: text for code, text in WARNINGS.items() if code in codes},
+        )
+
+    def _metric(self, metric: Metric) -> MetricComparison:
+        scores = self._bias.estimates(metric)
+        lacking = [name for name, score in zip(self._levels, scores, strict=True) if score.missing_reason is not None]
+        left_out = tuple(lacking) if len(lacking) + 2 <= len(self._levels) else ()
+        places = range(len(self._levels))
+        pairs = list(combinations(places, 2))
+        corrected = self._corrected_differences(metric, pairs)
+        return MetricComparison(
+            metric=metric.name,
+            sign=metric.sign,
+            n_templates=len(self._bias.templates),
+            levels=tuple(self._level(metric, place) for place in places),
+            overall=tuple(self._overall_tests(metric, left_out)),
+            left_out=left_out,
+            pairs=tuple(self._pair(metric, pair, found) for pair, found in zip(pairs, corrected, strict=True)),
+        )
+
+    def _level(self, metric: Metric, place: int) -> LevelScore:
+        level, sampling = self._levels[place], self._sampling
+        score, control = self._bias.estimates(metric)[place], self._control.estimates(metric)[place]
+        hypothesis, tests = f"{metric.name} of {level} is 0", []
+        if metric.low < 0:
+            tests.append(zero_test(score, hypothesis, sampling))
+            if not self._is_crossed:
+                alone = self._bias.template_scores(metric)[place]
+                tests.append(wilcoxon(alone, f"{hypothesis} in the middle of the templates"))
+            if self._margin is not None:
+                tests.append(tost(score, self._margin, f"{metric.name} of {level}", sampling))
+
+        def value(name: str, panel: Panel) -> float | None:
+            return plain_value(METRICS[name], panel.tallies[place], sampling)
+
+        ends = self._bias.extremes(metric)
+        return LevelScore(
+            level=level,
+            n_answers=sum(self._bias.tallies[place].outcomes.values()),
+            parse_rate=value("parse_rate", self._bias),
+            accuracy=value(f"accuracy_{metric.condition or 'ambiguous'}", self._bias),
+            control_accuracy=value("accuracy_disambiguated", self._control),
+            score=score.score(sampling),
+            control=control.score(sampling),
+            adjusted=score.subtract(control).score(sampling),
+            bounds=ends and missing_data_bounds(ends[0][place], ends[1][place], score, sampling),
+            tests=tuple(tests),
+            confidences=self._confidences.get(level, {}),
+            corrected=None if self._labelled is None else self._annotated[level].score(metric),
+            extraction_error=None if self._labelled is None else self._errors.get(level),
+        )
+
+    def _overall_tests(self, metric: Metric, left_out: Sequence[str]) -> Iterator[TestResult]:
+        """Do the levels differ?"""
+        defined = [place for place, level in enumerate(self._levels) if level not in left_out]
+        compared = [self._bias.estimates(metric)[place] for place in defined]
+        hypothesis = f"{metric.name} does not differ across {self._across}"
+        if left_out:
+            hypothesis += f", leaving out {', '.join(left_out)}"
+        yield equality_test(compared, hypothesis, self._sampling)
+        if self._is_crossed:
+            return
+        panel = self._bias.on_groups(defined)
+        by_template, is_even = panel.template_scores(metric), panel.has_even_counts(metric)
+        yield friedman(by_template.T, hypothesis, is_even=is_even)
+        yield kruskal_wallis(list(by_template), hypothesis, "template", is_even=is_even)
+        if (nothing := missing("kruskal_wallis", compared, hypothesis)) is not None:
+            yield nothing.model_copy(update={"unit": "item"})
+        elif metric.is_mean:
+            items = item_scores(self._frame, metric, self._sampling.unparsed, [self._column])
+            levels = (items.filter(items[self._column] == self._levels[place]) for place in defined)
+            yield kruskal_wallis([level["score"].to_numpy() for level in levels], hypothesis, "item")
+        else:
+            reason = "the metric is no mean over answers: a question has no score of it"
+            result = TestResult(test="kruskal_wallis", unit="item", hypothesis=hypothesis, n=0)
+            yield result.missing(reason, "not_applicable")
+
+    def _pair(self, metric: Metric, pair: tuple[int, int], corrected: CorrectedDifference | None) -> PairDifference:
+        first, second = (self._levels[place] for place in pair)
+        difference, controlled = (_difference(panel, metric, pair) for panel in (self._bias, self._control))
+        adjusted, found = difference.subtract(controlled), difference.score(self._wide)
+        bounds = tipping = None
+        if (ends := self._bias.extremes(metric)) is not None:
+            (low, low_other), (high, high_other) = ([side[place] for place in pair] for side in ends)
+            lowest, highest = low.subtract(high_other), high.subtract(low_other)
+            bounds = missing_data_bounds(lowest, highest, difference, self._wide)
+        if found.excludes_zero:
+            tipping = tipping_point(self._bias, metric, pair, first_is_higher=(found.value or 0.0) > 0)
+        hypothesis = f"{metric.name} is equal in {first} and {second}"
+        tests = [zero_test(difference, hypothesis, self._sampling)]
+        if not self._is_crossed:
+            panel = self._bias.on_groups(pair)
+            ours, theirs = panel.template_scores(metric)
+            middle = f"{hypothesis} in the middle of the templates"
+            tests.append(wilcoxon(ours - theirs, middle, is_even=panel.has_even_counts(metric)))
+        if self._margin is not None:
+            what = f"the difference of {metric.name} of {first} and {second}"
+            tests.append(tost(difference, self._margin, what, self._sampling))
+        hypothesis = f"{metric.name} minus control is equal in {first} and {second}"
+        pair_difference = PairDifference(
+            first=first,
+            second=second,
+            difference=found,
+            bounds=bounds,
+            tipping_point=tipping,
+            tests=tuple(tests),
+            adjusted=adjusted.score(self._wide),
+            adjusted_test=zero_test(adjusted, hypothesis, self._sampling),
+            matched=self._matched_difference(metric, pair),
+            decomposition=kitagawa_decomposition(self._bias, metric, pair, difference),
+            warnings=(),
+            corrected=corrected,
+        )
+        warnings = self._warnings(metric, pair, pair_difference, controlled.score(self._sampling))
+        return pair_difference.model_copy(update={"warnings": tuple(warnings)})
+
+    def _matched_difference(self, metric: Metric, pair: tuple[int, int]) -> EstimateResult:
+        """The difference on the templates that are above chance in all levels."""
+        if self._matched is not None:
+            return _difference(self._matched, metric, pair).score(self._wide)
+        if self._selection is None:
+            return no_score("no answers to disambiguated control questions")
+        found = f"{self._selection.n_kept} of {self._selection.n_templates} templates"
+        return no_score(f"{found} are above chance in all levels; two are needed")
+
+    def _corrected_differences(
+        self, metric: Metric, pairs: Sequence[tuple[int, int]]
+    ) -> Sequence[CorrectedDifference | None]:
+        """The difference of every pair with extraction errors removed, with Holm's p values; None without labels."""
+        if self._labelled is None:
+            return [None] * len(pairs)
+        found: list[CorrectedDifference] = []
+        for groups in ([self._annotated[self._levels[place]] for place in pair] for pair in pairs):
+            one, other = (group.estimate(metric) for group in groups)
+            labels = sum(group.n_labels for group in groups)
+            if one is None or other is None:
+                reason = groups[0].reason or groups[1].reason
+                found.append(CorrectedDifference(value=None, n_labels=labels, reason=reason, reason_code="undefined"))
+                continue
+            difference = one.minus(other)
+            p_value = zero_test(difference, "the corrected scores are equal", self._sampling).p_value
+            numbers = corrected_numbers(difference, labels, self._sampling)
+            found.append(CorrectedDifference(**numbers, p_value=p_value))
+        adjusted = holm([one.p_value for one in found])
+        return [one.model_copy(update={"p_adjusted": p}) for one, p in zip(found, adjusted, strict=True)]
+
+    def _warnings(
+        self, metric: Metric, pair: tuple[int, int], found: PairDifference, controlled: EstimateResult
+    ) -> Iterator[WarningCode]:
+        """What a difference must be read with; `controlled`: the same difference on the control questions."""
+        total, value = self._bias.total, found.difference.value or 0.0
+        known = [rate for rate in metric.parse_rate(total)[list(pair)] if not math.isnan(rate)]
+        if min(known, default=0.0) < LOW_PARSING:
+            yield "low_parse_rate"
+        rates = np.nan_to_num(METRICS["parse_rate"].value(total))[list(pair)]
+        read_gap = abs(float(rates[0] - rates[1]))
+        if read_gap > PARSING_GAP:
+            yield "parse_rate_differs"
+        if found.difference.excludes_zero:
+            if read_gap > abs(value):
+                yield "parse_rate_gap_exceeds_difference"
+            wrong = [] if self._labelled is None else [self._errors.get(self._levels[place]) for place in pair]
+            shares = [error.rate.value for error in wrong if error is not None and error.rate.value is not None]
+            if len(shares) == 2 and abs(shares[0] - shares[1]) > abs(value):
+                yield "extraction_error_exceeds_difference"
+            if found.bounds is not None:
+                least = found.bounds.low if value > 0 else found.bounds.high
+                if least is not None and least * value <= 0:
+                    yield "unparsed_could_explain"
+            if found.decomposition is not None and not found.decomposition.direction.excludes_zero:
+                yield "ability_could_explain"
+            if self._position_could_explain(metric, pair):
+                yield "position_could_explain"
+        if controlled.excludes_zero:
+            yield "control_differs"
+        templates = len(self._bias.templates) if found.difference.value is None else found.difference.n_templates
+        if templates < FEW_TEMPLATES:
+            yield "too_few_templates" if templates < MIN_TEMPLATES else "few_templates"
+        if self._excluded:
+            yield "templates_excluded"
+
+    def _position_could_explain(self, metric: Metric, pair: tuple[int, int]) -> bool:
+        """Whether places are preferred in a level, and the difference is not sure once orders are balanced."""
+        sampling = self._sampling
+        halves = [self._frame.filter(pl.col(self._column).cast(pl.String) == self._levels[place]) for place in pair]
+        p_values = [place_test(read_answers(half), seed=sampling.seed).p_value for half in halves]
+        if all(p is not None and p >= 0.05 for p in p_values):
+            return False
+        balanced = [balanced_score(half, metric, sampling).balanced for half in halves]
+        values = [score.value for score in balanced if score.value is not None]
+        errors = [score.standard_error for score in balanced if score.standard_error is not None]
+        if len(values) < 2 or len(errors) < 2:
+            return True  # orders that can't be balanced: the design itself puts some role in some place
+        return abs(values[0] - values[1]) < 1.96 * math.hypot(*errors)
+
+
+def _difference(panel: Panel, metric: Metric, pair: tuple[int, int]) -> Estimate:
+    one, other = (panel.estimates(metric)[place] for place in pair)
+    return one.subtract(other)

@@ -356,19 +356,12 @@ def confusion_matrices(labelled: pl.DataFrame, confidence: float = 0.95) -> list
 
 def confidence_shares(frame: pl.DataFrame, by: Sequence[str]) -> list[ConfidenceShares]:
     """The extractor's confidence in the answers with a response, by group, sorted by the group's values."""
-    columns = grouping_columns(by)
+    columns = dict.fromkeys(grouping_columns(by).values())
     had = frame.filter(~pl.col("outcome").cast(pl.String).is_in(sorted(NO_RESPONSE)))
-    keys = {f"by_{name}": pl.col(column).cast(pl.String) for name, column in columns.items()}
-    rows = rows_of(had).alias("rows")
-    counted = had.group_by(*dict.fromkeys(columns.values()), "confidence").agg(rows).with_columns(**keys)
-    counts: dict[tuple[str | None, ...], dict[str, int]] = {}
-    for *key, level, count in counted.select(*keys, pl.col("confidence").cast(pl.String), "rows").rows():
-        counts.setdefault(tuple(key), {})[level] = count
-    return [
-        ConfidenceShares(
-            group=dict(zip(columns, key, strict=True)),
-            n_answers=sum(found.values()),
-            shares={level: found.get(level, 0) / sum(found.values()) for level in get_args(Confidence)},
-        )
-        for key, found in sorted(counts.items(), key=lambda item: [(value is None, str(value)) for value in item[0]])
-    ]
+    counted = had.group_by(*columns, "confidence").agg(rows_of(had).alias("rows"))
+    found = []
+    for group, part in partition(counted, by) if counted.height else ():
+        counts, whole = dict(part.select(pl.col("confidence").cast(pl.String), "rows").rows()), part["rows"].sum()
+        shares = {level: counts.get(level, 0) / whole for level in get_args(Confidence)}
+        found.append(ConfidenceShares(group=group, n_answers=whole, shares=shares))
+    return found

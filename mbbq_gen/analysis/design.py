@@ -55,7 +55,6 @@ _QUESTIONS: Final[dict[DesignTarget, Question]] = {
     "score": "one score against 0",
     "difference between languages": "two languages",
 }
-DESIGN_TARGETS: Final = tuple(_QUESTIONS)
 EVERY: Final = 48
 """Numbers of questions up to which each is looked at; above, every step is a twentieth."""
 ORDERS: Final = (1, 2, 3, 6)
@@ -108,6 +107,10 @@ class DesignSpace:
             )
 
 
+_Shape = tuple[int, int, int]
+"""Prompt variants in all, prompt variants of a question, orders."""
+
+
 class StudyDesign(FrozenModel):
     """One way to spread questions, and what it reaches."""
 
@@ -129,6 +132,11 @@ class StudyDesign(FrozenModel):
     width: float
     """Of the 95 % interval that `score` shows, with `--prompt-effects` as given here."""
 
+    @property
+    def shape(self) -> _Shape:
+        """What a design may differ in beside templates and questions."""
+        return self.prompt_variants, self.prompt_variants_each, self.orders_each
+
 
 class Price(FrozenModel):
     """What one request costs on average, over languages and prompt variants."""
@@ -145,10 +153,6 @@ def question_counts(most: int) -> tuple[int, ...]:
     return tuple(counts)
 
 
-_Shape = tuple[int, int, int]
-"""Prompt variants in all, prompt variants of a question, orders."""
-
-
 @dataclass(frozen=True)
 class DesignSearch:
     """All designs of a grid."""
@@ -162,19 +166,22 @@ class DesignSearch:
     average: Average = "questions"
     """A design uses templates alike, so that a mean over its questions is the plain mean over templates."""
 
-    def cheapest(self, width: float) -> StudyDesign | None:
-        """The design of the fewest requests whose interval is no wider; None where none is."""
-        return self._best(width=width)
+    def ranked(self, *, width: float | None = None, requests: float | None = None) -> list[StudyDesign]:
+        """The best designs, best first, each of other prompt variants, prompt variants of a question or orders.
 
-    def narrowest(self, requests: float) -> StudyDesign | None:
-        """The design of the narrowest interval with no more requests; None where there is none."""
-        return self._best(requests=requests)
-
-    def _best(self, **goal: float) -> StudyDesign | None:
-        """The best design of all shapes, or `everything` where it asks as much."""
-        found = next(iter(self._ranked(self._shapes(), **goal)), None)
-        everything = self.everything()
-        return everything if found is not None and found.requests == everything.requests else found
+        With a width, those of the fewest requests whose interval is no wider; without one, those of the narrowest
+        interval with no more requests. One that asks everything comes first or not at all.
+        """
+        most, everything = self.offer.prompt_variants, self.everything()
+        orders = [count for count in ORDERS if count <= self.offer.orders]
+        shapes = [shape for shape in product(range(1, most + 1), range(1, most + 1), orders) if shape[1] <= shape[0]]
+        found = [design for shape in shapes if (design := self._best_of(shape, width=width, requests=requests))]
+        if not found:
+            return []
+        found.sort(key=lambda one: (one.width, one.requests) if width is None else (one.requests, one.width))
+        best = everything if found[0].requests == everything.requests else found[0]
+        others = [one for one in found[1:] if one.requests < everything.requests and one.shape != best.shape]
+        return [best, *others]
 
     def as_run(self, *, width: float | None = None, requests: float | None = None) -> StudyDesign | None:
         """The best that `run --answers-per-template` can ask: all templates, prompt variants in turns, no repeats."""
@@ -185,32 +192,6 @@ class DesignSearch:
         """All questions in all prompt variants and orders: no money buys a narrower interval."""
         offer = self.offer
         return self.at(len(offer.stock), max(offer.stock), offer.prompt_variants, offer.prompt_variants, offer.orders)
-
-    def next_best(
-        self, best: StudyDesign, *, width: float | None = None, requests: float | None = None
-    ) -> list[StudyDesign]:
-        """The best designs of other prompt variants, prompt variants of a question or orders, best first.
-
-        Those that ask everything are left out.
-        """
-        same = (best.prompt_variants, best.prompt_variants_each, best.orders_each)
-        found = self._ranked([shape for shape in self._shapes() if shape != same], width=width, requests=requests)
-        all_of_it = self.everything().requests
-        return [other for other in found if other.requests < all_of_it]
-
-    def _shapes(self) -> list[_Shape]:
-        most = self.offer.prompt_variants
-        orders = [count for count in ORDERS if count <= self.offer.orders]
-        return [shape for shape in product(range(1, most + 1), range(1, most + 1), orders) if shape[1] <= shape[0]]
-
-    def _ranked(
-        self, shapes: Sequence[_Shape], *, width: float | None = None, requests: float | None = None
-    ) -> list[StudyDesign]:
-        """The best design of each shape that has one, best first."""
-        found = [design for shape in shapes if (design := self._best_of(shape, width=width, requests=requests))]
-        if width is None:
-            return sorted(found, key=lambda design: (design.width, design.requests))
-        return sorted(found, key=lambda design: (design.requests, design.width))
 
     def _best_of(
         self, shape: _Shape, *, width: float | None, requests: float | None, fewest: int = MIN_TEMPLATES

@@ -20,13 +20,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import numpy as np
-from scipy import special
 
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Array
 from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW, PromptEffects
-from mbbq_gen.statistics.intervals import MIN_PROMPT_VARIANTS, TOO_FEW_PROMPT_VARIANTS
+from mbbq_gen.statistics.intervals import MIN_PROMPT_VARIANTS, TOO_FEW_PROMPT_VARIANTS, t_quantile
 
 if TYPE_CHECKING:
     from mbbq_gen.statistics.variance_components import VarianceTable
@@ -225,12 +224,7 @@ def variance_of_variants(question: Question, sd: VarianceAssumptions, variants: 
 
 def _reach(units: float, level: float, power: float) -> float:
     """How many standard errors over that many templates, or prompt variants, a difference must have."""
-    return float(special.stdtrit(units - 1, 1 - level / 2) + special.stdtrit(units - 1, power))
-
-
-def half_width(standard_error: float, templates: float) -> float:
-    """Half the width of a 95 % interval round a score with that standard error; templates: their effective number."""
-    return standard_error * float(special.stdtrit(templates - 1, 0.975))
+    return t_quantile(1 - level, units) + t_quantile(2 * power - 1, units)
 
 
 def assumptions_of(table: VarianceTable, source: str) -> VarianceAssumptions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -172,7 +172,7 @@ class _Contrasts:
 
 
 Factor = Literal["variant", "option_order", "label_style", "reasoning_effort", "language"]
-FACTORS: tuple[Factor, ...] = ("variant", "option_order", "label_style", "reasoning_effort", "language")
+FACTORS: tuple[Factor, ...] = get_args(Factor)
 
 
 class FactorLevel(FrozenModel):

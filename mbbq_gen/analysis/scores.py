@@ -31,7 +31,7 @@ from mbbq_gen.statistics.intervals import (
     UNSEEN_TEMPLATE_DEVIATION,
     IntervalMethod,
 )
-from mbbq_gen.statistics.missing_data import MissingDataBounds, MissingDataPanels, missing_data_bounds
+from mbbq_gen.statistics.missing_data import MissingDataBounds, missing_data_bounds
 from mbbq_gen.statistics.panel import Panel, panel_of, plain_value
 
 WarningCode = Literal[
@@ -276,12 +276,10 @@ def _score_batch(
     """The scores of groups with the same templates."""
     is_resampled = intervals and len(tallies[0].templates) >= MIN_TEMPLATES
     panel = panel_of(tallies, settings, is_resampled=is_resampled)
-    unread = MissingDataPanels(panel)
     unweighted = np.stack([tally.n_requested.sum(axis=0) for tally in tallies])
     requested = Counts(unweighted @ count_matrix(), settings.unparsed)
     measured = {
-        metric.name: _metric_scores(metric, panel, unread, requested, settings, intervals=intervals)
-        for metric in metrics
+        metric.name: _metric_scores(metric, panel, requested, settings, intervals=intervals) for metric in metrics
     }
     return [
         GroupScore(
@@ -299,20 +297,12 @@ def _score_batch(
 
 
 def _metric_scores(
-    metric: Metric,
-    panel: Panel,
-    unread: MissingDataPanels,
-    requested: Counts,
-    settings: InferenceSettings,
-    *,
-    intervals: bool,
+    metric: Metric, panel: Panel, requested: Counts, settings: InferenceSettings, *, intervals: bool
 ) -> list[MetricScore]:
     """One metric of every group of a panel; `requested`: counts of the groups, whatever answers weigh."""
-    by_template, is_whole = (
-        panel.template_scores(metric),
-        settings.average == "questions" or metric.name == "parse_rate",
-    )
-    sizes, ends = metric.fractions[0].denominator(panel.by_template), unread.ends(metric)
+    by_template, ends = panel.template_scores(metric), panel.extremes(metric)
+    is_whole = settings.average == "questions" or metric.name == "parse_rate"
+    sizes = metric.fractions[0].denominator(panel.by_template)
     support, sampling = metric.has_rows(panel.by_template).sum(axis=-1), settings if intervals else None
     found = []
     for place, plain in enumerate(panel.estimates(metric)):

@@ -37,8 +37,8 @@ from mbbq_gen.runs.stopping_rule import (
     describe_rule,
     target_line,
 )
-from mbbq_gen.scoring.columns import Questions
 from mbbq_gen.scoring.metrics import METRICS, Metric, kind_of, needed_kinds
+from mbbq_gen.scoring.observations import Questions
 from mbbq_gen.scoring.tally import GROUPINGS, tally_groups, weighted_by_design
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.statistics.panel import panel_of
@@ -47,7 +47,6 @@ from mbbq_gen.statistics.sequential import (
     FOR_WIDTH,
     InterimEstimate,
     Interval,
-    PastLook,
     interval_after,
     interval_at,
     is_undecidable,
@@ -357,12 +356,12 @@ class AdaptiveRun:
         effect = rule.detectable_effect if is_decision else None
         alpha = ALPHA / family if is_decision else ALPHA
         rho = FOR_DECISION if is_decision or rule.looked else FOR_WIDTH
-        seen, past = list[InterimEstimate](), list[PastLook]()
+        seen, past = list[InterimEstimate](), list[Interval]()
         for look in new:
             estimate, _ = look
             seen.append(estimate)
             interval = self._interval(seen, alpha, rho)
-            past.append(PastLook(estimate.variance, interval))
+            past.append(interval)
             verdict, explanation = self._verdict(interval, estimate, n_templates, is_left=is_left)
             # templates that all say the same do not show that there are enough requests
             if verdict == "going on" and effect and 0 < estimate.variance <= variance_to_find(effect, estimate, alpha):

@@ -17,7 +17,7 @@ from mbbq_gen.analysis.design import (
     StudyDesign,
 )
 from mbbq_gen.analysis.design import Price as DesignPrice
-from mbbq_gen.analysis.power import Question, VarianceAssumptions, half_width, power_table
+from mbbq_gen.analysis.power import Question, VarianceAssumptions, power_table
 from mbbq_gen.core.config import FollowUp, RunConfig
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
@@ -43,6 +43,7 @@ from mbbq_gen.runs.token_estimate import (
 )
 from mbbq_gen.scoring.codes import MIN_TEMPLATES, Average, PromptEffects
 from mbbq_gen.scoring.metrics import Metric, kind_of, needed_kinds
+from mbbq_gen.statistics.intervals import t_quantile
 from mbbq_gen.storage.store import RunStore
 
 SAMPLE_SIZES: Final = (50, 100, 250, 500, 1000, 2000, 5000)
@@ -264,9 +265,8 @@ def _samples(
                     effective_share=effective / max(len(sizes), 1),
                     assumptions=assumptions,
                 )
-                half_widths = {
-                    entry.question: half_width(entry.standard_error, effective) for entry in table.detectable
-                }
+                reach = t_quantile(0.95, effective)
+                half_widths = {entry.question: entry.standard_error * reach for entry in table.detectable}
             yield SampleSizeEstimate(
                 benchmark=benchmark,
                 questions=size,
@@ -383,7 +383,8 @@ def design_report(
         target, components, offer, DesignPrice(online=online, batch=batch), confidence, speaks_of, average
     )
     most = None if max_cost is None or online is None else max_cost / online
-    best, everything = study.narrowest(most or 0.0) if width is None else study.cheapest(width), study.everything()
+    found, everything = study.ranked(width=width, requests=most), study.everything()
+    best = found[0] if found else None
     return DesignReport(
         model=config.model,
         target=target,
@@ -403,7 +404,7 @@ def design_report(
         prices=tuple(found for found, _ in prices),
         best=best,
         as_run=study.as_run(width=width, requests=most),
-        others=() if best is None else tuple(study.next_best(best, width=width, requests=most)[:SHOWN]),
+        others=tuple(found[1 : SHOWN + 1]),
         everything=everything,
         notes=tuple(_design_notes(config, tokens, online, best, everything, width=width, speaks_of=speaks_of)),
     )

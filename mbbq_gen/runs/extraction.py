@@ -29,16 +29,16 @@ from mbbq_gen.extraction.question import Question
 from mbbq_gen.extraction.simple import PREFIX as LIKELIHOOD_PREFIX
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS, SIMPLE_VERSION, choose_by_loglikelihood, version_of
 from mbbq_gen.runs.helper_process import HelperProcess
-from mbbq_gen.scoring.columns import (
+from mbbq_gen.scoring.observations import (
     ANSWER_COLUMNS,
     METHOD,
     REASONING_EFFORT,
+    GoldLabels,
     Questions,
     model_by_method,
     observations_from_columns,
     without_places,
 )
-from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.storage.queries import parse_completed
 from mbbq_gen.storage.schema import Value, extraction_row
 from mbbq_gen.storage.store import ANSWER_ROW, NORMALISE, CompletedPrompt, Part, RunStore, StoredPrompt

@@ -24,8 +24,7 @@ from mbbq_gen.extraction.reasoning import (
 )
 from mbbq_gen.runs.extraction import answer_table, question_of
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.scoring.columns import observations_from_columns
-from mbbq_gen.scoring.observations import GoldLabels
+from mbbq_gen.scoring.observations import GoldLabels, observations_from_columns
 from mbbq_gen.scoring.tally import weighted_by_design
 from mbbq_gen.storage.queries import (
     ExtractionRow,

@@ -199,31 +199,6 @@ def count_matrix() -> Array:
 
 
 @cache
-def scenario_matrix(scenario: Scenario) -> Array:
-    """Cells × cells, of zeros and ones: moves every unparsed answer into the cell that the scenario supposes."""
-    matrix = np.zeros((len(CELLS), len(CELLS)))
-    for code, cell in enumerate(CELLS):
-        moved = cell
-        if cell.is_parsed or scenario == "wrong":
-            pass
-        elif cell.context is None or cell.polarity is None:
-            # Without a target only "right" is known; naming either person is supposed to be wrong.
-            moved = Cell(cell.condition, "right" if scenario == "right" else "wrong")
-        else:
-            expected = biased_role(cell.polarity)
-            choices: dict[Scenario, Choice] = {
-                "biased": expected,
-                "counter_biased": other_role(expected),
-                "target": "target",
-                "non_target": "non_target",
-                "right": _right_choice(cell.context, cell.polarity),
-            }
-            moved = _scorable_cell(cell.context, cell.polarity, choices[scenario])
-        matrix[code, CELLS.index(moved)] = 1.0
-    return matrix
-
-
-@cache
 def question_kinds() -> Array:
     """CELLS × kinds of question (context × polarity; condition for those without a single target): zeros and ones."""
     kinds = [(cell.condition, cell.context, cell.polarity) for cell in CELLS]
@@ -238,30 +213,45 @@ BASELINES: tuple[Baseline, ...] = get_args(Baseline)
 
 
 @cache
+def scenario_matrix(scenario: Scenario) -> Array:
+    """Cells × cells, of zeros and ones: moves every unparsed answer into the cell that the scenario supposes."""
+    return _moves(lambda cell: [cell] if cell.is_parsed or scenario == "wrong" else _supposed_cells(cell, scenario))
+
+
+@cache
 def baseline_matrix(baseline: Baseline) -> Array:
     """Cells × cells: where a baseline's answers to the questions of each cell would be; rows add up to 1.
 
     A guess is spread over the three options.
     """
+    return _moves(lambda cell: _supposed_cells(cell, baseline))
+
+
+def _moves(to: Callable[[Cell], Sequence[Cell]]) -> Array:
     matrix = np.zeros((len(CELLS), len(CELLS)))
     for code, cell in enumerate(CELLS):
-        expected = biased_role(cell.polarity)
-        choices: dict[Baseline, tuple[Choice, ...]] = {
-            "stereotyped": (expected,),
-            "anti_stereotyped": (other_role(expected),),
-            "always_unknown": ("unknown",),
-            "uniform_guessing": ("target", "non_target", "unknown"),
-        }
-        right, wrong = Cell(cell.condition, "right"), Cell(cell.condition, "wrong")
-        same_kind = [other for other in CELLS if (other.context, other.polarity) == (cell.context, cell.polarity)]
-        if cell.context is not None and baseline == "perfect":
-            answers = [other for other in same_kind if other.outcome == "right"]
-        elif cell.context is not None:
-            answers = [other for other in same_kind if other.choice in choices[baseline]]
-        elif baseline == "uniform_guessing":
-            answers = [right, wrong, wrong]
-        else:  # without a target, "unknown" and the right person are all that is known
-            answers = [right if baseline == "perfect" or cell.condition == "ambiguous" else wrong]
-        for answer in answers:
-            matrix[code, CELLS.index(answer)] += 1 / len(answers)
+        for moved in to(cell):
+            matrix[code, CELLS.index(moved)] += 1 / len(to(cell))
     return matrix
+
+
+def _supposed_cells(cell: Cell, supposed: Scenario | Baseline) -> list[Cell]:
+    """The cells, alike probable, of an answer to the cell's kind of question."""
+    if cell.context is None or cell.polarity is None:
+        # Without a target only the right answer is known, and that it is "unknown" in ambiguous contexts.
+        right, wrong = Cell(cell.condition, "right"), Cell(cell.condition, "wrong")
+        if supposed == "uniform_guessing":
+            return [right, wrong, wrong]
+        is_unknown = supposed in BASELINES and cell.condition == "ambiguous"
+        return [right if supposed in ("right", "perfect") or is_unknown else wrong]
+    expected, right_choice = biased_role(cell.polarity), _right_choice(cell.context, cell.polarity)
+    choices: dict[str, tuple[Choice, ...]] = {
+        **dict.fromkeys(("biased", "stereotyped"), (expected,)),
+        **dict.fromkeys(("counter_biased", "anti_stereotyped"), (other_role(expected),)),
+        **dict.fromkeys(("right", "perfect"), (right_choice,)),
+        "target": ("target",),
+        "non_target": ("non_target",),
+        "always_unknown": ("unknown",),
+        "uniform_guessing": ("target", "non_target", "unknown"),
+    }
+    return [_scorable_cell(cell.context, cell.polarity, choice) for choice in choices[supposed]]

@@ -79,20 +79,15 @@ def added(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
 
 
 Subset = Literal["all", "bharat_pairs"]
-SUBSETS: dict[Subset, str] = {
-    "all": "every answer",
-    "bharat_pairs": "without questions that call people by name, and without the pairs of disambiguated questions, "
-    "negative and non-negative, about one context that were answered with the same person or both with unknown "
-    "(BharatBBQ's released scoring)",
-}
-"""What each subset holds."""
 
 
 def subset(frame: pl.DataFrame, name: Subset) -> pl.DataFrame:
     """The rows of a subset, in their order.
 
-    A pair is a negative and a non-negative question about one context with the same two people, in one prompt variant
-    of one model. Questions without a partner, or whose partner's answer could not be parsed, stay.
+    `bharat_pairs` (BharatBBQ's released scoring) leaves out questions that call people by name, and the pairs of
+    disambiguated questions that were answered with the same person or both with unknown. A pair is a negative and a
+    non-negative question about one context with the same two people, in one prompt variant of one model. Questions
+    without a partner, or whose partner's answer could not be parsed, stay.
     """
     if name == "all":
         return frame

@@ -7,7 +7,6 @@ import math
 from scipy import special
 
 from mbbq_gen.core.records import FrozenModel
-from mbbq_gen.scoring.cells import Scenario
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, difference_interval, number
 from mbbq_gen.statistics.intervals import Ends, interval_hull
@@ -39,51 +38,33 @@ class TippingPoint(FrozenModel):
     """The same as a rate: answers parsed, of these and of the ones that must have been against it."""
 
 
-class MissingDataPanels:
-    """The groups of a panel, if their unparsed answers had been something."""
+def tipping_point(panel: Panel, metric: Metric, pair: tuple[int, int], *, first_is_higher: bool) -> TippingPoint | None:
+    """Where the difference of two groups of a panel is no longer found; None where there is no unparsed answer."""
+    if metric.extremes is None:
+        return None
+    counts = panel.total
+    stem = "answered" if metric.condition is None else f"{metric.condition}_all"
+    requested = float(sum(counts[stem][place] for place in pair))
+    read = float(sum((metric.parse_rate(counts) * counts[stem])[place] for place in pair))
+    if not requested > read:
+        return None
+    against = list(zip(pair if first_is_higher else pair[::-1], metric.extremes, strict=True))
 
-    def __init__(self, panel: Panel) -> None:
-        self._panel = panel
-        self._supposed: dict[Scenario, Panel] = {}
+    def is_found(share: float) -> bool:
+        """Whether the first is higher for sure, that share of the unparsed answers being against it."""
+        one, other = (
+            panel.on_groups([place]).supposing(scenario, share).estimates(metric)[0] for place, scenario in against
+        )
+        found = one.subtract(other)
+        return found.missing_reason is None and found.value - found.analytic_reach(panel.sampling.confidence) > 0
 
-    def ends(self, metric: Metric) -> tuple[list[Estimate], list[Estimate]] | None:
-        """The metric of every group at its lowest and its highest; None if unparsed answers do not bear on it."""
-        if metric.extremes is None:
-            return None
-        for scenario in metric.extremes:
-            if scenario not in self._supposed:
-                self._supposed[scenario] = self._panel.supposing(scenario)
-        low, high = (self._supposed[scenario].estimates(metric) for scenario in metric.extremes)
-        return low, high
-
-    def tipping_point(self, metric: Metric, pair: tuple[int, int], *, first_is_higher: bool) -> TippingPoint | None:
-        """Where the difference of two groups is no longer found; None where there is no unparsed answer."""
-        if metric.extremes is None:
-            return None
-        counts = self._panel.total
-        stem = "answered" if metric.condition is None else f"{metric.condition}_all"
-        requested = float(sum(counts[stem][place] for place in pair))
-        read = float(sum((metric.parse_rate(counts) * counts[stem])[place] for place in pair))
-        if not requested > read:
-            return None
-        against = list(zip(pair if first_is_higher else pair[::-1], metric.extremes, strict=True))
-
-        def is_found(share: float) -> bool:
-            """Whether the first is higher for sure, that share of the unparsed answers being against it."""
-            one, other = (
-                self._panel.on_groups([place]).supposing(scenario, share).estimates(metric)[0]
-                for place, scenario in against
-            )
-            found, confidence = one.subtract(other), self._panel.sampling.confidence
-            return found.missing_reason is None and found.value - found.analytic_reach(confidence) > 0
-
-        if is_found(1.0):
-            return TippingPoint(share=None, read_rate=None)
-        low, high = 0.0, 1.0
-        for _ in range(_STEPS):
-            middle = (low + high) / 2
-            low, high = (middle, high) if is_found(middle) else (low, middle)
-        return TippingPoint(share=high, read_rate=read / (read + high * (requested - read)))
+    if is_found(1.0):
+        return TippingPoint(share=None, read_rate=None)
+    low, high = 0.0, 1.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_found(middle) else (low, middle)
+    return TippingPoint(share=high, read_rate=read / (read + high * (requested - read)))
 
 
 def missing_data_bounds(

@@ -102,8 +102,17 @@ class Panel:
         drawn = (flat @ self.weights.T).reshape(names, groups, -1)
         return Counts(drawn.transpose(1, 2, 0), self.sampling.unparsed)
 
+    @cached_property
+    def _estimates(self) -> dict[Metric, list[Estimate]]:
+        return {}
+
     def estimates(self, metric: Metric) -> list[Estimate]:
         """The metric of every group, as the settings average it; a parse rate is always the share of all answers."""
+        if metric not in self._estimates:
+            self._estimates[metric] = self._estimated(metric)
+        return self._estimates[metric]
+
+    def _estimated(self, metric: Metric) -> list[Estimate]:
         if self.sampling.average != "questions" and metric.name != "parse_rate":
             return average_estimates(self, metric)
         influences = influence_values(metric, self.by_template, self.total)
@@ -182,6 +191,21 @@ class Panel:
         moved = scenario_matrix(scenario) if share == 1 else as_read + share * (scenario_matrix(scenario) - as_read)
         sampling = replace(self.sampling, unparsed="keep")
         return self._changed(lambda table: table @ moved, supposed_of=self, sampling=sampling, is_resampled=False)
+
+    @cached_property
+    def _supposed(self) -> dict[Scenario, Panel]:
+        """The panel with all unparsed answers of one kind: several metrics suppose the same."""
+        return {}
+
+    def extremes(self, metric: Metric) -> tuple[list[Estimate], list[Estimate]] | None:
+        """The metric of every group at its lowest and its highest; None if unparsed answers do not bear on it."""
+        if metric.extremes is None:
+            return None
+        for scenario in metric.extremes:
+            if scenario not in self._supposed:
+                self._supposed[scenario] = self.supposing(scenario)
+        low, high = (self._supposed[scenario].estimates(metric) for scenario in metric.extremes)
+        return low, high
 
 
 def make_panel(
@@ -316,23 +340,13 @@ def i_squared(tau_squared: Array, variances: Array, known: Array) -> Array:
 
 @dataclass(frozen=True)
 class TemplateScores:
-    """The templates' own scores of every group of a panel, with what their weights are made of."""
+    """The templates' own scores of every group of a panel, with what their random-effects weights are made of."""
 
     scores: Array
     """Groups × templates; NaN where undefined."""
     variances: Array
     """Within templates, smoothed."""
     tau_squared: Array
-
-    def weights(self, *, is_random: bool) -> Array:
-        """Groups × templates, at most 1; 0 where there is no score; `is_random`: of the random-effects mean."""
-        known = ~np.isnan(self.scores)
-        raw = known.astype(float)
-        if is_random:
-            tau = np.nan_to_num(self.tau_squared)[:, None]
-            raw = np.where(known, 1 / (np.maximum(self.variances, _LEAST_VARIANCE) + tau), 0.0)
-            raw = quotient(raw, raw.max(axis=1, keepdims=True, initial=0.0), 0.0)  # equal weights are exactly equal
-        return raw
 
 
 def template_scores(panel: Panel, metric: Metric) -> TemplateScores:
@@ -369,7 +383,12 @@ def average_estimates(panel: Panel, metric: Metric) -> list[Estimate]:
     """The metric of every group, averaged over its templates; `panel.sampling.average` says how."""
     sampling, is_random = panel.sampling, panel.sampling.average == "random-effects"
     found = template_scores(panel, metric)
-    scores, weights = np.nan_to_num(found.scores), found.weights(is_random=is_random)
+    known, scores = ~np.isnan(found.scores), np.nan_to_num(found.scores)
+    weights = known.astype(float)
+    if is_random:
+        tau = np.nan_to_num(found.tau_squared)[:, None]
+        weights = np.where(known, 1 / (np.maximum(found.variances, _LEAST_VARIANCE) + tau), 0.0)
+        weights = quotient(weights, weights.max(axis=1, keepdims=True, initial=0.0), 0.0)  # equal ones exactly equal
     whole = weights.sum(axis=1)
     values = quotient((weights * scores).sum(axis=1), whole)
     weights = weights / np.where(whole > 0, whole, 1.0)[:, None]

@@ -159,6 +159,7 @@ class Interval:
     high: float
     level: float
     """p_k: 1 minus the confidence that an interval for a fixed sample would need to be as wide."""
+    variance: float
 
     @property
     def width(self) -> float:
@@ -174,7 +175,7 @@ def interval_at(measure: InterimEstimate, reach: float) -> Interval:
     lowest, highest = estimate.bounds
     ends = max(estimate.value - margin, lowest), min(estimate.value + margin, highest)
     low, high = estimate.with_room(*ends, 1 - level)
-    return Interval(estimate.value, low, high, level)
+    return Interval(estimate.value, low, high, level, measure.variance)
 
 
 def interval_after(looks: Sequence[InterimEstimate], alpha: float, rho: float, aim: float = 0.0) -> Interval:
@@ -196,34 +197,26 @@ def interval_after(looks: Sequence[InterimEstimate], alpha: float, rho: float, a
     return interval_at(looks[-1], reach)
 
 
-@dataclass(frozen=True)
-class PastLook:
-    """A look of a run that was to stop on its result."""
-
-    variance: float
-    interval: Interval
-
-
-def median_unbiased(looks: Sequence[PastLook], small: float) -> float:
+def median_unbiased(looks: Sequence[Interval], small: float) -> float:
     """The median-unbiased estimate of a score after the last look: the truth at which half of all runs show more.
 
     "More" is the stage-wise ordering (Tsiatis, Rosner & Mehta 1984, Biometrics 40; Jennison & Turnbull 2000, ch. 8): an
     earlier stop above 0 is more, an earlier one below 0 less, and what lies between is ordered by its value. A run also
     stops where its interval lies within ± `small`.
     """
-    known = [look for look in looks if look.variance > 0 and not math.isnan(look.interval.width)]
+    known = [look for look in looks if look.variance > 0 and not math.isnan(look.width)]
     if not known:
-        return looks[-1].interval.value
+        return looks[-1].value
     stages: list[_Stage] = []
     places, weights, before = np.zeros(1), np.ones(1), 0.0
     for look in known:
         now = max(1 / look.variance, before * (1 + LEAST_GROWTH))
-        below, above = look.interval.value - look.interval.low, look.interval.high - look.interval.value
+        below, above = look.value - look.low, look.high - look.value
         stage = _Stage(places, weights, before, now, below, -above, (below - small, small - above))
         stages.append(stage)
         places, weights = stage.going_on()
         before = now
-    last, value = stages[-1], known[-1].interval.value
+    last, value = stages[-1], known[-1].value
     is_above, is_below = value > last.upper, value < last.lower
 
     def excess(truth: float) -> float:

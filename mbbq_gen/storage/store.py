@@ -24,8 +24,7 @@ from mbbq_gen.core.records import (
     Role,
     of_valid,
 )
-from mbbq_gen.scoring.columns import QUESTION_ROW, Questions, question_row, questions_from_rows
-from mbbq_gen.scoring.observations import INSTANCE_COLUMNS
+from mbbq_gen.scoring.observations import INSTANCE_COLUMNS, QUESTION_ROW, Questions, question_row, questions_from_rows
 from mbbq_gen.storage.follow_ups import COUNTS, follow_up_request, pending_follow_ups
 from mbbq_gen.storage.schema import (
     BATCH,

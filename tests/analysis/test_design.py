@@ -80,7 +80,7 @@ def test_the_best_design_is_the_best_of_all(goal: DesignTarget, speaks_of: Promp
     study = DesignSearch(
         goal, ASSUMED, DesignSpace(STOCK, 3, 3, 2), Price(online=0.01, batch=None), speaks_of=speaks_of
     )
-    found = study.cheapest(wanted)
+    found = next(iter(study.ranked(width=wanted)), None)
     every = [width_by_hand(study, shape) for shape in grid(study)]
     fewest = min((requests for width, requests in every if width <= wanted), default=None)
     assert (found is None) == (fewest is None)
@@ -88,7 +88,7 @@ def test_the_best_design_is_the_best_of_all(goal: DesignTarget, speaks_of: Promp
         assert found.width <= wanted
         assert found.requests == round(fewest)
         assert found.cost == pytest.approx(0.01 * found.requests)
-        narrowest = known(study.narrowest(found.requests))
+        narrowest = study.ranked(requests=found.requests)[0]
         assert narrowest.width == pytest.approx(min(width for width, requests in every if requests <= found.requests))
 
 

@@ -18,9 +18,8 @@ from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import UNLABELLED, PromptSettings, plan_orders, render_prompt, with_option_labels
 from mbbq_gen.providers.oracles import ORACLES, OracleProvider
 from mbbq_gen.runs.extraction import extract_response, extractor_for
-from mbbq_gen.scoring.columns import observations_from_columns
 from mbbq_gen.scoring.metrics import METRICS
-from mbbq_gen.scoring.observations import Observation, observations_frame, observe
+from mbbq_gen.scoring.observations import Observation, observations_frame, observations_from_columns, observe
 from mbbq_gen.storage.store import CompletedPrompt
 from tests.conftest import FULL, Load
 from tests.support.cases import by_language

@@ -11,8 +11,13 @@ from polars.testing import assert_frame_equal
 
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.records import Extraction, Instance
-from mbbq_gen.scoring.columns import ANSWER_COLUMNS, observations_from_columns
-from mbbq_gen.scoring.observations import GoldLabels, observations_frame, observe
+from mbbq_gen.scoring.observations import (
+    ANSWER_COLUMNS,
+    GoldLabels,
+    observations_frame,
+    observations_from_columns,
+    observe,
+)
 from tests.support.scoring import KINDS, ROLES, Row, extraction_of, instance_of
 
 CROSSABLE = ("ambiguous", "biased", "counter_biased")

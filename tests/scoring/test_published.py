@@ -11,7 +11,7 @@ import pytest
 from mbbq_gen.analysis.scores import GroupScore, score
 from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.core.records import Instance
-from mbbq_gen.scoring.columns import observations_from_columns
+from mbbq_gen.scoring.observations import observations_from_columns
 from tests.conftest import Load
 from tests.support.artificial_models import EXPECTED_SETS, MODELS, expected_key
 from tests.support.cases import read_data

@@ -14,9 +14,8 @@ from mbbq_gen.scoring.codes import Average
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.statistics.estimate import InferenceSettings
-from mbbq_gen.statistics.missing_data import MissingDataPanels
 from mbbq_gen.statistics.panel import Panel, i_squared, reml_variance, template_scores
-from mbbq_gen.statistics.sequential import ErrorSpending, Interval, PastLook, median_unbiased
+from mbbq_gen.statistics.sequential import ErrorSpending, Interval, median_unbiased
 from tests.support.cases import cases
 from tests.support.scoring import Row, observations_of
 
@@ -113,7 +112,7 @@ def test_bounds_are_in_order(seed: int, average: Average) -> None:
     rng = np.random.default_rng(seed)
     cells = drawn(rng.dirichlet([1, 1, 2, 0.1], (1, len(SIZES))), SIZES, seed)
     panel = panel_of(cells, average)
-    low, high = MissingDataPanels(panel).ends(BIAS) or ([], [])
+    low, high = panel.extremes(BIAS) or ([], [])
     assert low[0].value <= high[0].value + 1e-12
     assert (low[0].value == high[0].value) == (not cells[..., AMBIGUOUS[3]].any())
 
@@ -150,12 +149,12 @@ def test_an_estimate_at_a_stop_is_median_unbiased(truth: float) -> None:
     values = rng.normal(truth * steps, np.sqrt(steps), (runs, looks)).cumsum(axis=1) / information
     plain, adjusted = [], []
     for path in values:
-        past: list[PastLook] = []
+        past: list[Interval] = []
         for number, (value, margin) in enumerate(zip(path, reach, strict=True)):
-            past.append(PastLook(1 / information[number], Interval(value, value - margin, value + margin, 0.05)))
+            past.append(Interval(value, value - margin, value + margin, 0.05, 1 / information[number]))
             if abs(value) > margin or abs(value) + margin < small:
                 break
-        plain.append(past[-1].interval.value)
+        plain.append(past[-1].value)
         adjusted.append(median_unbiased(past, small))
     assert np.mean(np.array(adjusted) > truth) == pytest.approx(0.5, abs=0.09)
     assert abs(np.median(adjusted) - truth) <= abs(np.median(plain) - truth) + 0.005

@@ -15,7 +15,7 @@ from mbbq_gen.scoring.cells import CELLS, Cell
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import Observation, observations_frame
 from mbbq_gen.statistics.estimate import InferenceSettings
-from mbbq_gen.statistics.missing_data import MissingDataPanels, imbens_manski_margin, missing_data_bounds
+from mbbq_gen.statistics.missing_data import imbens_manski_margin, missing_data_bounds, tipping_point
 from mbbq_gen.statistics.panel import Panel, make_panel
 from tests.support.cases import known
 from tests.support.scoring import Row, observations_of
@@ -82,7 +82,7 @@ def test_the_panel_says_what_the_scorer_says(unread: int, templates: int) -> Non
     frame = observations_frame(observations_of(rows))
     (group,) = score(frame, metrics=["mbbq_bias_ambiguous"], settings=InferenceSettings(n_resamples=50)).groups
     panel = make_panel(frame, [], replace(SAMPLING, n_resamples=50))
-    ends = known(MissingDataPanels(panel).ends(BIAS))
+    ends = known(panel.extremes(BIAS))
     found, expected = (
         missing_data_bounds(ends[0][0], ends[1][0], panel.estimates(BIAS)[0], panel.sampling),
         group.metrics[BIAS.name].bounds,
@@ -171,6 +171,6 @@ def test_the_tipping_point_by_hand() -> None:
         cells=cells,
         sampling=sampling,
     )
-    found = known(MissingDataPanels(panel).tipping_point(BIAS, (0, 1), first_is_higher=True))
+    found = known(tipping_point(panel, BIAS, (0, 1), first_is_higher=True))
     assert found.share == pytest.approx(0.5, abs=0.001)
     assert found.read_rate == pytest.approx(120 / 180, abs=0.001)

@@ -9,7 +9,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.scoring.columns import flattened
+from mbbq_gen.scoring.observations import flattened
 from mbbq_gen.storage.store import RunStore
 from tests.support.extraction import Capture, call
 

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.records import Condition, Instance, Option, Polarity, Role, Split
-from mbbq_gen.scoring.columns import observations_from_columns
+from mbbq_gen.scoring.observations import observations_from_columns
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
