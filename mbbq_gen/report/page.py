@@ -8,7 +8,6 @@ policy (`page_policy`) allows the page's own styles and scripts only, by their d
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
 import json
 import re
@@ -27,8 +26,6 @@ from mbbq_gen.report.tables import Block, escaped
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-    from mbbq_gen.report.view_model import ReportView
 
 STYLES = ("page.css", "picture.css", "items.css")
 SCRIPTS = ("theme.js", "folds.js", "downloads.js", "items.js")
@@ -172,22 +169,6 @@ def render(template: str, title: str, assets: Assets, charts: Iterable[Chart] = 
 
 
 # --- pages -----------------------------------------------------------------------------------------------------------
-
-
-def report_page(view: ReportView) -> str:
-    """The page of a report; its items are gzipped JSON in base 64, of which nothing can end an element."""
-    items = json.dumps(view.items, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
-    return render(
-        "report.html",
-        view.title,
-        page_assets(),
-        view.charts,
-        view=view,
-        no_charts=missing_charts(),
-        fields=FIELD_TITLES,
-        page=browser_data(view.runs, view.names),
-        items_packed=base64.b64encode(gzip.compress(items, mtime=0)).decode("ascii"),
-    )
 
 
 def browser_data(runs: Iterable[tuple[str, str]], names: Mapping[str, str]) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from mbbq_gen.analysis.score_extras import ScoreReport
 from mbbq_gen.report.analysis_tables import correction_blocks, score_blocks
 from mbbq_gen.report.annotation_tables import follow_up_blocks
-from mbbq_gen.report.assessments import NEEDED, assess_groups
-from mbbq_gen.report.conclusions import model_sentences
+from mbbq_gen.report.conclusions import NEEDED, assess_groups, model_sentences
 from mbbq_gen.report.run_tables import cost_line, setting_facts
 from mbbq_gen.report.score_tables import (
     SUMMARY_METRICS,

@@ -11,8 +11,17 @@ from urllib.parse import urlencode
 from mbbq_gen.core.files import output_file
 from mbbq_gen.core.records import Confidence
 from mbbq_gen.core.text import spreadsheet_safe
-from mbbq_gen.report.assessments import AMBIGUOUS, DISAMBIGUATED, NEEDED, GroupAssessment, assess_groups
-from mbbq_gen.report.conclusions import by_name, model_sentences, shown_smaller
+from mbbq_gen.report.conclusions import (
+    AMBIGUOUS,
+    BY_TOST,
+    DISAMBIGUATED,
+    NEEDED,
+    GroupAssessment,
+    assess_groups,
+    by_name,
+    model_sentences,
+    shown_smaller,
+)
 from mbbq_gen.report.tables import (
     DASH,
     LINK,
@@ -77,7 +86,6 @@ WIDE = 110
 _DECIDING: tuple[WarningCode, ...] = ("too_few_templates", "few_templates")
 """Warnings that change what may be concluded of a score; the others are for --verbose."""
 _MARK, _BIASES = "*", (AMBIGUOUS, DISAMBIGUATED)
-_BY_TOST = "(shown by two one-sided tests over templates)"
 _LEGEND = (
     "accuracy: share of correct answers (chance: 0.33); control: on disambiguated control questions, which name no "
     "group. bias: above 0 stereotypical, below 0 anti-stereotypical; bias (disambiguated): accuracy where the right "
@@ -100,7 +108,7 @@ def brief_blocks(scores: ScoreTable, width: int) -> Iterator[Block]:
         quiet = [one for one in group if one.ambiguous == "inconclusive" and not one.means_nothing]
         margins = shown_smaller({one.language: one.bias.metrics[AMBIGUOUS] for one in quiet if one.bias})
         if margins:
-            yield f"{named}no bias, in either direction, is larger than {margins} in ambiguous contexts {_BY_TOST}"
+            yield f"{named}no bias, in either direction, is larger than {margins} in ambiguous contexts ({BY_TOST})"
     shown = [one.bias.metrics[name] for one in found if one.bias and not one.means_nothing for name in _BIASES]
     warnings = {code for score in shown if score.value is not None for code in score.warnings}
     yield from (f"{_MARK} {scores.warnings[code]}" for code in _DECIDING if code in warnings)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from mbbq_gen.analysis.ability import CHANCE
-from mbbq_gen.report.assessments import AMBIGUOUS, NO_CLAIM, UNINTERPRETABLE, GroupAssessment, Standing
 from mbbq_gen.report.charts import Chart
 from mbbq_gen.report.charts.score_view import (
     BIAS_SIGN,
@@ -36,6 +35,7 @@ from mbbq_gen.report.charts.vega import (
     shared,
     short_names,
 )
+from mbbq_gen.report.conclusions import AMBIGUOUS, NO_CLAIM, UNINTERPRETABLE, GroupAssessment, Standing
 from mbbq_gen.report.tables import DASH, LINK, Interval, Table, ends_text, number, share
 
 Box = tuple[float, float, float, float]
