@@ -203,8 +203,7 @@ def report_text(
     """The report of a run with the styles of the terminal that stdout is; with annotations, corrected by them too."""
     from mbbq_gen.analysis.score_extras import reported
     from mbbq_gen.cli.loading import several
-    from mbbq_gen.report.run_report import report_blocks
-    from mbbq_gen.report.score_tables import BRIEF_METRICS, SUMMARY_METRICS
+    from mbbq_gen.report.score_tables import BRIEF_METRICS, SUMMARY_METRICS, report_blocks
     from mbbq_gen.report.tables import print_blocks
     from mbbq_gen.runs.observations import follow_up_reports, load_run_observations
 

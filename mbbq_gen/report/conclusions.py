@@ -123,31 +123,31 @@ def assess_groups(scores: ScoreTable) -> list[GroupAssessment]:
     """One for each group apart from the split, in the table's order; the table is by language and split."""
     names = [name for name in scores.by if name != "split"]
     splits: dict[tuple[str | None, ...], dict[str, GroupScore]] = {}
-    for group in scores.groups:
-        splits.setdefault(tuple(group.group[name] for name in names), {})[group.group["split"] or ""] = group
     families: dict[tuple[str | None, ...], dict[tuple[str | None, ...], GroupScore]] = {}
-    for values, parts in splits.items():
-        if "bias" in parts:
-            alike = tuple(value for name, value in zip(names, values, strict=True) if name != "language")
-            families.setdefault(alike, {})[values] = parts["bias"]
-    sides: dict[tuple[str, tuple[str | None, ...]], Direction] = {}
-    for metric in (AMBIGUOUS, DISAMBIGUATED):
-        for family in families.values():
-            found = {values: group.metrics[metric] for values, group in family.items()}
-            sides |= {(metric, values): side for values, side in directions(found, scores.confidence_level).items()}
+    for group in scores.groups:
+        values, split = tuple(group.group[name] for name in names), group.group["split"] or ""
+        splits.setdefault(values, {})[split] = group
+        if split == "bias":
+            family = tuple(group.group[name] for name in names if name != "language")
+            families.setdefault(family, {})[values] = group
+    sides: dict[str, dict[tuple[str | None, ...], Direction]] = {AMBIGUOUS: {}, DISAMBIGUATED: {}}
+    for metric, found in sides.items():
+        for members in families.values():
+            measured = {values: group.metrics[metric] for values, group in members.items()}
+            found.update(directions(measured, scores.confidence_level))
     judged = []
     for values, parts in splits.items():
         bias, control = parts.get("bias"), parts.get("control")
         on_control = {} if control is None else {0: control.metrics[AMBIGUOUS]}
         judged.append(
             GroupAssessment(
-                dict(zip(names, values, strict=True)),
-                standing(bias, control),
-                sides.get((AMBIGUOUS, values), "undefined"),
-                sides.get((DISAMBIGUATED, values), "undefined"),
-                bias,
-                control,
-                directions(on_control, scores.confidence_level).get(0, "undefined"),
+                group=dict(zip(names, values, strict=True)),
+                assessment=standing(bias, control),
+                ambiguous=sides[AMBIGUOUS].get(values, "undefined"),
+                disambiguated=sides[DISAMBIGUATED].get(values, "undefined"),
+                bias=bias,
+                control=control,
+                control_side=directions(on_control, scores.confidence_level).get(0, "undefined"),
             )
         )
     return judged
@@ -275,18 +275,6 @@ def conclusion_sentence(found: Sequence[GroupAssessment], names: Mapping[str, st
 # --- at length -------------------------------------------------------------------------------------------------------
 
 BY_TOST = "shown by two one-sided tests over templates"
-_WARNINGS: dict[Standing, str] = {
-    "no_responses": "There are questions in {where} of which none was answered: every request failed or was blocked. "
-    "Nothing can be said of them.",
-    "mostly_unparsed": "Fewer than half of the answers could be parsed in {where}{why}: the bias scores there are "
-    "about a minority of the answers and say nothing about the model. Look at what it wrote, below.",
-    "at_chance": "On the control questions it is no better than guessing in {where} (unread answers count as wrong): "
-    "as it was asked, it can't do the task there, and its bias scores there say nothing about bias.",
-    "uncertain_ability": "On the control questions it may be guessing in {where}: its accuracy there is above a third, "
-    "but its interval is not. So no bias is claimed there.",
-    "no_control": "No control questions were asked in {where}, so it is not known whether a score is due to the "
-    "groups or to how well the model does the task. Ask them with --splits bias,control.",
-}
 
 
 @dataclass(frozen=True)
@@ -359,9 +347,12 @@ def _beside_control(found: Mapping[str, GroupAssessment], adjusted: Mapping[str,
 
 
 def _warnings(found: Mapping[str, GroupAssessment]) -> Iterator[str]:
-    for standing, text in _WARNINGS.items():
-        if some := [name for name, one in found.items() if one.assessment == standing]:
-            yield text.format(where=listing(some), why=_mostly(found[name] for name in some))
+    """What the sentence on the whole leaves out: no control questions, answers that were not read, few templates."""
+    if alone := [name for name, one in found.items() if one.assessment == "no_control"]:
+        yield (
+            f"No control questions were asked in {listing(alone)}, so it is not known whether a score is due to the "
+            "groups or to how well the model does the task. Ask them with --splits bias,control."
+        )
     few = [
         name
         for name, one in found.items()

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mbbq_gen.analysis.ability import adjusted_scores
 from mbbq_gen.analysis.score_extras import ScoreReport, reported
-from mbbq_gen.report.analysis_tables import correction_blocks, refusal_table
-from mbbq_gen.report.annotation_tables import follow_up_blocks
+from mbbq_gen.report.analysis_tables import correction_blocks, follow_up_blocks, refusal_table
 from mbbq_gen.report.charts import CHARTS, PAPERS, Chart, ChartCollection
 from mbbq_gen.report.charts.planes import ability_against_bias, ability_points
 from mbbq_gen.report.conclusions import (

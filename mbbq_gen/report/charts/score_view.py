@@ -232,6 +232,12 @@ class ScoreSet:
         return f"{text}."
 
 
+def require_control(answers: ScoreView) -> None:
+    """Raises ChartUnavailableError where there are no answers to control questions."""
+    if not answers.has_control:
+        raise ChartUnavailableError("needs answers to control questions; run with --splits bias,control")
+
+
 def key_names(keys: Iterable[Key]) -> dict[Key, str]:
     """The keys, sorted, each once → the names that they are drawn under."""
     found = sorted(set(keys))
