@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from mbbq_gen.core.errors import MissingExtraError
 from mbbq_gen.core.files import PackPaths
@@ -143,21 +143,18 @@ def missing_charts() -> str | None:
     return None
 
 
-class Assets(NamedTuple):
-    """What is inside every page: its style, its script, and the policy that allows just these."""
+def page_assets(
+    styles: Sequence[str] = STYLES, scripts: Sequence[str] = SCRIPTS, *, connects: bool = False
+) -> dict[str, str]:
+    """What is inside every page: `style`, `script`, and the `policy` that allows just these.
 
-    style: str
-    script: str
-    policy: str
-
-
-def page_assets(styles: Sequence[str] = STYLES, scripts: Sequence[str] = SCRIPTS, *, connects: bool = False) -> Assets:
-    """The assets; `connects`: for a page that asks the server it came from."""
+    `connects`: for a page that asks the server it came from.
+    """
     style, script = ("\n".join(page_part(name) for name in names) for names in (styles, scripts))
-    return Assets(style, script, page_policy([style], [script], connects=connects))
+    return {"style": style, "script": script, "policy": page_policy([style], [script], connects=connects)}
 
 
-def render(template: str, title: str, assets: Assets, charts: Iterable[Chart] = (), **values: Any) -> str:
+def render(template: str, title: str, assets: Mapping[str, str], charts: Iterable[Chart] = (), **values: Any) -> str:
     """A page of ours: its assets, the numbers of its charts as CSV, and a template with its values.
 
     Raises:
@@ -165,7 +162,7 @@ def render(template: str, title: str, assets: Assets, charts: Iterable[Chart] = 
     """
     tables = {chart.name: chart.table.csv() for chart in charts}
     page = template_environment().get_template(template)
-    return page.render(title=title, tables=tables, **assets._asdict(), **values)
+    return page.render(title=title, tables=tables, **assets, **values)
 
 
 # --- pages -----------------------------------------------------------------------------------------------------------
