@@ -72,7 +72,7 @@ class Annotate(RunCommand):
     def _run(self) -> None:
         from mbbq_gen.annotation.annotations import ReasoningTarget, ReviewTarget
         from mbbq_gen.cli.annotation_session import Annotating
-        from mbbq_gen.report.annotation_tables import annotation_blocks
+        from mbbq_gen.report.annotation_views import annotation_blocks
 
         folder = self.folder
         is_session = not (self.csv or self.html or self.sheet or self.report)
@@ -143,7 +143,7 @@ class Judge(RunCommand):
     def _run(self) -> None:
         from mbbq_gen.annotation.judge_runner import Judging
         from mbbq_gen.cli.loading import extracted
-        from mbbq_gen.report.annotation_tables import judge_estimate_blocks, judge_report_blocks
+        from mbbq_gen.report.annotation_views import judge_estimate_blocks, judge_report_blocks
         from mbbq_gen.runs.resolve import provider_options
 
         folder, where = self.folder, self.where

@@ -19,10 +19,10 @@ from mbbq_gen.cli.output import result_console, say, write_lines
 from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import all_of
-from mbbq_gen.report import sheets
+from mbbq_gen.report import annotation_views
+from mbbq_gen.report.annotation_views import SheetEntry, SheetRow
 from mbbq_gen.report.explanation import chosen_text, print_explanation
-from mbbq_gen.report.score_tables import OUTCOME_TITLES
-from mbbq_gen.report.sheets import SheetEntry, SheetRow
+from mbbq_gen.report.tables import OUTCOME_TITLES
 from mbbq_gen.runs.extraction import question_of
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.queries import find_completed
@@ -104,10 +104,10 @@ class Annotating:
         entries, path = self._begin(), self._folder.path
         if csv is not None:
             # The byte order mark makes spreadsheets read UTF-8.
-            write_lines(csv, ["\ufeff" + sheets.csv_sheet(entries, self._annotations).rstrip("\r\n")])
+            write_lines(csv, ["\ufeff" + annotation_views.csv_sheet(entries, self._annotations).rstrip("\r\n")])
         if html is not None:
             title = f"Annotation sheet: {path.resolve().name}"
-            write_lines(html, [sheets.html_sheet(entries, self._annotations, title)])
+            write_lines(html, [annotation_views.html_sheet(entries, self._annotations, title)])
         for file in filter(None, (csv, html)):
             say(f"{len(entries):,} extractions in {file}")
         back = csv or "the CSV that its button saves"
@@ -117,7 +117,7 @@ class Annotating:
     def take_sheet(self, path: Path) -> None:
         """Imports the annotations of a sheet; existing ones are not written twice."""
         with self._folder.open_store(read_only=True) as store:
-            given = [self._annotation(store, row) for row in sheets.read_sheet(path)]
+            given = [self._annotation(store, row) for row in annotation_views.read_sheet(path)]
         new = []
         for annotation in given:
             before = self._annotations.get(annotation.prompt_id)
@@ -138,7 +138,7 @@ class Annotating:
         extraction, answered, _ = found
         question = question_of(answered)
         known = bool(row.right) or row.agrees is True
-        right = sheets.right_option(row, question) if row.right else extraction.option if row.agrees else None
+        right = annotation_views.right_option(row, question) if row.right else extraction.option if row.agrees else None
         if row.agrees is not None and row.agrees != (known and right == extraction.option):
             read = "no option" if extraction.option is None else f"option {extraction.option + 1}"
             raise DataError(

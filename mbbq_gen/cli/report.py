@@ -175,7 +175,7 @@ class Report(RunsCommand):
 
             drawings = charts.make_charts(frame, sampling, drawn, tick=tick)
             if self.output is not None:
-                view = view_model.build_report_view(
+                text = view_model.report_page(
                     *(sources, frame, drawings),
                     names=page.language_names((code for source in sources for code in source.versions), where),
                     sampling=sampling,
@@ -185,7 +185,7 @@ class Report(RunsCommand):
                     extractor=extractor,
                     follow_ups=follow_up_reports(paths, where, sampling),
                 )
-                write_lines(self.output, [page.report_page(view)])
+                write_lines(self.output, [text])
                 say(f"written: {self.output}")
         if self.figures is not None:
             say(f"written: {len(charts.write_figures(drawings, self.figures))} files in {self.figures}")
@@ -203,8 +203,7 @@ def report_text(
     """The report of a run with the styles of the terminal that stdout is; with annotations, corrected by them too."""
     from mbbq_gen.analysis.score_extras import reported
     from mbbq_gen.cli.loading import several
-    from mbbq_gen.report.run_report import report_blocks
-    from mbbq_gen.report.score_tables import BRIEF_METRICS, SUMMARY_METRICS
+    from mbbq_gen.report.score_tables import BRIEF_METRICS, SUMMARY_METRICS, report_blocks
     from mbbq_gen.report.tables import print_blocks
     from mbbq_gen.runs.observations import follow_up_reports, load_run_observations
 

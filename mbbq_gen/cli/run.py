@@ -169,7 +169,7 @@ def load_extraction() -> None:
 
 def load_report() -> None:
     """Imports what a report needs while the model is busy, because that is slow."""
-    needed = ("scipy.special", "rich.console", "mbbq_gen.cli.loading", "mbbq_gen.report.run_report")
+    needed = ("scipy.special", "rich.console", "mbbq_gen.cli.loading", "mbbq_gen.report.score_tables")
     for name in needed:
         import_module(name)
 

@@ -89,7 +89,7 @@ class Score(PackCommand):
     helping: WorkerOptions
 
     def _run(self) -> None:
-        from mbbq_gen.report.run_report import score_report_blocks
+        from mbbq_gen.report.score_tables import score_report_blocks
         from mbbq_gen.scoring.tally import subset
 
         helpers, runs = self.helping.helpers(), self.run_paths or []

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final, get_args
 from mbbq_gen.analysis.correction import ReadRole
 from mbbq_gen.analysis.reasoning import STANCES
 from mbbq_gen.core.text import counted
-from mbbq_gen.report.score_tables import STANCE_TITLES
 from mbbq_gen.report.tables import (
     DASH,
+    STANCE_TITLES,
     Block,
     Row,
     Table,
@@ -29,6 +29,7 @@ from mbbq_gen.statistics.intervals import LOW_PARSING_TEXT, TOO_FEW_PROMPT_VARIA
 
 if TYPE_CHECKING:
     from mbbq_gen.analysis.correction import ConfusionMatrix, CorrectedScore, Correction
+    from mbbq_gen.analysis.follow_up import FollowUpReport
     from mbbq_gen.analysis.position import PositionTable
     from mbbq_gen.analysis.power import PowerTable, VarianceAssumptions
     from mbbq_gen.analysis.reasoning import ReasoningReport
@@ -399,6 +400,67 @@ def reasoning_blocks(found: ReasoningReport) -> Iterator[Block]:
             f"{cut:,} traces reached the token limit, so their answers are truncated; raise --max-tokens, or ask for "
             "less --reasoning-effort, in a new run."
         )
+
+
+# --- follow-ups -------------------------------------------------------------------------------------------------------
+
+
+def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
+    """Parse rates, scores with and without follow-ups, choices, and agreement, with what the model was found to do."""
+    groups = [group for group in found.groups if group.followed_up]
+    yield from found.findings
+    if groups:
+        parsed = [
+            (
+                *(one.language, one.split, one.answers, _part(one.read, one.answers), one.followed_up, one.replied),
+                *(one.none, _part(one.read_with_follow_up, one.answers)),
+            )
+            for one in groups
+        ]
+        titles = ["language", "split", "answers", "parsed", "followed up", "replied", "chose none"]
+        title = "Parse rates without and with follow-ups"
+        yield text_table([*titles, "parsed with follow-ups"], parsed, title)
+        scored = [
+            (
+                *((group.language, group.split) if place == 0 else ("", "")),
+                *(name, number(one.first.value, signed=name[0] != "a")),
+                *(number(one.with_follow_up.value, signed=name[0] != "a"), one.difference),
+            )
+            for group in groups
+            for place, (name, one) in enumerate(group.metrics.items())
+            if one.first.value is not None or one.with_follow_up.value is not None
+        ]
+        titles = ["language", "split", "metric", "first answers", "with follow-ups", "difference"]
+        yield text_table(titles, scored, "Scores without and with follow-ups")
+        chosen = [
+            (
+                *(group.language, group.split, one.source, one.n),
+                *(percent(one.biased), percent(one.counter_biased), percent(one.unknown)),
+            )
+            for group in groups
+            for one in group.choices
+            if one.n
+        ]
+        titles = ["language", "split", "answers", "number", "biased", "counter-biased", "unknown"]
+        yield text_table(titles, chosen, "What was chosen")
+        yield (
+            "first: first answers that were parsed. follow-up: replies to follow-ups that take the place of first "
+            "answers. Intervals of shares treat answers as independent; those of differences are clustered by template."
+        )
+    if found.checks:
+        agreement = [
+            (
+                *(one.language or "all", one.confidence or "all", one.followed_up, one.agrees.n),
+                percent(one.agrees) if one.agrees.n else None,
+            )
+            for one in found.checks
+        ]
+        titles = ["language", "confidence", "sample", "replied", "confirm the extraction"]
+        yield text_table(titles, agreement, "Check of parsed answers")
+
+
+def _part(part: int, whole: int) -> str | None:
+    return f"{100 * part / whole:.1f}%" if whole else None
 
 
 # --- control questions -----------------------------------------------------------------------------------------------

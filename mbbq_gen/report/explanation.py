@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from mbbq_gen.core.records import ContinuationScore, Extraction
 from mbbq_gen.core.text import shortened, visible_text
 from mbbq_gen.extraction.simple import LENGTHS, PRIOR, worth
-from mbbq_gen.report.score_tables import OUTCOME_TITLES, STANCE_TITLES
-from mbbq_gen.report.tables import text_table
+from mbbq_gen.report.tables import OUTCOME_TITLES, STANCE_TITLES, text_table
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,7 +15,7 @@ from mbbq_gen.analysis.scores import Bounds, GroupScore, MetricDefinition, score
 from mbbq_gen.core.config import OWN_DATA
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel, Split
-from mbbq_gen.report.assessments import (
+from mbbq_gen.report.conclusions import (
     NEEDED,
     NO_CLAIM,
     READ_FEW,
@@ -23,9 +23,9 @@ from mbbq_gen.report.assessments import (
     Direction,
     Standing,
     directions,
+    listing,
     standing,
 )
-from mbbq_gen.report.conclusions import listing
 from mbbq_gen.runs.run_folder import serving_difference
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, Average, PromptEffects
 from mbbq_gen.scoring.metrics import METRICS, Metric

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 from mbbq_gen.analysis.ability import CHANCE
 from mbbq_gen.core.text import counted, visible_text
 from mbbq_gen.report.analysis_tables import SPOKEN_OF
-from mbbq_gen.report.assessments import NO_CLAIM, UNINTERPRETABLE
 from mbbq_gen.report.charts import Chart
 from mbbq_gen.report.charts.planes import AbilityPoint, ability_against_bias
 from mbbq_gen.report.charts.vega import Panel, Spec, datum, dots, reach_of, short_names
-from mbbq_gen.report.conclusions import listing
+from mbbq_gen.report.conclusions import NO_CLAIM, UNINTERPRETABLE, listing
 from mbbq_gen.report.leaderboard import BOARD_METRICS, Leaderboard, LeaderboardRow, LeaderboardScore
 from mbbq_gen.report.page import missing_charts, page_assets, render
 from mbbq_gen.report.score_tables import BOUNDS_NOTE

@@ -8,13 +8,12 @@ policy (`page_policy`) allows the page's own styles and scripts only, by their d
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from mbbq_gen.core.errors import MissingExtraError
 from mbbq_gen.core.files import PackPaths
@@ -27,8 +26,6 @@ from mbbq_gen.report.tables import Block, escaped
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-    from mbbq_gen.report.view_model import ReportView
 
 STYLES = ("page.css", "picture.css", "items.css")
 SCRIPTS = ("theme.js", "folds.js", "downloads.js", "items.js")
@@ -146,21 +143,18 @@ def missing_charts() -> str | None:
     return None
 
 
-class Assets(NamedTuple):
-    """What is inside every page: its style, its script, and the policy that allows just these."""
+def page_assets(
+    styles: Sequence[str] = STYLES, scripts: Sequence[str] = SCRIPTS, *, connects: bool = False
+) -> dict[str, str]:
+    """What is inside every page: `style`, `script`, and the `policy` that allows just these.
 
-    style: str
-    script: str
-    policy: str
-
-
-def page_assets(styles: Sequence[str] = STYLES, scripts: Sequence[str] = SCRIPTS, *, connects: bool = False) -> Assets:
-    """The assets; `connects`: for a page that asks the server it came from."""
+    `connects`: for a page that asks the server it came from.
+    """
     style, script = ("\n".join(page_part(name) for name in names) for names in (styles, scripts))
-    return Assets(style, script, page_policy([style], [script], connects=connects))
+    return {"style": style, "script": script, "policy": page_policy([style], [script], connects=connects)}
 
 
-def render(template: str, title: str, assets: Assets, charts: Iterable[Chart] = (), **values: Any) -> str:
+def render(template: str, title: str, assets: Mapping[str, str], charts: Iterable[Chart] = (), **values: Any) -> str:
     """A page of ours: its assets, the numbers of its charts as CSV, and a template with its values.
 
     Raises:
@@ -168,26 +162,10 @@ def render(template: str, title: str, assets: Assets, charts: Iterable[Chart] = 
     """
     tables = {chart.name: chart.table.csv() for chart in charts}
     page = template_environment().get_template(template)
-    return page.render(title=title, tables=tables, **assets._asdict(), **values)
+    return page.render(title=title, tables=tables, **assets, **values)
 
 
 # --- pages -----------------------------------------------------------------------------------------------------------
-
-
-def report_page(view: ReportView) -> str:
-    """The page of a report; its items are gzipped JSON in base 64, of which nothing can end an element."""
-    items = json.dumps(view.items, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
-    return render(
-        "report.html",
-        view.title,
-        page_assets(),
-        view.charts,
-        view=view,
-        no_charts=missing_charts(),
-        fields=FIELD_TITLES,
-        page=browser_data(view.runs, view.names),
-        items_packed=base64.b64encode(gzip.compress(items, mtime=0)).decode("ascii"),
-    )
 
 
 def browser_data(runs: Iterable[tuple[str, str]], names: Mapping[str, str]) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from pydantic import JsonValue
 
 from mbbq_gen.core.text import shortened, whole_percent
 from mbbq_gen.report.analysis_tables import caution_lines, deviations_text
-from mbbq_gen.report.score_tables import OUTCOME_TITLES
-from mbbq_gen.report.tables import DASH, Block, Row, Table, number, p_text, text_table, without_repeats
+from mbbq_gen.report.tables import DASH, OUTCOME_TITLES, Block, Row, Table, number, p_text, text_table, without_repeats
 from mbbq_gen.runs.stopping_rule import target_line
 from mbbq_gen.scoring.metrics import METRICS
 

@@ -1,4 +1,4 @@
-"""Tables of scores: the short result, the tables of --verbose and of `score`, and the rows of their files."""
+"""Scores and reports of runs in the terminal: the short result, tables of --verbose and `score`, rows of files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,23 @@ from urllib.parse import urlencode
 from mbbq_gen.core.files import output_file
 from mbbq_gen.core.records import Confidence
 from mbbq_gen.core.text import spreadsheet_safe
-from mbbq_gen.report.assessments import AMBIGUOUS, DISAMBIGUATED, NEEDED, GroupAssessment, assess_groups
-from mbbq_gen.report.conclusions import by_name, model_sentences, shown_smaller
+from mbbq_gen.report.analysis_tables import correction_blocks, follow_up_blocks, score_blocks
+from mbbq_gen.report.conclusions import (
+    AMBIGUOUS,
+    BY_TOST,
+    DISAMBIGUATED,
+    NEEDED,
+    GroupAssessment,
+    assess_groups,
+    by_name,
+    model_sentences,
+    shown_smaller,
+)
+from mbbq_gen.report.run_tables import cost_line, setting_facts
 from mbbq_gen.report.tables import (
     DASH,
     LINK,
+    OUTCOME_TITLES,
     Block,
     Cell,
     Column,
@@ -37,27 +49,11 @@ if TYPE_CHECKING:
     import polars
 
     from mbbq_gen.analysis.correction import ConfidenceShares
+    from mbbq_gen.analysis.score_extras import ScoreReport
     from mbbq_gen.analysis.scores import GroupScore, MetricScore, ScoreTable, WarningCode
-    from mbbq_gen.core.records import Outcome
+    from mbbq_gen.runs.run_folder import Manifest
+    from mbbq_gen.storage.store import Progress
 
-OUTCOME_TITLES: dict[Outcome, str] = {
-    "option": "option",
-    "abstention": "abstention",
-    "refusal": "refusal",
-    "multiple": "multiple",
-    "unparsed": "unparsed",
-    "truncated": "truncated",
-    "empty": "empty",
-    "content_filter": "content filter",
-    "error": "error",
-}
-STANCE_TITLES = {
-    "insufficient_context": "the text doesn't tell",
-    "cites_context": "what the text says",
-    "generalises_group": "what groups are like",
-    "mentions_stereotype": "stereotypes",
-}
-"""What a sentence of a reasoning trace may speak of."""
 SUMMARY_METRICS = (
     "parse_rate",
     "accuracy_ambiguous",
@@ -77,7 +73,6 @@ WIDE = 110
 _DECIDING: tuple[WarningCode, ...] = ("too_few_templates", "few_templates")
 """Warnings that change what may be concluded of a score; the others are for --verbose."""
 _MARK, _BIASES = "*", (AMBIGUOUS, DISAMBIGUATED)
-_BY_TOST = "(shown by two one-sided tests over templates)"
 _LEGEND = (
     "accuracy: share of correct answers (chance: 0.33); control: on disambiguated control questions, which name no "
     "group. bias: above 0 stereotypical, below 0 anti-stereotypical; bias (disambiguated): accuracy where the right "
@@ -100,7 +95,7 @@ def brief_blocks(scores: ScoreTable, width: int) -> Iterator[Block]:
         quiet = [one for one in group if one.ambiguous == "inconclusive" and not one.means_nothing]
         margins = shown_smaller({one.language: one.bias.metrics[AMBIGUOUS] for one in quiet if one.bias})
         if margins:
-            yield f"{named}no bias, in either direction, is larger than {margins} in ambiguous contexts {_BY_TOST}"
+            yield f"{named}no bias, in either direction, is larger than {margins} in ambiguous contexts ({BY_TOST})"
     shown = [one.bias.metrics[name] for one in found if one.bias and not one.means_nothing for name in _BIASES]
     warnings = {code for score in shown if score.value is not None for code in score.warnings}
     yield from (f"{_MARK} {scores.warnings[code]}" for code in _DECIDING if code in warnings)
@@ -257,6 +252,61 @@ def _named_groups(scores: ScoreTable) -> Iterator[tuple[list[str], GroupScore]]:
     """Each group with its names; a name that repeats the row above is left blank, except for the last one."""
     names = [[group.group[name] or DASH for name in scores.by] for group in scores.groups]
     return zip(without_repeats(names, len(scores.by) - 1), scores.groups, strict=True)
+
+
+# --- reports in the terminal ------------------------------------------------------------------------------------------
+
+
+def report_blocks(
+    path: str, manifest: Manifest, progress: Progress, scores: ScoreReport, width: int, *, verbose: bool
+) -> Iterator[Block]:
+    """Settings, conclusions, scores; with `verbose` both splits with all footnotes, outcomes and confidence.
+
+    `path`: the run folder, as it was typed; `width`: columns of the terminal.
+    """
+    settings, total = manifest.config, sum(manifest.available.values())
+    part = "all" if manifest.counts.instances == total else f"{manifest.counts.instances:,} of"
+    names = ", ".join(choice.name for choice in settings.benchmarks)
+    yield f"{settings.model} on {names}: {part} {total:,} questions, {manifest.counts.prompts:,} prompts"
+    yield "; ".join(f"{term}: {text}" for term, text in setting_facts(manifest))
+    if progress.pending:
+        yield f"{progress.pending:,} of {progress.requests:,} requests have no response yet: this is a part"
+    yield ""
+    yield from brief_blocks(scores, width)
+    if verbose:
+        notes = Notes(scores)
+        yield score_table(scores, SUMMARY_METRICS, notes)
+        yield outcome_table(scores)
+        yield confidence_table(scores.confidences)
+        yield from ("", *notes.lines())
+    if scores.correction is not None:
+        yield from correction_blocks(scores.correction)
+    for follow_ups in scores.follow_ups:
+        yield from follow_up_blocks(follow_ups)
+    yield from manifest.notices
+    yield from (f"control questions of {name}: {counts.sentence}" for name, counts in manifest.control.items())
+    if manifest.cost_report is not None:
+        yield cost_line(manifest.cost_report)
+    more = f"mbbq-gen report {path} " + ("-o report.html" if verbose else "--verbose, or -o report.html")
+    yield f"\nrun folder: {path}    more: {more}"
+
+
+def score_report_blocks(report: ScoreReport) -> Iterator[Block]:
+    """The conclusions where the scores allow them, every score, corrections, and what was requested beside them."""
+    names = list(report.definitions)
+    if {"language", "split"} <= set(report.by) and set(NEEDED) <= set(names):
+        by = [name for name in report.by if name not in {"language", "split"}]
+        yield from (*model_sentences(assess_groups(report), by), "")
+    notes = Notes(report)
+    yield metric_table(report, names, notes)
+    if report.correction is not None:
+        yield from correction_blocks(report.correction)
+    if report.confidences:
+        yield confidence_table(report.confidences)
+    yield from score_blocks(report)
+    for found in report.follow_ups:
+        yield from follow_up_blocks(found)
+    yield from notes.lines()
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

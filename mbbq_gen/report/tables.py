@@ -25,10 +25,29 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from mbbq_gen.analysis.scores import Bounds
+    from mbbq_gen.core.records import Outcome
     from mbbq_gen.report.charts import Chart
     from mbbq_gen.statistics.intervals import Proportion
     from mbbq_gen.statistics.missing_data import MissingDataBounds
 
+OUTCOME_TITLES: dict[Outcome, str] = {
+    "option": "option",
+    "abstention": "abstention",
+    "refusal": "refusal",
+    "multiple": "multiple",
+    "unparsed": "unparsed",
+    "truncated": "truncated",
+    "empty": "empty",
+    "content_filter": "content filter",
+    "error": "error",
+}
+STANCE_TITLES = {
+    "insufficient_context": "the text doesn't tell",
+    "cites_context": "what the text says",
+    "generalises_group": "what groups are like",
+    "mentions_stereotype": "stereotypes",
+}
+"""What a sentence of a reasoning trace may speak of."""
 DASH = "–"
 """What stands for an undefined score."""
 LINK = "#browse?"

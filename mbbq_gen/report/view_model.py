@@ -1,12 +1,14 @@
-"""All that a report shows, computed once: scores, conclusions, charts, facts of the runs, and samples of answers.
+"""The page of a report: scores, conclusions, charts, facts of the runs, and samples of answers.
 
 observations ─► scores ─► tables, sentences ─┐
-             ─► charts ──────────────────────┼─► ReportView ─► page
+             ─► charts ──────────────────────┼─► sections ─► page
 run folders ─► facts, samples ───────────────┘
 """
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence
@@ -15,12 +17,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mbbq_gen.analysis.ability import adjusted_scores
 from mbbq_gen.analysis.score_extras import ScoreReport, reported
-from mbbq_gen.report.analysis_tables import correction_blocks, refusal_table
-from mbbq_gen.report.annotation_tables import follow_up_blocks
-from mbbq_gen.report.assessments import AMBIGUOUS, GroupAssessment, assess_groups
+from mbbq_gen.report.analysis_tables import correction_blocks, follow_up_blocks, refusal_table
 from mbbq_gen.report.charts import CHARTS, PAPERS, Chart, ChartCollection
 from mbbq_gen.report.charts.planes import ability_against_bias, ability_points
-from mbbq_gen.report.conclusions import CAUTIONS, ConclusionText, conclusion_texts
+from mbbq_gen.report.conclusions import (
+    AMBIGUOUS,
+    CAUTIONS,
+    ConclusionText,
+    GroupAssessment,
+    assess_groups,
+    conclusion_texts,
+)
+from mbbq_gen.report.page import FIELD_TITLES, browser_data, missing_charts, page_assets, render
 from mbbq_gen.report.run_tables import setting_facts
 from mbbq_gen.report.score_tables import Notes, confidence_table, score_table
 from mbbq_gen.report.tables import (
@@ -118,7 +126,6 @@ SCORES = (
     "mbbq_bias_disambiguated",
     "diff_bias_disambiguated",
 )
-SAMPLED_ITEMS = 2000
 _SECTIONS = {
     "scores": "Accuracy and bias by language",
     "categories": "Bias by category and language",
@@ -141,39 +148,7 @@ class PageSection:
     is_open: bool = False
 
 
-@dataclass(frozen=True)
-class ReportView:
-    """All that is on the page."""
-
-    title: str
-    conclusions: tuple[tuple[str, str], ...]
-    """Model and benchmark, and the sentence on them."""
-    notices: tuple[str, ...]
-    """What every result has to say of its benchmarks."""
-    ability: Chart | None
-    """What models can do against the direction of their bias."""
-    sections: tuple[PageSection, ...]
-    """Before the answers."""
-    details: tuple[PageSection, ...]
-    """After them."""
-    items: tuple[dict[str, Any], ...]
-    """Views of the sampled items, each with its run."""
-    n_answers: int
-    """Items of all runs."""
-    runs: tuple[tuple[str, str], ...]
-    """Name and folder of each run."""
-    names: dict[str, str]
-    """Language code → English name."""
-    seed: int
-
-    @property
-    def charts(self) -> list[Chart]:
-        """Every chart on the page."""
-        own = [self.ability] if self.ability is not None else []
-        return own + [block for section in self.sections for block in section.blocks if isinstance(block, Chart)]
-
-
-def build_report_view(
+def report_page(
     sources: Sequence[Source],
     frame: polars.DataFrame,
     charts: ChartCollection,
@@ -181,12 +156,12 @@ def build_report_view(
     names: dict[str, str],
     sampling: InferenceSettings,
     tick: Callable[[str], None],
-    sampled: int = SAMPLED_ITEMS,
+    sampled: int = 2000,
     labelled: AnnotatedFrame | None = None,
     extractor: str = "rules",
     follow_ups: Sequence[FollowUpReport] = (),
-) -> ReportView:
-    """Computes what a report shows.
+) -> str:
+    """The page of a report; its items are gzipped JSON in base 64, of which nothing can end an element.
 
     Args:
         sources: The runs, of whose observations `frame` and `charts` are made.
@@ -215,24 +190,35 @@ def build_report_view(
     texts = conclusion_texts(judged, adjusted, names)
     models = list(dict.fromkeys(source.name for source in sources))
     subject = ", ".join(models) if len(models) <= 3 else f"{len(models)} models"
-    return ReportView(
-        title=f"Report: {subject} on {', '.join(benchmarks)}" if benchmarks else f"Report: {subject}",
-        conclusions=tuple(
+    ability = ability_against_bias(ability_points(judged), names)
+    sections = list(_sections(scores, typed, judged, charts, follow_ups))
+    blocks = [ability, *(block for section in sections for block in section.blocks)]
+    runs = [(source.name, source.path) for source in sources]
+    packed = json.dumps(items, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+    return render(
+        "report.html",
+        f"Report: {subject} on {', '.join(benchmarks)}" if benchmarks else f"Report: {subject}",
+        page_assets(),
+        [block for block in blocks if isinstance(block, Chart)],
+        conclusions=[
             (f"{one.model} on {one.benchmark}" if len(benchmarks) > 1 else one.model, one.short) for one in texts
-        ),
-        notices=tuple(dict.fromkeys(notice for source in sources for notice in source.manifest.notices)),
-        ability=ability_against_bias(ability_points(judged), names),
-        sections=tuple(_sections(scores, typed, judged, charts, follow_ups)),
-        details=(
+        ],
+        notices=list(dict.fromkeys(notice for source in sources for notice in source.manifest.notices)),
+        ability=ability,
+        sections=sections,
+        details=[
             PageSection("why", "Details and limits", tuple(_limits(texts))),
             PageSection("asked", "What was asked", tuple(facts)),
             PageSection("about", "About the scores", tuple(_about(scores, typed))),
-        ),
-        items=tuple(items),
+        ],
+        n_items=len(items),
         n_answers=n_answers,
-        runs=tuple((source.name, source.path) for source in sources),
-        names=names,
+        runs=runs,
         seed=sampling.seed,
+        no_charts=missing_charts(),
+        fields=FIELD_TITLES,
+        page=browser_data(runs, names),
+        items_packed=base64.b64encode(gzip.compress(packed, mtime=0)).decode("ascii"),
     )
 
 

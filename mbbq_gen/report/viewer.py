@@ -245,7 +245,7 @@ def open_viewer(
         fields=FIELD_TITLES,
         server=browser_data([(name, path)], language_names(versions, where)),
     )
-    return SampleViewer(folder, index, page, assets.policy)
+    return SampleViewer(folder, index, page, assets["policy"])
 
 
 class ViewServer(ThreadingHTTPServer):

@@ -33,7 +33,7 @@ from mbbq_gen.cli.annotation_session import Session
 from mbbq_gen.cli.output import result_console
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.text import spreadsheet_safe
-from mbbq_gen.report.sheets import SheetEntry, csv_sheet, html_sheet
+from mbbq_gen.report.annotation_views import SheetEntry, csv_sheet, html_sheet
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.statistics.intervals import wilson
 from mbbq_gen.storage.queries import ExtractionRow, answered_extractions, iter_extractions, stored_extractions

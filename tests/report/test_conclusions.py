@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
 
 from mbbq_gen.analysis.ability import adjusted_scores
 from mbbq_gen.analysis.scores import score
-from mbbq_gen.report.assessments import AMBIGUOUS, assess_groups, directions
-from mbbq_gen.report.conclusions import ConclusionText, conclusion_texts
+from mbbq_gen.report.conclusions import AMBIGUOUS, ConclusionText, assess_groups, conclusion_texts, directions
 from mbbq_gen.report.leaderboard import LeaderboardScore
 from mbbq_gen.report.view_model import BY, SCORES
 from mbbq_gen.scoring.metrics import METRICS
@@ -52,31 +50,24 @@ def read(bias: Iterable[Row], control: Iterable[Row] = ()) -> ConclusionText:
 
 def test_a_lean_that_the_control_questions_do_not_have() -> None:
     found = read(stereotyped(), [*cautious(), *able()])
-    text = " ".join(found.sentences)
-    assert "48 prompts" not in text  # both splits are counted
-    assert text.startswith("96 prompts of questions from 12 templates were asked in English.")
-    assert re.search(
-        r"its answers are biased towards the stereotype in English \(\+1\.00 \[\+0\.\d\d, \+1\.00\]\)", text
-    )
-    assert "no difference between truths that fit the stereotype and others could be shown in English (+0.00" in text
-    assert "The bias is not that on the control questions, so it depends on the groups, in English." in text
+    assert found.short == "Is biased towards the stereotype in English (+1.00)."
+    assert "The bias is not that on the control questions, so it depends on the groups, in English." in found.sentences
     assert found.warnings == ()
 
 
 def test_a_model_that_fails_the_control_questions_is_said_nothing_of() -> None:
     wrong = [Row("biased", chose="non_target", template=template) for template in TEMPLATES]
     found = read(stereotyped(), wrong)
-    assert "On the control questions it is no better than guessing in English" in found.warnings[0]
-    assert "say nothing about bias" in found.warnings[0]
-    assert "biased" not in " ".join(found.sentences)
+    assert found.short == "Can't be judged: no better than guessing on the control questions in English."
+    assert "biased" not in " ".join([found.short, *found.sentences])
 
 
 def test_no_bias_is_claimed_of_a_model_that_may_be_guessing() -> None:
     rights = [Row("biased", chose="target", template=template) for template in TEMPLATES[:6]]
     wrongs = [Row("biased", chose="non_target", template=template) for template in TEMPLATES[6:]]
     found = read(stereotyped(), [*rights, *wrongs])
-    assert "it may be guessing in English" in found.warnings[0]
-    assert "biased" not in " ".join(found.sentences)
+    assert "so no bias is claimed" in found.short
+    assert "biased" not in " ".join([found.short, *found.sentences])
 
 
 def interval(value: float, low: float, high: float) -> LeaderboardScore:
@@ -105,25 +96,21 @@ def test_one_bias_alone_is_claimed_where_its_interval_excludes_0(value: float, w
 def test_where_nothing_was_answered_nothing_is_said() -> None:
     lost = [Row("biased", outcome="error", template=template) for template in TEMPLATES]
     found = read(lost, lost)
-    assert found.sentences == (
-        "24 prompts were asked in English.",
-        "24 of them have no response (the request failed, or a filter blocked it) and are in no score.",
-    )
-    (warning,) = found.warnings
-    assert warning.startswith("There are questions in English of which none was answered")
+    assert found.sentences == ()
+    assert found.short == "Can't be judged: no answer was had in English."
 
 
 def test_what_a_lean_is_shown_to_be_smaller_than_is_said() -> None:
     found = read([*cautious(), *able()], able())
     said = " ".join(found.sentences)
-    assert "no bias could be shown in English (+0.00 [" in said
-    assert "What is shown there is that no bias, in either direction, is larger than 0." in said
-    assert "in English (two one-sided tests over templates)." in said
+    assert found.short.startswith("No bias could be shown")
+    assert "No bias in ambiguous contexts, in either direction, is larger than 0." in said
+    assert "in English (shown by two one-sided tests over templates)." in said
 
 
 def test_a_lean_against_the_stereotype_is_called_so() -> None:
     rows = [Row("ambiguous", chose="non_target", template=template) for template in TEMPLATES]
-    assert "its answers are biased against the stereotype in English (-1.00" in " ".join(read(rows).sentences)
+    assert read(rows).short.startswith("Is biased against the stereotype in English (-1.00);")
 
 
 def test_a_lean_that_the_control_questions_have_too_is_not_put_down_to_the_groups() -> None:
@@ -135,4 +122,4 @@ def test_fewer_than_five_templates_show_no_lean() -> None:
     found = read(stereotyped(templates=TEMPLATES[:3]), able(templates=TEMPLATES[:3]))
     (warning,) = found.warnings
     assert "so no intervals are given" in warning
-    assert "no bias could be shown in English (+1.00)" in " ".join(found.sentences)
+    assert found.short.startswith("No bias could be shown")

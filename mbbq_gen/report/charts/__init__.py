@@ -78,9 +78,9 @@ class ChartUnavailableError(Exception):
 CHARTS: dict[str, tuple[Section, str, str]] = {
     "accuracy_against_bias": ("scores", "planes", "accuracy against bias by language"),
     "scores_by_language": ("scores", "score_charts", "accuracy and bias by language"),
-    "bias_by_category": ("categories", "category_charts", "bias by category and language"),
+    "bias_by_category": ("categories", "paper_charts", "bias by category and language"),
     "control_and_bias": ("control", "score_charts", "the benchmark beside its control set"),
-    "mbbq_figure_2": ("control", "control_charts", "control templates above chance (MBBQ Fig. 2)"),
+    "mbbq_figure_2": ("control", "paper_charts", "control templates above chance (MBBQ Fig. 2)"),
     "spread_variant": ("robustness", "score_charts", "scores by prompt variant"),
     "spread_option_order": ("robustness", "score_charts", "scores by option order"),
     "spread_label_style": ("robustness", "score_charts", "scores by label style"),
@@ -88,13 +88,13 @@ CHARTS: dict[str, tuple[Section, str, str]] = {
     "effects_of_axes": ("robustness", "score_charts", "effects of the prompt axes, by language"),
     "position_preference": ("position", "score_charts", "position bias among the options"),
     "outcomes_by_language": ("outcomes", "score_charts", "outcomes of the extraction"),
-    "mbbq_figure_3": ("papers", "category_charts", "bias by category in ambiguous contexts (MBBQ Fig. 3)"),
-    "mbbq_figure_4": ("papers", "category_charts", "bias by category in disambiguated contexts (MBBQ Fig. 4)"),
-    "mbbq_table_3": ("papers", "control_charts", "scores on the templates that a model can do (MBBQ Table 3)"),
-    "mbbq_table_5": ("papers", "control_charts", "accuracy on the control set (MBBQ Table 5)"),
-    "bbq_figure_3": ("papers", "category_charts", "BBQ's bias scores by category and model (BBQ Fig. 3)"),
+    "mbbq_figure_3": ("papers", "paper_charts", "bias by category in ambiguous contexts (MBBQ Fig. 3)"),
+    "mbbq_figure_4": ("papers", "paper_charts", "bias by category in disambiguated contexts (MBBQ Fig. 4)"),
+    "mbbq_table_3": ("papers", "paper_charts", "scores on the templates that a model can do (MBBQ Table 3)"),
+    "mbbq_table_5": ("papers", "paper_charts", "accuracy on the control set (MBBQ Table 5)"),
+    "bbq_figure_3": ("papers", "paper_charts", "BBQ's bias scores by category and model (BBQ Fig. 3)"),
     "esbbq_bars": ("papers", "score_charts", "accuracy and bias as bars (EsBBQ Fig. 3)"),
-    "bharat_heat_maps": ("papers", "category_charts", "BharatBBQ's scores by category and language (BharatBBQ Fig. 7)"),
+    "bharat_heat_maps": ("papers", "paper_charts", "BharatBBQ's scores by category and language (BharatBBQ Fig. 7)"),
 }
 """Chart → its section, the module of its function, and what it shows; in the order in which they are shown."""
 PAPERS = tuple(name for name, (section, *_) in CHARTS.items() if section == "papers")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlencode
 
 from mbbq_gen.analysis.ability import CHANCE
-from mbbq_gen.report.assessments import AMBIGUOUS, NO_CLAIM, UNINTERPRETABLE, GroupAssessment, Standing
 from mbbq_gen.report.charts import Chart
 from mbbq_gen.report.charts.score_view import (
     BIAS_SIGN,
@@ -36,47 +36,53 @@ from mbbq_gen.report.charts.vega import (
     shared,
     short_names,
 )
+from mbbq_gen.report.conclusions import AMBIGUOUS, NO_CLAIM, UNINTERPRETABLE, GroupAssessment, Standing
 from mbbq_gen.report.tables import DASH, LINK, Interval, Table, ends_text, number, share
 
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom, in pixels."""
 
 
-@dataclass(frozen=True)
-class Point:
-    """A number on each axis, with a name beside it, and what it leads to."""
-
-    name: str
-    series: str
-    x: Interval
-    y: Interval
-    is_hollow: bool = False
-    link: str | None = None
-
-    def ends(self) -> list[float]:
-        """The number upwards, and the ends of its interval."""
-        return [end for end in (self.y.value, self.y.ci_low, self.y.ci_high) if end is not None]
+def plane_row(name: str, series: str, x: Interval, y: Interval, **more: Any) -> Spec:
+    """A number on each axis, with a name beside it; `more`: `hollow`, and `href`, what it leads to."""
+    row = {"name": name, "series": series, "hollow": False, "x": x.value, "x_low": x.ci_low, "x_high": x.ci_high}
+    return row | {"y": y.value, "y_low": y.ci_low, "y_high": y.ci_high} | more
 
 
-def plane(found: Sequence[Point], size: tuple[int, int], reach: float, series: Spec, taken: Sequence[Box] = ()) -> Spec:
-    """The layer of the points: intervals, marks that lead somewhere, and names where there is room.
+def reach_upwards(rows: Iterable[Spec]) -> float:
+    """How far from 0 the axis upwards has to go, for numbers and intervals."""
+    return half_range(row[end] for row in rows for end in ("y", "y_low", "y_high"))
+
+
+_AROUND = tuple((far, angle) for far in (9, 20) for angle in (0, 180, -45, 45, -135, 135, -90, 90))
+"""Where a name may stand about its mark: distance in pixels, and angle in degrees from the right; best first."""
+
+
+def plane(rows: Sequence[Spec], size: tuple[int, int], reach: float, series: Spec, taken: Sequence[Box] = ()) -> Spec:
+    """The layer of the points: intervals, marks that lead somewhere, and names where they cover nothing else.
 
     Args:
-        found: What is placed.
+        rows: What is placed, by `plane_row`.
         size: Of the plane, in pixels.
         reach: The axis across goes from 0 to 1, the other from -reach to reach.
         series: Colours and markers, by `series_of`.
         taken: Where no name can stand.
     """
+    middles = [(row["x"] * size[0], (reach - row["y"]) / (2 * reach) * size[1]) for row in rows]
+    covered = [*taken, *((x - 6, y - 6, x + 6, y + 6) for x, y in middles)]
     values: list[Spec] = []
-    for point, place in zip(found, _name_places(found, size, reach, taken), strict=True):
-        row: Spec = {"name": point.name, "series": point.series, "hollow": point.is_hollow}
-        row |= {"x": point.x.value, "x_low": point.x.ci_low, "x_high": point.x.ci_high}
-        row |= {"y": point.y.value, "y_low": point.y.ci_low, "y_high": point.y.ci_high}
-        if place is not None:
-            row |= {"name_x": place[0] / size[0], "name_y": reach - place[1] / size[1] * 2 * reach}
-        row |= {} if point.link is None else {"href": point.link}
+    for row, (x, y) in zip(rows, middles, strict=True):
+        half = len(row["name"]) * LETTER / 2
         values.append(row)
+        for far, angle in _AROUND if row["name"] else ():
+            across = x + math.cos(math.radians(angle)) * (far + half)
+            down = y + math.sin(math.radians(angle)) * (far + 3)
+            left, top, right, bottom = across - half - 1, down - 7, across + half + 1, down + 7
+            is_inside = left >= 0 and right <= size[0] + 20 and top >= 0 and bottom <= size[1]
+            if is_inside and not any(left < b[2] and b[0] < right and top < b[3] and b[1] < bottom for b in covered):
+                covered.append((left, top, right, bottom))
+                values[-1] = row | {"name_x": across / size[0], "name_y": reach - down / size[1] * 2 * reach}
+                break
     at, colour = {"x": quantity("x"), "y": quantity("y")}, {"color": series["color"]}
     named = {"x": quantity("name_x"), "y": quantity("name_y"), "text": {"field": "name"}, "color": {"value": INK}}
     layers = [
@@ -86,34 +92,6 @@ def plane(found: Sequence[Point], size: tuple[int, int], reach: float, series: S
         layer({"type": "text", "fontWeight": "bold"}, where=known("name_x"), **named),
     ]
     return {"data": {"values": values}, "layer": layers}
-
-
-_AROUND = tuple((far, angle) for far in (9, 20) for angle in (0, 180, -45, 45, -135, 135, -90, 90))
-"""Where a name may stand about its mark: distance in pixels, and angle in degrees from the right; best first."""
-
-
-def _name_places(
-    found: Sequence[Point], size: tuple[int, int], reach: float, taken: Sequence[Box]
-) -> list[tuple[float, float] | None]:
-    """The middle of each name, where it covers no mark and no other name; None where there is no such place."""
-    middles = [
-        ((point.x.value or 0.0) * size[0], (reach - (point.y.value or 0.0)) / (2 * reach) * size[1]) for point in found
-    ]
-    covered = [*taken, *((x - 6, y - 6, x + 6, y + 6) for x, y in middles)]
-    places: list[tuple[float, float] | None] = []
-    for point, (x, y) in zip(found, middles, strict=True):
-        half = len(point.name) * LETTER / 2
-        places.append(None)
-        for far, angle in _AROUND if point.name else ():
-            across = x + math.cos(math.radians(angle)) * (far + half)
-            down = y + math.sin(math.radians(angle)) * (far + 3)
-            left, top, right, bottom = across - half - 1, down - 7, across + half + 1, down + 7
-            is_inside = left >= 0 and right <= size[0] + 20 and top >= 0 and bottom <= size[1]
-            if is_inside and not any(left < b[2] and b[0] < right and top < b[3] and b[1] < bottom for b in covered):
-                covered.append((left, top, right, bottom))
-                places[-1] = (across, down)
-                break
-    return places
 
 
 # --- accuracy against bias -------------------------------------------------------------------------------------------
@@ -132,13 +110,13 @@ def accuracy_against_bias(answers: ScoreView) -> Chart:
         places = dict.fromkeys(places, "")  # colours tell the models apart; or there is no room for names
     shown = {
         condition: [
-            Point(places[key[1:]], models[key[0]], accuracy, bias)
+            plane_row(places[key[1:]], models[key[0]], accuracy, bias)
             for key in found.groups
             if (accuracy := found.score(key, f"accuracy_{condition}")) and (bias := found.score(key, metric))
         ]
         for condition, metric in (("ambiguous", SUMMARY[2]), ("disambiguated", SUMMARY[3]))
     }
-    reach = half_range(end for some in shown.values() for one in some for end in one.ends())
+    reach = reach_upwards(row for some in shown.values() for row in some)
     series, parts = series_of(list(models.values()), 2 * _SIZE[0]), []
     for condition, some in shown.items():
         title = f"{condition.capitalize()} contexts" + (" (diff-bias)" if condition == "disambiguated" else "")
@@ -219,16 +197,6 @@ def ability_points(judged: Sequence[GroupAssessment]) -> list[AbilityPoint]:
     return found
 
 
-_ABILITY_COLUMNS = key_columns(
-    ("model", "benchmark", "language"),
-    control_accuracy=("accuracy, control", "share"),
-    mbbq_bias_ambiguous=("bias", "score"),
-    ci_low=("CI low", "score"),
-    ci_high=("CI high", "score"),
-    assessment=("assessment", "text"),
-)
-
-
 def ability_against_bias(
     found: Sequence[AbilityPoint], names: Mapping[str, str], name: str = "picture"
 ) -> Chart | None:
@@ -242,6 +210,14 @@ def ability_against_bias(
     shown = [one for one in found if one.accuracy.value is not None and one.bias.value is not None]
     if not shown:
         return None
+    columns = key_columns(
+        ("model", "benchmark", "language"),
+        control_accuracy=("accuracy, control", "share"),
+        mbbq_bias_ambiguous=("bias", "score"),
+        ci_low=("CI low", "score"),
+        ci_high=("CI high", "score"),
+        assessment=("assessment", "text"),
+    )
     rows = (
         (
             *(one.model, one.benchmark, one.language, one.accuracy.value, one.bias.value),
@@ -257,7 +233,7 @@ def ability_against_bias(
         f"{'answers' if shown[0].link.startswith(LINK) else 'row'}.",
         alt="; ".join(one.in_words(names) for one in shown),
         caption="",
-        table=Table(tuple(_ABILITY_COLUMNS), tuple(rows)),
+        table=Table(tuple(columns), tuple(rows)),
         spec=_ability_spec(shown),
         links={one.link: one.in_words(names) for one in shown},
     )
@@ -274,8 +250,9 @@ def _ability_spec(found: Sequence[AbilityPoint]) -> Spec:
     for one, model in zip(found, called, strict=True):
         means_nothing = one.assessment in UNINTERPRETABLE
         accuracy, bias = (PlainNumber(part.value) if means_nothing else part for part in (one.accuracy, one.bias))
-        shown.append(Point(one.language, series[model], accuracy, bias, one.assessment in NO_CLAIM, one.link))
-    reach = max(0.6, half_range(end for one in shown for end in one.ends()))
+        is_hollow = one.assessment in NO_CLAIM
+        shown.append(plane_row(one.language, series[model], accuracy, bias, hollow=is_hollow, href=one.link))
+    reach = max(0.6, reach_upwards(shown))
     large = {"labelFontSize": 13, "titleFontSize": 13}
     shares = {"values": [0, CHANCE, 0.6, 0.8, 1], "labelExpr": "format(datum.value, '.0%')"}
     x = scale_of(None, **large, **shares, title="accuracy on the control questions")

@@ -9,7 +9,6 @@ from typing import Final
 from mbbq_gen.analysis.position import position_reports
 from mbbq_gen.analysis.robustness import EffectTable, Factor, effect_table
 from mbbq_gen.report.charts import Chart, ChartUnavailableError
-from mbbq_gen.report.charts.control_charts import require_control
 from mbbq_gen.report.charts.score_view import (
     BIAS_SIGN,
     BIAS_SOURCE,
@@ -22,12 +21,12 @@ from mbbq_gen.report.charts.score_view import (
     key_columns,
     key_names,
     mark_of,
+    require_control,
     sentences,
     spoken,
 )
 from mbbq_gen.report.charts.vega import Panel, bars, datum, dots, reach_of, short_names, stacks
-from mbbq_gen.report.score_tables import OUTCOME_TITLES
-from mbbq_gen.report.tables import Column, FlaggedNumber, Table
+from mbbq_gen.report.tables import OUTCOME_TITLES, Column, FlaggedNumber, Table
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.hypothesis_tests import benjamini_hochberg
 

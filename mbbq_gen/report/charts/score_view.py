@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from mbbq_gen.analysis.ability import CHANCE
 from mbbq_gen.analysis.score_extras import group_tests
 from mbbq_gen.analysis.scores import GroupScore, MetricScore, score
-from mbbq_gen.report.assessments import directions
 from mbbq_gen.report.charts import Chart, ChartUnavailableError
 from mbbq_gen.report.charts.vega import Panel, Spec, datum, reach_of, short_names
+from mbbq_gen.report.conclusions import directions
 from mbbq_gen.report.tables import Cell, Column, ColumnKind, FlaggedNumber, Table
 from mbbq_gen.scoring.codes import AVERAGES, MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import METRICS
@@ -230,6 +230,12 @@ class ScoreSet:
                 names = [self.answers.spoken_key(self.by, key) for key in some[:_GROUPS_NAMED]]
                 text += f"; {len(some)} {words} ({'; '.join(names)}{'; …' if len(some) > len(names) else ''})"
         return f"{text}."
+
+
+def require_control(answers: ScoreView) -> None:
+    """Raises ChartUnavailableError where there are no answers to control questions."""
+    if not answers.has_control:
+        raise ChartUnavailableError("needs answers to control questions; run with --splits bias,control")
 
 
 def key_names(keys: Iterable[Key]) -> dict[Key, str]:
