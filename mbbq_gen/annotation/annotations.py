@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,22 +20,17 @@ from mbbq_gen.annotation.review import (
 )
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import NO_RESPONSE, PARSED, Extraction
+from mbbq_gen.core.records import NO_RESPONSE, PARSED, Extraction, Response
 from mbbq_gen.extraction import Explanation
+from mbbq_gen.extraction.reasoning import ReasoningExtraction
 from mbbq_gen.runs.extraction import explain_answer
 from mbbq_gen.runs.follow_up import ensure_follow_ups_read
 from mbbq_gen.runs.observations import ensure_extracted, model_names
-from mbbq_gen.runs.reasoning import extract_all_reasoning, find_reasoning_extraction, reasoning_extractions
+from mbbq_gen.runs.reasoning import extract_all_reasoning, reasoning_text, stored_reasoning
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.scoring.observations import GoldLabels, Observation, observations_frame, observe
 from mbbq_gen.storage.follow_ups import FollowUpRow, follow_up_rows
-from mbbq_gen.storage.queries import (
-    ExtractionRow,
-    find_completed,
-    find_extraction,
-    iter_extractions,
-    stored_extractions,
-)
+from mbbq_gen.storage.queries import ExtractionRow, find_completed, iter_extractions, stored_extractions
 from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
 if TYPE_CHECKING:
@@ -72,8 +67,8 @@ class ReviewTarget:
 
     def find(self, store: RunStore, prompt_id: str, version: str) -> ReviewedAnswer | None:
         """One of them with its text; None where there is none."""
-        found = find_extraction(store, prompt_id, version)
-        return None if found is None else (*found, stored_extractions(store, prompt_id)[version])
+        found, answered = stored_extractions(store, prompt_id).get(version), find_completed(store, prompt_id)
+        return None if found is None or answered is None else _reviewed(answered, found, version)
 
     def explain(self, answered: CompletedPrompt) -> Explanation | None:
         """How the engine reads it; None where the service itself says what it is."""
@@ -93,13 +88,43 @@ class ReasoningTarget(ReviewTarget):
             return dict.fromkeys(store.languages(), version)
 
     def extractions(self, store: RunStore, versions: Mapping[str, str]) -> Iterator[ExtractionRow]:
-        """The extractions of reasoning traces."""
+        """The extractions of reasoning traces, in plan order."""
         for version in dict.fromkeys(versions.values()):
-            yield from reasoning_extractions(store, version, versions)
+            rows = store.query(
+                "SELECT p.prompt_id, p.instance_key, p.language, i.split, i.category, p.variant, p.label_style,"
+                " t.record FROM prompts p JOIN instances i ON i.key = p.instance_key"
+                " JOIN reasoning_extractions t ON t.prompt_id = p.prompt_id AND t.version = ?"
+                " WHERE t.record IS NOT NULL ORDER BY p.number",
+                (version,),
+            )
+            for *place, record in rows:
+                found = ReasoningExtraction.model_validate_json(record)
+                row = ExtractionRow(*place, found.outcome, found.option, found.confidence, found.rule, version)
+                if row.language in versions:
+                    yield row
 
     def find(self, store: RunStore, prompt_id: str, version: str) -> ReviewedAnswer | None:
-        """A trace in its answer's place, with its extraction."""
-        return find_reasoning_extraction(store, prompt_id, version, self._resources)
+        """A trace in its answer's place, with its conclusion as extraction; its spans refer to the trace."""
+        found, answered = stored_reasoning(store, prompt_id, version), find_completed(store, prompt_id)
+        reasoning = None if answered is None else reasoning_text(answered.response, self._resources)
+        if found is None or answered is None or reasoning is None:
+            return None
+        trace = Response(
+            request_key=answered.response.request_key,
+            text=reasoning.text,
+            finish_reason="length" if reasoning.is_cut else "stop",
+            model=answered.response.model,
+        )
+        names = ("outcome", "option", "confidence", "rule", "spans")
+        conclusion = Extraction(**{name: getattr(found, name) for name in names})
+        return _reviewed(replace(answered, response=trace), conclusion, version)
+
+
+def _reviewed(answered: CompletedPrompt, found: Extraction, version: str) -> ReviewedAnswer:
+    shown, instance = answered.prompt, answered.instance
+    place = (shown.prompt_id, shown.instance_key, shown.language, instance.split, instance.category)
+    read = (found.outcome, found.option, found.confidence, found.rule, version)
+    return ExtractionRow(*place, shown.variant, shown.label_style, *read), answered, found
 
 
 def probabilities(draws: Iterable[SamplingDraw], annotated: Collection[str]) -> dict[str, float]:

@@ -26,13 +26,7 @@ from mbbq_gen.languages.prompt_pack import FollowUpText, read_prompts
 from mbbq_gen.providers.base import Provider, prompt_key
 from mbbq_gen.runs.extraction import UNPARSED, Extractor, extract_response, extractor_versions, load_reader
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.follow_ups import (
-    NONE_RULE,
-    FollowUpReason,
-    FollowUpTable,
-    PlannedFollowUp,
-    first_outcomes,
-)
+from mbbq_gen.storage.follow_ups import NONE_RULE, FollowUpReason, FollowUpTable
 from mbbq_gen.storage.queries import find_completed, iter_extractions
 from mbbq_gen.storage.schema import is_writable
 from mbbq_gen.storage.store import CompletedPrompt, RunStore
@@ -81,16 +75,15 @@ def plan_follow_ups(store: RunStore, provider: Provider, config: RunConfig, reso
         question = Message(role="user", content=question_about(prompt, said))
         turns = (Message(role="assistant", content=answer), question)
         key = prompt_key(provider, prompt.model_copy(update={"messages": (*prompt.messages, *turns)}))
-        follow_up = PlannedFollowUp(
-            prompt_id=prompt_id,
-            number=store.number_of(prompt_id),
-            request_key=key if limit is None else stable_digest(json.dumps([key, "follow-up", limit])),
-            reason=reason,
-            turns=json.dumps([turn.model_dump() for turn in turns], ensure_ascii=False),
-            none=said.none,
-            max_tokens=limit,
-        )
-        planned.append(follow_up)
+        planned.append({
+            "prompt_id": prompt_id,
+            "number": store.number_of(prompt_id),
+            "request_key": key if limit is None else stable_digest(json.dumps([key, "follow-up", limit])),
+            "reason": reason,
+            "turns": json.dumps([turn.model_dump() for turn in turns], ensure_ascii=False),
+            "none": said.none,
+            "max_tokens": limit,
+        })  # fmt: skip
     return FollowUpTable(store).add(planned)
 
 
@@ -120,7 +113,9 @@ def follow_up_rates(
     with pilot.open_store(read_only=True) as store:
         current = extractor_versions(store.languages(), resources)
         versions = {language: [version] for language, version in current.items()}
-        for outcome, confidence, written in first_outcomes(store, versions):
+        joined = "JOIN responses r ON r.request_key = p.request_key"
+        rows = store.readings("e.outcome, e.confidence, coalesce(r.output_tokens, 0)", versions, joined)
+        for outcome, confidence, written in rows:
             total += 1
             is_low = outcome in PARSED and confidence == "low" and "low" in kinds
             if is_low or (outcome in UNPARSED and outcome != "empty" and "unread" in kinds):

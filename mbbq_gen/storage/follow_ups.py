@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from mbbq_gen.core.records import PARSED, Extraction, Instance, Message, Prompt, Request, Response
-from mbbq_gen.storage.schema import EXTRACTION, Database, extraction_row
+from mbbq_gen.storage.schema import EXTRACTION, Database, Value, extraction_row
 
 if TYPE_CHECKING:
     from mbbq_gen.storage.store import Progress, RunStore
@@ -25,19 +25,6 @@ COUNTS: Final = (
 )
 """The condition that follow-up `u` takes the place of extraction `e`: nothing certain was read, and the reply says what
 was intended. Of an answer in the check sample the first reading stays."""
-
-
-class PlannedFollowUp(NamedTuple):
-    """One follow-up, as it is planned."""
-
-    prompt_id: str
-    number: int
-    request_key: str
-    reason: FollowUpReason
-    turns: str
-    """The answer as it is sent back and the question about it: JSON."""
-    none: str
-    max_tokens: int | None
 
 
 def _requests(store: Database, rows: Iterable[Sequence[Any]]) -> Iterator[Request]:
@@ -79,13 +66,14 @@ class FollowUpTable:
         """Progress of the follow-ups alone."""
         return self._store.progress(follow_ups_only=True)
 
-    def add(self, planned: Iterable[PlannedFollowUp]) -> int:
-        """Stores follow-ups; returns how many are new. An answer is followed up once; `low` replaces `check`."""
+    def add(self, planned: Iterable[Mapping[str, Value]]) -> int:
+        """Stores follow-ups, by column; returns how many are new. An answer has one; `low` replaces `check`."""
         before = self.count()
         self._store.change(
             (
                 "INSERT INTO follow_ups (prompt_id, number, request_key, reason, turns, none, max_tokens)"
-                " VALUES (?,?,?,?,?,?,?) ON CONFLICT (prompt_id) DO UPDATE SET reason = 'low'"
+                " VALUES (:prompt_id, :number, :request_key, :reason, :turns, :none, :max_tokens)"
+                " ON CONFLICT (prompt_id) DO UPDATE SET reason = 'low'"
                 " WHERE follow_ups.reason = 'check' AND excluded.reason = 'low'",
                 planned,
             )
@@ -164,12 +152,6 @@ def follow_up_rows(store: Database, versions: Mapping[str, Sequence[str]]) -> It
     joined = "LEFT JOIN follow_ups u ON u.prompt_id = p.prompt_id"
     rows = store.readings(f"{columns}, coalesce({COUNTS}, 0)", versions, joined)
     return (FollowUpRow._make((*row[:-1], bool(row[-1]))) for row in rows)
-
-
-def first_outcomes(store: Database, versions: Mapping[str, Sequence[str]]) -> Iterator[tuple[Any, ...]]:
-    """Outcome, confidence and output tokens of each answer that these versions, by language, have read."""
-    joined = "JOIN responses r ON r.request_key = p.request_key"
-    return store.readings("e.outcome, e.confidence, coalesce(r.output_tokens, 0)", versions, joined)
 
 
 REPLY_COLUMNS: Final = tuple(
