@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mbbq_gen.analysis.correction import AnnotatedFrame, joined
 from mbbq_gen.annotation.review import (
@@ -25,7 +25,7 @@ from mbbq_gen.extraction import Explanation
 from mbbq_gen.extraction.reasoning import ReasoningExtraction
 from mbbq_gen.runs.extraction import explain_answer
 from mbbq_gen.runs.follow_up import ensure_follow_ups_read
-from mbbq_gen.runs.observations import ensure_extracted, model_names
+from mbbq_gen.runs.observations import ensure_extracted, named_runs
 from mbbq_gen.runs.reasoning import extract_all_reasoning, reasoning_text, stored_reasoning
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.scoring.observations import GoldLabels, Observation, observations_frame, observe
@@ -34,7 +34,7 @@ from mbbq_gen.storage.queries import ExtractionRow, find_completed, iter_extract
 from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
 if TYPE_CHECKING:
-    import polars
+    pass
 
 SOURCE = "annotations"
 """The name of the labels that people gave in `mbbq-gen annotate`."""
@@ -221,10 +221,8 @@ def runs_labels(
     """
     if source not in (SOURCE, FOLLOW_UP):
         raise UnknownNameError("source of labels", source, [SOURCE, FOLLOW_UP])
-    folders = [RunFolder(path).require() for path in dict.fromkeys(paths)]
-    names = model_names(folders, [folder.manifest() for folder in folders])
     parts = []
-    for folder, name in zip(folders, names, strict=True):
+    for folder, _, name in named_runs(paths):
         versions, unsampled = ensure_extracted(folder, where, extractor), 0
         if source == FOLLOW_UP:
             labels = follow_up_labels(folder, where, versions)
@@ -233,42 +231,29 @@ def runs_labels(
             labels, unsampled = annotation_labels(folder)
             more = f"annotate more: mbbq-gen annotate {folder.path} --sample-size 200"
         with folder.open_store(read_only=True) as store:
-            rows, stale = _rows(store, labels, versions, name, gold)
-        used = {row.label for row in rows}
-        if len(used) < at_least:
+            part = _labelled_frame(store, labels, versions, name, gold)
+        if part.labels < at_least:
             beside = f" ({unsampled:,} annotated answers are in no sample)" if unsampled else ""
-            raise UsageError(f"{folder.path}: {len(used):,} labels ({source}){beside}, {at_least} are needed; {more}")
-        parts.append(
-            AnnotatedFrame(
-                source=source,
-                frame=_frame(rows),
-                labels=len(used),
-                unsampled_annotations=unsampled,
-                incomplete_annotations=sum(label.wrong is not None for label in used),
-                stale_annotations=stale,
-            )
-        )
+            raise UsageError(f"{folder.path}: {part.labels:,} labels ({source}){beside}, {at_least} are needed; {more}")
+        parts.append(replace(part, source=source, unsampled_annotations=unsampled))
     return joined(parts)
 
 
-class _Row(NamedTuple):
-    label: AnnotatedAnswer
-    weight: float
-    read: Observation
-    right: Observation
+def _labelled_frame(
+    store: RunStore, labels: Iterable[AnnotatedAnswer], versions: Mapping[str, str], model: str, gold: GoldLabels
+) -> AnnotatedFrame:
+    """The extractions and, beside them, the right choices and the weights: a row for each option that may be right."""
+    import polars as pl
 
+    from mbbq_gen.scoring.cells import cell_expression
 
-def _rows(
-    store: RunStore, given: Iterable[AnnotatedAnswer], versions: Mapping[str, str], model: str, gold: GoldLabels
-) -> tuple[list[_Row], int]:
-    """A row for each option that a labelled answer may choose; the number of labels of changed extractions."""
-    rows: list[_Row] = []
-    stale = 0
-    for label in given:
+    read, right = list[Observation](), list[Observation]()
+    ids, weights, used, stale = list[str](), list[float](), set[AnnotatedAnswer](), 0
+    for label in labels:
         answered = find_completed(store, label.prompt_id)
         version = versions.get(answered.prompt.language) if answered else None
-        read = stored_extractions(store, label.prompt_id).get(version) if version else None
-        if answered is None or read is None:
+        found = stored_extractions(store, label.prompt_id).get(version) if version else None
+        if answered is None or found is None:
             continue
         prompt = answered.prompt
         observed = partial(
@@ -285,29 +270,25 @@ def _rows(
         places: list[int | None] = []
         if label.wrong is None:
             places = [label.right]
-        elif label.wrong == (NO_OPTION if read.option is None else read.option):
-            places = [place for place in (*range(len(prompt.option_order)), None) if place != read.option]
-        stale += not places
+        elif label.wrong == (NO_OPTION if found.option is None else found.option):
+            places = [place for place in (*range(len(prompt.option_order)), None) if place != found.option]
+        if not places:
+            stale += 1
+            continue
+        used.add(label)
         for place in places:
-            right = Extraction(outcome="unparsed" if place is None else "option", option=place)
-            weight = 1 / label.probability / len(places)
-            rows.append(_Row(label, weight, observed(read), observed(right)))
-    return rows, stale
-
-
-def _frame(rows: Sequence[_Row]) -> polars.DataFrame:
-    """The extractions and, beside them, the right choices and the weights."""
-    import polars as pl
-
-    from mbbq_gen.scoring.cells import cell_expression
-
-    right = observations_frame(row.right for row in rows).select(
+            read.append(observed(found))
+            right.append(observed(Extraction(outcome="unparsed" if place is None else "option", option=place)))
+        ids += [label.prompt_id] * len(places)
+        weights += [1 / label.probability / len(places)] * len(places)
+    beside = observations_frame(right).select(
         pl.col("outcome").alias("right_outcome"),
         pl.col("chosen_role").alias("right_role"),
         pl.col("chosen_index").alias("right_index"),
         cell_expression().alias("right_cell"),
     )
-    return pl.concat([observations_frame(row.read for row in rows), right], how="horizontal").with_columns(
-        prompt_id=pl.Series([row.label.prompt_id for row in rows], dtype=pl.String),
-        weight=pl.Series([row.weight for row in rows], dtype=pl.Float64),
+    frame = pl.concat([observations_frame(read), beside], how="horizontal").with_columns(
+        prompt_id=pl.Series(ids, dtype=pl.String), weight=pl.Series(weights, dtype=pl.Float64)
     )
+    incomplete = sum(label.wrong is not None for label in used)
+    return AnnotatedFrame(SOURCE, frame, len(used), 0, incomplete, stale)

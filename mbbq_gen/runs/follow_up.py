@@ -20,7 +20,7 @@ from typing import Final
 from mbbq_gen.core.config import FollowUp, RunConfig
 from mbbq_gen.core.errors import PackError
 from mbbq_gen.core.files import PackPaths, stable_digest, stable_number
-from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, Prompt, Response
+from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, Prompt
 from mbbq_gen.languages.packs import fill
 from mbbq_gen.languages.prompt_pack import FollowUpText, read_prompts
 from mbbq_gen.providers.base import Provider, prompt_key
@@ -56,12 +56,6 @@ def question_about(prompt: Prompt, said: FollowUpText) -> str:
     return fill(said.text, {**labels, "none": said.none}).strip()
 
 
-def answer_limit(first: Response) -> int | None:
-    """Most tokens of the reply to a follow-up; None where the model reasons first."""
-    reasons = first.reasoning or first.usage.reasoning_tokens or _REASONING.search(first.text or "")
-    return None if reasons else LONGEST
-
-
 def plan_follow_ups(store: RunStore, provider: Provider, config: RunConfig, resources: PackPaths) -> int:
     """Stores the follow-ups of a run whose answers are read; returns how many are new."""
     planned = []
@@ -70,7 +64,9 @@ def plan_follow_ups(store: RunStore, provider: Provider, config: RunConfig, reso
         answer = "" if answered is None else _REASONING.sub("", answered.response.text or "").strip()
         if answered is None or not answer or not answered.prompt.messages:
             continue
-        prompt, limit = answered.prompt, answer_limit(answered.response)
+        prompt, first = answered.prompt, answered.response
+        reasons = first.reasoning or first.usage.reasoning_tokens or _REASONING.search(first.text or "")
+        limit = None if reasons else LONGEST
         said = follow_up_text(resources, prompt.instruction_language or prompt.language)
         question = Message(role="user", content=question_about(prompt, said))
         turns = (Message(role="assistant", content=answer), question)

@@ -249,7 +249,7 @@ def load_observations(
     import polars as pl
 
     frames = []
-    for folder, manifest, name in _named_runs(paths):
+    for folder, manifest, name in named_runs(paths):
         frame, progress = load_run_observations(
             *(folder, manifest, where, gold),
             model=name,
@@ -265,7 +265,7 @@ def load_observations(
     return pl.concat(alike(frames))
 
 
-def _named_runs(paths: Sequence[Path]) -> list[tuple[RunFolder, Manifest, str]]:
+def named_runs(paths: Sequence[Path]) -> list[tuple[RunFolder, Manifest, str]]:
     """The runs, each once, with the names of their models."""
     folders = [RunFolder(path).require() for path in dict.fromkeys(paths)]
     manifests = [folder.manifest() for folder in folders]
@@ -281,7 +281,7 @@ def follow_up_reports(
     from mbbq_gen.analysis.follow_up import follow_up_report
 
     found = []
-    for folder, _, name in _named_runs(paths):
+    for folder, _, name in named_runs(paths):
         if not ensure_follow_ups_read(folder, where):
             continue
         versions = {language: [version] for language, version in ensure_extracted(folder, where).items()}

@@ -96,7 +96,7 @@ def sample_batches(
         gold: Which gold labels hold.
         scored: The version of extractions of loglikelihoods that is taken; None: answers without words are left out.
         ids: Only these prompts.
-        messages: Whether the messages as sent are added, and the last of them as `prompt`: what readers know an echo by.
+        messages: Whether the messages as sent are added, and the last of them as `prompt`.
         size: Most items of a table.
     """
     wanted = {language: [version, scored] if scored else [version] for language, version in versions.items()}
