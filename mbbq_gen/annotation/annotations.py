@@ -99,7 +99,8 @@ class ReasoningTarget(ReviewTarget):
             )
             for *place, record in rows:
                 found = ReasoningExtraction.model_validate_json(record)
-                row = ExtractionRow(*place, found.outcome, found.option, found.confidence, found.rule, version)
+                read = (found.outcome, found.option, found.confidence, found.rule, version)
+                row = ExtractionRow._make((*place, *read))
                 if row.language in versions:
                     yield row
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import filterfalse
 from statistics import fmean
 from typing import Any, Final, Literal
 
@@ -38,10 +39,10 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.status import JudgeStatus
 from mbbq_gen.runs.token_estimate import cost_estimate, duration, estimate
 from mbbq_gen.statistics.estimate import InferenceSettings
-from mbbq_gen.storage.ledgers import ChosenBy, completed_by_number, judged_answers
-from mbbq_gen.storage.queries import ExtractionRow, iter_extractions, prompts_with_conflicts
+from mbbq_gen.storage.ledgers import ChosenBy, judged_answers
+from mbbq_gen.storage.queries import ExtractionRow, iter_extractions, prompts_with_conflicts, read_completed
 from mbbq_gen.storage.schema import Value
-from mbbq_gen.storage.store import RunStore
+from mbbq_gen.storage.store import COMPLETED, RunStore
 
 
 class JudgeSelection(FrozenModel):
@@ -262,10 +263,9 @@ class Judging:
         self, store: RunStore, judge: LLMJudge, choice: JudgeSelection, provider: Provider, step: Callable[[], None]
     ) -> tuple[int, Iterator[tuple[dict[str, Value], Prompt]]]:
         """How many answers are chosen; in plan order, what `JudgeTable` stores of each, and its request's prompt."""
-        found = (one for one in iter_extractions(store, self._versions) if not is_settled(one))
+        found: Iterable[ExtractionRow] = filterfalse(is_settled, iter_extractions(store, self._versions))
         if choice.sample is not None:
-            design = SamplingDesign(sample=choice.sample, by=("language",), seed=choice.seed)
-            found = iter(draw_sample(found, design).drawn)
+            found = draw_sample(found, SamplingDesign(sample=choice.sample, by=("language",), seed=choice.seed)).drawn
         elif choice.only:
             versions = self._versions.values()
             conflicting = prompts_with_conflicts(store, versions) if "conflict" in choice.only else set()
@@ -279,14 +279,19 @@ class Judging:
         chosen = {one.prompt_id for one in found}
 
         def requests() -> Iterator[tuple[dict[str, Value], Prompt]]:
-            for number, answered in completed_by_number(store, chosen):
+            rows = store.query(
+                f"SELECT p.prompt_id, p.number, p.record, i.record, r.record FROM {COMPLETED} ORDER BY p.number"
+            )
+            for number, *records in (row[1:] for row in rows if row[0] in chosen):
+                answered = read_completed(store, *records)
                 sheet, prompt = sheet_of(answered, judge.prompt, judge.seed), answered.prompt
-                key, shown = (
-                    provider.request_key(sheet.messages, prompt.prompt_id),
-                    ",".join(map(str, sheet.option_order)),
-                )
                 step()
-                row = {"number": number, "prompt_id": prompt.prompt_id, "request_key": key, "shown": shown}
+                row: dict[str, Value] = {
+                    "number": number,
+                    "prompt_id": prompt.prompt_id,
+                    "request_key": provider.request_key(sheet.messages, prompt.prompt_id),
+                    "shown": ",".join(map(str, sheet.option_order)),
+                }
                 yield row, prompt.model_copy(update={"messages": sheet.messages, "variant": _VARIANT})
 
         return len(chosen), requests()

@@ -29,8 +29,7 @@ from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.scoring.tally import added, alike, sums, weighted_by_design
 from mbbq_gen.storage.follow_ups import follow_up_rows
-from mbbq_gen.storage.queries import answer_count
-from mbbq_gen.storage.store import Part, Progress, RunStore
+from mbbq_gen.storage.store import WORDS, Part, Progress, RunStore
 
 if TYPE_CHECKING:
     import polars
@@ -171,7 +170,8 @@ def _counted_versions(
     found = {language: [version] for language, version in current.items()}
     is_stored = extractor not in extractor_names()
     for language, version in current.items() if every or is_stored else ():
-        total = answer_count(store, language)
+        answered = "prompts p JOIN responses r ON r.request_key = p.request_key"
+        total = store.value(f"SELECT count(*) FROM {answered} WHERE p.language = ?{WORDS}", language)
         for other, count in store.extractors(language).items():
             part = f"{store.path.parent}: {other} has read {count:,} of {total:,} answers in {language}"
             if not every and other == version and count < total:

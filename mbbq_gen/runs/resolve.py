@@ -96,12 +96,13 @@ def located(config: RunConfig) -> RunConfig:
     """The configuration with the full names of its benchmarks and the folders of their files."""
     if config.instances is not None:
         if config.benchmark or config.data_dir is not None:
-            hint = "replaces {benchmark} and {data_dir}; give one or the other"
-            raise ConfigError("instances", str(config.instances), hint)
+            raise ConfigError(
+                "instances", str(config.instances), "replaces {benchmark} and {data_dir}; give one or the other"
+            )
         return config
     if config.instances_field_map is not None:
-        hint = "describes the fields of {instances}; give that file too"
-        raise ConfigError("instances_field_map", str(config.instances_field_map), hint)
+        field_map = str(config.instances_field_map)
+        raise ConfigError("instances_field_map", field_map, "describes the fields of {instances}; give that file too")
     if not config.benchmark:
         raise ConfigError("benchmark", None, "name one (see `mbbq-gen data list`), or give {instances}")
     given = config.data_dir if isinstance(config.data_dir, dict) else {}
@@ -122,8 +123,11 @@ def _label_style(config: RunConfig) -> tuple[str, ...]:
         own_labels = config.label_style not in {(), (PUBLISHED_LABELS,)}
         if own_labels or config.no_context:
             name = "label_style" if own_labels else "no_context"
-            hint = f"the authors' prompts are sent unchanged; leave {{{name}}} out"
-            raise ConfigError("prompt_source", config.prompt_source, hint)
+            raise ConfigError(
+                "prompt_source",
+                config.prompt_source,
+                f"the authors' prompts are sent unchanged; leave {{{name}}} out",
+            )
         return (PUBLISHED_LABELS,)
     styles = chosen("label_style", config.label_style or "A", [*LABEL_STYLES, NATIVE, UNLABELLED])
     scored = [method for method in config.method if method in ("label-loglikelihood", "first-token-logprobs")]
@@ -247,26 +251,28 @@ class InstanceSource:
     """Benchmark → what became of its questions where control questions were made, counted as they are read."""
 
     def __call__(self, choice: BenchmarkChoice, languages: Iterable[str], splits: Iterable[str]) -> Iterator[Instance]:
-        """The questions of one benchmark, with the unknown option worded as the settings say."""
-        codes, chosen = list(languages), list(splits)
-        if self.settings.unknown_text is None:
-            return self._questions(choice, codes, chosen)
-        if not (texts := parse_unknown_text(self.settings.unknown_text)):
-            return sample_unknown_texts(lambda: self._questions(choice, codes, chosen), self.settings.seed)
-        questions = self._questions(choice, codes, chosen)
-        return (replace_unknown_text(one, unknown_text_in(texts, one.language)) for one in questions)
+        """The questions of one benchmark, in those of the languages and splits that it has.
 
-    def _questions(self, choice: BenchmarkChoice, languages: list[str], chosen: list[str]) -> Iterator[Instance]:
-        """The questions of one benchmark in those of the languages and splits that it has."""
-        if self.settings.make_control and "control" in chosen and not _has_control(choice):
+        Control questions are made and the unknown option is worded as the settings say.
+        """
+        codes, chosen = list(languages), list(splits)
+
+        def questions() -> Iterator[Instance]:
+            if not self.settings.make_control or "control" not in chosen or _has_control(choice):
+                return self._published(choice, codes, chosen)
             from mbbq_gen.benchmarks.control.maker import with_control  # imports the grammars
 
             counts = self.control[choice.name] = ControlCoverage()
-            return with_control(self._published(choice, languages, ["bias"]), chosen, self.where, counts.add)
-        return self._published(choice, languages, chosen)
+            return with_control(self._published(choice, codes, ["bias"]), chosen, self.where, counts.add)
+
+        if self.settings.unknown_text is None:
+            return questions()
+        if not (texts := parse_unknown_text(self.settings.unknown_text)):
+            return sample_unknown_texts(questions, self.settings.seed)
+        return (replace_unknown_text(one, unknown_text_in(texts, one.language)) for one in questions())
 
     def _published(self, choice: BenchmarkChoice, languages: list[str], chosen: list[str]) -> Iterator[Instance]:
-        """The same, without questions that are made."""
+        """The questions as the benchmark or the user's file has them."""
         wanted = set(languages)
         if choice.name == OWN_DATA:
             for instance in _own_questions(choice):

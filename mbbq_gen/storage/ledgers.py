@@ -13,8 +13,7 @@ from pydantic import ConfigDict
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.option_display import Kind
 from mbbq_gen.core.records import Confidence, FrozenModel, Outcome
-from mbbq_gen.storage.queries import read_completed
-from mbbq_gen.storage.store import COMPLETED, CompletedPrompt, RunStore
+from mbbq_gen.storage.store import RunStore
 
 ChosenBy = Literal["all", "sample", "only"]
 """Why a judge reads a response: it reads all, it was sampled, or for how the rules extracted it."""
@@ -235,14 +234,6 @@ def judged_answers(store: RunStore, judge: str, extractor: str, versions: Mappin
             read = ExtractionSummary(*found[3:7]), ExtractionSummary(*found[7:])
             choices = ["none" if one.option is None else roles[int(order[one.option])] for one in read]
             yield JudgedAnswer(prompt_id, language, template, chosen_by, *read, *choices)
-
-
-def completed_by_number(store: RunStore, ids: set[str]) -> Iterator[tuple[int, CompletedPrompt]]:
-    """The completed prompts of these ids, each with its number, in plan order."""
-    rows = store.query(f"SELECT p.prompt_id, p.number, p.record, i.record, r.record FROM {COMPLETED} ORDER BY p.number")
-    for prompt_id, number, *records in rows:
-        if prompt_id in ids:
-            yield number, read_completed(store, *records)
 
 
 # --- rounds -----------------------------------------------------------------------------------------------------------

@@ -152,12 +152,6 @@ def answered_extractions(
             yield extraction, answered
 
 
-def answer_count(store: RunStore, language: str) -> int:
-    """How many prompts of a language that asked for words have come back, failures among them."""
-    joined = "prompts p JOIN responses r ON r.request_key = p.request_key"
-    return int(store.value(f"SELECT count(*) FROM {joined} WHERE p.language = ?{WORDS}", language))
-
-
 def extraction_changes(
     store: RunStore, language: str, old: str, new: str, outcomes: Sequence[Outcome] | None = None
 ) -> list[ExtractionChange]:
