@@ -44,7 +44,7 @@ from mbbq_gen.runs.observations import (
 )
 from mbbq_gen.runs.resolve import resolve_for
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
-from mbbq_gen.runs.samples import BATCH_ITEMS, SampleFilter, item_schema, sample_batches
+from mbbq_gen.runs.samples import BATCH_ITEMS, item_schema, sample_batches
 from mbbq_gen.runs.stopping_rule import sequential_confidence_level
 from mbbq_gen.scoring.cells import UnparsedPolicy
 from mbbq_gen.scoring.codes import Average, PromptEffects
@@ -283,9 +283,11 @@ class Run:
         """The rows of `samples` in tables of at most `size` rows, so that memory stays small."""
         versions = self._versions(languages, extractor)
         scored = read_scores_before_use(self.folder)
-        choice = SampleFilter(versions, model or self.manifest.config.model, gold, ids, messages, scored)
+        model = model or self.manifest.config.model
         with self.folder.open_store(read_only=True) as store:
-            yield from sample_batches(store, choice, size)
+            yield from sample_batches(
+                store, versions, model, gold, scored=scored, ids=ids, messages=messages, size=size
+            )
 
     def _versions(self, languages: Sequence[str] | None, extractor: str = ENGINE) -> dict[str, str]:
         """The extractor versions of some languages of the run; extracts first what is missing."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mbbq_gen.analysis.correction import AnnotatedFrame, joined
 from mbbq_gen.annotation.review import (
@@ -20,26 +20,21 @@ from mbbq_gen.annotation.review import (
 )
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import NO_RESPONSE, PARSED, Extraction
+from mbbq_gen.core.records import NO_RESPONSE, PARSED, Extraction, Response
 from mbbq_gen.extraction import Explanation
+from mbbq_gen.extraction.reasoning import ReasoningExtraction
 from mbbq_gen.runs.extraction import explain_answer
 from mbbq_gen.runs.follow_up import ensure_follow_ups_read
-from mbbq_gen.runs.observations import ensure_extracted, model_names
-from mbbq_gen.runs.reasoning import extract_all_reasoning, find_reasoning_extraction, reasoning_extractions
+from mbbq_gen.runs.observations import ensure_extracted, named_runs
+from mbbq_gen.runs.reasoning import extract_all_reasoning, reasoning_text, stored_reasoning
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.scoring.observations import GoldLabels, Observation, observations_frame, observe
 from mbbq_gen.storage.follow_ups import FollowUpRow, follow_up_rows
-from mbbq_gen.storage.queries import (
-    ExtractionRow,
-    find_completed,
-    find_extraction,
-    iter_extractions,
-    stored_extractions,
-)
+from mbbq_gen.storage.queries import ExtractionRow, find_completed, iter_extractions, stored_extractions
 from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
 if TYPE_CHECKING:
-    import polars
+    pass
 
 SOURCE = "annotations"
 """The name of the labels that people gave in `mbbq-gen annotate`."""
@@ -72,8 +67,8 @@ class ReviewTarget:
 
     def find(self, store: RunStore, prompt_id: str, version: str) -> ReviewedAnswer | None:
         """One of them with its text; None where there is none."""
-        found = find_extraction(store, prompt_id, version)
-        return None if found is None else (*found, stored_extractions(store, prompt_id)[version])
+        found, answered = stored_extractions(store, prompt_id).get(version), find_completed(store, prompt_id)
+        return None if found is None or answered is None else _reviewed(answered, found, version)
 
     def explain(self, answered: CompletedPrompt) -> Explanation | None:
         """How the engine reads it; None where the service itself says what it is."""
@@ -93,13 +88,44 @@ class ReasoningTarget(ReviewTarget):
             return dict.fromkeys(store.languages(), version)
 
     def extractions(self, store: RunStore, versions: Mapping[str, str]) -> Iterator[ExtractionRow]:
-        """The extractions of reasoning traces."""
+        """The extractions of reasoning traces, in plan order."""
         for version in dict.fromkeys(versions.values()):
-            yield from reasoning_extractions(store, version, versions)
+            rows = store.query(
+                "SELECT p.prompt_id, p.instance_key, p.language, i.split, i.category, p.variant, p.label_style,"
+                " t.record FROM prompts p JOIN instances i ON i.key = p.instance_key"
+                " JOIN reasoning_extractions t ON t.prompt_id = p.prompt_id AND t.version = ?"
+                " WHERE t.record IS NOT NULL ORDER BY p.number",
+                (version,),
+            )
+            for *place, record in rows:
+                found = ReasoningExtraction.model_validate_json(record)
+                read = (found.outcome, found.option, found.confidence, found.rule, version)
+                row = ExtractionRow._make((*place, *read))
+                if row.language in versions:
+                    yield row
 
     def find(self, store: RunStore, prompt_id: str, version: str) -> ReviewedAnswer | None:
-        """A trace in its answer's place, with its extraction."""
-        return find_reasoning_extraction(store, prompt_id, version, self._resources)
+        """A trace in its answer's place, with its conclusion as extraction; its spans refer to the trace."""
+        found, answered = stored_reasoning(store, prompt_id, version), find_completed(store, prompt_id)
+        reasoning = None if answered is None else reasoning_text(answered.response, self._resources)
+        if found is None or answered is None or reasoning is None:
+            return None
+        trace = Response(
+            request_key=answered.response.request_key,
+            text=reasoning.text,
+            finish_reason="length" if reasoning.is_cut else "stop",
+            model=answered.response.model,
+        )
+        names = ("outcome", "option", "confidence", "rule", "spans")
+        conclusion = Extraction(**{name: getattr(found, name) for name in names})
+        return _reviewed(replace(answered, response=trace), conclusion, version)
+
+
+def _reviewed(answered: CompletedPrompt, found: Extraction, version: str) -> ReviewedAnswer:
+    shown, instance = answered.prompt, answered.instance
+    place = (shown.prompt_id, shown.instance_key, shown.language, instance.split, instance.category)
+    read = (found.outcome, found.option, found.confidence, found.rule, version)
+    return ExtractionRow(*place, shown.variant, shown.label_style, *read), answered, found
 
 
 def probabilities(draws: Iterable[SamplingDraw], annotated: Collection[str]) -> dict[str, float]:
@@ -196,10 +222,8 @@ def runs_labels(
     """
     if source not in (SOURCE, FOLLOW_UP):
         raise UnknownNameError("source of labels", source, [SOURCE, FOLLOW_UP])
-    folders = [RunFolder(path).require() for path in dict.fromkeys(paths)]
-    names = model_names(folders, [folder.manifest() for folder in folders])
     parts = []
-    for folder, name in zip(folders, names, strict=True):
+    for folder, _, name in named_runs(paths):
         versions, unsampled = ensure_extracted(folder, where, extractor), 0
         if source == FOLLOW_UP:
             labels = follow_up_labels(folder, where, versions)
@@ -208,42 +232,29 @@ def runs_labels(
             labels, unsampled = annotation_labels(folder)
             more = f"annotate more: mbbq-gen annotate {folder.path} --sample-size 200"
         with folder.open_store(read_only=True) as store:
-            rows, stale = _rows(store, labels, versions, name, gold)
-        used = {row.label for row in rows}
-        if len(used) < at_least:
+            part = _labelled_frame(store, labels, versions, name, gold)
+        if part.labels < at_least:
             beside = f" ({unsampled:,} annotated answers are in no sample)" if unsampled else ""
-            raise UsageError(f"{folder.path}: {len(used):,} labels ({source}){beside}, {at_least} are needed; {more}")
-        parts.append(
-            AnnotatedFrame(
-                source=source,
-                frame=_frame(rows),
-                labels=len(used),
-                unsampled_annotations=unsampled,
-                incomplete_annotations=sum(label.wrong is not None for label in used),
-                stale_annotations=stale,
-            )
-        )
+            raise UsageError(f"{folder.path}: {part.labels:,} labels ({source}){beside}, {at_least} are needed; {more}")
+        parts.append(replace(part, source=source, unsampled_annotations=unsampled))
     return joined(parts)
 
 
-class _Row(NamedTuple):
-    label: AnnotatedAnswer
-    weight: float
-    read: Observation
-    right: Observation
+def _labelled_frame(
+    store: RunStore, labels: Iterable[AnnotatedAnswer], versions: Mapping[str, str], model: str, gold: GoldLabels
+) -> AnnotatedFrame:
+    """The extractions and, beside them, the right choices and the weights: a row for each option that may be right."""
+    import polars as pl
 
+    from mbbq_gen.scoring.cells import cell_expression
 
-def _rows(
-    store: RunStore, given: Iterable[AnnotatedAnswer], versions: Mapping[str, str], model: str, gold: GoldLabels
-) -> tuple[list[_Row], int]:
-    """A row for each option that a labelled answer may choose; the number of labels of changed extractions."""
-    rows: list[_Row] = []
-    stale = 0
-    for label in given:
+    read, right = list[Observation](), list[Observation]()
+    ids, weights, used, stale = list[str](), list[float](), set[AnnotatedAnswer](), 0
+    for label in labels:
         answered = find_completed(store, label.prompt_id)
         version = versions.get(answered.prompt.language) if answered else None
-        read = stored_extractions(store, label.prompt_id).get(version) if version else None
-        if answered is None or read is None:
+        found = stored_extractions(store, label.prompt_id).get(version) if version else None
+        if answered is None or found is None:
             continue
         prompt = answered.prompt
         observed = partial(
@@ -260,29 +271,25 @@ def _rows(
         places: list[int | None] = []
         if label.wrong is None:
             places = [label.right]
-        elif label.wrong == (NO_OPTION if read.option is None else read.option):
-            places = [place for place in (*range(len(prompt.option_order)), None) if place != read.option]
-        stale += not places
+        elif label.wrong == (NO_OPTION if found.option is None else found.option):
+            places = [place for place in (*range(len(prompt.option_order)), None) if place != found.option]
+        if not places:
+            stale += 1
+            continue
+        used.add(label)
         for place in places:
-            right = Extraction(outcome="unparsed" if place is None else "option", option=place)
-            weight = 1 / label.probability / len(places)
-            rows.append(_Row(label, weight, observed(read), observed(right)))
-    return rows, stale
-
-
-def _frame(rows: Sequence[_Row]) -> polars.DataFrame:
-    """The extractions and, beside them, the right choices and the weights."""
-    import polars as pl
-
-    from mbbq_gen.scoring.cells import cell_expression
-
-    right = observations_frame(row.right for row in rows).select(
+            read.append(observed(found))
+            right.append(observed(Extraction(outcome="unparsed" if place is None else "option", option=place)))
+        ids += [label.prompt_id] * len(places)
+        weights += [1 / label.probability / len(places)] * len(places)
+    beside = observations_frame(right).select(
         pl.col("outcome").alias("right_outcome"),
         pl.col("chosen_role").alias("right_role"),
         pl.col("chosen_index").alias("right_index"),
         cell_expression().alias("right_cell"),
     )
-    return pl.concat([observations_frame(row.read for row in rows), right], how="horizontal").with_columns(
-        prompt_id=pl.Series([row.label.prompt_id for row in rows], dtype=pl.String),
-        weight=pl.Series([row.weight for row in rows], dtype=pl.Float64),
+    frame = pl.concat([observations_frame(read), beside], how="horizontal").with_columns(
+        prompt_id=pl.Series(ids, dtype=pl.String), weight=pl.Series(weights, dtype=pl.Float64)
     )
+    incomplete = sum(label.wrong is not None for label in used)
+    return AnnotatedFrame(SOURCE, frame, len(used), 0, incomplete, stale)

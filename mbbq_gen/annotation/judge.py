@@ -20,10 +20,11 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import count, islice
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import Field, JsonValue, ValidationError, field_serializer
@@ -32,11 +33,12 @@ from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import RunError, describe_fault
 from mbbq_gen.core.files import stable_digest, stable_number
 from mbbq_gen.core.option_display import shown_unknown
-from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, NonBlank, Outcome, Request, Response
+from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, NonBlank, Outcome, Request, Response, stored
 from mbbq_gen.runs.extraction import JUDGE_PREFIX, question_of
-from mbbq_gen.storage.ledgers import ChosenBy, JudgeLedger, judge_records
-from mbbq_gen.storage.schema import BATCH, extraction_row
-from mbbq_gen.storage.store import CompletedPrompt, RunStore
+from mbbq_gen.storage.ledgers import ChosenBy
+from mbbq_gen.storage.queries import ExtractionRow, read_completed
+from mbbq_gen.storage.schema import BATCH, EXTRACTION, Value, extraction_row, marks, replace_error, response_row
+from mbbq_gen.storage.store import COMPLETED, CompletedPrompt, Progress, RunStore
 
 NO_OPTION: Final = "none"
 """What the reply says in the place of an option where none is chosen."""
@@ -258,48 +260,131 @@ class LLMJudge(FrozenModel):
 def judges_of(store: RunStore) -> dict[str, LLMJudge]:
     """Name → judge, of all judges of a run; raises RunError where the store holds something else."""
     try:
-        return {name: LLMJudge.model_validate_json(record) for name, record in judge_records(store).items()}
+        rows = store.query("SELECT name, record FROM judges ORDER BY name")
+        return {name: LLMJudge.model_validate_json(record) for name, record in rows}
     except ValidationError as error:
         raise RunError(f"{store.path}: judges: {describe_fault(error, {})}") from error
 
 
-class JudgeTable(JudgeLedger):
-    """The requests of one judge and its extractions. Written under the run's lock only."""
+class JudgeTable:
+    """The requests and replies of one judge: a `runs.budget.PendingSource`. Written under the run's lock only."""
 
     def __init__(self, store: RunStore, judge: LLMJudge) -> None:
-        super().__init__(store, judge.name, judge.extractor)
-        self.judge = judge
+        self._store, self.judge = store, judge
 
     def keep(self, judge: LLMJudge) -> None:
         """Stores the judge as it is now; its name stays."""
         self.judge = judge
-        self.keep_record(judge.model_dump_json())
+        row = (judge.name, judge.model_dump_json())
+        self._store.change(("INSERT OR REPLACE INTO judges VALUES (?, ?)", [row]))
+
+    def add_judgements(self, rows: Iterable[Mapping[str, Value]], chosen_by: ChosenBy) -> int:
+        """Stores what the judge is to read (number, prompt_id, request_key, shown); returns how much is new.
+
+        What is there already takes `chosen_by` too, if it was chosen by chance.
+        """
+        count = "SELECT count(*) FROM judgements WHERE judge = ?"
+        before = self._store.value(count, self.judge.name)
+        action = "UPDATE SET chosen_by = excluded.chosen_by" if chosen_by in BY_CHANCE else "NOTHING"
+        statement = (
+            "INSERT INTO judgements VALUES (:judge, :number, :prompt_id, :request_key, :shown, :chosen_by)"
+            f" ON CONFLICT (judge, prompt_id) DO {action}"
+        )
+        own = {"judge": self.judge.name, "chosen_by": chosen_by}
+        self._store.change((statement, [{**row, **own} for row in rows]))
+        return int(self._store.value(count, self.judge.name) - before)
+
+    def progress(self) -> Progress:
+        """How many requests have a reply."""
+        requests, answered, failed = self._store.query(
+            "SELECT (SELECT count(DISTINCT request_key) FROM judgements WHERE judge = ?1),"
+            " count(*) FILTER (WHERE is_error = 0), count(*) FILTER (WHERE is_error = 1)"
+            " FROM judge_replies WHERE judge = ?1",
+            (self.judge.name,),
+        ).fetchone()
+        return Progress(int(requests), int(answered), int(failed))
 
     def pending(self) -> Iterator[Request]:
-        """The requests without a reply, in plan order; replies may be added meanwhile."""
-        for key, answered in self.without_reply():
+        """The requests without a reply, in plan order, made from the first response that each is about.
+
+        Replies may be added meanwhile.
+        """
+        rows = self._store.paged(
+            f"SELECT j.number, j.request_key, p.record, i.record, r.record FROM {COMPLETED}"
+            " JOIN judgements j ON j.prompt_id = p.prompt_id"
+            " LEFT JOIN judge_replies d ON d.judge = j.judge AND d.request_key = j.request_key AND d.is_error = 0"
+            " WHERE j.judge = ? AND d.request_key IS NULL AND NOT EXISTS (SELECT 1 FROM judgements k"
+            " WHERE k.judge = j.judge AND k.request_key = j.request_key AND k.number < j.number)"
+            " AND j.number > ? ORDER BY j.number LIMIT ?",
+            self.judge.name,
+        )
+        for _, key, *records in rows:
+            answered = read_completed(self._store, *records)
             messages = sheet_of(answered, self.judge.prompt, self.judge.seed).messages
             yield Request(request_key=key, messages=messages, prompt=answered.prompt, instance=answered.instance)
 
-    def read_replies(self) -> int:
-        """Stores the extractions of new replies as the version `judge:NAME`; returns their number."""
-        extractions = (
-            (
-                answered.prompt.prompt_id,
-                *extraction_row(
-                    parse_judge_reply(
-                        reply,
-                        self.judge.prompt,
-                        order,
-                        shown_unknown(answered.instance, answered.prompt.option_order),
-                        answered.response,
-                    )
-                ),
-            )
-            for answered, order, reply in self.without_extraction()
+    def read_replies(self) -> None:
+        """Stores the extractions of new replies as the version `judge:NAME`."""
+        rows = self._store.paged(
+            f"SELECT j.number, j.shown, d.record, p.record, i.record, r.record FROM {COMPLETED}"
+            " JOIN judgements j ON j.prompt_id = p.prompt_id"
+            " JOIN judge_replies d ON d.judge = j.judge AND d.request_key = j.request_key AND d.is_error = 0"
+            " LEFT JOIN extractions e ON e.prompt_id = j.prompt_id AND e.extractor = ?"
+            " WHERE j.judge = ? AND (e.prompt_id IS NULL OR e.outcome = 'error') AND j.number > ?"
+            " ORDER BY j.number LIMIT ?",
+            *(self.judge.extractor, self.judge.name),
         )
-        total = 0
-        while batch := list(islice(extractions, BATCH)):
-            self._store.add_extractions(self.judge.extractor, batch)
-            total += len(batch)
-        return total
+        while batch := list(islice(rows, BATCH)):
+            found = []
+            for _, shown, record, *records in batch:
+                answered = read_completed(self._store, *records)
+                unknown = shown_unknown(answered.instance, answered.prompt.option_order)
+                reply, order = stored(Response, record), tuple(map(int, shown.split(",")))
+                extraction = parse_judge_reply(reply, self.judge.prompt, order, unknown, answered.response)
+                found.append((answered.prompt.prompt_id, *extraction_row(extraction)))
+            self._store.add_extractions(self.judge.extractor, found)
+
+    def copy_extractions(self, extractions: Iterable[ExtractionRow]) -> None:
+        """Stores extractions of the rules as the judge's own too."""
+        columns = ", ".join(EXTRACTION)
+        statement = (
+            f"INSERT INTO extractions SELECT prompt_id, ?, {columns} FROM extractions"
+            " WHERE prompt_id = ? AND extractor = ? ON CONFLICT DO NOTHING"
+        )
+        rows = [(self.judge.extractor, found.prompt_id, found.extractor) for found in extractions]
+        self._store.change((statement, rows))
+
+    def add_responses(
+        self, responses: Sequence[tuple[Response, str]], meta: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Stores replies and values of this judge, as `RunStore.add_responses` does."""
+        rows = [(self.judge.name, *response_row(reply, received_at)) for reply, received_at in responses]
+        self._store.change(
+            (
+                f"INSERT INTO judge_replies VALUES ({marks(15)}) ON CONFLICT (judge, request_key)"
+                f" {replace_error('judge_replies')}",
+                rows,
+            ),
+            ("INSERT OR REPLACE INTO meta VALUES (?, ?)", [(self._own(name), meta[name]) for name in meta]),
+        )
+
+    def meta(self, name: str) -> str | None:
+        """A value stored for this judge, or None."""
+        return self._store.meta(self._own(name))
+
+    def set_meta(self, name: str, value: str) -> None:
+        """Stores a value for this judge."""
+        self._store.set_meta(self._own(name), value)
+
+    def _own(self, name: str) -> str:
+        return f"{name}:{self.judge.name}"
+
+    def reply_tokens(self) -> dict[str, int | None]:
+        """Request key → output tokens of its reply, reasoning included; None where unknown."""
+        replies = "SELECT request_key, output_tokens FROM judge_replies WHERE judge = ? AND is_error = 0"
+        return dict(self._store.query(replies, (self.judge.name,)).fetchall())
+
+    def unparsed(self) -> int:
+        """How many replies say nothing of an answer."""
+        statement = "SELECT count(*) FROM extractions WHERE extractor = ?1 AND substr(rule, 1, length(?2)) = ?2"
+        return int(self._store.value(statement, self.judge.extractor, UNPARSED))

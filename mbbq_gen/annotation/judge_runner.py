@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, get_args
+from itertools import filterfalse
+from statistics import fmean
+from typing import Any, Final, Literal
 
 from pydantic import JsonValue
 
-from mbbq_gen.annotation.judge import (
-    UNPARSED,
-    JudgePrompt,
-    JudgeTable,
-    LLMJudge,
-    judges_of,
-    sheet_of,
-    shipped_prompt,
-)
+from mbbq_gen.annotation.judge import JudgePrompt, JudgeTable, LLMJudge, judges_of, sheet_of, shipped_prompt
 from mbbq_gen.annotation.judge_report import JudgeReport, judge_report
 from mbbq_gen.annotation.review import (
     ANNOTATIONS_NAME,
@@ -31,7 +25,7 @@ from mbbq_gen.core.config import PROVIDER_SETTINGS, RunConfig
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import Bar, ProgressListener
-from mbbq_gen.core.records import FrozenModel, Message, Prompt
+from mbbq_gen.core.records import FrozenModel, Prompt
 from mbbq_gen.core.text import one_of
 from mbbq_gen.providers.api.options import structured_fields, with_structure
 from mbbq_gen.providers.base import Provider
@@ -45,20 +39,17 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.status import JudgeStatus
 from mbbq_gen.runs.token_estimate import cost_estimate, duration, estimate
 from mbbq_gen.statistics.estimate import InferenceSettings
-from mbbq_gen.storage.ledgers import ChosenBy, Judgement, completed_by_number, judged_answers
-from mbbq_gen.storage.queries import ExtractionRow, iter_extractions, prompts_with_conflicts
-from mbbq_gen.storage.store import RunStore
-
-SelectionReason = Literal["unparsed", "low", "conflict"]
-"""No option was read; read with low confidence; something in the answer spoke for another reading."""
-SELECTION_REASONS: tuple[SelectionReason, ...] = get_args(SelectionReason)
+from mbbq_gen.storage.ledgers import ChosenBy, judged_answers
+from mbbq_gen.storage.queries import ExtractionRow, iter_extractions, prompts_with_conflicts, read_completed
+from mbbq_gen.storage.schema import Value
+from mbbq_gen.storage.store import COMPLETED, RunStore
 
 
 class JudgeSelection(FrozenModel):
     """Which answers of a run a judge is to read; without `only` and `sample`, all of them."""
 
-    only: tuple[SelectionReason, ...] = ()
-    """Those that the rules read in one of these ways."""
+    only: tuple[Literal["unparsed", "low", "conflict"], ...] = ()
+    """No option was read; read with low confidence; something in the answer spoke for another reading."""
     sample: int | None = None
     """So many, drawn by chance within each language."""
     seed: int = 0
@@ -73,38 +64,6 @@ class JudgeSelection(FrozenModel):
 def is_settled(extraction: ExtractionRow) -> bool:
     """Whether an answer has no text to read, or the service itself says what it is: failed, filtered, refused."""
     return not can_be_annotated(extraction) or extraction.rule.startswith("response.")
-
-
-def selected_extractions(store: RunStore, versions: Mapping[str, str], choice: JudgeSelection) -> list[ExtractionRow]:
-    """The rules' readings of a choice, by language in plan order, or as drawn; without what is settled already."""
-    found = (extraction for extraction in iter_extractions(store, versions) if not is_settled(extraction))
-    if choice.sample is not None:
-        return list(draw_sample(found, SamplingDesign(sample=choice.sample, by=("language",), seed=choice.seed)).drawn)
-    if not choice.only:
-        return list(found)
-    conflicting = prompts_with_conflicts(store, versions.values()) if "conflict" in choice.only else set()
-    return [
-        extraction
-        for extraction in found
-        if ("unparsed" in choice.only and extraction.outcome in UNPARSED_OUTCOMES)
-        or ("low" in choice.only and extraction.confidence == "low")
-        or extraction.prompt_id in conflicting
-    ]
-
-
-def judge_requests(
-    store: RunStore,
-    judge: LLMJudge,
-    chosen: Iterable[ExtractionRow],
-    request_key: Callable[[Sequence[Message], str], str],
-    step: Callable[[], None] = lambda: None,
-) -> Iterator[tuple[Judgement, Prompt]]:
-    """What is to be judged, in plan order, with the prompts of the requests; `request_key` is the provider's."""
-    for number, answered in completed_by_number(store, {extraction.prompt_id for extraction in chosen}):
-        sheet, prompt_id = sheet_of(answered, judge.prompt, judge.seed), answered.prompt.prompt_id
-        step()
-        judgement = Judgement(number, prompt_id, request_key(sheet.messages, prompt_id), sheet.option_order)
-        yield judgement, answered.prompt.model_copy(update={"messages": sheet.messages, "variant": _VARIANT})
 
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -127,7 +86,7 @@ def judge_lines(store: RunStore, own: tuple[Price, ...]) -> list[JudgeStatus]:
                 requests=progress.requests,
                 answered=progress.answered,
                 failed=progress.failed,
-                unparsed=table.count_rules(UNPARSED),
+                unparsed=table.unparsed(),
                 cost=judge_cost(store, judge, own),
             )
         )
@@ -210,12 +169,12 @@ class Judging:
         provider = self._provider(judge.model, judge.model_args, judge.prompt)
         base_url, longest = provider.capabilities.base_url, provider.settings.get("max_tokens")
         with self._folder.open_store(read_only=True) as store, Bar("counting", None, "answers") as bar:
-            table = JudgeTable(store, judge)
-            known, measured = table.answered_keys(), table.mean_output_tokens()
-            chosen = selected_extractions(store, self._versions, choice)
-            requests = judge_requests(store, judge, chosen, provider.request_key, bar.advance)
+            known = JudgeTable(store, judge).reply_tokens()
+            counted = [tokens for tokens in known.values() if tokens is not None]
+            measured = fmean(counted) if counted else None
+            answers, requests = self._requests(store, judge, choice, provider, bar.advance)
             tokens = estimate(
-                (prompt for judgement, prompt in requests if judgement.request_key not in known),
+                (prompt for row, prompt in requests if row["request_key"] not in known),
                 token_counter(provider.kind, provider.model),
                 {_VARIANT: "letters"},
                 {_VARIANT: _REPLY_TOKENS if measured is None else measured},
@@ -239,7 +198,7 @@ class Judging:
             base_url=base_url,
             prompt_version=judge.prompt.version,
             prompt_sha256=judge.prompt.digest,
-            answered=len(chosen) - tokens.prompts,
+            answered=answers - tokens.prompts,
             tokens=tokens,
             price=price,
             cost=cost,
@@ -291,17 +250,51 @@ class Judging:
     def _plan(self, store: RunStore, table: JudgeTable, choice: JudgeSelection, provider: Provider) -> None:
         """Stores what is to be judged; what needs no judge, such as errors, is the judge's own extraction too."""
         with Bar("planning", None, "answers") as bar:
-            chosen = selected_extractions(store, self._versions, choice)
-            requests = judge_requests(store, table.judge, chosen, provider.request_key, bar.advance)
-            # a response that is sampled now counts as sampled
-            new = table.add_judgements((one for one, _ in requests), choice.chosen_by, replace=not choice.only)
+            answers, requests = self._requests(store, table.judge, choice, provider, bar.advance)
+            new = table.add_judgements((row for row, _ in requests), choice.chosen_by)
         if choice.chosen_by == "all":
-            settled = (found for found in iter_extractions(store, self._versions) if is_settled(found))
-            table.copy_extractions((found.prompt_id, found.extractor) for found in settled)
+            table.copy_extractions(filter(is_settled, iter_extractions(store, self._versions)))
         self._watcher.say(
-            f"{table.judge.model}: {len(chosen):,} answers to judge, {new:,} of them new;"
+            f"{table.judge.model}: {answers:,} answers to judge, {new:,} of them new;"
             f" {table.progress().requests:,} different requests in all"
         )
+
+    def _requests(
+        self, store: RunStore, judge: LLMJudge, choice: JudgeSelection, provider: Provider, step: Callable[[], None]
+    ) -> tuple[int, Iterator[tuple[dict[str, Value], Prompt]]]:
+        """How many answers are chosen; in plan order, what `JudgeTable` stores of each, and its request's prompt."""
+        found: Iterable[ExtractionRow] = filterfalse(is_settled, iter_extractions(store, self._versions))
+        if choice.sample is not None:
+            found = draw_sample(found, SamplingDesign(sample=choice.sample, by=("language",), seed=choice.seed)).drawn
+        elif choice.only:
+            versions = self._versions.values()
+            conflicting = prompts_with_conflicts(store, versions) if "conflict" in choice.only else set()
+            found = (
+                one
+                for one in found
+                if ("unparsed" in choice.only and one.outcome in UNPARSED_OUTCOMES)
+                or ("low" in choice.only and one.confidence == "low")
+                or one.prompt_id in conflicting
+            )
+        chosen = {one.prompt_id for one in found}
+
+        def requests() -> Iterator[tuple[dict[str, Value], Prompt]]:
+            rows = store.query(
+                f"SELECT p.prompt_id, p.number, p.record, i.record, r.record FROM {COMPLETED} ORDER BY p.number"
+            )
+            for number, *records in (row[1:] for row in rows if row[0] in chosen):
+                answered = read_completed(store, *records)
+                sheet, prompt = sheet_of(answered, judge.prompt, judge.seed), answered.prompt
+                step()
+                row: dict[str, Value] = {
+                    "number": number,
+                    "prompt_id": prompt.prompt_id,
+                    "request_key": provider.request_key(sheet.messages, prompt.prompt_id),
+                    "shown": ",".join(map(str, sheet.option_order)),
+                }
+                yield row, prompt.model_copy(update={"messages": sheet.messages, "variant": _VARIANT})
+
+        return len(chosen), requests()
 
     def report(self, judge: LLMJudge, confidence_level: float, seed: int, price_file: str | None) -> JudgeReport:
         """The report of its replies so far."""

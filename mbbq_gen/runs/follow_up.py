@@ -11,31 +11,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
-from collections.abc import Collection
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import zip_longest
+from sqlite3 import Cursor
 from typing import Final
 
 from mbbq_gen.core.config import FollowUp, RunConfig
 from mbbq_gen.core.errors import PackError
 from mbbq_gen.core.files import PackPaths, stable_digest, stable_number
-from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, Prompt, Response
+from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, Prompt, Request
 from mbbq_gen.languages.packs import fill
 from mbbq_gen.languages.prompt_pack import FollowUpText, read_prompts
 from mbbq_gen.providers.base import Provider, prompt_key
 from mbbq_gen.runs.extraction import UNPARSED, Extractor, extract_response, extractor_for, extractor_versions
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.follow_ups import (
-    NONE_RULE,
-    FollowUpReason,
-    FollowUpTable,
-    PlannedFollowUp,
-    first_outcomes,
-)
-from mbbq_gen.storage.queries import find_completed, iter_extractions
-from mbbq_gen.storage.schema import is_writable
-from mbbq_gen.storage.store import CompletedPrompt, RunStore
+from mbbq_gen.storage.follow_ups import NONE_RULE, FollowUpReason, pending_follow_ups
+from mbbq_gen.storage.queries import find_completed, iter_extractions, read_completed
+from mbbq_gen.storage.schema import EXTRACTION, Value, extraction_row, is_writable
+from mbbq_gen.storage.store import CompletedPrompt, Progress, RunStore
 
 LONGEST: Final = 64
 """Most tokens of a reply; of a model that reasons first, as many as the run allows."""
@@ -62,36 +58,66 @@ def question_about(prompt: Prompt, said: FollowUpText) -> str:
     return fill(said.text, {**labels, "none": said.none}).strip()
 
 
-def answer_limit(first: Response) -> int | None:
-    """Most tokens of the reply to a follow-up; None where the model reasons first."""
-    reasons = first.reasoning or first.usage.reasoning_tokens or _REASONING.search(first.text or "")
-    return None if reasons else LONGEST
+class FollowUpTable:
+    """The follow-ups of a run as something to send: a `runs.budget.PendingSource`."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+        self.meta, self.set_meta, self.add_responses = store.meta, store.set_meta, store.add_responses
+
+    def pending(self) -> Iterator[Request]:
+        """The follow-ups without a response."""
+        return pending_follow_ups(self._store)
+
+    def progress(self) -> Progress:
+        """Progress of the follow-ups alone."""
+        return self._store.progress(follow_ups_only=True)
+
+    def count(self) -> int:
+        """How many answers are followed up."""
+        return int(self._store.value("SELECT count(*) FROM follow_ups"))
+
+    def withdraw(self) -> None:
+        """Deletes the follow-ups without a response: the model takes none."""
+        gone = "DELETE FROM follow_ups WHERE request_key NOT IN (SELECT request_key FROM responses WHERE is_error = 0)"
+        self._store.change((gone, [()]))
 
 
 def plan_follow_ups(store: RunStore, provider: Provider, config: RunConfig, resources: PackPaths) -> int:
     """Stores the follow-ups of a run whose answers are read; returns how many are new."""
-    planned = []
+    planned = list[dict[str, Value]]()
     for prompt_id, reason in _chosen(store, config, resources).items():
         answered = find_completed(store, prompt_id, with_parallels=False)
         answer = "" if answered is None else _REASONING.sub("", answered.response.text or "").strip()
         if answered is None or not answer or not answered.prompt.messages:
             continue
-        prompt, limit = answered.prompt, answer_limit(answered.response)
+        prompt, first = answered.prompt, answered.response
+        reasons = first.reasoning or first.usage.reasoning_tokens or _REASONING.search(first.text or "")
+        limit = None if reasons else LONGEST
         said = follow_up_text(resources, prompt.instruction_language or prompt.language)
         question = Message(role="user", content=question_about(prompt, said))
         turns = (Message(role="assistant", content=answer), question)
         key = prompt_key(provider, prompt.model_copy(update={"messages": (*prompt.messages, *turns)}))
-        follow_up = PlannedFollowUp(
-            prompt_id=prompt_id,
-            number=store.number_of(prompt_id),
-            request_key=key if limit is None else stable_digest(json.dumps([key, "follow-up", limit])),
-            reason=reason,
-            turns=json.dumps([turn.model_dump() for turn in turns], ensure_ascii=False),
-            none=said.none,
-            max_tokens=limit,
-        )
-        planned.append(follow_up)
-    return FollowUpTable(store).add(planned)
+        planned.append({
+            "prompt_id": prompt_id,
+            "number": store.number_of(prompt_id),
+            "request_key": key if limit is None else stable_digest(json.dumps([key, "follow-up", limit])),
+            "reason": reason,
+            "turns": json.dumps([turn.model_dump() for turn in turns], ensure_ascii=False),
+            "none": said.none,
+            "max_tokens": limit,
+        })  # fmt: skip
+    table = FollowUpTable(store)
+    before = table.count()
+    # an answer is followed up once; `low` replaces `check`
+    statement = (
+        "INSERT INTO follow_ups (prompt_id, number, request_key, reason, turns, none, max_tokens)"
+        " VALUES (:prompt_id, :number, :request_key, :reason, :turns, :none, :max_tokens)"
+        " ON CONFLICT (prompt_id) DO UPDATE SET reason = 'low'"
+        " WHERE follow_ups.reason = 'check' AND excluded.reason = 'low'"
+    )
+    store.change((statement, planned))
+    return table.count() - before
 
 
 def _chosen(store: RunStore, config: RunConfig, resources: PackPaths) -> dict[str, FollowUpReason]:
@@ -120,7 +146,9 @@ def follow_up_rates(
     with pilot.open_store(read_only=True) as store:
         current = extractor_versions(store.languages(), resources)
         versions = {language: [version] for language, version in current.items()}
-        for outcome, confidence, written in first_outcomes(store, versions):
+        joined = "JOIN responses r ON r.request_key = p.request_key"
+        rows = store.readings("e.outcome, e.confidence, coalesce(r.output_tokens, 0)", versions, joined)
+        for outcome, confidence, written in rows:
             total += 1
             is_low = outcome in PARSED and confidence == "low" and "low" in kinds
             if is_low or (outcome in UNPARSED and outcome != "empty" and "unread" in kinds):
@@ -130,23 +158,37 @@ def follow_up_rates(
 
 def read_follow_ups(store: RunStore, resources: PackPaths) -> None:
     """Reads the replies that the current version of the rules has not read."""
-    table = FollowUpTable(store)
+    columns = ", ".join(f"{name} = ?" for name in ("version", *EXTRACTION))
     for language, version in extractor_versions(store.languages(), resources).items():
-        if rows := table.unread(language, version):
-            reader = extractor_for("rules", language, resources)
-            table.keep(
-                version, [(name, read_reply(CompletedPrompt(*reply), none, reader)) for name, none, reply in rows]
-            )
+        if rows := _unread(store, language, version).fetchall():
+            reader, found = extractor_for("rules", language, resources), []
+            for prompt_id, none, turns, record, *records in rows:
+                reply = read_completed(store, record, *records)
+                messages = tuple(map(Message.model_validate, json.loads(turns)))
+                prompt = reply.prompt.model_copy(update={"messages": messages})
+                read = read_reply(replace(reply, prompt=prompt), none, reader)
+                found.append((version, *extraction_row(read), prompt_id))
+            store.change((f"UPDATE follow_ups SET {columns} WHERE prompt_id = ?", found))
+
+
+def _unread(store: RunStore, language: str, version: str) -> Cursor:
+    """The replies in a language that this extractor version has not read, each with its prompt and question."""
+    return store.query(
+        "SELECT u.prompt_id, u.none, u.turns, p.record, i.record, r.record FROM follow_ups u"
+        " JOIN prompts p ON p.prompt_id = u.prompt_id JOIN instances i ON i.key = p.instance_key"
+        " JOIN responses r ON r.request_key = u.request_key AND r.is_error = 0"
+        " WHERE p.language = ? AND u.version IS NOT ? ORDER BY u.number",
+        (language, version),
+    )
 
 
 def ensure_follow_ups_read(folder: RunFolder, resources: PackPaths) -> bool:
     """Whether a run has follow-ups; reads first what the current rules have not read, where the folder is writable."""
     with folder.open_store(read_only=True) as store:
-        table = FollowUpTable(store)
-        if not table.count():
+        if not FollowUpTable(store).count():
             return False
         versions = extractor_versions(store.languages(), resources)
-        unread = any(table.unread(language, version) for language, version in versions.items())
+        unread = any(_unread(store, language, version).fetchone() for language, version in versions.items())
     if unread and is_writable(folder.path):
         with folder.for_extractions() as store:
             read_follow_ups(store, resources)
@@ -184,5 +226,11 @@ def follow_up_status(store: RunStore) -> FollowUpStatus | None:
     table = FollowUpTable(store)
     if not (requests := table.count()):
         return None
-    progress, (read, none) = table.progress(), table.readings()
-    return FollowUpStatus(requests=requests, answered=progress.answered, failed=progress.failed, read=read, none=none)
+    progress, found = table.progress(), Counter(store.query("SELECT outcome, rule FROM follow_ups"))
+    return FollowUpStatus(
+        requests=requests,
+        answered=progress.answered,
+        failed=progress.failed,
+        read=sum(count for (outcome, _), count in found.items() if outcome in PARSED),
+        none=sum(count for (_, rule), count in found.items() if rule == NONE_RULE),
+    )

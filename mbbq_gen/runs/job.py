@@ -25,13 +25,12 @@ from mbbq_gen.runs.distributed.cluster import check_on
 from mbbq_gen.runs.distributed.storage import fold_left_over
 from mbbq_gen.runs.executor import Session, check_failures, execute, known_price
 from mbbq_gen.runs.extraction import ExtractionWorker, extract_run, extractor_versions
-from mbbq_gen.runs.follow_up import follow_up_status, follows_up, plan_follow_ups, read_follow_ups
+from mbbq_gen.runs.follow_up import FollowUpTable, follow_up_status, follows_up, plan_follow_ups, read_follow_ups
 from mbbq_gen.runs.helper_process import HelperProcess
 from mbbq_gen.runs.planner import Planner
 from mbbq_gen.runs.resolve import InstanceSource, check_together, notices, open_model
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.runs.stopping_rule import rule_from, rule_of, set_rule
-from mbbq_gen.storage.follow_ups import FollowUpTable
 from mbbq_gen.storage.ledgers import BatchMode, BatchTable, choose_mode, mode_of
 from mbbq_gen.storage.shards import FOLDER
 from mbbq_gen.storage.store import NORMALISE, RunStore

@@ -29,8 +29,7 @@ from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.scoring.tally import added, alike, sums, weighted_by_design
 from mbbq_gen.storage.follow_ups import follow_up_rows
-from mbbq_gen.storage.queries import answer_count
-from mbbq_gen.storage.store import Part, Progress, RunStore
+from mbbq_gen.storage.store import WORDS, Part, Progress, RunStore
 
 if TYPE_CHECKING:
     import polars
@@ -171,7 +170,8 @@ def _counted_versions(
     found = {language: [version] for language, version in current.items()}
     is_stored = extractor not in extractor_names()
     for language, version in current.items() if every or is_stored else ():
-        total = answer_count(store, language)
+        answered = "prompts p JOIN responses r ON r.request_key = p.request_key"
+        total = store.value(f"SELECT count(*) FROM {answered} WHERE p.language = ?{WORDS}", language)
         for other, count in store.extractors(language).items():
             part = f"{store.path.parent}: {other} has read {count:,} of {total:,} answers in {language}"
             if not every and other == version and count < total:
@@ -249,7 +249,7 @@ def load_observations(
     import polars as pl
 
     frames = []
-    for folder, manifest, name in _named_runs(paths):
+    for folder, manifest, name in named_runs(paths):
         frame, progress = load_run_observations(
             *(folder, manifest, where, gold),
             model=name,
@@ -265,7 +265,7 @@ def load_observations(
     return pl.concat(alike(frames))
 
 
-def _named_runs(paths: Sequence[Path]) -> list[tuple[RunFolder, Manifest, str]]:
+def named_runs(paths: Sequence[Path]) -> list[tuple[RunFolder, Manifest, str]]:
     """The runs, each once, with the names of their models."""
     folders = [RunFolder(path).require() for path in dict.fromkeys(paths)]
     manifests = [folder.manifest() for folder in folders]
@@ -281,7 +281,7 @@ def follow_up_reports(
     from mbbq_gen.analysis.follow_up import follow_up_report
 
     found = []
-    for folder, _, name in _named_runs(paths):
+    for folder, _, name in named_runs(paths):
         if not ensure_follow_ups_read(folder, where):
             continue
         versions = {language: [version] for language, version in ensure_extracted(folder, where).items()}

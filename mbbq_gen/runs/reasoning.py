@@ -8,13 +8,13 @@ their reasoning is first extracted.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 
 from mbbq_gen.analysis.reasoning import ReasoningFrames
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Extraction, Response
+from mbbq_gen.core.records import Response
 from mbbq_gen.extraction.reasoning import (
     STANCES,
     ReasoningExtraction,
@@ -26,17 +26,9 @@ from mbbq_gen.runs.extraction import answer_table, question_of
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.scoring.observations import GoldLabels, observations_from_columns
 from mbbq_gen.scoring.tally import weighted_by_design
-from mbbq_gen.storage.queries import (
-    ExtractionRow,
-    add_reasoning,
-    find_completed,
-    reasoning_record,
-    reasoning_records,
-    reasoning_rows,
-    without_reasoning,
-)
+from mbbq_gen.storage.queries import read_completed
 from mbbq_gen.storage.schema import BATCH
-from mbbq_gen.storage.store import CompletedPrompt, RunStore
+from mbbq_gen.storage.store import COMPLETED, WORDS, CompletedPrompt, RunStore
 
 
 @dataclass(frozen=True)
@@ -75,17 +67,19 @@ def extract_all_reasoning(folder: RunFolder, resources: PackPaths, step: Callabl
     """
     version = reasoning_version(resources)
     with folder.open_store(read_only=True) as store:
-        if next(without_reasoning(store, version), None) is None:
+        if next(_unread(store, version), None) is None:
             return version
     with folder.for_extractions() as store:
-        pending = without_reasoning(store, version)
+        pending = _unread(store, version)
         while batch := list(islice(pending, BATCH)):
             rows = []
             for answered in batch:
                 reasoning = reasoning_text(answered.response, resources)
-                found = None if reasoning is None else extract_reasoning(answered, reasoning, resources)
-                rows.append((answered.prompt.prompt_id, None if found is None else found.model_dump_json()))
-            add_reasoning(store, version, rows)
+                record = None
+                if reasoning is not None:
+                    record = extract_reasoning(answered, reasoning, resources).model_dump_json()
+                rows.append((answered.prompt.prompt_id, version, record))
+            store.change(("INSERT OR REPLACE INTO reasoning_extractions VALUES (?,?,?)", rows))
             step(len(batch))
     return version
 
@@ -97,7 +91,15 @@ def load_reasoning_frames(
     import polars as pl
 
     answers, traces, facts = [], [], list[dict[str, object]]()
-    for key, variant, style, shown, effort, *said, record, tokens in reasoning_rows(store, version, extractors):
+    rows = store.readings(
+        "p.instance_key, p.variant, p.label_style, p.option_order, p.reasoning_effort, e.outcome, e.option,"
+        " e.confidence, e.extractor, t.record, r.reasoning_tokens",
+        {language: [extractor] for language, extractor in extractors.items()},
+        "JOIN responses r ON r.request_key = p.request_key JOIN reasoning_extractions t ON t.prompt_id = p.prompt_id",
+        f"AND t.version = ?{WORDS}",
+        [version],
+    )
+    for key, variant, style, shown, effort, *said, record, tokens in rows:
         found = None if record is None else ReasoningExtraction.model_validate_json(record)
         place = (key, model, variant, style, json.dumps([*map(int, shown)]))
         answers.append((*place, *said, "generate", effort))
@@ -123,39 +125,19 @@ def load_reasoning_frames(
 
 def stored_reasoning(store: RunStore, prompt_id: str, version: str) -> ReasoningExtraction | None:
     """What a version of the reader read in the reasoning before an answer; None where it has read none."""
-    record = reasoning_record(store, prompt_id, version)
+    statement = "SELECT record FROM reasoning_extractions WHERE prompt_id = ? AND version = ?"
+    record = store.value(statement, prompt_id, version)
     return None if record is None else ReasoningExtraction.model_validate_json(record)
 
 
-def reasoning_extractions(store: RunStore, version: str, languages: Collection[str]) -> Iterator[ExtractionRow]:
-    """Every extraction of a reasoning trace by a version, as extractions of answers are, in plan order."""
-    for prompt_id, key, language, split, category, variant, style, record in reasoning_records(store, version):
-        found = ReasoningExtraction.model_validate_json(record)
-        if language in languages:
-            place = (prompt_id, key, language, split, category, variant, style)
-            yield ExtractionRow(*place, found.outcome, found.option, found.confidence, found.rule, version)
-
-
-def find_reasoning_extraction(
-    store: RunStore, prompt_id: str, version: str, resources: PackPaths
-) -> tuple[ExtractionRow, CompletedPrompt, Extraction] | None:
-    """The extraction of a reasoning trace by a version, and the trace as a response; None without one.
-
-    The conclusion of the trace is returned as an extraction too; its spans refer to the trace.
-    """
-    found, answered = stored_reasoning(store, prompt_id, version), find_completed(store, prompt_id)
-    reasoning = None if answered is None else reasoning_text(answered.response, resources)
-    if found is None or answered is None or reasoning is None:
-        return None
-    shown, instance = answered.prompt, answered.instance
-    place = (shown.prompt_id, shown.instance_key, shown.language, instance.split, instance.category)
-    said = (found.outcome, found.option, found.confidence, found.rule, version)
-    trace = Response(
-        request_key=answered.response.request_key,
-        text=reasoning.text,
-        finish_reason="length" if reasoning.is_cut else "stop",
-        model=answered.response.model,
+def _unread(store: RunStore, version: str) -> Iterator[CompletedPrompt]:
+    """The completed prompts whose reasoning this version has not extracted yet, in plan order."""
+    rows = store.paged(
+        f"SELECT p.number, p.record, i.record, r.record FROM {COMPLETED}"
+        " LEFT JOIN reasoning_extractions t ON t.prompt_id = p.prompt_id AND t.version = ?"
+        f" WHERE r.is_error = 0 AND t.prompt_id IS NULL{WORDS} AND p.number > ? ORDER BY p.number LIMIT ?",
+        version,
     )
-    names = ("outcome", "option", "confidence", "rule", "spans")
-    conclusion = Extraction(**{name: getattr(found, name) for name in names})
-    return ExtractionRow(*place, shown.variant, shown.label_style, *said), replace(answered, response=trace), conclusion
+    for _, *records in rows:
+        found = read_completed(store, *records)
+        yield replace(found, parallels=store.parallels(found.instance.key))

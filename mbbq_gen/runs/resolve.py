@@ -21,7 +21,6 @@ from mbbq_gen.core.errors import ConfigError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.option_display import LABEL_STYLES, OPEN_VARIANT, ORDER_POLICIES
 from mbbq_gen.core.records import Instance, Split
-from mbbq_gen.core.text import Names
 from mbbq_gen.languages.axes import AXES, factorial_design, parse_axes, parse_variant_name
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import NATIVE, UNLABELLED
@@ -77,9 +76,8 @@ def resolve(config: RunConfig, where: PackPaths) -> RunConfig:
         languages = chosen("languages", list(found), known)
     if config.instruction_language:
         chosen("instruction_language", [config.instruction_language], known)
-    check_published(config.prompt_source, config.label_style not in {(), (PUBLISHED_LABELS,)}, config.no_context)
     config = config.model_copy(update={"languages": tuple(languages)})
-    update: dict[str, Any] = {"variants": _variants(config, where), "label_style": _label_style(config)}
+    update: dict[str, Any] = {"label_style": _label_style(config), "variants": _variants(config, where)}
     check_together(config)
     if config.unknown_text is not None and (texts := parse_unknown_text(config.unknown_text)):
         for language in languages:
@@ -96,9 +94,15 @@ def resolve(config: RunConfig, where: PackPaths) -> RunConfig:
 
 def located(config: RunConfig) -> RunConfig:
     """The configuration with the full names of its benchmarks and the folders of their files."""
-    check_own_data(config.benchmark or None, config.data_dir, config.instances, config.instances_field_map)
     if config.instances is not None:
+        if config.benchmark or config.data_dir is not None:
+            raise ConfigError(
+                "instances", str(config.instances), "replaces {benchmark} and {data_dir}; give one or the other"
+            )
         return config
+    if config.instances_field_map is not None:
+        field_map = str(config.instances_field_map)
+        raise ConfigError("instances_field_map", field_map, "describes the fields of {instances}; give that file too")
     if not config.benchmark:
         raise ConfigError("benchmark", None, "name one (see `mbbq-gen data list`), or give {instances}")
     given = config.data_dir if isinstance(config.data_dir, dict) else {}
@@ -116,6 +120,14 @@ def located(config: RunConfig) -> RunConfig:
 def _label_style(config: RunConfig) -> tuple[str, ...]:
     """The label styles; published prompts have their own."""
     if config.prompt_source == "published":
+        own_labels = config.label_style not in {(), (PUBLISHED_LABELS,)}
+        if own_labels or config.no_context:
+            name = "label_style" if own_labels else "no_context"
+            raise ConfigError(
+                "prompt_source",
+                config.prompt_source,
+                f"the authors' prompts are sent unchanged; leave {{{name}}} out",
+            )
         return (PUBLISHED_LABELS,)
     styles = chosen("label_style", config.label_style or "A", [*LABEL_STYLES, NATIVE, UNLABELLED])
     scored = [method for method in config.method if method in ("label-loglikelihood", "first-token-logprobs")]
@@ -218,23 +230,6 @@ def open_model(config: RunConfig, where: PackPaths) -> Provider:
     return open_provider(config.follow_up_model or config.model, provider_options(config), where)
 
 
-def check_published(source: str, own_labels: bool, no_context: bool) -> None:
-    """Raises ConfigError for what would change a published prompt variant, which is sent byte for byte."""
-    for given, name in ((own_labels, "label_style"), (no_context, "no_context")):
-        if source == "published" and given:
-            raise ConfigError("prompt_source", source, f"the authors' prompts are sent unchanged; leave {{{name}}} out")
-
-
-def check_own_data(benchmark: Names | None, data: object, instances: object, field_map: object) -> None:
-    """Raises ConfigError for a benchmark and a file, or a field map without a file."""
-    if instances is not None and (benchmark is not None or data is not None):
-        raise ConfigError("instances", str(instances), "replaces {benchmark} and {data_dir}; give one or the other")
-    if field_map is not None and instances is None:
-        raise ConfigError(
-            "instances_field_map", str(field_map), "describes the fields of {instances}; give that file too"
-        )
-
-
 def _has_control(choice: BenchmarkChoice) -> bool:
     if choice.name != OWN_DATA:
         return "control" in find_benchmark(choice.name).splits
@@ -256,26 +251,28 @@ class InstanceSource:
     """Benchmark → what became of its questions where control questions were made, counted as they are read."""
 
     def __call__(self, choice: BenchmarkChoice, languages: Iterable[str], splits: Iterable[str]) -> Iterator[Instance]:
-        """The questions of one benchmark, with the unknown option worded as the settings say."""
-        codes, chosen = list(languages), list(splits)
-        if self.settings.unknown_text is None:
-            return self._questions(choice, codes, chosen)
-        if not (texts := parse_unknown_text(self.settings.unknown_text)):
-            return sample_unknown_texts(lambda: self._questions(choice, codes, chosen), self.settings.seed)
-        questions = self._questions(choice, codes, chosen)
-        return (replace_unknown_text(one, unknown_text_in(texts, one.language)) for one in questions)
+        """The questions of one benchmark, in those of the languages and splits that it has.
 
-    def _questions(self, choice: BenchmarkChoice, languages: list[str], chosen: list[str]) -> Iterator[Instance]:
-        """The questions of one benchmark in those of the languages and splits that it has."""
-        if self.settings.make_control and "control" in chosen and not _has_control(choice):
+        Control questions are made and the unknown option is worded as the settings say.
+        """
+        codes, chosen = list(languages), list(splits)
+
+        def questions() -> Iterator[Instance]:
+            if not self.settings.make_control or "control" not in chosen or _has_control(choice):
+                return self._published(choice, codes, chosen)
             from mbbq_gen.benchmarks.control.maker import with_control  # imports the grammars
 
             counts = self.control[choice.name] = ControlCoverage()
-            return with_control(self._published(choice, languages, ["bias"]), chosen, self.where, counts.add)
-        return self._published(choice, languages, chosen)
+            return with_control(self._published(choice, codes, ["bias"]), chosen, self.where, counts.add)
+
+        if self.settings.unknown_text is None:
+            return questions()
+        if not (texts := parse_unknown_text(self.settings.unknown_text)):
+            return sample_unknown_texts(questions, self.settings.seed)
+        return (replace_unknown_text(one, unknown_text_in(texts, one.language)) for one in questions())
 
     def _published(self, choice: BenchmarkChoice, languages: list[str], chosen: list[str]) -> Iterator[Instance]:
-        """The same, without questions that are made."""
+        """The questions as the benchmark or the user's file has them."""
         wanted = set(languages)
         if choice.name == OWN_DATA:
             for instance in _own_questions(choice):

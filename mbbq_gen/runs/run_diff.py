@@ -19,7 +19,7 @@ from mbbq_gen.core.records import PARSED, FrozenModel
 from mbbq_gen.extraction.jsonl import ENGINE
 from mbbq_gen.runs.observations import ensure_extracted, read_scores_before_use
 from mbbq_gen.runs.run_folder import Manifest, RunFolder, serving_difference
-from mbbq_gen.runs.samples import SampleFilter, item_schema, sample_batches
+from mbbq_gen.runs.samples import item_schema, sample_batches
 from mbbq_gen.scoring.cells import UnparsedPolicy
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import GoldLabels, Observation
@@ -231,7 +231,7 @@ def _load(folder: RunFolder, name: str, where: PackPaths, choice: Choice) -> _Lo
     columns = (*kept, places, answer, chosen, pl.col("response").hash().alias("mark"))
     parts = [pl.DataFrame(schema=item_schema()).select(columns)]
     with folder.open_store(read_only=True) as store:
-        for batch in sample_batches(store, SampleFilter(extractors, name, choice.gold, scored=scored)):
+        for batch in sample_batches(store, extractors, name, choice.gold, scored=scored):
             parts.append(batch.select(columns))
             choice.step(batch.height)
         progress, in_rounds, served = store.progress(), store.is_in_rounds, served_models(store)

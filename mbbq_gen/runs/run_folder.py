@@ -34,7 +34,6 @@ _SERVER_FACTS: Final = ("version", "quantization", "dtype")
 """Facts of a server that a comparison names."""
 _FOR_DRAWS: Final = ("top_p", "top_k", "min_p")
 """Sampling that changes nothing at a temperature of 0."""
-_MOST_GROUPS: Final = 4
 
 
 class Counts(FrozenModel):
@@ -204,8 +203,5 @@ def serving_difference(manifests: Mapping[str, Manifest]) -> str | None:
             groups[urlsplit(address).hostname or address].append(name)
     if len(groups) < 2:
         return None
-    parts = [f"{', '.join(names)}: {what}" for what, names in groups.items()]
-    more = [f"and {len(parts) - _MOST_GROUPS} others"] if len(parts) > _MOST_GROUPS else []
-    return (
-        f"The runs differ in server or sampling, which can change scores: {'; '.join([*parts[:_MOST_GROUPS], *more])}."
-    )
+    parts = "; ".join(f"{', '.join(names)}: {what}" for what, names in groups.items())
+    return f"The runs differ in server or sampling, which can change scores: {parts}."

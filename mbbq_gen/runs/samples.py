@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.option_display import options_in_order
-from mbbq_gen.core.records import Role
+from mbbq_gen.core.records import Extraction, Instance, Prompt, Response, Role
 from mbbq_gen.runs.extraction import answer_table
 from mbbq_gen.runs.reasoning import reasoning_text
 from mbbq_gen.scoring.observations import (
@@ -26,7 +25,7 @@ from mbbq_gen.scoring.observations import (
     without_places,
 )
 from mbbq_gen.storage.follow_ups import REPLY_COLUMNS, follow_up_columns
-from mbbq_gen.storage.samples import SampleRecords, sample_records
+from mbbq_gen.storage.schema import EXTRACTION, read_extraction
 from mbbq_gen.storage.store import RunStore
 
 if TYPE_CHECKING:
@@ -38,19 +37,15 @@ _OF_RESPONSE: Final = ("refusal", "finish_reason", "error", "request_id", "laten
 _OF_SOURCE: Final = ("tool", "file", "id", "task", "repeat")
 
 
-@dataclass(frozen=True)
-class SampleFilter:
-    """Which items of a run, and how they are held to be right."""
+class SampleRecords(NamedTuple):
+    """One extracted response with its records."""
 
-    versions: Mapping[str, str]
-    """Language → the extractor version whose extractions are taken; other languages are left out."""
-    model: str
-    gold: GoldLabels = "published"
-    ids: Collection[str] | None = None
-    messages: bool = False
-    """Whether the messages as sent are added, and the last of them as `prompt`: what readers know an echo by."""
-    scored: str | None = None
-    """The version of extractions of loglikelihoods that is taken; None: answers without words are left out."""
+    prompt: Prompt
+    instance: Instance
+    response: Response
+    received_at: str
+    extraction: Extraction
+    extractor: str
 
 
 def item_schema(*, messages: bool = False) -> dict[str, polars.DataType]:
@@ -87,36 +82,74 @@ def item_schema(*, messages: bool = False) -> dict[str, polars.DataType]:
     }
 
 
-def sample_batches(store: RunStore, choice: SampleFilter, size: int = BATCH_ITEMS) -> Iterator[polars.DataFrame]:
-    """The items in plan order, at most `size` of them in a table; none at all where nothing has been read."""
-    scored = [choice.scored] if choice.scored else []
-    versions = {language: [version, *scored] for language, version in choice.versions.items()}
-    for records in sample_records(store, versions, choice.ids, size):
-        yield _items(records, choice, follow_up_columns(store, [row.prompt.prompt_id for row in records]))
+def sample_batches(
+    store: RunStore,
+    versions: Mapping[str, str],
+    model: str,
+    gold: GoldLabels = "published",
+    *,
+    scored: str | None = None,
+    ids: Collection[str] | None = None,
+    messages: bool = False,
+    size: int = BATCH_ITEMS,
+) -> Iterator[polars.DataFrame]:
+    """The items in plan order, at most `size` of them in a table; none at all where nothing has been read.
+
+    Args:
+        store: The run's.
+        versions: Language → the extractor version whose extractions are taken; other languages are left out.
+        model: The model's name in the table.
+        gold: Which gold labels hold.
+        scored: The version of extractions of loglikelihoods that is taken; None: answers without words are left out.
+        ids: Only these prompts.
+        messages: Whether the messages as sent are added, and the last of them as `prompt`.
+        size: Most items of a table.
+    """
+    wanted = {language: [version, scored] if scored else [version] for language, version in versions.items()}
+    rows = store.readings(
+        f"p.record, i.record, r.record, r.received_at, e.extractor, {', '.join(f'e.{name}' for name in EXTRACTION)}",
+        wanted,
+        "JOIN instances i ON i.key = p.instance_key JOIN responses r ON r.request_key = p.request_key",
+        "" if ids is None else "AND p.prompt_id IN (SELECT value FROM json_each(?))",
+        [] if ids is None else [json.dumps(sorted(ids))],
+    )
+    while batch := rows.fetchmany(size):
+        instances: dict[str, Instance] = {}  # rows of one question share its instance
+        found = []
+        for prompt, record, response, received_at, extractor, *extraction in batch:
+            if record not in instances:
+                instances[record] = store.read(Instance, record)
+            records = store.read(Prompt, prompt), instances[record], store.read(Response, response)
+            found.append(SampleRecords(*records, received_at, read_extraction(extraction), extractor))
+        replies = follow_up_columns(store, [row.prompt.prompt_id for row in found])
+        yield _items(found, model, gold, replies, item_schema(messages=messages))
 
 
 def _items(
-    rows: list[SampleRecords], choice: SampleFilter, replies: Mapping[str, dict[str, object]]
+    rows: list[SampleRecords],
+    model: str,
+    gold: GoldLabels,
+    replies: Mapping[str, dict[str, object]],
+    schema: dict[str, polars.DataType],
 ) -> polars.DataFrame:
     """The table of some items, in their order, with the replies to their follow-ups."""
     import polars as pl
 
     answers = [
         (
-            *(row.instance.key, choice.model, row.prompt.variant, row.prompt.label_style),
+            *(row.instance.key, model, row.prompt.variant, row.prompt.label_style),
             json.dumps(row.prompt.option_order),
             *(row.extraction.outcome, row.extraction.option, row.extraction.confidence, row.extractor),
             *(row.prompt.method, row.prompt.reasoning_effort),
         )
         for row in rows
     ]
-    table = answer_table(answers).with_columns(model=model_by_method(choice.model))
+    table = answer_table(answers).with_columns(model=model_by_method(model))
     questions = {row.instance.key: row.instance for row in rows}.values()
-    observed = observations_from_columns(questions, table, choice.gold)
-    schema = item_schema(messages=choice.messages)
-    items = [_item(row, choice.gold, replies.get(row.prompt.prompt_id)) for row in rows]
+    observed = observations_from_columns(questions, table, gold)
+    items = [_item(row, gold, replies.get(row.prompt.prompt_id)) for row in rows]
     texts: dict[str, list[object]] = {name: [item[name] for item in items] for name in items[0]}
-    if choice.messages:
+    if "messages" in schema:
         texts["prompt"] = [row.prompt.messages[-1].content for row in rows]
         texts["messages"] = [[message.model_dump() for message in row.prompt.messages] for row in rows]
     beside = pl.DataFrame(texts, schema={name: kind for name, kind in schema.items() if name in texts})

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
-from mbbq_gen.core.records import PARSED, Extraction, Instance, Message, Prompt, Request, Response
-from mbbq_gen.storage.schema import EXTRACTION, Database, extraction_row
-
-if TYPE_CHECKING:
-    from mbbq_gen.storage.store import Progress, RunStore
+from mbbq_gen.core.records import PARSED, Instance, Message, Prompt, Request, Response
+from mbbq_gen.storage.schema import Database
 
 FollowUpReason = Literal["unread", "low", "check"]
 """Why an answer is followed up: nothing was read, it was read with low confidence, or it is in the check sample."""
 NONE_RULE: Final = "follow_up.none"
 """Rule of a reply that says that no option was chosen."""
-_JOINED: Final = "follow_ups u JOIN prompts p ON p.prompt_id = u.prompt_id JOIN instances i ON i.key = p.instance_key"
-_REQUEST: Final = f"SELECT u.number, u.request_key, u.turns, u.max_tokens, p.record, i.record FROM {_JOINED}"
+_REQUEST: Final = (
+    "SELECT u.number, u.request_key, u.turns, u.max_tokens, p.record, i.record FROM follow_ups u"
+    " JOIN prompts p ON p.prompt_id = u.prompt_id JOIN instances i ON i.key = p.instance_key"
+)
 _PARSED: Final = ", ".join(f"'{outcome}'" for outcome in sorted(PARSED))
 COUNTS: Final = (
     f"(e.outcome NOT IN ({_PARSED}, 'error', 'content_filter') OR (u.reason = 'low' AND e.confidence = 'low'))"
@@ -25,19 +24,6 @@ COUNTS: Final = (
 )
 """The condition that follow-up `u` takes the place of extraction `e`: nothing certain was read, and the reply says what
 was intended. Of an answer in the check sample the first reading stays."""
-
-
-class PlannedFollowUp(NamedTuple):
-    """One follow-up, as it is planned."""
-
-    prompt_id: str
-    number: int
-    request_key: str
-    reason: FollowUpReason
-    turns: str
-    """The answer as it is sent back and the question about it: JSON."""
-    none: str
-    max_tokens: int | None
 
 
 def _requests(store: Database, rows: Iterable[Sequence[Any]]) -> Iterator[Request]:
@@ -62,79 +48,6 @@ def follow_up_request(store: Database, request_key: str) -> Request:
     """The follow-up of that request key, which must be planned."""
     rows = store.query(f"{_REQUEST} WHERE u.request_key = ? ORDER BY u.number LIMIT 1", (request_key,))
     return next(_requests(store, rows))
-
-
-class FollowUpTable:
-    """The follow-ups of a run as something to send: a `runs.budget.PendingSource`."""
-
-    def __init__(self, store: RunStore) -> None:
-        self._store = store
-        self.meta, self.set_meta, self.add_responses = store.meta, store.set_meta, store.add_responses
-
-    def pending(self) -> Iterator[Request]:
-        """The follow-ups without a response."""
-        return pending_follow_ups(self._store)
-
-    def progress(self) -> Progress:
-        """Progress of the follow-ups alone."""
-        return self._store.progress(follow_ups_only=True)
-
-    def add(self, planned: Iterable[PlannedFollowUp]) -> int:
-        """Stores follow-ups; returns how many are new. An answer is followed up once; `low` replaces `check`."""
-        before = self.count()
-        self._store.change(
-            (
-                "INSERT INTO follow_ups (prompt_id, number, request_key, reason, turns, none, max_tokens)"
-                " VALUES (?,?,?,?,?,?,?) ON CONFLICT (prompt_id) DO UPDATE SET reason = 'low'"
-                " WHERE follow_ups.reason = 'check' AND excluded.reason = 'low'",
-                planned,
-            )
-        )
-        return self.count() - before
-
-    def withdraw(self) -> None:
-        """Deletes the follow-ups without a response: the model takes none."""
-        gone = "DELETE FROM follow_ups WHERE request_key NOT IN (SELECT request_key FROM responses WHERE is_error = 0)"
-        self._store.change((gone, [()]))
-
-    def count(self) -> int:
-        """How many answers are followed up."""
-        return int(self._store.value("SELECT count(*) FROM follow_ups"))
-
-    def unread(self, language: str, version: str) -> list[tuple[str, str, tuple[Prompt, Instance, Response]]]:
-        """The replies in a language that this extractor version has not read.
-
-        Rows of prompt id, the reply that chooses none, and prompt (with the turns of the follow-up as its messages),
-        instance and response.
-        """
-        rows = self._store.query(
-            f"SELECT u.prompt_id, u.none, u.turns, p.record, i.record, r.record FROM {_JOINED}"
-            " JOIN responses r ON r.request_key = u.request_key AND r.is_error = 0"
-            " WHERE p.language = ? AND u.version IS NOT ? ORDER BY u.number",
-            (language, version),
-        )
-        return [
-            (name, none, (
-                Prompt.model_validate({**json.loads(self._store.text(prompt)), "messages": json.loads(turns)}),
-                self._store.read(Instance, instance),
-                self._store.read(Response, response),
-            ))
-            for name, none, turns, prompt, instance, response in rows
-        ]  # fmt: skip
-
-    def keep(self, version: str, readings: Iterable[tuple[str, Extraction]]) -> None:
-        """Stores how replies were read."""
-        values = ((version, *extraction_row(read), name) for name, read in readings)
-        columns = ", ".join(f"{name} = ?" for name in ("version", *EXTRACTION))
-        self._store.change((f"UPDATE follow_ups SET {columns} WHERE prompt_id = ?", values))
-
-    def readings(self) -> tuple[int, int]:
-        """How many replies were parsed, and how many choose no option."""
-        read, none = self._store.query(
-            f"SELECT count(*) FILTER (WHERE outcome IN ({_PARSED})), count(*) FILTER (WHERE rule = '{NONE_RULE}')"
-            " FROM follow_ups"
-        ).fetchone()
-        return read, none
 
 
 class FollowUpRow(NamedTuple):
@@ -164,12 +77,6 @@ def follow_up_rows(store: Database, versions: Mapping[str, Sequence[str]]) -> It
     joined = "LEFT JOIN follow_ups u ON u.prompt_id = p.prompt_id"
     rows = store.readings(f"{columns}, coalesce({COUNTS}, 0)", versions, joined)
     return (FollowUpRow._make((*row[:-1], bool(row[-1]))) for row in rows)
-
-
-def first_outcomes(store: Database, versions: Mapping[str, Sequence[str]]) -> Iterator[tuple[Any, ...]]:
-    """Outcome, confidence and output tokens of each answer that these versions, by language, have read."""
-    joined = "JOIN responses r ON r.request_key = p.request_key"
-    return store.readings("e.outcome, e.confidence, coalesce(r.output_tokens, 0)", versions, joined)
 
 
 REPLY_COLUMNS: Final = tuple(

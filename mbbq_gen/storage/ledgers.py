@@ -6,17 +6,14 @@ import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from pydantic import ConfigDict
 
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.option_display import Kind
-from mbbq_gen.core.records import Confidence, FrozenModel, Outcome, Response, stored
-from mbbq_gen.storage.queries import read_completed
-from mbbq_gen.storage.schema import EXTRACTION, marks, replace_error, response_row
-from mbbq_gen.storage.store import COMPLETED, CompletedPrompt, Progress, RunStore
+from mbbq_gen.core.records import Confidence, FrozenModel, Outcome
+from mbbq_gen.storage.store import RunStore
 
 ChosenBy = Literal["all", "sample", "only"]
 """Why a judge reads a response: it reads all, it was sampled, or for how the rules extracted it."""
@@ -162,9 +159,6 @@ class BatchTable:
         return {key for (key,) in self._store.query("SELECT request_key FROM responses WHERE is_error = 1")}
 
 
-# --- judges -----------------------------------------------------------------------------------------------------------
-
-
 def choose_mode(store: RunStore, batch: bool | None, most_requests: int | None) -> None:
     """Stores how requests are sent, and how many go into a batch; None: as before. UsageError with open batches."""
     if batch is False and BatchTable(store).open_batches():
@@ -189,140 +183,7 @@ def set_mode(store: RunStore, mode: BatchMode) -> None:
     store.set_meta(_MODE, mode)
 
 
-def judge_records(store: RunStore) -> dict[str, str]:
-    """Name → judge as JSON, of all judges of a run."""
-    return dict(store.query("SELECT name, record FROM judges ORDER BY name").fetchall())
-
-
-class Judgement(NamedTuple):
-    """One response that a judge is to read."""
-
-    number: int
-    prompt_id: str
-    request_key: str
-    option_order: tuple[int, ...]
-    """Which option, by position as shown to the model, has each of the judge's labels."""
-
-
-class JudgeLedger:
-    """The requests and replies of one judge. Written under the run's lock only."""
-
-    def __init__(self, store: RunStore, name: str, extractor: str) -> None:
-        """`extractor`: the version that the judge's extractions are stored under."""
-        self._store, self._name, self._extractor = store, name, extractor
-
-    def keep_record(self, record: str) -> None:
-        """Stores the judge as JSON."""
-        self._store.change(("INSERT OR REPLACE INTO judges VALUES (?, ?)", [(self._name, record)]))
-
-    def add_judgements(self, judgements: Iterable[Judgement], chosen_by: ChosenBy, *, replace: bool) -> int:
-        """Stores what the judge is to read, how much is new; `replace`: also `chosen_by` of what is there already."""
-        before = self._count()
-        action = "UPDATE SET chosen_by = excluded.chosen_by" if replace else "NOTHING"
-        rows = [(self._name, *row[:3], ",".join(map(str, row.option_order)), chosen_by) for row in judgements]
-        statement = f"INSERT INTO judgements VALUES (?,?,?,?,?,?) ON CONFLICT (judge, prompt_id) DO {action}"
-        self._store.change((statement, rows))
-        return self._count() - before
-
-    def _count(self) -> int:
-        return int(self._store.value("SELECT count(*) FROM judgements WHERE judge = ?", self._name))
-
-    def progress(self) -> Progress:
-        """How many requests have a reply."""
-        requests, answered, failed = self._store.query(
-            "SELECT (SELECT count(DISTINCT request_key) FROM judgements WHERE judge = ?1),"
-            " count(*) FILTER (WHERE is_error = 0), count(*) FILTER (WHERE is_error = 1)"
-            " FROM judge_replies WHERE judge = ?1",
-            (self._name,),
-        ).fetchone()
-        return Progress(int(requests), int(answered), int(failed))
-
-    def without_reply(self) -> Iterator[tuple[str, CompletedPrompt]]:
-        """The requests without a reply, in plan order, each with the first response that it is about."""
-        rows = self._store.paged(
-            f"SELECT j.number, j.request_key, p.record, i.record, r.record FROM {COMPLETED}"
-            " JOIN judgements j ON j.prompt_id = p.prompt_id"
-            " LEFT JOIN judge_replies d ON d.judge = j.judge AND d.request_key = j.request_key AND d.is_error = 0"
-            " WHERE j.judge = ? AND d.request_key IS NULL AND NOT EXISTS (SELECT 1 FROM judgements k"
-            " WHERE k.judge = j.judge AND k.request_key = j.request_key AND k.number < j.number)"
-            " AND j.number > ? ORDER BY j.number LIMIT ?",
-            self._name,
-        )
-        for _, request_key, *records in rows:
-            yield request_key, read_completed(self._store, *records)
-
-    def without_extraction(self) -> Iterator[tuple[CompletedPrompt, tuple[int, ...], Response]]:
-        """The replies that are not extracted yet: the response they are about, its `option_order`, and the reply."""
-        rows = self._store.paged(
-            f"SELECT j.number, j.shown, d.record, p.record, i.record, r.record FROM {COMPLETED}"
-            " JOIN judgements j ON j.prompt_id = p.prompt_id"
-            " JOIN judge_replies d ON d.judge = j.judge AND d.request_key = j.request_key AND d.is_error = 0"
-            " LEFT JOIN extractions e ON e.prompt_id = j.prompt_id AND e.extractor = ?"
-            " WHERE j.judge = ? AND (e.prompt_id IS NULL OR e.outcome = 'error') AND j.number > ?"
-            " ORDER BY j.number LIMIT ?",
-            *(self._extractor, self._name),
-        )
-        for _, shown, reply, *records in rows:
-            order = tuple(map(int, shown.split(",")))
-            yield read_completed(self._store, *records), order, stored(Response, reply)
-
-    def copy_extractions(self, extractions: Iterable[tuple[str, str]]) -> None:
-        """Stores extractions (prompt id, extractor version) of the run as the judge's own too."""
-        columns = ", ".join(EXTRACTION)
-        statement = (
-            f"INSERT INTO extractions SELECT prompt_id, ?, {columns} FROM extractions"
-            " WHERE prompt_id = ? AND extractor = ? ON CONFLICT DO NOTHING"
-        )
-        self._store.change((statement, [(self._extractor, *row) for row in extractions]))
-
-    def add_responses(
-        self, responses: Sequence[tuple[Response, str]], meta: Mapping[str, str] = MappingProxyType({})
-    ) -> None:
-        """Stores replies with their times (ISO 8601, UTC); durable when this returns.
-
-        A reply is never replaced; an error is replaced by any later one. `meta`: values of this judge to store in the
-        same transaction.
-        """
-        rows = [(self._name, *response_row(reply, received_at)) for reply, received_at in responses]
-        values = [(self._own(name), value) for name, value in meta.items()]
-        self._store.change(
-            (
-                f"INSERT INTO judge_replies VALUES ({marks(15)}) ON CONFLICT (judge, request_key)"
-                f" {replace_error('judge_replies')}",
-                rows,
-            ),
-            ("INSERT OR REPLACE INTO meta VALUES (?, ?)", values),
-        )
-
-    def meta(self, name: str) -> str | None:
-        """A value stored for this judge, or None."""
-        return self._store.meta(self._own(name))
-
-    def set_meta(self, name: str, value: str) -> None:
-        """Stores a value for this judge."""
-        self._store.set_meta(self._own(name), value)
-
-    def _own(self, name: str) -> str:
-        return f"{name}:{self._name}"
-
-    def answered_keys(self) -> set[str]:
-        """The keys of the requests that have a reply."""
-        rows = self._store.query(
-            "SELECT request_key FROM judge_replies WHERE judge = ? AND is_error = 0", (self._name,)
-        )
-        return {key for (key,) in rows}
-
-    def mean_output_tokens(self) -> float | None:
-        """Mean tokens of a reply, reasoning included; None where unknown."""
-        mean: float | None = self._store.value(
-            "SELECT avg(output_tokens) FROM judge_replies WHERE judge = ? AND is_error = 0", self._name
-        )
-        return mean
-
-    def count_rules(self, prefix: str) -> int:
-        """How many extractions of the judge have a rule that begins with `prefix`."""
-        statement = "SELECT count(*) FROM extractions WHERE extractor = ?1 AND substr(rule, 1, length(?2)) = ?2"
-        return int(self._store.value(statement, self._extractor, prefix))
+# --- judges -----------------------------------------------------------------------------------------------------------
 
 
 class ExtractionSummary(NamedTuple):
@@ -373,14 +234,6 @@ def judged_answers(store: RunStore, judge: str, extractor: str, versions: Mappin
             read = ExtractionSummary(*found[3:7]), ExtractionSummary(*found[7:])
             choices = ["none" if one.option is None else roles[int(order[one.option])] for one in read]
             yield JudgedAnswer(prompt_id, language, template, chosen_by, *read, *choices)
-
-
-def completed_by_number(store: RunStore, ids: set[str]) -> Iterator[tuple[int, CompletedPrompt]]:
-    """The completed prompts of these ids, each with its number, in plan order."""
-    rows = store.query(f"SELECT p.prompt_id, p.number, p.record, i.record, r.record FROM {COMPLETED} ORDER BY p.number")
-    for prompt_id, number, *records in rows:
-        if prompt_id in ids:
-            yield number, read_completed(store, *records)
 
 
 # --- rounds -----------------------------------------------------------------------------------------------------------

@@ -1,7 +1,4 @@
-"""Reads single prompts, extractions and totals of a run, and compares the extractions of two versions.
-
-A read-only store is enough, but for `add_reasoning`.
-"""
+"""Reads single prompts, extractions and totals of a run, and compares the extractions of two versions."""
 
 from __future__ import annotations
 
@@ -131,26 +128,18 @@ def stored_extractions(store: RunStore, prompt_id: str) -> dict[str, Extraction]
     return {version: read_extraction(row) for version, *row in rows}
 
 
-_EXTRACTION = (
-    "SELECT p.prompt_id, p.instance_key, p.language, i.split, i.category, p.variant, p.label_style, e.outcome,"
-    " e.option, e.confidence, e.rule, e.extractor FROM prompts p JOIN instances i ON i.key = p.instance_key"
-    " JOIN extractions e ON e.prompt_id = p.prompt_id AND e.extractor = ?"
-)
-
-
 def iter_extractions(store: RunStore, versions: Mapping[str, str]) -> Iterator[ExtractionRow]:
     """Everything that these extractor versions, one for each language, have read, by language in plan order."""
     for language, version in sorted(versions.items()):
-        rows = store.query(f"{_EXTRACTION} WHERE p.language = ? ORDER BY p.number", (version, language))
+        rows = store.query(
+            "SELECT p.prompt_id, p.instance_key, p.language, i.split, i.category, p.variant, p.label_style, e.outcome,"
+            " e.option, e.confidence, e.rule, e.extractor FROM prompts p JOIN instances i ON i.key = p.instance_key"
+            " JOIN extractions e ON e.prompt_id = p.prompt_id AND e.extractor = ?"
+            " WHERE p.language = ? ORDER BY p.number",
+            (version, language),
+        )
         while batch := rows.fetchmany(BATCH):
             yield from (ExtractionRow(*row) for row in batch)
-
-
-def find_extraction(store: RunStore, prompt_id: str, version: str) -> tuple[ExtractionRow, CompletedPrompt] | None:
-    """What an extractor version read in the answer to a prompt, and that answer; None where it has read none."""
-    row = store.query(f"{_EXTRACTION} WHERE p.prompt_id = ?", (version, prompt_id)).fetchone()
-    answered = find_completed(store, prompt_id)
-    return None if row is None or answered is None else (ExtractionRow(*row), answered)
 
 
 def answered_extractions(
@@ -161,12 +150,6 @@ def answered_extractions(
         answered = find_completed(store, extraction.prompt_id)
         if answered is not None:
             yield extraction, answered
-
-
-def answer_count(store: RunStore, language: str) -> int:
-    """How many prompts of a language that asked for words have come back, failures among them."""
-    joined = "prompts p JOIN responses r ON r.request_key = p.request_key"
-    return int(store.value(f"SELECT count(*) FROM {joined} WHERE p.language = ?{WORDS}", language))
 
 
 def extraction_changes(
@@ -205,62 +188,6 @@ def prompts_with_conflicts(store: RunStore, versions: Iterable[str]) -> set[str]
         f"SELECT prompt_id FROM extractions WHERE conflicts <> '[]' AND extractor IN ({marks(len(wanted))})", wanted
     )
     return {prompt_id for (prompt_id,) in rows}
-
-
-# --- reasoning --------------------------------------------------------------------------------------------------------
-
-
-def without_reasoning(store: RunStore, version: str) -> Iterator[CompletedPrompt]:
-    """The completed prompts whose reasoning this extractor version has not extracted yet, in plan order."""
-    rows = store.paged(
-        f"SELECT p.number, p.record, i.record, r.record FROM {COMPLETED}"
-        " LEFT JOIN reasoning_extractions t ON t.prompt_id = p.prompt_id AND t.version = ?"
-        f" WHERE r.is_error = 0 AND t.prompt_id IS NULL{WORDS} AND p.number > ? ORDER BY p.number LIMIT ?",
-        version,
-    )
-    for _, *records in rows:
-        found = read_completed(store, *records)
-        yield replace(found, parallels=store.parallels(found.instance.key))
-
-
-def add_reasoning(store: RunStore, version: str, rows: Iterable[tuple[str, str | None]]) -> None:
-    """Stores reasoning extractions of a version: prompt id and JSON, None where no reasoning was given."""
-    given = ((prompt_id, version, record) for prompt_id, record in rows)
-    store.change(("INSERT OR REPLACE INTO reasoning_extractions VALUES (?,?,?)", given))
-
-
-def reasoning_rows(store: RunStore, version: str, extractors: Mapping[str, str]) -> Iterator[tuple[Any, ...]]:
-    """The extractions by these versions, by language, with the reasoning extractions of `version`, in plan order.
-
-    Rows of instance key, variant, label style, option order, reasoning effort, outcome, option, confidence, extractor,
-    the reasoning extraction as JSON (None without reasoning), and reasoning tokens.
-    """
-    columns = "p.instance_key, p.variant, p.label_style, p.option_order, p.reasoning_effort, e.outcome, e.option"
-    return store.readings(
-        f"{columns}, e.confidence, e.extractor, t.record, r.reasoning_tokens",
-        {language: [found] for language, found in extractors.items()},
-        "JOIN responses r ON r.request_key = p.request_key JOIN reasoning_extractions t ON t.prompt_id = p.prompt_id",
-        f"AND t.version = ?{WORDS}",
-        [version],
-    )
-
-
-def reasoning_record(store: RunStore, prompt_id: str, version: str) -> str | None:
-    """The reasoning extraction of a prompt by a version, as JSON; None where there is none."""
-    statement = "SELECT record FROM reasoning_extractions WHERE prompt_id = ? AND version = ?"
-    record: str | None = store.value(statement, prompt_id, version)
-    return record
-
-
-def reasoning_records(store: RunStore, version: str) -> Iterator[tuple[str, ...]]:
-    """The reasoning extractions: prompt id, instance key, language, split, category, variant, label style and JSON."""
-    return store.query(
-        "SELECT p.prompt_id, p.instance_key, p.language, i.split, i.category, p.variant, p.label_style, t.record"
-        " FROM prompts p JOIN instances i ON i.key = p.instance_key"
-        " JOIN reasoning_extractions t ON t.prompt_id = p.prompt_id AND t.version = ?"
-        " WHERE t.record IS NOT NULL ORDER BY p.number",
-        (version,),
-    )
 
 
 # --- totals of responses ----------------------------------------------------------------------------------------------

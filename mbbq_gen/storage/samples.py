@@ -1,53 +1,18 @@
-"""The samples of a run: extracted responses with their records, and an index that filters and counts them."""
+"""An index of the extracted responses of a run, which filters and counts them."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.core.files import stable_number
-from mbbq_gen.core.records import NO_RESPONSE, PARSED, Extraction, Instance, Prompt, Response
-from mbbq_gen.storage.schema import BATCH, EXTRACTION, read_extraction
+from mbbq_gen.core.records import NO_RESPONSE, PARSED
+from mbbq_gen.storage.schema import BATCH
 from mbbq_gen.storage.store import RunStore
 
 if TYPE_CHECKING:
     import polars
-
-
-class SampleRecords(NamedTuple):
-    """One extracted response with its records."""
-
-    prompt: Prompt
-    instance: Instance
-    response: Response
-    received_at: str
-    extraction: Extraction
-    extractor: str
-
-
-def sample_records(
-    store: RunStore, versions: Mapping[str, Sequence[str]], ids: Collection[str] | None, size: int
-) -> Iterator[list[SampleRecords]]:
-    """The responses that these extractor versions, by language, have extracted, in plan order; only these ids."""
-    only = "" if ids is None else "AND p.prompt_id IN (SELECT value FROM json_each(?))"
-    rows = store.readings(
-        f"p.record, i.record, r.record, r.received_at, e.extractor, {', '.join(f'e.{name}' for name in EXTRACTION)}",
-        versions,
-        "JOIN instances i ON i.key = p.instance_key JOIN responses r ON r.request_key = p.request_key",
-        only,
-        [] if ids is None else [json.dumps(sorted(ids))],
-    )
-    while batch := rows.fetchmany(size):
-        instances: dict[str, Instance] = {}  # rows of one question share its instance
-        found = []
-        for prompt, record, response, received_at, extractor, *extraction in batch:
-            if record not in instances:
-                instances[record] = store.read(Instance, record)
-            records = store.read(Prompt, prompt), instances[record], store.read(Response, response)
-            found.append(SampleRecords(*records, received_at, read_extraction(extraction), extractor))
-        yield found
 
 
 _STRATA: Final = ("benchmark", "split", "language", "outcome", "role", "flipped")

@@ -15,25 +15,10 @@ from typing import Any, Final
 
 from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.option_display import SamplingUnit
-from mbbq_gen.core.records import (
-    ContinuationScore,
-    Instance,
-    Prompt,
-    Request,
-    Response,
-    Role,
-    of_valid,
-)
+from mbbq_gen.core.records import ContinuationScore, Instance, Prompt, Request, Response, Role, of_valid
 from mbbq_gen.scoring.observations import INSTANCE_COLUMNS, QUESTION_ROW, Questions, question_row, questions_from_rows
 from mbbq_gen.storage.follow_ups import COUNTS, follow_up_request, pending_follow_ups
-from mbbq_gen.storage.schema import (
-    BATCH,
-    Database,
-    Value,
-    marks,
-    replace_error,
-    response_row,
-)
+from mbbq_gen.storage.schema import BATCH, Database, Value, marks, replace_error, response_row
 
 SCORED: Final = "scored"
 """Meta name of the mark of runs with loglikelihood methods; without it every response is a text."""
@@ -256,20 +241,17 @@ class RunStore(Database):
         transaction.
         """
         rows = [response_row(response, received_at) for response, received_at in responses]
-        with self._writing():
-            self._db.executemany(
-                f"INSERT INTO responses VALUES ({marks(14)}) ON CONFLICT (request_key) {replace_error('responses')}",
-                rows,
-            )
-            self._db.executemany(
-                "INSERT OR IGNORE INTO option_scores VALUES (?,?,?,?,?,?,?,?,?)",
-                (
-                    (response.request_key, number, *(getattr(score, name) for name in _SCORE_COLUMNS))
-                    for response, _ in responses
-                    for number, score in enumerate(response.scores or ())
-                ),
-            )
-            self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
+        scores = (
+            (response.request_key, number, *(getattr(score, name) for name in _SCORE_COLUMNS))
+            for response, _ in responses
+            for number, score in enumerate(response.scores or ())
+        )
+        conflict = f"ON CONFLICT (request_key) {replace_error('responses')}"
+        self.change(
+            (f"INSERT INTO responses VALUES ({marks(14)}) {conflict}", rows),
+            ("INSERT OR IGNORE INTO option_scores VALUES (?,?,?,?,?,?,?,?,?)", scores),
+            ("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items()),
+        )
         self.records.hear([str(row[-1]) for row in rows])
 
     def option_scores(self, request_key: str) -> tuple[ContinuationScore, ...]:
