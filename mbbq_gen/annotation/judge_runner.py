@@ -31,8 +31,8 @@ from mbbq_gen.providers.api.options import structured_fields, with_structure
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.prices import Price, price_of, read_prices, token_counter
 from mbbq_gen.providers.registry import open_provider, parse_name
+from mbbq_gen.runs.budget import cost_report
 from mbbq_gen.runs.cost_estimate import JudgeEstimate
-from mbbq_gen.runs.cost_report import cost_report
 from mbbq_gen.runs.executor import cost_guard_with, execute_planned, is_above
 from mbbq_gen.runs.extraction import UNPARSED as UNPARSED_OUTCOMES
 from mbbq_gen.runs.run_folder import RunFolder

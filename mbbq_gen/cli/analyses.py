@@ -175,13 +175,11 @@ class Diff(PackCommand):
     """
 
     help_examples = (
-        "  mbbq-gen diff run-march run-june\n"
-        "  mbbq-gen diff run-a run-b --metric mbbq_bias_ambiguous --examples 20 --json"
+        "  mbbq-gen diff run-march run-june\n  mbbq-gen diff run-a run-b --metric mbbq_bias_ambiguous --json"
     )
     first: Path = argument("RUN_A", "Folder of the first run.", default=...)
     second: Path = argument("RUN_B", "Folder of the second run.", default=...)
     metric: MetricNames = f"parse_rate,{SUMMARY_METRICS}"
-    examples: int = option("Output", "Number of examples of each kind of flip in --json.", default=3, min=1)
     statistics: InferenceOptions
 
     def _run(self) -> None:
@@ -195,7 +193,6 @@ class Diff(PackCommand):
                 gold=self.statistics.gold,
                 extractor=self.statistics.extractor,
                 sampling=self.statistics.sampling([self.first, self.second]),
-                examples=self.examples,
                 step=bar.advance,
             )
             found = compare_runs(RunFolder(self.first), RunFolder(self.second), self.where, choice)

@@ -22,7 +22,6 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import ProgressBars
 
 if TYPE_CHECKING:
-    from mbbq_gen.runs.batch_runner import BatchRunner
     from mbbq_gen.runs.executor import Session
     from mbbq_gen.runs.helper_process import HelperProcess
     from mbbq_gen.runs.job import Job, JobResult
@@ -62,14 +61,15 @@ class BatchStatus(BatchCommand):
     help_examples = "  mbbq-gen batch status my-run --json"
 
     def _run(self) -> None:
-        from mbbq_gen.runs.batch_runner import in_session
+        from mbbq_gen.runs.batch_runner import batch_runner
 
-        async def work(batching: BatchRunner) -> None:
-            await batching.recover()
-            await batching.refresh()
+        async def refresh(run: Session) -> None:
+            async with batch_runner(run, spends=False) as batching:
+                await batching.recover()
+                await batching.refresh()
 
         with self.opened() as run:
-            asyncio.run(in_session(run, work, spends=False))
+            asyncio.run(refresh(run))
 
 
 class BatchCollect(BatchCommand):
@@ -105,19 +105,18 @@ class BatchCancel(BatchCommand):
     help_examples = "  mbbq-gen batch cancel my-run"
 
     def _run(self) -> None:
-        from mbbq_gen.runs.batch_runner import in_session, report_batches
+        from mbbq_gen.runs.batch_runner import batch_runner, report_batches
         from mbbq_gen.storage.ledgers import set_mode
 
-        counts: list[int] = []
-
-        async def work(batching: BatchRunner) -> None:
-            counts.append(await batching.cancel())
-            await batching.refresh()
+        async def cancel(run: Session) -> int:
+            async with batch_runner(run, spends=False) as batching:
+                count = await batching.cancel()
+                await batching.refresh()
+            return count
 
         with self.opened() as run:
             set_mode(run.store, "stopped")
-            asyncio.run(in_session(run, work, spends=False))
-            say(f"{sum(counts)} batches cancelled")
+            say(f"{asyncio.run(cancel(run))} batches cancelled")
             report_batches(run)
 
 

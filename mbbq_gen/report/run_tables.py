@@ -15,8 +15,8 @@ from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
     from mbbq_gen.analysis.power import Question
+    from mbbq_gen.runs.budget import CostReport
     from mbbq_gen.runs.cost_estimate import CostEstimate, DesignReport, FollowUpEstimate, SampleSizeEstimate
-    from mbbq_gen.runs.cost_report import CostReport
     from mbbq_gen.runs.run_diff import RunDiff
     from mbbq_gen.runs.run_folder import Manifest
     from mbbq_gen.runs.status import BatchLine, RunStatus

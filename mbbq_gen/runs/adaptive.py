@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from mbbq_gen.core.errors import ConfigError
@@ -79,6 +79,8 @@ FEWEST_TEMPLATES: Final = 5
 """Templates below which no interval stops a run."""
 
 _Counts = Counter[object]
+Languages = tuple[str, str] | None
+"""Two languages that are compared; None for scores against 0."""
 
 
 def _add(counts: _Counts, request: CandidateRequest) -> None:
@@ -132,6 +134,13 @@ def round_sizes(kinds: int, growth: float = GROWTH) -> Iterator[int]:
         each = max(each + 1, round(each * growth))
 
 
+def in_group(stratum: Stratum, group: Mapping[str, str], compared: Languages) -> bool:
+    """Whether a stratum belongs to a group, and to one of two languages that are compared."""
+    if compared and stratum.language not in compared:
+        return False
+    return all(getattr(stratum, name) == value for name, value in group.items())
+
+
 class SamplingRounds:
     """The rounds of a run: what they have taken, and what they take next."""
 
@@ -164,11 +173,11 @@ class SamplingRounds:
         """All strata, sorted."""
         return sorted(self._decks)
 
-    def offered(self, chosen: Callable[[Stratum], bool]) -> Counter[str]:
-        """Template (benchmark / category / id) → the answers that it can give in some strata."""
+    def offered(self, group: Mapping[str, str], compared: Languages = None) -> Counter[str]:
+        """Template (benchmark / category / id) → the answers that it can give in a group (`in_group`)."""
         found: Counter[str] = Counter()
         for (stratum, template), count in self._offered.items():
-            if chosen(stratum):
+            if in_group(stratum, group, compared):
                 found[f"{stratum.benchmark} / {stratum.category} / {template}"] += count
         return found
 
@@ -176,11 +185,12 @@ class SamplingRounds:
         """Answers that a template of a stratum has given at most."""
         return max(deck.given["answers"] for deck in self._decks[stratum].values())
 
-    def is_used_up(self, stratum: Stratum) -> bool:
-        """Whether everything of a stratum was taken."""
-        return not any(deck.left for deck in self._decks[stratum].values())
+    def unfinished(self, group: Mapping[str, str], compared: Languages = None) -> list[Stratum]:
+        """The strata of a group (`in_group`) that have requests left."""
+        found = [stratum for stratum in self._decks if in_group(stratum, group, compared)]
+        return [stratum for stratum in found if any(deck.left for deck in self._decks[stratum].values())]
 
-    def next_round(self, strata: Sequence[Stratum], answers: int | None = None) -> list[CandidateRequest]:
+    def next_round(self, strata: Iterable[Stratum], answers: int | None = None) -> list[CandidateRequest]:
         """The next round of some strata, up to so many answers a template or as rounds grow; empty at the end."""
         self.last += 1
         taken: list[CandidateRequest] = []
@@ -193,13 +203,6 @@ class SamplingRounds:
                     break
                 taken += [deck.take(self._overall[stratum[:3]]) for deck in short]
         return taken
-
-
-def in_group(stratum: Stratum, group: Mapping[str, str], compared: tuple[str, str] | None = None) -> bool:
-    """Whether a stratum belongs to a group, and to one of two languages that are compared."""
-    if compared and stratum.language not in compared:
-        return False
-    return all(getattr(stratum, name) == value for name, value in group.items())
 
 
 Look = tuple[InterimEstimate, int]
@@ -263,7 +266,7 @@ class AdaptiveRun:
         rule, rounds = self.rule, self.rounds
         names = ("benchmark", "split", *rule.group_by)
         groups = {tuple((name, getattr(stratum, name)) for name in names) for stratum in rounds.strata}
-        most = max((len(rounds.offered(partial(in_group, group=dict(group)))) for group in groups), default=None)
+        most = max((len(rounds.offered(dict(group))) for group in groups), default=None)
         if most is not None and most < FEWEST_TEMPLATES:
             each = rule.group_by[-1] if rule.group_by else "split"
             raise ConfigError(
@@ -274,21 +277,18 @@ class AdaptiveRun:
                 " more",
             )
 
-    def _wanted(self, targets: tuple[StoppingTarget, ...] | None) -> list[Stratum]:
+    def _wanted(self, targets: tuple[StoppingTarget, ...] | None) -> Iterable[Stratum]:
         """The strata of the next round: of each target that is not settled, those with the fewest answers."""
         rule, rounds = self.rule, self.rounds
-        left = [stratum for stratum in rounds.strata if not rounds.is_used_up(stratum)]
-        if rule.compared is not None:
-            left = [stratum for stratum in left if stratum.language in rule.compared]
         if targets is None or rule.kind == "answers":
-            return left
+            return rounds.unfinished({}, rule.compared)
         found: set[Stratum] = set()
         for target in targets:
             if target.verdict == "going on":
-                needed = [stratum for stratum in left if in_group(stratum, target.group, target.compared)]
+                needed = rounds.unfinished(target.group, target.compared)
                 least = min(map(rounds.given, needed), default=0)
                 found |= {stratum for stratum in needed if rounds.given(stratum) == least}
-        return sorted(found)
+        return found
 
     @cached_property
     def _questions(self) -> Questions:
@@ -329,7 +329,7 @@ class AdaptiveRun:
         place = {name: number for number, name in enumerate(panel.templates)}
         for row, (tally, group) in enumerate(zip(panel.tallies, groups, strict=True)):
             requested[row, [place[name] for name in tally.templates]] = tally.n_requested
-            for name, count in self.rounds.offered(partial(in_group, group=group)).items():
+            for name, count in self.rounds.offered(group).items():
                 if name in place:
                     offered[row, place[name]] = count
         answers = [int(row.sum()) for row in requested]
@@ -349,8 +349,7 @@ class AdaptiveRun:
     def _target(self, metric: Metric, group: dict[str, str], looks: list[Look], family: int) -> StoppingTarget:
         """How one target stands after its looks, up to the one that reached it; looks without news don't count."""
         rule, rounds, compared = self.rule, self.rounds, self.rule.compared
-        is_left = any(in_group(each, group, compared) and not rounds.is_used_up(each) for each in rounds.strata)
-        n_templates = len(rounds.offered(partial(in_group, group=group, compared=compared)))
+        is_left, n_templates = bool(rounds.unfinished(group, compared)), len(rounds.offered(group, compared))
         new = [look for place, look in enumerate(looks) if place == 0 or look[1] > looks[place - 1][1]]
         is_decision = rule.kind == "decision"
         effect = rule.detectable_effect if is_decision else None
@@ -429,7 +428,7 @@ class AdaptiveRun:
         """Says why the run stops, and writes it into the manifest."""
         session, rule = self.session, self.rule
         requests, number = session.store.progress().requests, last_round(session.store)
-        offered = sum(self.rounds.offered(lambda _: True).values())
+        offered = sum(self.rounds.offered({}).values())
         n_rounds = f"{number} round{'' if number == 1 else 's'}"
         sentence = f"{why}, after {n_rounds} and {requests:,} of {offered:,} requests"
         is_fixed = rule.kind == "answers" and not rule.looked

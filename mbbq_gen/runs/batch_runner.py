@@ -7,13 +7,13 @@ request that a batch may still answer is submitted again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from contextlib import ExitStack, aclosing, contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mbbq_gen.core.errors import ProviderError, RunError
 from mbbq_gen.core.records import Response
@@ -419,10 +419,9 @@ class BatchRunner:
         )
 
 
-async def in_session(
-    session: Session, work: Callable[[BatchRunner], Coroutine[Any, Any, None]], *, spends: bool
-) -> None:
-    """Works on the batches of a run; `spends`: whether it submits batches, which `--max-cost` limits."""
+@asynccontextmanager
+async def batch_runner(session: Session, *, spends: bool) -> AsyncGenerator[BatchRunner]:
+    """What works on the batches of a run; `spends`: whether it submits batches, which `--max-cost` limits."""
     store, provider, rules, watcher = session.store, session.provider, session.rules, session.watcher
     service, path, most = batch_service(provider), session.folder.path, store.meta(MOST_REQUESTS)
     read_prices(rules.prices)  # a price file that is wrong is said before anything is sent
@@ -435,7 +434,7 @@ async def in_session(
         advance = stack.enter_context(watcher.stage("collecting"))
         limit = None if most is None else int(most)
         try:
-            await work(BatchRunner(store, service, path, limit, guard, cache, errors, advance, watcher.say))
+            yield BatchRunner(store, service, path, limit, guard, cache, errors, advance, watcher.say)
         finally:
             try:
                 await provider.aclose()
@@ -446,8 +445,7 @@ async def in_session(
 async def run_batches(session: Session, mode: BatchMode, *, again: bool) -> bool:
     """Collects what has come, submits what is missing (`again`: failures too); whether batches are under way."""
     say, cache_dir = session.watcher.say, session.rules.cache_dir
-
-    async def work(batching: BatchRunner) -> None:
+    async with batch_runner(session, spends=mode == "on") as batching:
         if batching.cache is not None:
             copied: list[Response] = []
             copy_cached(session.store, batching.cache, copied.extend)
@@ -458,8 +456,6 @@ async def run_batches(session: Session, mode: BatchMode, *, again: bool) -> bool
         batching.errors.check()
         if made := await batching.submit(failed_too=again) if mode == "on" else 0:
             say(f"{made:,} batch{'es' if made > 1 else ''} submitted")
-
-    await in_session(session, work, spends=mode == "on")
     return report_batches(session)
 
 

@@ -140,16 +140,14 @@ def run_estimate(
     counter, price = token_counter(provider.kind, provider.model, tokenizer), _price(provider, config)
     if isinstance(limit := provider.settings.get("max_tokens"), int):
         longest = limit
-    cost = again = None
+    again = None
     with _draft(config, where, pilot) as (draft, store, measured):
         tokens = estimate(
             *(draft.prompts(store), counter, draft.kinds, measured),
             longest=longest,
             rooms={level: provider.reasoning_settings(level).room for level in config.reasoning_effort},
         )
-        if price is not None:
-            price = price.at(tokens.longest_input)
-            cost = cost_estimate(price, tokens.input_tokens, tokens.output_tokens, tokens.most_output_tokens)
+        price = price and price.at(tokens.longest_input)
         samples = tuple(_samples(list(store.outlines()), config, tokens, price, assumptions))
     if follows_up(config):
         again = _follow_up_estimate(config, where, tokens, price, counter, pilot=pilot)
@@ -160,7 +158,7 @@ def run_estimate(
         settings=config,
         tokens=tokens,
         price=price,
-        cost=cost,
+        cost=cost_estimate(price, tokens.input_tokens, tokens.output_tokens, tokens.most_output_tokens),
         duration=duration(tokens.requests, tokens.input_tokens + tokens.output_tokens, config.rpm, config.tpm),
         samples=samples,
         assumptions=assumptions,
@@ -222,7 +220,7 @@ def _follow_up_estimate(
         input_tokens=round(input_tokens),
         output_tokens=round(output),
         rates="assumed" if pilot is None else "measured",
-        cost=None if price is None else cost_estimate(price, input_tokens, output, None),
+        cost=cost_estimate(price, input_tokens, output),
     )
 
 
@@ -250,10 +248,7 @@ def _samples(
             sizes = list(Counter(unit.template_id for unit in ambiguous).values())
             # Kish's effective number of templates of these sizes
             effective = sum(sizes) ** 2 / sum(size**2 for size in sizes) if sizes else 0.0
-            cost = None
-            if price is not None:
-                most = None if tokens.most_output_tokens is None else tokens.most_output_tokens * part
-                cost = cost_estimate(price, tokens.input_tokens * part, tokens.output_tokens * part, most)
+            most = None if tokens.most_output_tokens is None else tokens.most_output_tokens * part
             half_widths = None
             with suppress(UsageError):  # too few templates
                 table = power_table(
@@ -272,7 +267,7 @@ def _samples(
                 questions=size,
                 is_all=size == len(largest),
                 requests=round(tokens.requests * part),
-                cost=cost,
+                cost=cost_estimate(price, tokens.input_tokens * part, tokens.output_tokens * part, most),
                 templates=len(sizes),
                 n_templates_effective=effective,
                 half_widths=half_widths,
@@ -364,7 +359,7 @@ def design_report(
         outlines = list(store.outlines())
         store.select_only(balanced_sample(outlines, PRICED, config.seed))
         tokens = estimate(draft.prompts(store), counter, draft.kinds, measured)
-    prices = _language_prices(tokens, None if price is None else price.at(tokens.longest_input))
+    prices = _language_prices(tokens, price and price.at(tokens.longest_input))
     online = _mean([None if cost is None else cost.online for _, cost in prices])
     batch = _mean([None if cost is None else cost.batch for _, cost in prices])
     if max_cost is not None and online is None:
@@ -440,7 +435,7 @@ def _language_prices(tokens: TokenEstimate, price: Price | None) -> list[tuple[L
         requests = sum(group.requests for group in groups)
         read = sum(group.input_tokens for group in groups) / requests
         written = sum(group.output_tokens for group in groups) / requests
-        cost = None if price is None else cost_estimate(price, read, written, None)
+        cost = cost_estimate(price, read, written)
         online = None if cost is None else cost.online
         prices.append((LanguagePrice(language=language, input_tokens=read, output_tokens=written, cost=online), cost))
     return prices

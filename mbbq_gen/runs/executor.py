@@ -27,8 +27,7 @@ from mbbq_gen.core.records import Method, Request, Response
 from mbbq_gen.providers.base import ExecutionContext, Provider
 from mbbq_gen.providers.http.errors import failure_kind
 from mbbq_gen.providers.prices import Price, price_of, read_prices
-from mbbq_gen.runs.budget import CostGuard, InFlightLog, MostUsage, PendingSource, known_cost
-from mbbq_gen.runs.cost_report import cost_report
+from mbbq_gen.runs.budget import CostGuard, InFlightLog, MostUsage, PendingSource, cost_report, known_cost
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.cache import ResponseCache
 from mbbq_gen.storage.ledgers import BatchTable

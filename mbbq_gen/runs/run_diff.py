@@ -169,6 +169,8 @@ _TIERS: Final[dict[str, tuple[str, ...]]] = {
     "same_question": ("instance_key", "method"),
 }
 _FIRST, _SECOND = "first", "second"
+_EXAMPLES: Final = 3
+"""Items that are named of each kind of flip."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,6 @@ class Choice:
     gold: GoldLabels = "published"
     extractor: str = ENGINE
     sampling: InferenceSettings = field(default_factory=InferenceSettings)
-    examples: int = 3
     step: Callable[[int], None] = lambda _: None
 
 
@@ -206,7 +207,7 @@ def compare_runs(first: RunFolder, second: RunFolder, where: PackPaths, choice: 
         serving=serving_difference({_FIRST: before.manifest, _SECOND: after.manifest}),
         matched=matched,
         flipped=int(pairs["flipped"].sum()),
-        flips=tuple(_flips(pairs, choice.examples)),
+        flips=tuple(_flips(pairs)),
         groups=tuple(_group_changes(before, after, pairs, choice)),
         gold=choice.gold,
         unparsed=choice.sampling.unparsed,
@@ -308,7 +309,7 @@ def _paired(before: polars.DataFrame, after: polars.DataFrame) -> tuple[polars.D
     return pairs, MatchCounts(**counts, only_first=ours.height, only_second=theirs.height)
 
 
-def _flips(pairs: polars.DataFrame, examples: int) -> Iterator[Flip]:
+def _flips(pairs: polars.DataFrame) -> Iterator[Flip]:
     """The pairs with another answer, counted by from and to, most frequent first."""
     import polars as pl
 
@@ -320,7 +321,7 @@ def _flips(pairs: polars.DataFrame, examples: int) -> Iterator[Flip]:
         pairs.filter("flipped")
         .sort("prompt_id")
         .group_by("answer", "answer_after")
-        .agg(count=pl.len(), reread=reread.sum(), examples=example.head(examples))
+        .agg(count=pl.len(), reread=reread.sum(), examples=example.head(_EXAMPLES))
         .sort("count", "answer", "answer_after", descending=[True, False, False])
     )
     for row in counted.iter_rows(named=True):

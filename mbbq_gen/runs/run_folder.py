@@ -23,7 +23,7 @@ from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import ConfigError, RunError, RunLockedError, UsageError, describe_fault
 from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import FrozenModel
-from mbbq_gen.runs.cost_report import CostReport
+from mbbq_gen.runs.budget import CostReport
 from mbbq_gen.runs.stopping_rule import StoppingRecord
 from mbbq_gen.storage.schema import copy_elsewhere, is_writable
 from mbbq_gen.storage.shards import write_durably

@@ -11,7 +11,7 @@ from mbbq_gen.core.records import FrozenModel, Usage
 from mbbq_gen.providers.http.errors import failure_kind
 from mbbq_gen.providers.prices import Price, cost_of
 from mbbq_gen.providers.registry import parse_name
-from mbbq_gen.runs.cost_report import CostReport, cost_report
+from mbbq_gen.runs.budget import CostReport, cost_report
 from mbbq_gen.runs.distributed.storage import DistributedStatus, worker_status
 from mbbq_gen.runs.follow_up import FollowUpStatus, follow_up_status
 from mbbq_gen.runs.run_folder import Manifest, Serving

@@ -188,8 +188,12 @@ class Cost(FrozenModel):
     batch_at_most: float | None
 
 
-def cost_estimate(price: Price, input_tokens: float, output_tokens: float, most_output: float | None) -> Cost:
-    """What so many tokens cost, at the price of the longest request (`Price.at`)."""
+def cost_estimate(
+    price: Price | None, input_tokens: float, output_tokens: float, most_output: float | None = None
+) -> Cost | None:
+    """What so many tokens cost, at the price of the longest request (`Price.at`); None without a price."""
+    if price is None:
+        return None
 
     def dollars(read: float | None, written: float | None, output: float) -> float | None:
         return None if read is None or written is None else (input_tokens * read + output * written) / MILLION

@@ -9,7 +9,7 @@ import pytest
 from mbbq_gen.core.records import Response, Usage
 from mbbq_gen.providers.prices import price_of, read_prices
 from mbbq_gen.report.run_tables import cost_line
-from mbbq_gen.runs.cost_report import cost_report
+from mbbq_gen.runs.budget import cost_report
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.status import RunStatus, run_status
 from tests.support.cases import known
