@@ -17,7 +17,6 @@ from mbbq_gen.providers.http.errors import (
     TransientError,
     classify_error,
     error_table,
-    retry_after,
     rule_for,
     service_error,
 )
@@ -29,10 +28,8 @@ from tests.support.cases import cases, known
 
 
 def test_retry_after_in_all_its_forms() -> None:
-    assert retry_after({"retry-after": "3"}) == 3.0
-    assert retry_after({"retry-after-ms": "250", "retry-after": "1"}) == 0.25
-    assert retry_after({}) is None
-    assert retry_after({"retry-after": "soon"}) is None
+    headers = ({"retry-after": "3"}, {"retry-after-ms": "250", "retry-after": "1"}, {}, {"retry-after": "soon"})
+    assert [service_error(403, None, known).pause for known in headers] == [3.0, 0.25, None, None]
 
 
 def tries_of(fault: TransientError, most: int, reached: bool = True) -> int:
