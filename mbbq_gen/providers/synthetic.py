@@ -61,11 +61,10 @@ class SyntheticPack(Pack):
     def _check_placeholders(self) -> Self:
         for name, known in _PLACEHOLDERS.items():
             for sentence in getattr(self, name):
-                if unknown := set(placeholders(sentence)) - known:
-                    raise ValueError(f"{name}: {sentence!r}: unknown placeholder {', '.join(sorted(unknown))}")
-        for sentence in (*self.person, *self.guess):
-            if not placeholders(sentence):
-                raise ValueError(f"{sentence!r} must hold {{option}} or {{label}}")
+                found = set(placeholders(sentence))
+                if found - known or (not found and name in {"person", "guess"}):
+                    wanted = ", ".join(sorted(known)) or "none"
+                    raise ValueError(f"{name}: {sentence!r}: placeholders must be of: {wanted}")
         return self
 
 
@@ -150,10 +149,9 @@ class SyntheticProvider(LocalResponder):
             kind = "guess" if choice == "guess" else "unknown" if option.role == "unknown" else "person"
         sentences: Sequence[str] = getattr(pack, kind)
         sentence = sentences[stable_number(f"{_SEED}:words", prompt.prompt_id) % len(sentences)]
-        used = {name: filling[name] for name in placeholders(sentence)}
         return Response(
             request_key=request.request_key,
-            text=fill(sentence, used),
+            text=fill(sentence, {name: filling[name] for name in placeholders(sentence)}),
             finish_reason="length" if choice == "cut_off" else "stop",
             model=self.model,
         )

@@ -24,7 +24,7 @@ from mbbq_gen.core.records import Message, Request, Response, Usage
 from mbbq_gen.core.text import count_or_none
 from mbbq_gen.providers.api.service import ApiService
 from mbbq_gen.providers.base import Capabilities, ExecutionContext, versions_of
-from mbbq_gen.providers.http.concurrency import FIRST, FIRST_ON_LOOPBACK, AdaptiveConcurrency, ServiceGate, is_loopback
+from mbbq_gen.providers.http.concurrency import AdaptiveConcurrency, ServiceGate, first_concurrency
 from mbbq_gen.providers.http.errors import (
     ApiError,
     FinishReason,
@@ -161,11 +161,9 @@ class ApiProvider(ApiService):
         """One go at answering; the slots and budgets are shared by all requests to this provider."""
         self._context, options = context, self.options
         if self._pace is None:
-            first = FIRST_ON_LOOPBACK if is_loopback(self.base_url) else FIRST
             is_given = "max_connections" in options.model_fields_set  # the user knows the service
-            slots = AdaptiveConcurrency(
-                options.max_connections, options.max_connections if is_given else first, options.timeout
-            )
+            first = options.max_connections if is_given else first_concurrency(self.base_url)
+            slots = AdaptiveConcurrency(options.max_connections, first, options.timeout)
             if is_given:
                 slots.open()
             self._pace = RateLimiter(

@@ -13,6 +13,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -32,15 +33,10 @@ _HOLD: Final = 4
 """Rounds after a useless growth before the next one is tried."""
 
 
-FIRST: Final = 16
-FIRST_ON_LOOPBACK: Final = 4
-"""Requests at a time at first: at a service, and at a server on this machine, which often answers one at a time."""
-
-
-def is_loopback(url: str) -> bool:
-    """Whether an address is on this machine."""
+def first_concurrency(url: str) -> int:
+    """Requests at a time at first: few at a server on this machine, which often answers one at a time."""
     host = urlsplit(url).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    return 4 if host in ("localhost", "::1") or host.startswith("127.") else 16
 
 
 class AdaptiveConcurrency:
@@ -59,7 +55,6 @@ class AdaptiveConcurrency:
         """Whether the first answer has come: until then one request at a time shows whether the service answers."""
         self._limit = 1.0
         self.in_use = 0
-        """Requests under way."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self.round = 0
         """Number of the round; a request keeps that of the moment when it is sent."""
@@ -113,21 +108,24 @@ class AdaptiveConcurrency:
             self._limit = max(1.0, self._limit - 1)  # the server may still be working on it
         if sent_in != self.round or not self.opened:
             return
-        if fault is not None:
-            self._failed += 1
-            # those under way count: refusals come at once, answers later
-            if self._failed > 2 + _TOLERATED * (self._failed + self._answered + self.in_use):
-                self._too_many = self._limit if self._is_new else self._too_many
-                self._is_new, self._hold = False, _HOLD
-                self._base = self._limit / 2, 0.0
-                self._begin_round(self._limit / 2)
+        if fault is None:
+            self._answered += 1
+            self._is_new = True
+            self._seconds += seconds
+            if self._answered >= self.limit:
+                self._adapt(self._seconds / self._answered)
             return
-        self._answered += 1
-        self._is_new = True
-        self._seconds += seconds
-        if self._answered < self.limit:
-            return
-        latency, limit, (base, throughput) = self._seconds / self._answered, self._limit, self._base
+        self._failed += 1
+        # those under way count: refusals come at once, answers later
+        if self._failed > 2 + _TOLERATED * (self._failed + self._answered + self.in_use):
+            self._too_many = self._limit if self._is_new else self._too_many
+            self._is_new, self._hold = False, _HOLD
+            self._base = self._limit / 2, 0.0
+            self._begin_round(self._limit / 2)
+
+    def _adapt(self, latency: float) -> None:
+        """Ends a round of answers that took so many seconds each; the next has a higher or lower limit."""
+        limit, (base, throughput) = self._limit, self._base
         now = limit / max(latency, 1e-6)
         if latency > self._timeout / 2:
             self._factor, self._base, limit = _SLOW, (limit * 0.7, 0.0), limit * 0.7
@@ -211,11 +209,6 @@ class ServiceGate:
         """Whether only probes may be sent."""
         return self._closed_at is not None
 
-    @property
-    def patience(self) -> float:
-        """Seconds without an answer after which the run ends."""
-        return self._patience if self.last_answer is not None else min(self._patience, START_PATIENCE)
-
     async def enter(self) -> None:
         """Waits until a request may be sent, at once or as a probe.
 
@@ -223,22 +216,20 @@ class ServiceGate:
             OutageError: the service did not answer for too long.
         """
         while self._closed_at is not None:
+            patience = self._patience if self.last_answer is not None else min(self._patience, START_PATIENCE)
             now = self.clock()
-            away = now - min(self._failed.values(), default=self._closed_at)
-            if away > self.patience:
+            away, pause = now - min(self._failed.values(), default=self._closed_at), self._next_probe - now
+            if away > patience:
                 raise OutageError(away, self._reason)
-            pause = self._next_probe - now
             if max(away, pause) >= WORTH_SAYING and not self._is_told:
                 self._is_told = True
-                left = f"next try in {duration(max(0.0, pause))}, waiting for at most {duration(self.patience)}"
+                left = f"next try in {duration(max(0.0, pause))}, waiting for at most {duration(patience)}"
                 self._notify(f"{self._reason}; {left} (--patience)")
             if pause <= 0:
                 self._next_probe = now + min(max(away * _INTERVAL, _FIRST_INTERVAL), _LONGEST_INTERVAL)
                 return
-            try:
-                await asyncio.wait_for(self._changed.wait(), min(pause, self.patience - away + 0.01))
-            except TimeoutError:
-                continue
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), min(pause, patience - away + 0.01))
 
     def answered(self, sent_at: float) -> bool:
         """Takes note of an answer; returns whether it ended an outage.
@@ -247,17 +238,16 @@ class ServiceGate:
         """
         self.last_answer = now = self.clock()
         self.last_sent = max(self.last_sent, sent_at)
+        was_closed = self._closed_at is not None
         if self._closed_at is not None and sent_at < self._closed_at:
-            had_too_many = self._kind == "rate" and now >= self._closed_at + _SLOW_ANSWER
-            if not had_too_many:
+            if self._kind != "rate" or now < self._closed_at + _SLOW_ANSWER:
                 return False
         elif self._failed and sent_at < next(iter(self._failed.values())):
             return False  # it was sent before the first failure, and shows nothing of the service as it is now
-        was_closed, self._closed_at = self._closed_at is not None, None
         if self._is_told:
-            self._notify(f"answers again after {duration(self.last_answer - min(self._failed.values()))}")
+            self._notify(f"answers again after {duration(now - min(self._failed.values()))}")
+        self._closed_at, self._is_told = None, False
         self._failed.clear()
-        self._is_told = False
         self._changed.set()
         return was_closed
 
