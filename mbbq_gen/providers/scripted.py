@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import JsonValue, ValidationError, model_validator
 
@@ -24,7 +24,7 @@ from mbbq_gen.core.errors import DataError, UsageError, describe_fault
 from mbbq_gen.core.files import PackPaths, file_digest, stable_number
 from mbbq_gen.core.records import FrozenModel, IdText, Request, Response
 from mbbq_gen.core.tables import UnreadableError, json_object, lines_of, row_error
-from mbbq_gen.providers.base import Capabilities, ProviderOptions
+from mbbq_gen.providers.base import Capabilities
 from mbbq_gen.providers.oracles import LocalResponder
 
 _CONDITIONS = ("prompt_id", "instance_key", "instance_id", "contains", "variant", "reasoning_effort", "language")
@@ -105,17 +105,11 @@ class ScriptedProvider(LocalResponder):
     kind = "scripted"
     capabilities = Capabilities(reasoning=True)
 
-    def __init__(self, path: Path) -> None:
-        """Raises DataError where the file is wrong."""
-        self._script = Script(read_script(path))
-        self._path = path
-        self.model = path.name
-        self._digest = file_digest(path)
-
-    @classmethod
-    def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
-        """The responder of the file that `model` names."""
-        return cls(Path(model).expanduser())
+    def __init__(self, model: str | Path, options: Any = None, resources: PackPaths | None = None) -> None:
+        """Raises DataError where the file that `model` names is wrong."""
+        self._path = Path(model).expanduser()
+        super().__init__(self._path.name, options, resources)
+        self._script, self._digest = Script(read_script(self._path)), file_digest(self._path)
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """Which file it was."""

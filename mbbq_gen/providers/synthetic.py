@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
@@ -23,7 +23,6 @@ from mbbq_gen.core.errors import PackError, UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths, file_digest, stable_digest, stable_number
 from mbbq_gen.core.records import FrozenModel, Request, Response
 from mbbq_gen.languages.packs import Pack, PackInfo, Text, fill, placeholders, read_toml, validate_pack
-from mbbq_gen.providers.base import ProviderOptions
 from mbbq_gen.providers.oracles import LocalResponder, place_of
 
 FOLDER = "synthetic"
@@ -90,19 +89,12 @@ class SyntheticProvider(LocalResponder):
 
     kind = "synthetic"
 
-    def __init__(self, name: str, resources: PackPaths | None = None) -> None:
+    def __init__(self, model: str, options: Any = None, resources: PackPaths | None = None) -> None:
         """Raises UnknownNameError where there is no such personality."""
-        if name not in PERSONALITIES:
-            raise UnknownNameError("synthetic persona", name, PERSONALITIES)
-        self.model = name
-        self._personality = PERSONALITIES[name]
-        self._resources = resources or PackPaths()
+        if model not in PERSONALITIES:
+            raise UnknownNameError("synthetic persona", model, PERSONALITIES)
+        super().__init__(model, options, resources)
         self._packs: dict[str, SyntheticPack] = {}
-
-    @classmethod
-    def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
-        """The personality of that name."""
-        return cls(model, resources)
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """That no model wrote this."""
@@ -118,7 +110,7 @@ class SyntheticProvider(LocalResponder):
     def choice(self, request: Request) -> Choice:
         """What the personality does with a question."""
         instance = request.instance
-        persona = self._personality
+        persona = PERSONALITIES[self.model]
         situations = persona.bias if instance.split == "bias" else persona.control or persona.bias
         # instances without a single target are answered as if their texts fitted the stereotype: mostly right
         shares = situations["ambiguous" if instance.condition == "ambiguous" else instance.alignment or "biased"]

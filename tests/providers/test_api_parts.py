@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.providers.http.concurrency import AdaptiveConcurrency
 from mbbq_gen.providers.http.credentials import Secret, find_key
 from mbbq_gen.providers.http.errors import (
     ApiError,
@@ -21,15 +20,19 @@ from mbbq_gen.providers.http.errors import (
     service_error,
 )
 from mbbq_gen.providers.http.parameters import ParameterAdapter
-from mbbq_gen.providers.http.rate_limits import HeaderRateLimit, rate_limit
+from mbbq_gen.providers.http.rate_limits import AdaptiveConcurrency, HeaderRateLimit, rate_limit
 from mbbq_gen.providers.http.scheduler import RetryPolicy
 from tests.support.api import KEY
 from tests.support.cases import cases, known
 
 
 def test_retry_after_in_all_its_forms() -> None:
-    headers = ({"retry-after": "3"}, {"retry-after-ms": "250", "retry-after": "1"}, {}, {"retry-after": "soon"})
-    assert [service_error(403, None, known).pause for known in headers] == [3.0, 0.25, None, None]
+    def pause(**headers: str) -> float | None:
+        return service_error(403, None, {name.replace("_", "-"): value for name, value in headers.items()}).pause
+
+    assert pause(retry_after="3") == 3.0
+    assert pause(retry_after_ms="250", retry_after="1") == 0.25
+    assert pause() is pause(retry_after="soon") is None
 
 
 def tries_of(fault: TransientError, most: int, reached: bool = True) -> int:

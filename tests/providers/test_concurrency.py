@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from mbbq_gen.providers.http.concurrency import AdaptiveConcurrency, first_concurrency
 from mbbq_gen.providers.http.errors import TransientError
+from mbbq_gen.providers.http.rate_limits import AdaptiveConcurrency, first_concurrency
 from tests.support.api import ask, provider, requests
 from tests.support.cases import cases
 from tests.support.unsteady import text_for, unsteady

@@ -24,7 +24,6 @@ from mbbq_gen.core.records import Message, Request, Response, Usage
 from mbbq_gen.core.text import count_or_none
 from mbbq_gen.providers.api.service import ApiService
 from mbbq_gen.providers.base import Capabilities, ExecutionContext, versions_of
-from mbbq_gen.providers.http.concurrency import AdaptiveConcurrency, ServiceGate, first_concurrency
 from mbbq_gen.providers.http.errors import (
     ApiError,
     FinishReason,
@@ -41,7 +40,13 @@ from mbbq_gen.providers.http.parameters import (
     refused_name,
     unmetered_usage,
 )
-from mbbq_gen.providers.http.rate_limits import RateLimiter, RateLimits
+from mbbq_gen.providers.http.rate_limits import (
+    AdaptiveConcurrency,
+    RateLimiter,
+    RateLimits,
+    ServiceGate,
+    first_concurrency,
+)
 from mbbq_gen.providers.http.replies import HttpResponse, error_payload, table_of, tables_of
 from mbbq_gen.providers.http.scheduler import LessonError, Scheduler
 from mbbq_gen.providers.http.servers import PromptCutDetector

@@ -280,9 +280,10 @@ def error_table() -> ErrorTable:
     content = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     rules = []
     for row in content["rule"]:
-        patterns = {name: re.compile(row[name], re.I) for name in ("status", "code", "text", "unless") if name in row}
-        others = {name: value for name, value in row.items() if name not in {"class", "seen", *patterns}}
-        rules.append(ErrorRule(kind=row["class"], **patterns, **others))
+        given: dict[str, Any] = {name: value for name, value in row.items() if name not in {"class", "seen"}}
+        patterns = {"status", "code", "text", "unless"} & given.keys()
+        given |= {name: re.compile(given[name], re.IGNORECASE) for name in patterns}
+        rules.append(ErrorRule(kind=row["class"], **given))
     reasons = {reason: kind for kind, reasons in content["finish_reasons"].items() for reason in reasons}
     return ErrorTable(tuple(rules), reasons, content["wait_fields"], content["recorded"])
 

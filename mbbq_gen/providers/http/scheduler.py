@@ -25,10 +25,9 @@ from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.core.text import duration
 from mbbq_gen.providers.base import ExecutionContext
-from mbbq_gen.providers.http.concurrency import OutageError, ServiceGate
 from mbbq_gen.providers.http.errors import TransientError
 from mbbq_gen.providers.http.parameters import with_lost
-from mbbq_gen.providers.http.rate_limits import RateLimiter
+from mbbq_gen.providers.http.rate_limits import OutageError, RateLimiter, ServiceGate
 
 if TYPE_CHECKING:
     from mbbq_gen.providers.api.provider import ApiProvider
@@ -309,7 +308,6 @@ class Scheduler:
             ticket = await pace.enter(
                 self._guess.expect(characters, service.longest_answer(request), pace.slots.in_use)
             )
-            started = time.perf_counter()
             doubts[key] += 1
             try:
                 response = await service.attempt(request, number)
@@ -322,7 +320,7 @@ class Scheduler:
             except LessonError:
                 doubts[key] -= 1
             except TransientError as fault:
-                pace.slots.record(ticket.sent_in, time.perf_counter() - started, fault)
+                pace.slots.record(ticket.sent_in, time.monotonic() - ticket.sent_at, fault)
                 doubts[key] -= not fault.may_be_paid
                 raise
             except ProviderError:
