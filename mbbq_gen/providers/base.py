@@ -10,6 +10,7 @@ import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -111,10 +112,10 @@ class SharedRateLimits(Protocol):
     """The user's limits where several processes ask one service."""
 
     async def take(self, tokens: float) -> float:
-        """Takes a request of so many tokens and returns 0, or takes nothing and returns the seconds to wait."""
+        """As `RateLimits.take`."""
 
     def correct(self, tokens: float, age: float) -> None:
-        """Gives back tokens taken `age` seconds ago and not used; negative where too few were taken."""
+        """As `RateLimits.correct`."""
 
 
 @dataclass
@@ -226,11 +227,10 @@ class ProviderClass(Protocol):
 
 def require_methods(provider: Provider, methods: Iterable[Method]) -> None:
     """Makes sure that a model supports these methods; raises UsageError where it can't."""
-    known = provider.capabilities.methods
+    known = sorted(provider.capabilities.methods, key=lambda method: (method != "generate", method))
     for method in methods:
         if method not in known:
-            ways = ", ".join(sorted(known, key=lambda way: (way != "generate", way)))
-            raise UsageError(f"--method {method}: {provider.name} does not support it; it supports: {ways}")
+            raise UsageError(f"--method {method}: {provider.name} does not support it; it supports: {', '.join(known)}")
 
 
 def request_key(
@@ -274,10 +274,8 @@ def is_installed(module: str) -> bool:
 
 def versions_of(packages: Iterable[str]) -> dict[str, JsonValue]:
     """Package → its installed version, or None."""
-    found: dict[str, JsonValue] = {}
-    for package in packages:
-        try:
+    found = dict[str, JsonValue].fromkeys(packages)
+    for package in found:
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = None
     return found

@@ -29,6 +29,16 @@ _YIELD_EVERY: Final = 256
 class LocalResponder(Provider):
     """A provider that answers each request at once, by `respond`; its answers may depend on the prompt id."""
 
+    def __init__(self, model: str, options: Any = None, resources: PackPaths | None = None) -> None:
+        """`options`: an `options_class`."""
+        self.model, self._resources = model, resources or PackPaths()
+        self._options: Any = options or self.options_class()
+
+    @classmethod
+    def open(cls, model: str, options: Any, resources: PackPaths) -> Self:
+        """The responder of that name."""
+        return cls(model, options, resources)
+
     def request_key(self, messages: Sequence[Message], prompt_id: str) -> str:
         """As `Provider`, with the prompt id: the answer depends on the order of the options."""
         return request_key(self.kind, self.model, self.settings, messages, prompt_id)
@@ -115,21 +125,14 @@ class OracleProvider(LocalResponder):
         methods=frozenset({"generate", "loglikelihood", "label-loglikelihood", "first-token-logprobs"}), reasoning=True
     )
 
-    def __init__(self, name: str, options: OracleOptions | None = None, resources: PackPaths | None = None) -> None:
+    def __init__(self, model: str, options: OracleOptions | None = None, resources: PackPaths | None = None) -> None:
         """Raises UnknownNameError where no oracle has that name."""
-        if name not in ORACLES:
-            raise UnknownNameError("oracle", name, ORACLES)
-        self.model = name
-        given = options or OracleOptions()
-        self._oracle = replace(ORACLES[name], speech=given.speech) if given.speech else ORACLES[name]
-        self._seed = given.seed
-        self._resources = resources or PackPaths()
+        if model not in ORACLES:
+            raise UnknownNameError("oracle", model, ORACLES)
+        super().__init__(model, options, resources)
+        rule = ORACLES[model]
+        self._oracle, self._seed = replace(rule, speech=self._options.speech or rule.speech), self._options.seed
         self._answers: dict[str, SampleAnswers] = {}
-
-    @classmethod
-    def open(cls, model: str, options: OracleOptions, resources: PackPaths) -> Self:
-        """The oracle of that name."""
-        return cls(model, options, resources)
 
     @cached_property
     def settings(self) -> dict[str, JsonValue]:
@@ -146,10 +149,9 @@ class OracleProvider(LocalResponder):
 
     def respond(self, request: Request) -> Response:
         """What the oracle says, or how likely it finds the answers of the request."""
-        said: dict[str, Any] = {"request_key": request.request_key, "finish_reason": "stop", "model": self.model}
-        if request.prompt.method == "generate":
-            return Response(text=self.answer(request), **said)
-        return Response(scores=self.score(request), **said)
+        is_text = request.prompt.method == "generate"
+        said: dict[str, Any] = {"text": self.answer(request)} if is_text else {"scores": self.score(request)}
+        return Response(request_key=request.request_key, finish_reason="stop", model=self.model, **said)
 
     def score(self, request: Request) -> tuple[ContinuationScore, ...]:
         """The likelihoods of the answers: the first text of the chosen option is certain, all others unlikely."""

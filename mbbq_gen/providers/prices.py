@@ -27,11 +27,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from mbbq_gen.core.errors import DataError, PackError, UsageError, describe_fault
+from mbbq_gen.core.errors import DataError, PackError, UsageError
 from mbbq_gen.core.records import FrozenModel, NonBlank, Usage
-from mbbq_gen.languages.packs import read_toml
+from mbbq_gen.languages.packs import Pack, read_toml, validate_pack
 from mbbq_gen.providers.http.servers import known_services
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Price(FrozenModel):
         return self.model_copy(update={"up_to": None, "beyond": None})
 
 
-class _PriceFile(FrozenModel):
+class _PriceFile(Pack):
     price: tuple[Price, ...]
 
 
@@ -108,15 +108,11 @@ def read_prices(path: str | Path | None) -> tuple[Price, ...]:
     if not path:
         return ()
     try:
-        content = read_toml(Path(path))
+        return validate_pack(_PriceFile, read_toml(Path(path)), Path(path)).price
     except UsageError as error:
         raise UsageError(f"--prices {error}") from error
     except PackError as error:
         raise DataError(str(error)) from error
-    try:
-        return _PriceFile.model_validate(content).price
-    except ValidationError as error:
-        raise DataError(f"{path}: {describe_fault(error, content)}") from error
 
 
 def price_of(kind: str, model: str, own: Iterable[Price] = (), *, base_url: str | None = None) -> Price | None:

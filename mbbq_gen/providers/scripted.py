@@ -7,8 +7,8 @@ The file is JSON Lines. Each line says what to answer, and when:
     {"response": "Answer: C because", "contains": "grandmother", "finish_reason": "length"}
     {"error": "the service is down", "prompt_id": "3f0c…"}           a failure, never a text
 
-Of the lines whose conditions all hold, the most specific is used (`_WEIGHTS`). Where several are equally specific, the
-prompt id picks one of them: evenly spread, and the same in each run.
+Of the lines whose conditions all hold, the most specific is used (`_CONDITIONS`). Where several are equally specific,
+the prompt id picks one of them: evenly spread, and the same in each run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import JsonValue, ValidationError, model_validator
 
@@ -24,20 +24,11 @@ from mbbq_gen.core.errors import DataError, UsageError, describe_fault
 from mbbq_gen.core.files import PackPaths, file_digest, stable_number
 from mbbq_gen.core.records import FrozenModel, IdText, Request, Response
 from mbbq_gen.core.tables import UnreadableError, json_object, lines_of, row_error
-from mbbq_gen.providers.base import Capabilities, ProviderOptions
+from mbbq_gen.providers.base import Capabilities
 from mbbq_gen.providers.oracles import LocalResponder
 
-_WEIGHTS = {
-    "prompt_id": 64,
-    "instance_key": 32,
-    "instance_id": 16,
-    "contains": 8,
-    "variant": 4,
-    "reasoning_effort": 2,
-    "language": 1,
-}
-"""Each weighs more than all the less specific ones together."""
-_EXACT_CONDITIONS = tuple(name for name in _WEIGHTS if name != "contains")
+_CONDITIONS = ("prompt_id", "instance_key", "instance_id", "contains", "variant", "reasoning_effort", "language")
+"""Each asks for more than all that follow together."""
 
 
 class ScriptLine(FrozenModel):
@@ -65,11 +56,6 @@ class ScriptLine(FrozenModel):
             raise ValueError("give either 'response' or 'error'")
         return self
 
-    @property
-    def specificity(self) -> int:
-        """How much the conditions ask for."""
-        return sum(weight for name, weight in _WEIGHTS.items() if getattr(self, name) is not None)
-
 
 def read_script(path: Path) -> list[ScriptLine]:
     """The lines of a script; raises DataError where the file can't be read, holds no line, or a wrong one."""
@@ -93,32 +79,24 @@ class Script:
     """The lines of a script, by their conditions: scripts may be as long as a benchmark."""
 
     def __init__(self, lines: Iterable[ScriptLine]) -> None:
-        self._by_shape: dict[tuple[str, ...], dict[tuple[str, ...], list[ScriptLine]]] = {}
+        found: dict[tuple[str, ...], dict[tuple[str, ...], list[ScriptLine]]] = {}
         for line in lines:
-            shape = tuple(name for name in _EXACT_CONDITIONS if getattr(line, name) is not None)
-            values = tuple(getattr(line, name) for name in shape)
-            self._by_shape.setdefault(shape, defaultdict(list))[values].append(line)
+            shape = tuple(name for name in _CONDITIONS if getattr(line, name) is not None)
+            values = tuple(getattr(line, name) for name in shape if name != "contains")
+            found.setdefault(shape, defaultdict(list))[values].append(line)
+        self._shapes = sorted(found, key=lambda shape: [name in shape for name in _CONDITIONS], reverse=True)
+        self._lines = found
 
     def line_for(self, request: Request) -> ScriptLine | None:
         """The line that answers a request, or None where no line fits."""
-        prompt, texts = request.prompt, [message.content for message in request.messages]
-        actual = {
-            "prompt_id": prompt.prompt_id,
-            "instance_key": prompt.instance_key,
-            "instance_id": request.instance.instance_id,
-            "variant": prompt.variant,
-            "reasoning_effort": prompt.reasoning_effort or "",
-            "language": prompt.language,
-        }
-        fitting = [
-            line
-            for shape, by_values in self._by_shape.items()
-            for line in by_values.get(tuple(actual[name] for name in shape), ())
-            if line.contains is None or any(line.contains in text for text in texts)
-        ]
-        most = max((line.specificity for line in fitting), default=0)
-        best = [line for line in fitting if line.specificity == most]
-        return best[stable_number("scripted", prompt.prompt_id) % len(best)] if best else None
+        actual = vars(request.prompt) | {"instance_id": request.instance.instance_id}
+        texts = [message.content for message in request.messages]
+        for shape in self._shapes:
+            lines = self._lines[shape].get(tuple(actual[name] for name in shape if name != "contains"), [])
+            fitting = [line for line in lines if line.contains is None or any(line.contains in text for text in texts)]
+            if fitting:
+                return fitting[stable_number("scripted", request.prompt.prompt_id) % len(fitting)]
+        return None
 
 
 class ScriptedProvider(LocalResponder):
@@ -127,17 +105,11 @@ class ScriptedProvider(LocalResponder):
     kind = "scripted"
     capabilities = Capabilities(reasoning=True)
 
-    def __init__(self, path: Path) -> None:
-        """Raises DataError where the file is wrong."""
-        self._script = Script(read_script(path))
-        self._path = path
-        self.model = path.name
-        self._digest = file_digest(path)
-
-    @classmethod
-    def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
-        """The responder of the file that `model` names."""
-        return cls(Path(model).expanduser())
+    def __init__(self, model: str | Path, options: Any = None, resources: PackPaths | None = None) -> None:
+        """Raises DataError where the file that `model` names is wrong."""
+        self._path = Path(model).expanduser()
+        super().__init__(self._path.name, options, resources)
+        self._script, self._digest = Script(read_script(self._path)), file_digest(self._path)
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """Which file it was."""

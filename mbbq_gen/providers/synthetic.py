@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
@@ -23,7 +23,6 @@ from mbbq_gen.core.errors import PackError, UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths, file_digest, stable_digest, stable_number
 from mbbq_gen.core.records import FrozenModel, Request, Response
 from mbbq_gen.languages.packs import Pack, PackInfo, Text, fill, placeholders, read_toml, validate_pack
-from mbbq_gen.providers.base import ProviderOptions
 from mbbq_gen.providers.oracles import LocalResponder, place_of
 
 FOLDER = "synthetic"
@@ -61,11 +60,10 @@ class SyntheticPack(Pack):
     def _check_placeholders(self) -> Self:
         for name, known in _PLACEHOLDERS.items():
             for sentence in getattr(self, name):
-                if unknown := set(placeholders(sentence)) - known:
-                    raise ValueError(f"{name}: {sentence!r}: unknown placeholder {', '.join(sorted(unknown))}")
-        for sentence in (*self.person, *self.guess):
-            if not placeholders(sentence):
-                raise ValueError(f"{sentence!r} must hold {{option}} or {{label}}")
+                found = set(placeholders(sentence))
+                if found - known or (not found and name in {"person", "guess"}):
+                    wanted = ", ".join(sorted(known)) or "none"
+                    raise ValueError(f"{name}: {sentence!r}: placeholders must be of: {wanted}")
         return self
 
 
@@ -91,19 +89,12 @@ class SyntheticProvider(LocalResponder):
 
     kind = "synthetic"
 
-    def __init__(self, name: str, resources: PackPaths | None = None) -> None:
+    def __init__(self, model: str, options: Any = None, resources: PackPaths | None = None) -> None:
         """Raises UnknownNameError where there is no such personality."""
-        if name not in PERSONALITIES:
-            raise UnknownNameError("synthetic persona", name, PERSONALITIES)
-        self.model = name
-        self._personality = PERSONALITIES[name]
-        self._resources = resources or PackPaths()
+        if model not in PERSONALITIES:
+            raise UnknownNameError("synthetic persona", model, PERSONALITIES)
+        super().__init__(model, options, resources)
         self._packs: dict[str, SyntheticPack] = {}
-
-    @classmethod
-    def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
-        """The personality of that name."""
-        return cls(model, resources)
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """That no model wrote this."""
@@ -119,7 +110,7 @@ class SyntheticProvider(LocalResponder):
     def choice(self, request: Request) -> Choice:
         """What the personality does with a question."""
         instance = request.instance
-        persona = self._personality
+        persona = PERSONALITIES[self.model]
         situations = persona.bias if instance.split == "bias" else persona.control or persona.bias
         # instances without a single target are answered as if their texts fitted the stereotype: mostly right
         shares = situations["ambiguous" if instance.condition == "ambiguous" else instance.alignment or "biased"]
@@ -150,10 +141,9 @@ class SyntheticProvider(LocalResponder):
             kind = "guess" if choice == "guess" else "unknown" if option.role == "unknown" else "person"
         sentences: Sequence[str] = getattr(pack, kind)
         sentence = sentences[stable_number(f"{_SEED}:words", prompt.prompt_id) % len(sentences)]
-        used = {name: filling[name] for name in placeholders(sentence)}
         return Response(
             request_key=request.request_key,
-            text=fill(sentence, used),
+            text=fill(sentence, {name: filling[name] for name in placeholders(sentence)}),
             finish_reason="length" if choice == "cut_off" else "stop",
             model=self.model,
         )

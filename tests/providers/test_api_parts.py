@@ -10,29 +10,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.providers.http.concurrency import AdaptiveConcurrency
 from mbbq_gen.providers.http.credentials import Secret, find_key
 from mbbq_gen.providers.http.errors import (
     ApiError,
     TransientError,
     classify_error,
     error_table,
-    retry_after,
     rule_for,
     service_error,
 )
 from mbbq_gen.providers.http.parameters import ParameterAdapter
-from mbbq_gen.providers.http.rate_limits import HeaderRateLimit, rate_limit
+from mbbq_gen.providers.http.rate_limits import AdaptiveConcurrency, HeaderRateLimit, rate_limit
 from mbbq_gen.providers.http.scheduler import RetryPolicy
 from tests.support.api import KEY
 from tests.support.cases import cases, known
 
 
 def test_retry_after_in_all_its_forms() -> None:
-    assert retry_after({"retry-after": "3"}) == 3.0
-    assert retry_after({"retry-after-ms": "250", "retry-after": "1"}) == 0.25
-    assert retry_after({}) is None
-    assert retry_after({"retry-after": "soon"}) is None
+    def pause(**headers: str) -> float | None:
+        return service_error(403, None, {name.replace("_", "-"): value for name, value in headers.items()}).pause
+
+    assert pause(retry_after="3") == 3.0
+    assert pause(retry_after_ms="250", retry_after="1") == 0.25
+    assert pause() is pause(retry_after="soon") is None
 
 
 def tries_of(fault: TransientError, most: int, reached: bool = True) -> int:

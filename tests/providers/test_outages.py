@@ -10,8 +10,8 @@ import pytest
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Response
 from mbbq_gen.providers.api.provider import ApiProvider
-from mbbq_gen.providers.http.concurrency import OutageError, ServiceGate
 from mbbq_gen.providers.http.errors import TransientError
+from mbbq_gen.providers.http.rate_limits import OutageError, ServiceGate
 from tests.support.api import ask, provider, requests
 from tests.support.cases import known
 from tests.support.unsteady import Unsteady, text_for, unsteady

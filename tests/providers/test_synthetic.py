@@ -45,7 +45,7 @@ def read(provider: SyntheticProvider, request: Request, resources: PackPaths) ->
 def test_answers_are_read_as_they_are_meant_and_score_what_counting_says(
     language: str, name: str, resources: PackPaths
 ) -> None:
-    provider, rows, counts, wrong = SyntheticProvider(name, resources), [], Counter[str](), []
+    provider, rows, counts, wrong = SyntheticProvider(name, resources=resources), [], Counter[str](), []
     for request in requests_of(language, resources, 5 if FULL else 20):
         found, place = read(provider, request, resources), provider.place(request)
         if found.option != place or (place is None and found.outcome in PARSED):

@@ -111,7 +111,7 @@ async def open_scorer(provider: Provider, server: OwnServer, tokenizer: str | No
 
     `tokenizer`: hub id or folder of the model's tokenizer; None: the server's own.
     """
-    kind, name = (server.entry.likelihood, server.entry.name) if server.info else ("echo", "the server")
+    kind, name = (server.entry.likelihood, server.entry.name) if server.is_known else ("echo", "the server")
     where = f"{provider.name}: {name} at {provider.capabilities.base_url}"
     refusal = f"{where} does not return usable log-probabilities of prompts"
     instead = "use --method first-token-logprobs, or the model itself with transformers: or vllm:"

@@ -184,7 +184,7 @@ class OpenAIProvider(ApiProvider):
     @property
     def api_url(self) -> str:
         """The base URL, with /v1 where a recognised server was named without it."""
-        is_short = self._server.info is not None and server_root(self.base_url) == self.base_url
+        is_short = self._server.is_known and server_root(self.base_url) == self.base_url
         return f"{self.base_url}/v1" if is_short else self.base_url
 
     def url(self, path: str) -> str:

@@ -24,7 +24,6 @@ from mbbq_gen.core.records import Message, Request, Response, Usage
 from mbbq_gen.core.text import count_or_none
 from mbbq_gen.providers.api.service import ApiService
 from mbbq_gen.providers.base import Capabilities, ExecutionContext, versions_of
-from mbbq_gen.providers.http.concurrency import FIRST, FIRST_ON_LOOPBACK, AdaptiveConcurrency, ServiceGate, is_loopback
 from mbbq_gen.providers.http.errors import (
     ApiError,
     FinishReason,
@@ -41,7 +40,13 @@ from mbbq_gen.providers.http.parameters import (
     refused_name,
     unmetered_usage,
 )
-from mbbq_gen.providers.http.rate_limits import RateLimiter, RateLimits
+from mbbq_gen.providers.http.rate_limits import (
+    AdaptiveConcurrency,
+    RateLimiter,
+    RateLimits,
+    ServiceGate,
+    first_concurrency,
+)
 from mbbq_gen.providers.http.replies import HttpResponse, error_payload, table_of, tables_of
 from mbbq_gen.providers.http.scheduler import LessonError, Scheduler
 from mbbq_gen.providers.http.servers import PromptCutDetector
@@ -161,11 +166,9 @@ class ApiProvider(ApiService):
         """One go at answering; the slots and budgets are shared by all requests to this provider."""
         self._context, options = context, self.options
         if self._pace is None:
-            first = FIRST_ON_LOOPBACK if is_loopback(self.base_url) else FIRST
             is_given = "max_connections" in options.model_fields_set  # the user knows the service
-            slots = AdaptiveConcurrency(
-                options.max_connections, options.max_connections if is_given else first, options.timeout
-            )
+            first = options.max_connections if is_given else first_concurrency(self.base_url)
+            slots = AdaptiveConcurrency(options.max_connections, first, options.timeout)
             if is_given:
                 slots.open()
             self._pace = RateLimiter(

@@ -74,23 +74,21 @@ class SecretRedactor:
 
     def learn(self, headers: Mapping[str, str], keys: Iterable[str] = ()) -> None:
         """Hides these credentials too. A signature of one request is no secret: it is worth nothing to others."""
-        carried = {
+        carried = [
             _SCHEME.sub("", value)
             for name, value in headers.items()
             if _SECRET_HEADERS.search(name) and "signature=" not in value.lower()
-        }
-        known = self._known | {secret for secret in {*keys, *carried} if len(secret) >= SHORTEST_KEY}
-        if known == self._known:
+        ]
+        new = {secret for secret in (*keys, *carried) if len(secret) >= SHORTEST_KEY} - self._known
+        if not new:
             return
-        self._known = known
-        forms = {form.encode() for secret in known for form in _forms(secret) if len(form) >= SHORTEST_KEY}
-        self._forms = sorted(forms, key=len, reverse=True)
-        self._halves = []
-        for secret in (secret for secret in known if len(secret) >= _LONG):
+        self._known |= new
+        forms = {form.encode() for secret in new for form in _forms(secret) if len(form) >= SHORTEST_KEY}
+        self._forms = sorted({*self._forms, *forms}, key=len, reverse=True)
+        for secret in (secret for secret in new if len(secret) >= _LONG):
             middle = max(8, len(secret) // 2)
-            rest = [re.escape(letter.encode()) for letter in secret[middle:]]  # as much of it as is there
-            half = secret[:middle].encode()
-            cut = re.escape(half) + b"".join(b"(?:" + letter for letter in rest) + b")?" * len(rest)
+            half, rest = secret[:middle].encode(), [re.escape(letter.encode()) for letter in secret[middle:]]
+            cut = re.escape(half) + b"(?:" + b"(?:".join(rest) + b")?" * len(rest)  # as much of the rest as is there
             self._halves.append((half, re.compile(cut)))
         self._signs = [sign.decode() for sign in (*self._forms, *(half for half, _ in self._halves))]
 
@@ -201,29 +199,28 @@ def find_key(variables: Sequence[str], named: str | None, file: str | None) -> S
         may_be_key = path.name == str(path) and not path.suffix and not path.exists() and len(str(path)) > 20
         origin = f"--api-key-file {HIDDEN if may_be_key else hide_lookalikes(str(path))}"
         try:
-            mode = path.stat().st_mode
-            text = path.read_text(encoding="utf-8")
+            mode, text = path.stat().st_mode, path.read_text(encoding="utf-8")
         except OSError as error:
             raise UsageError(f"{origin}: {error.strerror or error}") from error
         except UnicodeDecodeError as error:
             raise UsageError(f"{origin}: not a text file") from error
         if sys.platform != "win32" and mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise UsageError(f"{origin}: other users can read it; run: chmod 600 {path}")
-        return Secret(_checked_key(text, origin), str(path))
-    if named is not None and not os.environ.get(named, "").strip():
+        return _checked_key(text, origin, str(path))
+    for variable in variables if named is None else (named,):
+        if value := os.environ.get(variable, "").strip():
+            return _checked_key(value, variable, variable)
+    if named is not None:
         shown = named if re.fullmatch("[A-Z][A-Z0-9_]{0,63}", named) else HIDDEN
         raise UsageError(f"--api-key-env {shown}: this environment variable is not set; set it to your key")
-    for variable in variables if named is None else (named,):
-        if os.environ.get(variable, "").strip():
-            return Secret(_checked_key(os.environ[variable], variable), variable)
     return None
 
 
-def _checked_key(value: str, origin: str) -> str:
-    """A key without the blanks around it; raises UsageError where it can't be sent in a header."""
-    if len(value.split()) != 1 or not (value.strip().isascii() and value.strip().isprintable()):
-        raise UsageError(f"{origin}: must contain only the key, without blanks, line breaks or special characters")
-    return value.strip()
+def _checked_key(value: str, told: str, origin: str) -> Secret:
+    key = value.strip()
+    if len(key.split()) != 1 or not (key.isascii() and key.isprintable()):
+        raise UsageError(f"{told}: must contain only the key, without blanks, line breaks or special characters")
+    return Secret(key, origin)
 
 
 def missing_key(kind: str, variables: Sequence[str]) -> UsageError:
@@ -232,13 +229,13 @@ def missing_key(kind: str, variables: Sequence[str]) -> UsageError:
 
 
 class CloudToken(ABC):
-    """A token of a cloud, renewed before it ends. Nothing is imported before it is needed."""
+    """A token of a cloud, renewed five minutes before it ends. Nothing is imported before it is needed."""
 
     module: ClassVar[str]
     install: ClassVar[str]
 
     def __init__(self) -> None:
-        self._token, self._until, self._lock = "", 0.0, asyncio.Lock()
+        self._token, self._renew_at, self._lock = "", 0.0, asyncio.Lock()
 
     def check(self, name: str) -> None:
         """Raises UsageError where a package or the credentials are missing."""
@@ -247,19 +244,16 @@ class CloudToken(ABC):
 
     async def token(self) -> str:
         """A token that holds now; raises ProviderError where there is none."""
-        if time.time() >= self._until - _BEFORE:
+        if time.time() >= self._renew_at:
             async with self._lock:
-                if time.time() >= self._until - _BEFORE:
-                    self._token, self._until = await asyncio.to_thread(self.fetch)
+                if time.time() >= self._renew_at:
+                    self._token, end = await asyncio.to_thread(self.fetch)
+                    self._renew_at = end - 300
         return self._token
 
     @abstractmethod
     def fetch(self) -> tuple[str, float]:
         """A new token, and when it ends in seconds since 1970."""
-
-
-_BEFORE: Final = 300.0
-"""Seconds before its end at which a token is renewed."""
 
 
 class EntraToken(CloudToken):

@@ -141,7 +141,7 @@ def service_error(status: int, payload: Any, headers: Mapping[str, str] | None =
         code=" ".join(str(code).lower() for code in codes if isinstance(code, str | int) and code),
         parameter=str(parameter) if parameter else None,
         filter_results=filtered or None,
-        pause=pause_of(status, known, payload, message),
+        pause=_pause_of(status, known, payload, message),
         page=page,
         target=target,
     )
@@ -172,44 +172,39 @@ _WAIT_TEXT: Final = re.compile(
 )
 
 
-def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """The seconds of Retry-After or retry-after-ms, or None; a date is read by the service's clock, else by `now`."""
-    if (seconds := seconds_of(headers.get("retry-after-ms", ""))) is not None:
-        return seconds / 1000
-    return seconds_of(headers.get("retry-after", ""), moment_of(headers.get("date") or "") or now)
-
-
-def pause_of(status: int, headers: Mapping[str, str], payload: Any, message: str) -> float | None:
+def _pause_of(status: int, headers: Mapping[str, str], payload: Any, message: str) -> float | None:
     """The seconds that a refusal asks to wait: Retry-After, fields of the body, its text, then reset headers."""
-    seconds = retry_after(headers)
+    now = moment_of(headers.get("date", "")) or datetime.now(UTC)  # a date is read by the service's clock
+    if (milliseconds := seconds_of(headers.get("retry-after-ms", ""))) is not None:
+        return milliseconds / 1000
+    seconds = seconds_of(headers.get("retry-after", ""), now)
     if seconds is not None or (status != 429 and status < 500):
         return seconds
-    now = moment_of(headers.get("date") or "") or datetime.now(UTC)
-    found: list[float | None] = list(_waits_in(payload, now))
-    if not found and (words := _WAIT_TEXT.search(message)):
+    waits = list(_waits_in(payload, now))
+    if not waits and (words := _WAIT_TEXT.search(message)):
         text = words["moment"] or words["compact"]
         if text is None:  # "20 seconds" as "20s"
             unit = words["unit"].lower()
             text = f"{words['number']}{'ms' if unit.startswith('milli') else unit[0]}"
         return _seconds_until(text, now)
-    if not found:
-        remaining = {name: headers.get(name.replace("reset", "remaining"), "0") for name in headers}
-        used_up = [name for name, left in remaining.items() if seconds_of(left) == 0 and _RESET_HEADER.fullmatch(name)]
-        found = [_seconds_until(headers[name], now) for name in used_up]
-    return max((pause for pause in found if pause is not None), default=None)
+    for name in headers if not waits else ():
+        left = seconds_of(headers.get(name.replace("reset", "remaining"), "0"))
+        if left == 0 and _RESET_HEADER.fullmatch(name) and (seconds := _seconds_until(headers[name], now)) is not None:
+            waits.append(seconds)
+    return max(waits, default=None)
 
 
 def _waits_in(value: Any, now: datetime, levels: int = 6) -> Iterator[float]:
-    """The seconds to wait that fields of a body name, at any depth; headers that a router passes on are there too."""
-    entries = (
-        value.items() if isinstance(value, Mapping) else [("", one) for one in value] if type(value) is list else []
-    )
-    for name, entry in entries if levels else ():
-        scale = error_table().wait_fields.get(name)
-        if scale is None or isinstance(entry, Mapping | list):
+    """The waits that fields of a body name, at any depth; headers that a router passes on are there too."""
+    if isinstance(value, list) and levels:
+        for entry in value:
             yield from _waits_in(entry, now, levels - 1)
-        elif (seconds := _seconds_until(str(entry), now)) is not None:
-            yield seconds * scale
+    elif isinstance(value, Mapping) and levels:
+        for name, entry in value.items():
+            yield from _waits_in(entry, now, levels - 1)
+            scale = error_table().wait_fields.get(name)
+            if scale is not None and (seconds := _seconds_until(str(entry), now)) is not None:
+                yield seconds * scale
 
 
 def _seconds_until(text: str, now: datetime) -> float | None:
@@ -240,7 +235,7 @@ class ErrorRule:
     """A row of `errors.toml`; conditions that are None fit every error."""
 
     kind: ErrorClass
-    statuses: frozenset[int] | None = None
+    status: re.Pattern[str] | None = None
     code: re.Pattern[str] | None = None
     text: re.Pattern[str] | None = None
     unless: re.Pattern[str] | None = None
@@ -250,29 +245,15 @@ class ErrorRule:
     is_loading: bool = False
     label: str | None = None
 
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> ErrorRule:
-        """The rule of a row, whose `status` is written like `400 5xx` or `4xx -401`."""
-        given = {name: value for name, value in row.items() if name not in {"class", "seen", "status"}}
-        given |= {name: re.compile(row[name], re.IGNORECASE) for name in ("code", "text", "unless") if name in row}
-        statuses: set[int] = set()
-        for word in row.get("status", "").split():
-            number = word.lstrip("-")
-            first = int(number[0]) * 100
-            named = set(range(first, first + 100)) if number.endswith("xx") else {int(number)}
-            statuses = statuses - named if word.startswith("-") else statuses | named
-        return cls(kind=row["class"], statuses=frozenset(statuses) if "status" in row else None, **given)
-
     def fits(self, error: ApiError) -> bool:
         """Whether an error meets every condition."""
         words = f"{error.code} {error.message}"
+        wanted = ((self.status, str(error.status)), (self.code, error.code), (self.text, words))
         return (
-            (self.statuses is None or error.status in self.statuses)
+            all(pattern is None or pattern.search(text) for pattern, text in wanted)
+            and (self.unless is None or self.unless.search(words) is None)
             and (not self.flagged or error.filter_results is not None)
             and (self.pause is None or self.pause is (error.pause is not None))
-            and (self.code is None or self.code.search(error.code) is not None)
-            and (self.text is None or self.text.search(words) is not None)
-            and (self.unless is None or self.unless.search(words) is None)
         )
 
     @property
@@ -286,8 +267,6 @@ class ErrorTable(NamedTuple):
 
     rules: tuple[ErrorRule, ...]
     """In the order in which they are tried."""
-    passing: frozenset[int]
-    """Statuses that mean a transient failure by themselves: with them, a proxy's page is one too."""
     finish_reasons: Mapping[str, str]
     wait_fields: Mapping[Any, float]
     """Field of a body that says when to come back → seconds of its unit."""
@@ -299,10 +278,14 @@ class ErrorTable(NamedTuple):
 def error_table() -> ErrorTable:
     """The table, read once."""
     content = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-    rules = tuple(map(ErrorRule.of, content["rule"]))
-    passing = [rule.statuses or () for rule in rules if rule.kind == "transient" and rule.is_by_status]
+    rules = []
+    for row in content["rule"]:
+        given: dict[str, Any] = {name: value for name, value in row.items() if name not in {"class", "seen"}}
+        patterns = {"status", "code", "text", "unless"} & given.keys()
+        given |= {name: re.compile(given[name], re.IGNORECASE) for name in patterns}
+        rules.append(ErrorRule(kind=row["class"], **given))
     reasons = {reason: kind for kind, reasons in content["finish_reasons"].items() for reason in reasons}
-    return ErrorTable(rules, frozenset().union(*passing), reasons, content["wait_fields"], content["recorded"])
+    return ErrorTable(tuple(rules), reasons, content["wait_fields"], content["recorded"])
 
 
 def rule_for(error: ApiError) -> ErrorRule:
@@ -311,9 +294,10 @@ def rule_for(error: ApiError) -> ErrorRule:
 
 
 def classify_error(error: ApiError) -> ErrorClass:
-    """What a failure means."""
-    if (error.page or 300 <= error.status < 400) and error.status not in error_table().passing:
-        return "not_the_service"
+    """What a failure means; a proxy's page is transient where its status is by itself."""
+    if error.page or 300 <= error.status < 400:
+        by_status = (rule for rule in error_table().rules if rule.is_by_status and rule.fits(error))
+        return "transient" if any(rule.kind == "transient" for rule in by_status) else "not_the_service"
     return rule_for(error).kind
 
 

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -99,37 +100,29 @@ def refused_name(error: ApiError, body: Mapping[str, JsonValue]) -> str | None:
 def max_usage(body: Mapping[str, JsonValue], lengths: Collection[str] = LENGTHS) -> Usage | None:
     """The most that a body can make a service read and write; None where nothing in it bounds the answer.
 
-    Every byte counts as a token (no tokeniser makes more). Where several fields bound the answer, the largest is the
-    one that may hold. What a body only points at (a stored file, the service's own tools) is not bounded.
+    Every byte counts as a token (no tokeniser makes more). Where several fields bound the answer, at any depth, the
+    largest is the one that may hold. What a body only points at (a stored file, the service's tools) is not bounded.
     """
-    longest: list[int] = []
-    answers = [1]
-    _collect_numbers(body, lengths, longest, answers)
+    longest, answers = 0, 1
+    found: list[tuple[str, Any]] = list(body.items())
+    while found:
+        name, value = found.pop()
+        if isinstance(value, dict):
+            found += value.items()
+        elif isinstance(value, list):
+            found += [("", entry) for entry in value if name != "messages"]  # nothing in texts bounds an answer
+        elif (name in lengths or name in _CHOICES) and value is not None and not isinstance(value, bool):
+            with suppress(ValueError):  # as a service may take it: "64" too
+                number = float(value)
+                if name in lengths and 0 < number < 1e12:
+                    longest = max(longest, math.ceil(number))
+                elif 0 < number < 1e12:
+                    answers = max(answers, math.ceil(number))
     if not longest:
         return None
     turns = sum([len(entry) for entry in body.values() if isinstance(entry, list)])
     read = len(json.dumps(body, ensure_ascii=False).encode()) + _TURN_TOKENS * (turns + 1)
-    return Usage(input_tokens=read, output_tokens=max(longest) * max(answers))
-
-
-def _collect_numbers(value: Any, lengths: Collection[str], longest: list[int], answers: list[int]) -> None:
-    """Collects the numbers that bound an answer, at any depth, as a service may take them: `"64"` too; rounded up."""
-    if isinstance(value, list):
-        for entry in value:
-            _collect_numbers(entry, lengths, longest, answers)
-    elif isinstance(value, dict):
-        for name, entry in value.items():
-            if name == "messages":  # texts, however many: nothing in them bounds an answer
-                continue
-            if isinstance(entry, dict | list):
-                _collect_numbers(entry, lengths, longest, answers)
-            elif (name in lengths or name in _CHOICES) and entry is not None and not isinstance(entry, bool):
-                try:
-                    number = float(entry)
-                except ValueError:
-                    continue
-                if 0 < number < 1e12:
-                    (longest if name in lengths else answers).append(math.ceil(number))
+    return Usage(input_tokens=read, output_tokens=longest * answers)
 
 
 def unmetered_usage(response: Response, most: Usage) -> Usage | None:

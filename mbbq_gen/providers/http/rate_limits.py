@@ -1,17 +1,276 @@
-"""The requests and tokens that a minute may have: the user's limits, and the service's own as its headers tell them."""
+"""How many requests a service is sent: at a time, in a minute, and none but probes in an outage.
+
+    AdaptiveConcurrency   starts low, grows while answers come faster, halves on failures (AIMD)
+    ServiceGate           a circuit breaker: closed by an outage, opened by a probe
+    RateLimits            the user's requests and tokens a minute
+    HeaderRateLimit       the service's own limit, as its headers tell it
+    RateLimiter           all of them for one service
+
+No package on PyPI had the first two for asyncio: docs/decisions/0029-outages-and-concurrency.md.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 from mbbq_gen.core.text import duration, moment_of, seconds_of
 from mbbq_gen.providers.base import SharedRateLimits
-from mbbq_gen.providers.http.concurrency import WORTH_SAYING, AdaptiveConcurrency, Clock, ServiceGate
+from mbbq_gen.providers.http.errors import TransientError
+
+Clock = Callable[[], float]
+
+_TOLERATED: Final = 0.1
+"""Share of failed requests, beyond the first two, that leaves the concurrency as it is."""
+_GAIN: Final = 0.08
+"""Growth of the throughput, at least a tenth, that justifies a growth of the concurrency by 1."""
+_FAST: Final = 8.0
+_SLOW: Final = 1.5
+"""Factors by which the concurrency grows: before and after it was first too high."""
+_HOLD: Final = 4
+"""Rounds after a useless growth before the next one is tried."""
+
+
+def first_concurrency(url: str) -> int:
+    """Requests at a time at first: few at a server on this machine, which often answers one at a time."""
+    host = urlsplit(url).hostname or ""
+    return 4 if host in ("localhost", "::1") or host.startswith("127.") else 16
+
+
+class AdaptiveConcurrency:
+    """At most so many requests at a time, adapted to what the service can do.
+
+    A round ends when as many requests as the limit were answered that were sent in it. Its throughput is limit / mean
+    latency (Little's law). A higher limit stays if the throughput grew with it. The limit never grows so far that
+    answers would take more than half of the timeout, were the service to answer no faster.
+    """
+
+    def __init__(self, most: int, start: int | None = None, timeout: float = math.inf) -> None:
+        self.most = most
+        self._start = float(min(most, start or most))
+        self._timeout = timeout
+        self.opened = False
+        """Whether the first answer has come: until then one request at a time shows whether the service answers."""
+        self._limit = 1.0
+        self.in_use = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self.round = 0
+        """Number of the round; a request keeps that of the moment when it is sent."""
+        self._base = 1.0, 0.0  # the last limit that was worth it, and its throughput
+        self._factor, self._hold = _FAST, 0
+        self._too_many = math.inf
+        """The limit at which too many requests failed; up to half of it growth is fast, beyond it slow."""
+        self._is_new = True
+        """Whether an answer has come since then: all failures of an outage count as one."""
+        self._begin_round(1.0)
+
+    @property
+    def limit(self) -> int:
+        """How many requests may be under way now."""
+        return max(1, int(self._limit))
+
+    def open(self) -> None:
+        """Allows several requests at a time, the first time that it is called."""
+        if not self.opened:
+            self.opened = True
+            self.restart()
+
+    def restart(self) -> None:
+        """Begins again with few requests at a time."""
+        first = min(self._start, self._too_many / 2)
+        self._base, self._factor, self._hold = (first, 0.0), _FAST, 0 if math.isinf(self._too_many) else _HOLD
+        self._begin_round(first)
+
+    async def acquire(self) -> None:
+        """Waits for a slot."""
+        if self.in_use < self.limit and not self._waiting:
+            self._use()
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release()
+            raise
+
+    def release(self) -> None:
+        """Gives a slot back."""
+        self.in_use -= 1
+        self._wake()
+
+    def record(self, sent_in: int, seconds: float, fault: TransientError | None = None) -> None:
+        """Adapts to an answer, or a transient failure, that came so many seconds after it was sent in that round."""
+        if fault is not None and fault.kind == "timeout" and self.opened:
+            self._limit = max(1.0, self._limit - 1)  # the server may still be working on it
+        if sent_in != self.round or not self.opened:
+            return
+        if fault is None:
+            self._answered += 1
+            self._is_new = True
+            self._seconds += seconds
+            if self._answered >= self.limit:
+                self._adapt(self._seconds / self._answered)
+            return
+        self._failed += 1
+        # those under way count: refusals come at once, answers later
+        if self._failed > 2 + _TOLERATED * (self._failed + self._answered + self.in_use):
+            self._too_many = self._limit if self._is_new else self._too_many
+            self._is_new, self._hold = False, _HOLD
+            self._base = self._limit / 2, 0.0
+            self._begin_round(self._limit / 2)
+
+    def _adapt(self, latency: float) -> None:
+        """Ends a round of answers that took so many seconds each; the next has a higher or lower limit."""
+        limit, (base, throughput) = self._limit, self._base
+        now = limit / max(latency, 1e-6)
+        if latency > self._timeout / 2:
+            self._factor, self._base, limit = _SLOW, (limit * 0.7, 0.0), limit * 0.7
+        elif self._full and limit > base and now < throughput * max(1.1, 1 + _GAIN * (limit / base - 1)):
+            self._factor, self._hold, limit = _SLOW, _HOLD, base
+        elif self._full:
+            self._base, self._hold = (limit, now), max(0, self._hold - 1)
+            room, half = self._timeout / max(latency, 1e-6), self._too_many / 2
+            factor = min(self._factor, max(room / 4, min(_SLOW, room / 2)))
+            if limit < half and factor > 1.2:
+                limit = min(limit * factor, half)
+            elif factor > 1.2 and not self._hold:
+                limit, self._hold = max(limit + 1, limit * min(factor, _SLOW)), _HOLD if limit > half else 0
+        self._begin_round(limit)
+
+    def _begin_round(self, limit: float) -> None:
+        self._limit = min(float(self.most), max(1.0, limit))
+        self.round += 1
+        self._answered = self._failed = 0
+        self._seconds = 0.0
+        self._full = self.in_use >= self.limit
+        self._wake()
+
+    def _use(self) -> None:
+        self.in_use += 1
+        self._full = self._full or self.in_use >= self.limit
+
+    def _wake(self) -> None:
+        while self._waiting and self.in_use < self.limit:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self._use()
+                turn.set_result(None)
+
+
+_FIRST_INTERVAL: Final = 0.25
+_LONGEST_INTERVAL: Final = 30.0
+"""Seconds between two probes: at first, and at most."""
+_SLOW_ANSWER: Final = 1.0
+"""Seconds after which an answer to an earlier request shows that the service works again."""
+_INTERVAL: Final = 0.1
+"""Part of an outage's length so far that lies between two probes."""
+WORTH_SAYING: Final = 10.0
+"""Seconds of a pause from which it is shown."""
+START_PATIENCE: Final = 120.0
+"""Seconds that a service which has not answered yet is waited for: servers load models."""
+
+
+class OutageError(Exception):
+    """The service has not answered for longer than the user's patience."""
+
+    def __init__(self, seconds: float, reason: str) -> None:
+        super().__init__(reason)
+        self.seconds = seconds
+
+
+class ServiceGate:
+    """Closes when requests fail and none succeeds; then one probe at growing intervals, until one is answered."""
+
+    def __init__(
+        self, patience: float, clock: Clock = time.monotonic, notify: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """`notify` hears of outages that are worth a line."""
+        self._patience = patience
+        self.clock = clock
+        self._notify = notify
+        self.last_answer: float | None = None
+        """When the service last answered a request; None: never."""
+        self.last_sent = -math.inf
+        """When the request was sent that was sent last of those answered."""
+        self._failed: dict[str, float] = {}
+        """Requests that failed since then, and when."""
+        self._closed_at: float | None = None
+        self._next_probe = 0.0
+        self._reason, self._kind = "", ""
+        self._is_told = False
+        self._changed = asyncio.Event()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether only probes may be sent."""
+        return self._closed_at is not None
+
+    async def enter(self) -> None:
+        """Waits until a request may be sent, at once or as a probe.
+
+        Raises:
+            OutageError: the service did not answer for too long.
+        """
+        while self._closed_at is not None:
+            patience = self._patience if self.last_answer is not None else min(self._patience, START_PATIENCE)
+            now = self.clock()
+            away, pause = now - min(self._failed.values(), default=self._closed_at), self._next_probe - now
+            if away > patience:
+                raise OutageError(away, self._reason)
+            if max(away, pause) >= WORTH_SAYING and not self._is_told:
+                self._is_told = True
+                left = f"next try in {duration(max(0.0, pause))}, waiting for at most {duration(patience)}"
+                self._notify(f"{self._reason}; {left} (--patience)")
+            if pause <= 0:
+                self._next_probe = now + min(max(away * _INTERVAL, _FIRST_INTERVAL), _LONGEST_INTERVAL)
+                return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), min(pause, patience - away + 0.01))
+
+    def answered(self, sent_at: float) -> bool:
+        """Takes note of an answer; returns whether it ended an outage.
+
+        Answers to requests that were sent before do not, unless the service only had too many requests at a time.
+        """
+        self.last_answer = now = self.clock()
+        self.last_sent = max(self.last_sent, sent_at)
+        was_closed = self._closed_at is not None
+        if self._closed_at is not None and sent_at < self._closed_at:
+            if self._kind != "rate" or now < self._closed_at + _SLOW_ANSWER:
+                return False
+        elif self._failed and sent_at < next(iter(self._failed.values())):
+            return False  # it was sent before the first failure, and shows nothing of the service as it is now
+        if self._is_told:
+            self._notify(f"answers again after {duration(now - min(self._failed.values()))}")
+        self._closed_at, self._is_told = None, False
+        self._failed.clear()
+        self._changed.set()
+        return was_closed
+
+    def failed(self, request_key: str, fault: TransientError, enough: int) -> None:
+        """Takes note of a failure; `enough` different requests that fail one after the other close the gate."""
+        now, self._reason, self._kind = self.clock(), str(fault), fault.kind
+        self._failed.setdefault(request_key, now)
+        if self._closed_at is None and len(self._failed) >= enough:
+            self._closed_at, self._next_probe = now, now + _FIRST_INTERVAL
+            self._changed.clear()
+        if self._closed_at is not None and fault.pause is not None:
+            self._next_probe = max(self._next_probe, now + fault.pause)
+
+    def pause(self) -> tuple[str, float] | None:
+        """Why nothing is sent, and seconds until the next probe; None while the service answers."""
+        if self._closed_at is None:
+            return None
+        return self._reason, max(0.0, self._next_probe - self.clock())
+
 
 _HELD: Final = 60.5
 """Seconds for which units count: a minute, and what a request may need to reach the service."""
@@ -191,13 +450,9 @@ class RateLimiter:
 def rate_limit(headers: Mapping[str, str], unit: str) -> tuple[float, float, float] | None:
     """Limit, remaining units and seconds until the reset, from the headers of OpenAI or Anthropic; None: not given."""
     for before, after in (("x-ratelimit-", f"-{unit}"), (f"anthropic-ratelimit-{unit}-", "")):
-        limit = headers.get(f"{before}limit{after}")
-        if limit is None:
-            continue
-        remaining, reset = headers.get(f"{before}remaining{after}"), headers.get(f"{before}reset{after}")
-        if remaining is None or reset is None:
-            continue
-        seconds = seconds_of(reset, moment_of(headers.get("date") or ""))
-        with suppress(ValueError):
-            return None if seconds is None else (float(limit), float(remaining), seconds)
+        if (limit := headers.get(f"{before}limit{after}")) is not None:
+            seconds = seconds_of(headers.get(f"{before}reset{after}", ""), moment_of(headers.get("date", "")))
+            with suppress(ValueError):
+                remaining = float(headers.get(f"{before}remaining{after}", ""))
+                return None if seconds is None else (float(limit), remaining, seconds)
     return None

@@ -25,10 +25,9 @@ from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.core.text import duration
 from mbbq_gen.providers.base import ExecutionContext
-from mbbq_gen.providers.http.concurrency import OutageError, ServiceGate
 from mbbq_gen.providers.http.errors import TransientError
 from mbbq_gen.providers.http.parameters import with_lost
-from mbbq_gen.providers.http.rate_limits import RateLimiter
+from mbbq_gen.providers.http.rate_limits import OutageError, RateLimiter, ServiceGate
 
 if TYPE_CHECKING:
     from mbbq_gen.providers.api.provider import ApiProvider
@@ -160,33 +159,33 @@ class Scheduler:
         alone = asyncio.get_running_loop().call_later(_ALONE, self._let_others_in)
         try:
             self._start_more()
-            while True:
-                for response in self._take_done():
+            while self._tasks or self._done:
+                if not self._done:
+                    await self._wake.wait()
+                    self._wake.clear()
+                while self._done:
+                    response = self._done.popleft()
+                    self._context.in_doubt.pop(response.request_key, None)  # the caller says now what it took
                     yield response
-                if self._fatal is not None or not self._tasks:
-                    break
-                await self._wake.wait()
-                self._wake.clear()
-            if self._fatal is not None:  # waits a little for what is under way; what sleeps is given up
-                for task in self._asleep:
-                    task.cancel()
-                if self._tasks:
-                    await asyncio.wait(self._tasks, timeout=_LAST_CALL)
-                for response in self._take_done():
-                    yield response
+            if self._fatal is not None:
                 raise self._fatal
         finally:
             alone.cancel()
             self._exhausted = True  # whoever ends makes room, which nobody must take any more
-            for task in self._tasks:
-                task.cancel()
+            self._cancel_all()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _take_done(self) -> Iterator[Response]:
-        while self._done:
-            response = self._done.popleft()
-            self._context.in_doubt.pop(response.request_key, None)  # from now on the caller says what it took
-            yield response
+    def _fail(self, error: BaseException) -> None:
+        """Ends the run: what sleeps is given up at once, what is under way a little later."""
+        if self._fatal is None:
+            self._fatal = error
+            for task in self._asleep:
+                task.cancel()
+            asyncio.get_running_loop().call_later(_LAST_CALL, self._cancel_all)
+
+    def _cancel_all(self) -> None:
+        for task in self._tasks:
+            task.cancel()
 
     def _let_others_in(self) -> None:
         """Ends the time in which the first request is alone, unless it has failed already and waits."""
@@ -209,7 +208,7 @@ class Scheduler:
             try:
                 request = next(self._requests, None)
             except Exception as error:  # whatever the caller's requests come from
-                self._fatal = error
+                self._fail(error)
                 break
             if request is None:
                 self._exhausted = True
@@ -225,8 +224,8 @@ class Scheduler:
             error = task.exception()
             if error is None:
                 self._done.append(task.result())
-            elif self._fatal is None:
-                self._fatal = error
+            else:
+                self._fail(error)
         self._start_more()
         self._wake.set()
 
@@ -309,7 +308,6 @@ class Scheduler:
             ticket = await pace.enter(
                 self._guess.expect(characters, service.longest_answer(request), pace.slots.in_use)
             )
-            started = time.perf_counter()
             doubts[key] += 1
             try:
                 response = await service.attempt(request, number)
@@ -322,7 +320,7 @@ class Scheduler:
             except LessonError:
                 doubts[key] -= 1
             except TransientError as fault:
-                pace.slots.record(ticket.sent_in, time.perf_counter() - started, fault)
+                pace.slots.record(ticket.sent_in, time.monotonic() - ticket.sent_at, fault)
                 doubts[key] -= not fault.may_be_paid
                 raise
             except ProviderError:

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from pydantic import Field, JsonValue
 
@@ -24,8 +24,6 @@ from mbbq_gen.providers.base import NEUTRAL_SAMPLING
 from mbbq_gen.providers.http.errors import TransientError
 from mbbq_gen.providers.http.replies import table_of, tables_of
 
-NEUTRAL: Final[Mapping[str, JsonValue]] = {"top_p": 1.0, "frequency_penalty": 0.0}
-"""Fields for a server that is not recognised. No presence_penalty: TGI reads 0 as a repetition penalty of 2."""
 _LONGEST_FACT: Final = 2_000
 """Characters of a fact, as JSON, that a manifest keeps."""
 _SECONDS: Final = 10.0
@@ -68,15 +66,12 @@ class ServerEntry(FrozenModel):
     models: dict[str, str] = Field(default_factory=dict)
 
 
-_UNKNOWN: Final = ServerEntry(name="unknown", context="set a longer context there", fields={**NEUTRAL}, probe=())
-
-
-class ServerInfo(NamedTuple):
-    """The server that answers at a base URL."""
-
-    entry: ServerEntry
-    facts: dict[str, JsonValue]
-    """What it reports: version, model_file, quantization, dtype, context_length, parallel, sampling_defaults…"""
+_UNKNOWN: Final = ServerEntry(
+    name="unknown",
+    context="set a longer context there",
+    fields={"top_p": 1.0, "frequency_penalty": 0.0},  # no presence_penalty: TGI reads 0 as a repetition penalty of 2
+    probe=(),
+)
 
 
 def _table(name: str) -> dict[str, Any]:
@@ -112,28 +107,25 @@ def server_root(base_url: str) -> str:
     return base_url.rstrip("/").removesuffix("/v1")
 
 
-async def recognise_server(get: Get, model: str) -> ServerInfo | None:
-    """The program that serves a model; None if no entry of the table fits."""
+async def recognise_server(get: Get, model: str) -> tuple[ServerEntry, dict[str, JsonValue]]:
+    """The program that serves a model (unknown if no entry of the table fits), and what it reports of itself."""
     replies: dict[str, Any] = {}
-
-    async def reply(path: str) -> Any:
-        if path not in replies:
-            replies[path] = await get(path)
-        return replies[path]
-
     for entry, probe in [(known, probe) for known in known_servers() for probe in known.probe]:
-        found = await reply(probe.path)
+        if probe.path not in replies:
+            replies[probe.path] = await get(probe.path)
+        found = replies[probe.path]
         if probe.has is not None:
             fits = isinstance(found, dict) and probe.has in found
         else:
             fits = found is not None and str(probe.text) in (found if isinstance(found, str) else json.dumps(found))
         if fits:
-            listed = tables_of(table_of(await reply(entry.models_path)).get("data")) if entry.models_path else []
+            models = replies.get(entry.models_path) or await get(entry.models_path) if entry.models_path else None
+            listed = tables_of(table_of(models).get("data"))
             named = [each for each in listed if each.get("id") == model] or (listed if len(listed) == 1 else [{}])
             stated = {name: _at(found, key) for name, key in entry.facts.items()}
             stated |= {name: _at(named[0], key) for name, key in entry.models.items()}
-            return ServerInfo(entry, storable_facts(stated))
-    return None
+            return entry, storable_facts(stated)
+    return _UNKNOWN, {}
 
 
 def _at(value: Any, key: str) -> Any:
@@ -166,8 +158,13 @@ class OwnServer:
         self._lock = asyncio.Lock()
         self.is_asked = False
         """Whether it is known which server it is, or that it is none of the table."""
-        self.info: ServerInfo | None = None
         self.entry = _UNKNOWN
+        self._facts: dict[str, JsonValue] = {}
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is one of the table."""
+        return self.entry is not _UNKNOWN
 
     async def recognise(self, get: Get) -> None:
         """Finds out which server it is, once; one that can't be reached (TransientError) is tried again next time."""
@@ -176,12 +173,12 @@ class OwnServer:
                 return
             try:
                 async with asyncio.timeout(_SECONDS):
-                    self.info = await recognise_server(get, self._model)
+                    self.entry, self._facts = await recognise_server(get, self._model)
             except TransientError:
                 return
             except TimeoutError:
-                self.info = None
-            self.is_asked, self.entry = True, self.info.entry if self.info else _UNKNOWN
+                pass
+            self.is_asked = True
 
     @property
     def fields(self) -> dict[str, JsonValue]:
@@ -212,7 +209,7 @@ class OwnServer:
 
         `left_out`: fields that the server refused; `extra`: further fields of the body.
         """
-        entry, facts = self.entry, self.info.facts if self.info else {}
+        entry, facts = self.entry, self._facts
         sent = {name: value for name, value in self.fields.items() if name not in left_out}
         names = {*entry.fields, entry.repetition, *NEUTRAL_SAMPLING}
         sent |= {name: value for name, value in extra.items() if name in names}
@@ -238,12 +235,9 @@ class PromptCutDetector:
     """
 
     def __init__(self) -> None:
-        self._largest, self._sizes = 0, set[int]()
-        """The largest number of tokens of a prompt, and the bytes of the prompts with so many."""
-        self._shortest: dict[str, tuple[int, float]] = {}
-        """Language → bytes of its shortest prompt, and its tokens a byte."""
-        self._too_few = 0
-        """Long prompts with far too few tokens."""
+        self._largest, self._sizes = 0, set[int]()  # most tokens of a prompt, bytes of the prompts with so many
+        self._shortest: dict[str, tuple[int, float]] = {}  # language → bytes of its shortest prompt, its tokens a byte
+        self._too_few = 0  # long prompts with far too few tokens
         self._totals = defaultdict[int, set[int]](set)
         """Tokens of prompt and answer together → those of the prompts, of answers that end before their limit."""
 

@@ -10,6 +10,7 @@ import io
 import re
 import ssl
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import ExitStack
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -29,7 +30,6 @@ _MOST_BYTES: Final = 16_000_000
 """Bytes of an answer that are taken: some three million words."""
 _MOST_HOPS: Final = 5
 _REDIRECTIONS: Final = frozenset({301, 302, 303, 307, 308})
-_ENCODING: Final = re.compile(r"content-encoding: (.+?)\. Please install `([\w.-]+)`")
 _NO_TLS: Final = re.compile("WRONG_VERSION_NUMBER|HTTP_REQUEST|RECORD_LAYER_FAILURE|PACKET_LENGTH")
 _FAILURES: Final = (aiohttp.ClientError, TimeoutError, OSError)
 
@@ -55,8 +55,7 @@ class Transport:
         self._long = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=timeout)
         self._url, self._timeout, self._redactor = url, timeout, redactor
         self._reached = False
-        self._known_headers: Mapping[str, str] | None = None
-        """The headers sent last, whose secrets are hidden already."""
+        self._known_headers: Mapping[str, str] | None = None  # those sent last, whose secrets are hidden already
         self._proxies = getproxies()
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
@@ -68,7 +67,7 @@ class Transport:
             async with self._session.post(
                 URL(url, encoded=True) if "%" in url else url,  # what is signed is what is sent
                 headers=headers,
-                data=io.BytesIO(body) if len(body) > _LARGE else body,
+                data=body,
                 allow_redirects=False,
                 proxy=self._proxy(url),
             ) as reply:
@@ -95,18 +94,18 @@ class Transport:
         self._redactor.learn(headers)
         given: dict[str, Any] = {"headers": headers, "allow_redirects": False, "proxy": self._proxy(url)}
         try:
-            if isinstance(body, FormFile):
-                given["headers"] = {name: value for name, value in headers.items() if name.lower() != "content-type"}
-                with body.path.open("rb") as stream:
-                    form = aiohttp.FormData(dict(body.fields))
+            with ExitStack() as opened:
+                if isinstance(body, FormFile):
+                    kept = {name: value for name, value in headers.items() if name.lower() != "content-type"}
+                    form, stream = aiohttp.FormData(dict(body.fields)), opened.enter_context(body.path.open("rb"))
                     form.add_field("file", stream, filename=body.filename, content_type="application/jsonl")
-                    async with self._session.request(method, url, data=form, timeout=self._long, **given) as reply:
-                        return self._response(reply, await reply.read())
-            data = io.BytesIO(body) if body is not None and len(body) > _LARGE else body
-            target = URL(url, encoded=True) if "%" in url else url
-            async with self._session.request(method, target, data=data, **given) as reply:
-                self._reached = True
-                return self._response(reply, await reply.read())
+                    given |= {"headers": kept, "data": form, "timeout": self._long}
+                else:
+                    given["data"] = io.BytesIO(body) if body is not None and len(body) > _LARGE else body
+                target = URL(url, encoded=True) if "%" in url else url
+                async with self._session.request(method, target, **given) as reply:
+                    self._reached = True
+                    return self._response(reply, await reply.read())
         except _FAILURES as error:
             raise self._fault(error) from error
 
@@ -166,8 +165,6 @@ class Transport:
     def _fault(self, error: Exception) -> TransientError | ProviderError:
         """The failure in words; a ProviderError where no other try can succeed."""
         url = self._url
-        if found := _ENCODING.search(str(error)):
-            return ProviderError(f"{url}: replies are encoded as {found[1]}; first: pip install {found[2]}")
         if not self._reached and isinstance(error, aiohttp.ClientConnectorCertificateError):
             return ProviderError(
                 f"{url}: the certificate is not trusted: {error.certificate_error}; set SSL_CERT_FILE to the"
