@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from mbbq_gen.cli.command import PackCommand, argument, option
-from mbbq_gen.cli.options import RunLanguages, WorkerOptions
+from mbbq_gen.cli.options import RunLanguages, WorkerOptions, extracted
 from mbbq_gen.cli.output import (
     echo,
     echo_json,
@@ -292,7 +292,6 @@ class Explain(PackCommand):
 
     def _list(self, folder: RunFolder) -> None:
         """Lists extractions of the current rules."""
-        from mbbq_gen.cli.loading import extracted
         from mbbq_gen.runs.extraction import question_of
         from mbbq_gen.storage.queries import answered_extractions, iter_extractions
 

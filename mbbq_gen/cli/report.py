@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from mbbq_gen.cli.command import RunCommand, option
-from mbbq_gen.cli.options import CorrectWith, HtmlPage, RunsCommand, ScoreOptions, Verbose, check_correction
+from mbbq_gen.cli.options import (
+    CorrectWith,
+    HtmlPage,
+    InferenceOptions,
+    RunsCommand,
+    ScoreOptions,
+    Verbose,
+    check_correction,
+    extracted,
+    several,
+)
 from mbbq_gen.cli.output import echo, print_json, result_console, say, show, write_lines
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
@@ -120,11 +130,10 @@ class Report(RunsCommand):
 
     def _print_table(self, name: str, sampling: InferenceSettings) -> None:
         """A table of a paper on stdout; its caption stands beside it in all formats but CSV."""
-        from mbbq_gen.cli.loading import runs_frame
         from mbbq_gen.report.charts import make_charts
         from mbbq_gen.report.tables import markdown_escaped
 
-        found = make_charts(runs_frame(self.run_paths, self.where), sampling, [_TABLES[name]])
+        found = make_charts(InferenceOptions().frame(self.run_paths, self.where), sampling, [_TABLES[name]])
         if found.left_out:
             raise UsageError(f"--table {name}: {found.left_out[0].reason}")
         (chart,) = found.charts
@@ -149,7 +158,6 @@ class Report(RunsCommand):
 
     def _write(self, folders: list[RunFolder], sampling: InferenceSettings) -> None:
         """Makes the charts, once, and writes the page and the figures."""
-        from mbbq_gen.cli.loading import extracted
         from mbbq_gen.report import charts, page, view_model
         from mbbq_gen.report.charts.vega import require_vl_convert
         from mbbq_gen.runs.observations import follow_up_reports, model_names
@@ -202,7 +210,6 @@ def report_text(
 ) -> str:
     """The report of a run with the styles of the terminal that stdout is; with annotations, corrected by them too."""
     from mbbq_gen.analysis.score_extras import reported
-    from mbbq_gen.cli.loading import several
     from mbbq_gen.report.run_report import report_blocks
     from mbbq_gen.report.score_tables import BRIEF_METRICS, SUMMARY_METRICS
     from mbbq_gen.report.tables import print_blocks
@@ -292,7 +299,6 @@ class View(RunCommand):
     open_browser: bool = option("", "Open the page in the browser.", "--open", default=False)
 
     def _run(self) -> None:
-        from mbbq_gen.cli.loading import extracted
         from mbbq_gen.report.viewer import ViewServer, open_viewer
 
         folder, where = self.folder, self.where

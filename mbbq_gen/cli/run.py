@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from mbbq_gen.cli.command import PackCommand, RunCommand, argument, command_group, option, settings
-from mbbq_gen.cli.options import InferenceOptions, Verbose
+from mbbq_gen.cli.options import InferenceOptions, Verbose, several
 from mbbq_gen.cli.output import print_json, result_console, say, show, show_result
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import FILE, ConfigError, MbbqGenError, MissingExtraError, RunError, UsageError
@@ -169,7 +169,7 @@ def load_extraction() -> None:
 
 def load_report() -> None:
     """Imports what a report needs while the model is busy, because that is slow."""
-    needed = ("scipy.special", "rich.console", "mbbq_gen.cli.loading", "mbbq_gen.report.run_report")
+    needed = ("scipy.special", "rich.console", "mbbq_gen.runs.observations", "mbbq_gen.report.run_report")
     for name in needed:
         import_module(name)
 
@@ -254,12 +254,11 @@ def _run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool
 def _show_runs(paths: list[Path], where: PackPaths) -> None:
     """Prints the conclusions for every model and benchmark, with one table."""
     from mbbq_gen.analysis.score_extras import reported
-    from mbbq_gen.cli.loading import runs_frame, several
     from mbbq_gen.report.score_tables import BRIEF_METRICS, brief_blocks
     from mbbq_gen.report.tables import print_blocks
     from mbbq_gen.runs.run_folder import RunFolder
 
-    frame = runs_frame(paths, where)
+    frame = InferenceOptions().frame(paths, where)
     by = ["model", *several(frame, "benchmark"), *several(frame, "method"), "language", "split"]
     console = result_console()
     scores = reported(frame, by, BRIEF_METRICS, InferenceOptions().sampling(paths))
