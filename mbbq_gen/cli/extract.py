@@ -67,9 +67,6 @@ class Extract(PackCommand):
         "Extractor: rules, or a simple one: strict-match, first-label, mbbq-like, answer-line.",
         default="rules",
     )
-    strict_languages: bool = option(
-        "Extraction", "With --jsonl: a language without a pack is an error, not a warning.", default=False
-    )
     output: Path | None = option(
         "Files", "File for the lines of --jsonl. Default: stdout.", "--output", "-o", metavar="FILE"
     )
@@ -142,13 +139,7 @@ class Extract(PackCommand):
         counts: Counter[str] = Counter()
 
         def written() -> Iterator[str]:
-            rows = extract_lines(
-                *(open_lines(path), str(path)),
-                resources=where,
-                extractor=extractor,
-                strict_languages=self.strict_languages,
-            )
-            for row in rows:
+            for row in extract_lines(open_lines(path), str(path), resources=where, extractor=extractor):
                 bar.advance()
                 counts[row["language"]] += 1
                 yield json.dumps(row, ensure_ascii=False)

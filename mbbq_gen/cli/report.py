@@ -23,7 +23,7 @@ from mbbq_gen.cli.options import (
 )
 from mbbq_gen.cli.output import echo, print_json, result_console, say, show, write_lines
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.files import PackPaths, check_output
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.scoring.codes import AVERAGES
 
@@ -33,14 +33,6 @@ if TYPE_CHECKING:
     from mbbq_gen.statistics.estimate import InferenceSettings
 
 _TABLES = {"mbbq-3": "mbbq_table_3", "mbbq-5": "mbbq_table_5"}
-
-
-def _check_output(path: Path | None) -> None:
-    """Raises UsageError where a page can't be written, before the work is done."""
-    if path is not None and path.is_dir():
-        raise UsageError(f"-o {path}: is a folder; name a file, such as {path / 'page.html'}")
-    if path is not None and not path.absolute().parent.is_dir():
-        raise UsageError(f"-o {path}: there is no folder {path.parent}; make it first")
 
 
 class Report(RunsCommand):
@@ -114,7 +106,8 @@ class Report(RunsCommand):
             raise UsageError("--table: prints one table; leave -o, --figures and --correct-with out")
         if self.table is None and self.table_format != "text":
             raise UsageError("--table-format: give --table mbbq-3 or --table mbbq-5 too")
-        _check_output(self.output)
+        if self.output is not None:
+            check_output(self.output)
 
     def _print_scores(self, folders: list[RunFolder], sampling: InferenceSettings) -> None:
         """The scores of all runs as JSON."""
@@ -260,7 +253,8 @@ class Leaderboard(RunsCommand):
 
         if self.markdown and self.as_json:
             raise UsageError("--markdown and --json: choose one of the two")
-        _check_output(self.output)
+        if self.output is not None:
+            check_output(self.output)
         frame = self.statistics.frame(self.run_paths, self.where)
         folders = [RunFolder(path) for path in dict.fromkeys(self.run_paths)]
         manifests = [folder.manifest() for folder in folders]

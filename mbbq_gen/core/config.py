@@ -447,27 +447,10 @@ def help_of(name: str, spelling: Spelling) -> str:
     parts = [re.sub(r"\{(\w+)\}", lambda found: spelling.name(found[1]), field.description or "")]
     if field.default is not False and field.default not in (None, "", (), {}):
         parts.append(f"Default: {PYTHON.value(field.default)}.")
-    if {"ge", "le"} <= (bounds := _bounds(name)).keys():
-        parts.append(f"From {bounds['ge']:g} to {bounds['le']:g}.")
+    bounds = [getattr(one, end) for one in field.metadata for end in ("ge", "le") if hasattr(one, end)]
+    if len(bounds) == 2:
+        parts.append(f"From {bounds[0]:g} to {bounds[1]:g}.")
     return " ".join(parts)
-
-
-def _bounds(name: str) -> dict[str, float]:
-    """The bounds of a setting by their kind."""
-    metadata = RunConfig.model_fields[name].metadata
-    return {kind: getattr(one, kind) for one in metadata for kind in ("ge", "gt", "le") if hasattr(one, kind)}
-
-
-def _allowed(name: str) -> str:
-    """What a setting may be, in words; empty where its help says it all."""
-    match _bounds(name):
-        case {"ge": low, "le": high}:
-            return f"give a number from {low:g} to {high:g}"
-        case {"ge": low}:
-            return f"give a number of at least {low:g}"
-        case {"gt": low}:
-            return f"give a number above {low:g}"
-    return "give a whole number" if "int" in str(RunConfig.model_fields[name].annotation) else ""
 
 
 def _fault(error: ValidationError) -> ConfigError:
@@ -480,4 +463,4 @@ def _fault(error: ValidationError) -> ConfigError:
         known = re.findall(r"'([^']+)'", fault["ctx"]["expected"])
         return ConfigError(name, value, f"give {' or '.join(known)}", known)
     problem = fault["msg"].removeprefix("Value error, ")
-    return ConfigError(name, value, _allowed(name) or problem[:1].lower() + problem[1:])
+    return ConfigError(name, value, problem[:1].lower() + problem[1:])

@@ -40,9 +40,10 @@ _BATCH: Final = 10_000
 """Rows of a Parquet file that are held at once."""
 _OTHER_FILES: Final = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"PAR1": "Parquet", b"\x28\xb5\x2f\xfd": "Zstandard"}
 """First bytes → what a file is that is no text."""
-_QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
-_HALF: Final = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _KEY: Final = re.compile(rb'"([A-Za-z_][A-Za-z_0-9.]*)"\s*:')
+_QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
+_CONSTANTS: Final = {"NaN": None, "Infinity": math.inf, "-Infinity": -math.inf}
+_HALF: Final = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
 
 class UnreadableError(Exception):
@@ -63,7 +64,7 @@ def json_value(text: bytes | str) -> Any:
         if isinstance(text, bytes):
             is_wide = text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
             text = text.decode("utf-16" if is_wide else "utf-8", "surrogatepass")
-        value = json.loads(text.removeprefix("\ufeff"), parse_constant=_constant)
+        value = json.loads(text.removeprefix("\ufeff"), parse_constant=_CONSTANTS.get)
         is_deep = text.count("[") + text.count("{") > MOST_DEPTH
         return _repaired(value) if is_deep or _HALF.search(text) else value
     except UnicodeDecodeError as error:
@@ -84,11 +85,6 @@ def json_object(text: bytes | str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UnreadableError(f"a JSON object is needed, found {type(value).__name__}")
     return value
-
-
-def _constant(name: str) -> float | None:
-    """What `NaN`, `Infinity` and `-Infinity` stand for."""
-    return None if name == "NaN" else float(name)
 
 
 def _repaired(value: Any, levels: int = MOST_DEPTH) -> Any:
@@ -210,17 +206,15 @@ def table_rows(
 def _text_cells(path: Path, delimiter: str | None) -> Iterator[tuple[int, list[str]]]:
     """The rows of CSV or TSV that hold something."""
     lines = decoded_lines(path)
-    first, begin = next(lines, ""), 1
-    if named := re.fullmatch(r"sep=(.)\r?\n?", first):  # Excel's own first line
-        delimiter, first, begin = named[1], next(lines, ""), 2
+    first = next(lines, "")
     if delimiter is None:
         possible = _DELIMITERS.get(path.suffix.lower(), _DELIMITERS[".csv"])
         delimiter = max(possible, key=_QUOTED.sub("", first).count)
     reader = csv.reader(itertools.chain([first] if first else [], lines), delimiter=delimiter, strict=True)
-    row, limit = begin, csv.field_size_limit(MOST_LINE)
+    row, limit = 1, csv.field_size_limit(MOST_LINE)
     try:
         for values in reader:
-            start, row = row, reader.line_num + begin
+            start, row = row, reader.line_num + 1
             if values:
                 yield start, values
     except csv.Error as error:
