@@ -15,6 +15,7 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
@@ -80,9 +81,9 @@ class Annotation(FrozenModel):
 
 
 def annotate_response(
-    extraction: ExtractionRow, at: str, *, right: int | None, right_known: bool = True, note: str = ""
+    extraction: ExtractionRow, *, right: int | None, right_known: bool = True, note: str = ""
 ) -> Annotation:
-    """The annotation of an extraction by the correct option, or as wrong."""
+    """The annotation of an extraction, made now, by the correct option or as wrong."""
     return Annotation(
         prompt_id=extraction.prompt_id,
         extractor=extraction.extractor,
@@ -91,7 +92,7 @@ def annotate_response(
         right_known=right_known,
         right=right,
         note=note,
-        at=at,
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
 
@@ -187,9 +188,8 @@ class ReviewSample:
 
 def can_be_annotated(extraction: ExtractionRow) -> bool:
     """Whether there is a response to annotate."""
-    return (
-        extraction.outcome not in NO_RESPONSE and extraction.outcome != "empty" and extraction.rule != "response.length"
-    )
+    has_response = extraction.outcome not in NO_RESPONSE and extraction.outcome != "empty"
+    return has_response and extraction.rule != "response.length"
 
 
 def draw_sample(extractions: Iterable[ExtractionRow], design: SamplingDesign) -> ReviewSample:

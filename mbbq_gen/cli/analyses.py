@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from mbbq_gen.cli.command import PackCommand, RunCommand, argument, option
 from mbbq_gen.cli.options import (
@@ -11,7 +11,6 @@ from mbbq_gen.cli.options import (
     AnswersChoice,
     CorrectWith,
     GroupBy,
-    HtmlFile,
     InferenceOptions,
     MetricNames,
     NormalizationChoice,
@@ -20,19 +19,18 @@ from mbbq_gen.cli.options import (
     ScoreOptions,
     check_correction,
     equivalence_option,
+    extracted,
     groupings_of,
     inference_facts,
     metrics_of,
+    several,
+    variances_of,
 )
-from mbbq_gen.cli.output import say, show_result, write_page
+from mbbq_gen.cli.output import say, show_result
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.records import Split
 from mbbq_gen.core.text import one_of
-
-if TYPE_CHECKING:
-    from mbbq_gen.analysis.design import Components
 
 
 class Compare(RunsCommand):
@@ -93,7 +91,6 @@ class Compare(RunsCommand):
 
     def _run(self) -> None:
         from mbbq_gen.analysis import comparison
-        from mbbq_gen.cli.loading import several
         from mbbq_gen.report.comparison_tables import comparison_blocks
         from mbbq_gen.runs.run_folder import RunFolder, serving_difference
 
@@ -136,10 +133,7 @@ class Agreement(RunCommand):
     differences. Needs a run with several methods, such as `run --method both`.
     """
 
-    help_examples = (
-        "  mbbq-gen agreement my-run\n  mbbq-gen agreement my-run --normalization char --html agreement.html"
-    )
-    html: HtmlFile = None
+    help_examples = "  mbbq-gen agreement my-run\n  mbbq-gen agreement my-run --normalization char --json"
     metric: MetricNames = SUMMARY_METRICS
     normalization: NormalizationChoice = None
     statistics: InferenceOptions
@@ -162,7 +156,6 @@ class Agreement(RunCommand):
             pairs=tuple(agreement.method_agreement(frame, methods, sampling)),
             scores=tuple(agreement.method_scores(frame, methods, metrics_of(self.metric), sampling)),
         )
-        write_page(self.html, f"Scoring methods: {found.model}", agreement_blocks(found))
         show_result(found, agreement_blocks, as_json=self.as_json)
 
 
@@ -277,15 +270,6 @@ class Power(PackCommand):
         show_result(table, power_blocks, as_json=self.as_json)
 
 
-def variances_of(path: Path, metric: str, where: PackPaths) -> Components:
-    """The variances of a run's bias split."""
-    from mbbq_gen.analysis.design import measured_components
-    from mbbq_gen.cli.loading import runs_frame
-    from mbbq_gen.scoring.metrics import METRICS
-
-    return measured_components(runs_frame([path], where), METRICS[metric], str(path))
-
-
 class Robustness(RunsCommand):
     """Shows how much scores depend on the prompt and the language.
 
@@ -323,21 +307,18 @@ class Reasoning(RunCommand):
     """
 
     help_examples = (
-        "  mbbq-gen reasoning my-run\n"
-        "  mbbq-gen reasoning my-run --group-by language,reasoning_effort,split --html reasoning.html"
+        "  mbbq-gen reasoning my-run\n  mbbq-gen reasoning my-run --group-by language,reasoning_effort,split --json"
     )
     group_by: str | None = option(
         "Grouping",
         f"Group the scores by these, {GROUPS} Default: split,language and, if there are several, reasoning_effort.",
         metavar="NAME,…",
     )
-    html: HtmlFile = None
     metric: MetricNames = "mbbq_bias_ambiguous,mbbq_bias_disambiguated,accuracy_ambiguous,accuracy_disambiguated"
     statistics: InferenceOptions
 
     def _run(self) -> None:
         from mbbq_gen.analysis.reasoning import ReasoningReport, reasoning_groups
-        from mbbq_gen.cli.loading import extracted
         from mbbq_gen.report.analysis_tables import reasoning_blocks
         from mbbq_gen.runs.reasoning import extract_all_reasoning, load_reasoning_frames
 
@@ -367,5 +348,4 @@ class Reasoning(RunCommand):
             **inference_facts(sampling),
             groups=tuple(reasoning_groups(frames, groups, metrics, sampling)),
         )
-        write_page(self.html, f"Reasoning: {found.model}", reasoning_blocks(found))
         show_result(found, reasoning_blocks, as_json=self.as_json)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from mbbq_gen.cli.command import RunCommand, option, settings
-from mbbq_gen.cli.options import ConfidenceLevel, RunLanguages
+from mbbq_gen.cli.options import ConfidenceLevel, RunLanguages, extracted
 from mbbq_gen.cli.output import say, show_result
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import UsageError
@@ -142,7 +142,6 @@ class Judge(RunCommand):
 
     def _run(self) -> None:
         from mbbq_gen.annotation.judge_runner import Judging
-        from mbbq_gen.cli.loading import extracted
         from mbbq_gen.report.annotation_views import judge_estimate_blocks, judge_report_blocks
         from mbbq_gen.runs.resolve import provider_options
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +92,7 @@ class Annotating:
 
         entries = self._begin()
         try:
-            count = Session(console, typer.getchar, self._keep, _now, explain).judge(entries, self._annotations)
+            count = Session(console, typer.getchar, self._keep, explain).judge(entries, self._annotations)
         except (KeyboardInterrupt, EOFError):
             say(f"\nstopped; the annotations are in {self._source.annotations_path}")
             raise KeyboardInterrupt from None
@@ -144,11 +143,7 @@ class Annotating:
             raise DataError(
                 f"{row.where}: right: {row.right!r} contradicts the annotation: {read} was extracted; correct one"
             )
-        return annotate_response(extraction, _now(), right=right, right_known=known, note=row.note)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+        return annotate_response(extraction, right=right, right_known=known, note=row.note)
 
 
 @dataclass
@@ -158,18 +153,16 @@ class Session:
     console: Console
     key: Callable[[], str]
     keep: Callable[[Annotation], None]
-    clock: Callable[[], str]
     explain: Callable[[SheetEntry], None]
 
     def judge(self, entries: Sequence[SheetEntry], annotations: Mapping[str, Annotation]) -> int:
         """Asks for each extraction without a valid annotation; returns the number annotated."""
         judged: set[int] = set()
-        open_places = []
+        open_places, here = [], 0
         for place, entry in enumerate(entries):
             known = annotations.get(entry.stored.prompt_id)
             if known is None or known.judges(entry.stored) is None:
                 open_places.append(place)
-        here = 0
         while here < len(open_places):
             self._show(entries[open_places[here]], open_places[here] + 1, len(entries))
             step, annotation = self._ask(entries[open_places[here]])
@@ -193,7 +186,7 @@ class Session:
                 return 1, self._annotation(entry, int(key) - 1 if key != "0" else None)
             if is_wrong:
                 if key in {"\r", "\n"}:
-                    return 1, annotate_response(entry.stored, self.clock(), right=None, right_known=False)
+                    return 1, annotate_response(entry.stored, right=None, right_known=False)
             elif key == "y":
                 return 1, self._annotation(entry, entry.stored.option)
             elif key in _STEPS:
@@ -203,7 +196,7 @@ class Session:
             is_wrong = is_wrong or key == "n"
 
     def _annotation(self, entry: SheetEntry, right: int | None) -> Annotation:
-        annotation = annotate_response(entry.stored, self.clock(), right=right)
+        annotation = annotate_response(entry.stored, right=right)
         chosen = chosen_text(right, entry.question.labels, entry.question.options)
         self.console.print(f"{'right' if annotation.agrees else 'wrong'}: {chosen}", style="bold")
         return annotation

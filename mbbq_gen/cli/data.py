@@ -252,19 +252,16 @@ class MakeControl(QuestionCommand):
     """Makes control questions from bias questions.
 
     First names replace the two groups, with the grammar adapted. A question where this is not certain is refused with
-    a reason. Prints counts by category and reason (by template in --json and --report). `run --splits bias,control`
+    a reason. Prints counts by category and reason (by template in --json). `run --splits bias,control`
     does the same for benchmarks without a control split.
     """
 
     help_examples = (
         "  mbbq-gen data control bbq --languages en -o control.jsonl\n"
-        "  mbbq-gen data control --instances mine.jsonl --languages nl --report control.html"
+        "  mbbq-gen data control --instances mine.jsonl --languages nl --json"
     )
     output: Path | None = option(
         "Files", "File for the control questions. Default: counts only.", "--output", "-o", metavar="FILE"
-    )
-    report: Path | None = option(
-        "Files", "Also write counts and one question of each template as an HTML page.", metavar="FILE.html"
     )
 
     def _run(self) -> None:
@@ -281,12 +278,6 @@ class MakeControl(QuestionCommand):
         counts = coverage.counts()
         if not counts.questions:
             raise UsageError("no question of the bias split; leave out --languages to see all")
-        if self.report is not None:
-            from mbbq_gen.report.analysis_tables import control_blocks
-            from mbbq_gen.report.page import blocks_page
-
-            title = f"Control questions: {self.benchmark or self.config.instances}"
-            write_lines(self.report, [blocks_page(title, control_blocks(coverage, REASONS))])
         if self.as_json:
             print_json({"output": None if output is None else str(output), **coverage.summary()})
             return
@@ -298,8 +289,8 @@ class MakeControl(QuestionCommand):
         echo(f"{counts.made:,} of {counts.questions:,} questions have a control question")
         for reason in counts.reasons:
             echo(f"  {reason}: {REASONS[reason]}")
-        for file in filter(None, (output, self.report)):
-            say(f"written: {file}")
+        if output is not None:
+            say(f"written: {output}")
 
 
 class Instantiate(PackCommand):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from mbbq_gen.cli.command import PackCommand, argument, option
-from mbbq_gen.cli.options import RunLanguages, WorkerOptions
+from mbbq_gen.cli.options import RunLanguages, WorkerOptions, extracted
 from mbbq_gen.cli.output import (
     echo,
     echo_json,
@@ -66,9 +66,6 @@ class Extract(PackCommand):
         "Extraction",
         "Extractor: rules, or a simple one: strict-match, first-label, mbbq-like, answer-line.",
         default="rules",
-    )
-    strict_languages: bool = option(
-        "Extraction", "With --jsonl: a language without a pack is an error, not a warning.", default=False
     )
     output: Path | None = option(
         "Files", "File for the lines of --jsonl. Default: stdout.", "--output", "-o", metavar="FILE"
@@ -142,13 +139,7 @@ class Extract(PackCommand):
         counts: Counter[str] = Counter()
 
         def written() -> Iterator[str]:
-            rows = extract_lines(
-                *(open_lines(path), str(path)),
-                resources=where,
-                extractor=extractor,
-                strict_languages=self.strict_languages,
-            )
-            for row in rows:
+            for row in extract_lines(open_lines(path), str(path), resources=where, extractor=extractor):
                 bar.advance()
                 counts[row["language"]] += 1
                 yield json.dumps(row, ensure_ascii=False)
@@ -292,7 +283,6 @@ class Explain(PackCommand):
 
     def _list(self, folder: RunFolder) -> None:
         """Lists extractions of the current rules."""
-        from mbbq_gen.cli.loading import extracted
         from mbbq_gen.runs.extraction import question_of
         from mbbq_gen.storage.queries import answered_extractions, iter_extractions
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mbbq_gen.cli.command import PackCommand, RunCommand, argument, option, settings
-from mbbq_gen.cli.options import GroupBy, MetricNames, ScoreOptions, groupings_of, load_questions, metrics_of
+from mbbq_gen.cli.options import GroupBy, MetricNames, ScoreOptions, extracted, groupings_of, load_questions, metrics_of
 from mbbq_gen.cli.output import echo, print_json, print_rows, say, write_lines
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import UsageError
@@ -115,7 +115,6 @@ class Export(RunCommand):
 
     def _run(self) -> None:
         from mbbq_gen.api import Run
-        from mbbq_gen.cli.loading import extracted
         from mbbq_gen.interchange.cards import closed_benchmarks
         from mbbq_gen.interchange.export import ExportSettings, ExportSource
 

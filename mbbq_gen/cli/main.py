@@ -30,8 +30,8 @@ COMMANDS: dict[str, dict[str, str]] = {
         "init": "setup.Init",
         "doctor": "setup.Doctor",
         "models": "setup.Models",
-        "estimate": "estimate.Estimate",
-        "design": "estimate.Design",
+        "estimate": "setup.Estimate",
+        "design": "setup.Design",
     },
     "Measure": {
         "run": "run.RunModel",

@@ -11,7 +11,8 @@ from mbbq_gen.cli.output import say
 from mbbq_gen.core.config import OWN_DATA, BenchmarkChoice, RunConfig
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Instance, Normalise, Split
+from mbbq_gen.core.progress import Bar
+from mbbq_gen.core.records import NO_RESPONSE, Instance, Normalise, Split
 from mbbq_gen.core.text import all_of, words
 from mbbq_gen.scoring.codes import Average, PromptEffects
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     import polars
 
     from mbbq_gen.analysis.correction import AnnotatedFrame
+    from mbbq_gen.analysis.design import Components
     from mbbq_gen.runs.distributed.cluster import MapWorkers
+    from mbbq_gen.runs.run_folder import RunFolder
     from mbbq_gen.scoring.metrics import Metric
     from mbbq_gen.statistics.estimate import InferenceSettings
 
@@ -50,7 +53,6 @@ Splits = Annotated[
     tuple[Split, ...],
     option("Questions", "Splits, comma-separated: bias, control, or both.", metavar="SPLIT,…"),
 ]
-HtmlFile = Annotated[Path | None, option("Files", "Also write the tables as an HTML page.", metavar="FILE.html")]
 HtmlPage = Annotated[Path | None, option("Files", "Write an HTML page.", "--output", "-o", metavar="FILE.html")]
 MetricNames = Annotated[
     str, option("Grouping", "Metrics, comma-separated, or `all`; for names: `mbbq-gen score --help`.", metavar="NAME,…")
@@ -135,16 +137,30 @@ class InferenceOptions(Options):
     seed: int = option("Statistics", "Seed of bootstrap resamples and permutation tests.", default=0, min=0)
 
     def frame(self, paths: Sequence[Path], where: PackPaths, **more: Any) -> polars.DataFrame:
-        """The observations of runs; `more` as `loading.runs_frame` takes it."""
-        from mbbq_gen.cli.loading import runs_frame
+        """The observations of runs, after extracting what is missing; `more` as `load_observations` takes it."""
+        from mbbq_gen.runs.observations import load_observations
 
-        return runs_frame(paths, where, self.gold, extractor=self.extractor, **more)
+        with Bar("reading", None, "answers") as bar:
+            shown: dict[str, Any] = {"step": bar.advance, "tell": say}
+            frame = load_observations(paths, where, self.gold, extractor=self.extractor, **shown, **more)
+        report_failures(frame)
+        return frame
 
     def labels(self, paths: Sequence[Path], where: PackPaths, source: str | None) -> AnnotatedFrame | None:
-        """The annotated responses of runs; None without a source."""
-        from mbbq_gen.cli.loading import runs_labels
+        """The annotated responses of runs, after saying which are left out; None without a source."""
+        from mbbq_gen.annotation.annotations import runs_labels
+        from mbbq_gen.statistics.ppi import MIN_LABELS
 
-        return None if source is None else runs_labels(paths, where, source, self.gold, self.extractor)
+        if source is None:
+            return None
+        found = runs_labels(paths, where, source, gold=self.gold, extractor=self.extractor, at_least=MIN_LABELS)
+        for count, why in (
+            (found.unsampled_annotations, "are in no sample that was drawn: left out of the correction"),
+            (found.stale_annotations, "only rejected an extraction that has changed since: left out"),
+        ):
+            if count:
+                say(f"{count:,} annotations {why}")
+        return found
 
     def sampling(self, runs: Sequence[Path] = ()) -> InferenceSettings:
         """The settings of intervals and tests; wider intervals for runs with interim looks."""
@@ -243,6 +259,37 @@ class WorkerOptions(Options):
             return None
         check_on(self.ray)
         return MapWorkers(self.ray, self.workers or 2)
+
+
+def extracted(folder: RunFolder, where: PackPaths, extractor: str = "rules") -> dict[str, str]:
+    """The extractor version of each language; extracts first what is missing."""
+    from mbbq_gen.runs.observations import ensure_extracted
+
+    with Bar("reading", None, "answers") as bar:
+        return ensure_extracted(folder, where, extractor, bar.advance)
+
+
+def report_failures(frame: polars.DataFrame) -> None:
+    """Says if there is no response at all."""
+    from mbbq_gen.scoring.tally import answers_of
+
+    if frame.height and frame["outcome"].cast(str).is_in(sorted(NO_RESPONSE)).all():
+        say(f"none of the {answers_of(frame):,} requests has a response (error or filtered): every score is undefined")
+
+
+def several(frame: polars.DataFrame, *groupings: str) -> list[str]:
+    """The groupings that have several values in the table."""
+    from mbbq_gen.scoring.tally import GROUPINGS
+
+    return [name for name in groupings if frame[GROUPINGS[name]].n_unique() > 1]
+
+
+def variances_of(path: Path, metric: str, where: PackPaths) -> Components:
+    """The variances of a run's bias split."""
+    from mbbq_gen.analysis.design import measured_components
+    from mbbq_gen.scoring.metrics import METRICS
+
+    return measured_components(InferenceOptions().frame([path], where), METRICS[metric], str(path))
 
 
 def inference_facts(sampling: InferenceSettings) -> dict[str, Any]:

@@ -120,12 +120,3 @@ def open_lines(path: Path) -> Iterator[str]:
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     """Writes lines to an output file; raises as `core.files.output_file`."""
     write_text(path, (f"{line}\n" for line in lines))
-
-
-def write_page(path: Path | None, title: str, blocks: Iterable[Block]) -> None:
-    """Writes paragraphs and tables as an HTML page, where one is requested, and says so."""
-    from mbbq_gen.report.page import blocks_page
-
-    if path is not None:
-        write_lines(path, [blocks_page(title, blocks)])
-        say(f"written: {path}")

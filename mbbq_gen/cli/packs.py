@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -18,9 +18,6 @@ from mbbq_gen.core.option_display import ORDER_POLICIES, SamplingUnit
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.records import Split
 from mbbq_gen.core.text import all_of, one_of
-
-if TYPE_CHECKING:
-    pass
 
 Language = Annotated[str, option("Questions", "Language.", metavar="XX")]
 Code = Annotated[str, argument("XX", "The language's ISO 639 code.", default=...)]

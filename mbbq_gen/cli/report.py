@@ -10,10 +10,20 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from mbbq_gen.cli.command import RunCommand, option
-from mbbq_gen.cli.options import CorrectWith, HtmlPage, RunsCommand, ScoreOptions, Verbose, check_correction
+from mbbq_gen.cli.options import (
+    CorrectWith,
+    HtmlPage,
+    InferenceOptions,
+    RunsCommand,
+    ScoreOptions,
+    Verbose,
+    check_correction,
+    extracted,
+    several,
+)
 from mbbq_gen.cli.output import echo, print_json, result_console, say, show, write_lines
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.files import PackPaths, check_output
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.scoring.codes import AVERAGES
 
@@ -23,14 +33,6 @@ if TYPE_CHECKING:
     from mbbq_gen.statistics.estimate import InferenceSettings
 
 _TABLES = {"mbbq-3": "mbbq_table_3", "mbbq-5": "mbbq_table_5"}
-
-
-def _check_output(path: Path | None) -> None:
-    """Raises UsageError where a page can't be written, before the work is done."""
-    if path is not None and path.is_dir():
-        raise UsageError(f"-o {path}: is a folder; name a file, such as {path / 'page.html'}")
-    if path is not None and not path.absolute().parent.is_dir():
-        raise UsageError(f"-o {path}: there is no folder {path.parent}; make it first")
 
 
 class Report(RunsCommand):
@@ -104,7 +106,8 @@ class Report(RunsCommand):
             raise UsageError("--table: prints one table; leave -o, --figures and --correct-with out")
         if self.table is None and self.table_format != "text":
             raise UsageError("--table-format: give --table mbbq-3 or --table mbbq-5 too")
-        _check_output(self.output)
+        if self.output is not None:
+            check_output(self.output)
 
     def _print_scores(self, folders: list[RunFolder], sampling: InferenceSettings) -> None:
         """The scores of all runs as JSON."""
@@ -120,11 +123,10 @@ class Report(RunsCommand):
 
     def _print_table(self, name: str, sampling: InferenceSettings) -> None:
         """A table of a paper on stdout; its caption stands beside it in all formats but CSV."""
-        from mbbq_gen.cli.loading import runs_frame
         from mbbq_gen.report.charts import make_charts
         from mbbq_gen.report.tables import markdown_escaped
 
-        found = make_charts(runs_frame(self.run_paths, self.where), sampling, [_TABLES[name]])
+        found = make_charts(InferenceOptions().frame(self.run_paths, self.where), sampling, [_TABLES[name]])
         if found.left_out:
             raise UsageError(f"--table {name}: {found.left_out[0].reason}")
         (chart,) = found.charts
@@ -149,7 +151,6 @@ class Report(RunsCommand):
 
     def _write(self, folders: list[RunFolder], sampling: InferenceSettings) -> None:
         """Makes the charts, once, and writes the page and the figures."""
-        from mbbq_gen.cli.loading import extracted
         from mbbq_gen.report import charts, page, view_model
         from mbbq_gen.report.charts.vega import require_vl_convert
         from mbbq_gen.runs.observations import follow_up_reports, model_names
@@ -202,7 +203,6 @@ def report_text(
 ) -> str:
     """The report of a run with the styles of the terminal that stdout is; with annotations, corrected by them too."""
     from mbbq_gen.analysis.score_extras import reported
-    from mbbq_gen.cli.loading import several
     from mbbq_gen.report.score_tables import BRIEF_METRICS, SUMMARY_METRICS, report_blocks
     from mbbq_gen.report.tables import print_blocks
     from mbbq_gen.runs.observations import follow_up_reports, load_run_observations
@@ -252,7 +252,8 @@ class Leaderboard(RunsCommand):
 
         if self.markdown and self.as_json:
             raise UsageError("--markdown and --json: choose one of the two")
-        _check_output(self.output)
+        if self.output is not None:
+            check_output(self.output)
         frame = self.statistics.frame(self.run_paths, self.where)
         folders = [RunFolder(path) for path in dict.fromkeys(self.run_paths)]
         manifests = [folder.manifest() for folder in folders]
@@ -291,7 +292,6 @@ class View(RunCommand):
     open_browser: bool = option("", "Open the page in the browser.", "--open", default=False)
 
     def _run(self) -> None:
-        from mbbq_gen.cli.loading import extracted
         from mbbq_gen.report.viewer import ViewServer, open_viewer
 
         folder, where = self.folder, self.where

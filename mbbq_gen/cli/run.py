@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from mbbq_gen.cli.command import PackCommand, RunCommand, argument, command_group, option, settings
-from mbbq_gen.cli.options import InferenceOptions, Verbose
+from mbbq_gen.cli.options import InferenceOptions, Verbose, several
 from mbbq_gen.cli.output import print_json, result_console, say, show, show_result
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import FILE, ConfigError, MbbqGenError, MissingExtraError, RunError, UsageError
@@ -161,22 +161,20 @@ def _is_remote(model: str) -> bool:
     return not model.startswith(f"{IMPORTED}:") and issubclass(options_class(model), RemoteOptions)
 
 
-def load_extraction() -> None:
-    """Imports what extraction needs."""
-    import_module("mbbq_gen.extraction.engine")
+_EXTRACTION = ("mbbq_gen.extraction.engine",)
+_REPORT = ("scipy.special", "rich.console", "mbbq_gen.runs.observations", "mbbq_gen.report.score_tables")
+"""Modules that are imported while the model is busy, because that is slow."""
 
 
-def load_report() -> None:
-    """Imports what a report needs while the model is busy, because that is slow."""
-    needed = ("scipy.special", "rich.console", "mbbq_gen.cli.loading", "mbbq_gen.report.score_tables")
-    for name in needed:
-        import_module(name)
+def _loading(*names: str) -> HelperProcess:
+    """A process that imports modules before it does other work."""
+    from mbbq_gen.runs.helper_process import HelperProcess
 
+    def load() -> None:
+        for name in names:
+            import_module(name)
 
-def load_both() -> None:
-    """Imports what extraction and report need."""
-    load_extraction()
-    load_report()
+    return HelperProcess(load)
 
 
 def _study_jobs(study: Study, config: RunConfig, where: PackPaths, helper: HelperProcess) -> list[Job]:
@@ -212,10 +210,9 @@ def _study_jobs(study: Study, config: RunConfig, where: PackPaths, helper: Helpe
 
 def _run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool) -> None:
     """Runs what is left of a study and shows its results; RunError where some of the runs failed."""
-    from mbbq_gen.runs.helper_process import HelperProcess
     from mbbq_gen.runs.study import read_study, resolve_run_paths
 
-    study, helper = read_study(path), HelperProcess(load_both)
+    study, helper = read_study(path), _loading(*_EXTRACTION, *_REPORT)
     jobs = _study_jobs(study, config, where, helper)
     if any(_is_remote(job.config.model) for job in jobs):
         helper.start()
@@ -253,12 +250,11 @@ def _run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool
 def _show_runs(paths: list[Path], where: PackPaths) -> None:
     """Prints the conclusions for every model and benchmark, with one table."""
     from mbbq_gen.analysis.score_extras import reported
-    from mbbq_gen.cli.loading import runs_frame, several
     from mbbq_gen.report.score_tables import BRIEF_METRICS, brief_blocks
     from mbbq_gen.report.tables import print_blocks
     from mbbq_gen.runs.run_folder import RunFolder
 
-    frame = runs_frame(paths, where)
+    frame = InferenceOptions().frame(paths, where)
     by = ["model", *several(frame, "benchmark"), *several(frame, "method"), "language", "split"]
     console = result_console()
     scores = reported(frame, by, BRIEF_METRICS, InferenceOptions().sampling(paths))
@@ -305,7 +301,6 @@ class RunModel(PackCommand):
 
     def _run(self) -> None:
         from mbbq_gen.cli.report import report_text
-        from mbbq_gen.runs.helper_process import HelperProcess
         from mbbq_gen.runs.job import Job
         from mbbq_gen.runs.resolve import resolve_for
         from mbbq_gen.runs.run_folder import RunFolder
@@ -322,7 +317,7 @@ class RunModel(PackCommand):
         config = resolve_for(config, before, where)
         is_remote = _is_remote(config.follow_up_model or config.model or folder.manifest().config.model)
         # Two, because a large run takes much memory to extract and to report.
-        reporting, reading = HelperProcess(load_report), HelperProcess(load_extraction if is_remote else load_both)
+        reporting, reading = _loading(*_REPORT), _loading(*_EXTRACTION, *(() if is_remote else _REPORT))
         try:
             if is_remote:
                 reading.start()

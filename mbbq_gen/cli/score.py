@@ -20,6 +20,7 @@ from mbbq_gen.cli.options import (
     equivalence_option,
     groupings_of,
     metrics_of,
+    report_failures,
 )
 from mbbq_gen.cli.output import open_lines, say, show_result
 from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
@@ -137,7 +138,6 @@ class Score(PackCommand):
 
     def _observations(self, by: list[str], helpers: MapWorkers | None) -> polars.DataFrame:
         """What is scored: the answers of the runs or of the file; with workers, their sums."""
-        from mbbq_gen.cli.loading import report_failures
         from mbbq_gen.interchange.jsonl import observe_lines
         from mbbq_gen.runs.observations import load_sums, report_pending
         from mbbq_gen.runs.run_folder import RunFolder

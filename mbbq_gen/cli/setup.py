@@ -1,4 +1,4 @@
-"""Commands `init`, `doctor` and `models`: the first steps."""
+"""Commands `init`, `doctor`, `models`, `estimate` and `design`: before a run."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ import os
 import platform
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import typer
 
 import mbbq_gen
-from mbbq_gen.cli.command import JsonCommand, argument, model_options, option
-from mbbq_gen.cli.output import echo, print_json, print_rows, say, write_lines
-from mbbq_gen.core.config import RunConfig
+from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, model_options, option, settings
+from mbbq_gen.cli.options import AverageChoice, ConfidenceLevel, PromptEffectsChoice, variances_of
+from mbbq_gen.cli.output import echo, print_json, print_rows, say, show_result, write_lines
+from mbbq_gen.core.config import RunConfig, about
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.files import PACK_KINDS, PackPaths, cache_directory, shipped_root
-from mbbq_gen.core.text import shortened, words
+from mbbq_gen.core.text import one_of, shortened, words
 
 if TYPE_CHECKING:
     from mbbq_gen.runs.server_check import ServerReport
@@ -32,8 +33,9 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 class Init(JsonCommand):
     """Writes a study file for `run` and estimates its cost.
 
-    Asks for models, base URL, benchmark, languages and the maximum cost. Options that are given are skipped. On a
-    terminal, it offers to look for model servers on this machine. Nothing is sent to any model.
+    Asks for models, base URL, benchmark, languages and the maximum cost; --model may name several, comma-separated.
+    Options that are given are skipped. Without --sample, as many questions as --max-cost allows. On a terminal, it
+    offers to look for model servers on this machine. Nothing is sent to any model.
     """
 
     help_examples = (
@@ -42,25 +44,7 @@ class Init(JsonCommand):
         "  mbbq-gen init --model openai:qwen2.5:7b --base-url http://127.0.0.1:11434/v1 --benchmark starter"
     )
     file: Path = argument("FILE", "Study file to write.", default=Path("study.toml"))
-    model: str | None = option(
-        "What to measure",
-        "Models, comma-separated, as kind:model, such as openai:gpt-4o-mini,transformers:smollm2; see `mbbq-gen "
-        "models`.",
-        metavar="KIND:MODEL,…",
-    )
-    base_url: str | None = option(
-        "What to measure",
-        "Server of the openai: models, such as http://127.0.0.1:11434/v1. Default: the service's own.",
-        metavar="URL",
-    )
-    benchmark: str | None = option("What to measure", "Benchmark; see `mbbq-gen data list`.")
-    languages: str | None = option("What to measure", "Languages, comma-separated.", metavar="XX,…")
-    max_cost: float | None = option(
-        "Size", "US dollars that each model may cost; 0 for no limit.", min=0, metavar="USD"
-    )
-    sample: int | None = option(
-        "Size", "Questions for each language and split. Default: as many as --max-cost allows.", min=1
-    )
+    config: RunConfig = settings(("model", "base_url", "benchmark", "languages", "sample", "max_cost"))
     yes: bool = option(
         "", "Ask no questions: use the default of every option that is not given.", "--yes", "-y", default=False
     )
@@ -99,54 +83,55 @@ class Init(JsonCommand):
             if config.max_cost is not None and _is_paid(config.model, config.base_url):
                 lines.append(f"max_cost = {config.max_cost}        # US dollars")
         write_lines(file, lines)
-        forecasts = {name: forecast for name, (_, forecast) in plans.items()}
         if self.as_json:
-            samples = {name: sample for name, (sample, _) in plans.items()}
+            samples, forecasts = ({name: plan[part] for name, plan in plans.items()} for part in (0, 1))
             print_json({"file": str(file), "samples": samples, "forecasts": forecasts})
             return
-        for name, forecast in forecasts.items():
+        for name, (_, forecast) in plans.items():
             echo(f"{name}: {forecast}")
         echo(f"written: {file}\nnext: mbbq-gen run {file}")
 
-    def _ask(self, given: str | None, question: str, default: str) -> str:
-        """The option if it is given, else the answer to a question."""
-        if given is not None:
-            return given
-        return default if self.yes else str(typer.prompt(question, default=default, err=True))
+    def _ask(self, name: str, question: str, default: str) -> list[str]:
+        """The entries of an option if it is given, else of the answer to a question."""
+        if name in self.config.model_fields_set:
+            return words(getattr(self.config, name))
+        return words(default if self.yes else str(typer.prompt(question, default=default, err=True)))
 
     def _configs(self) -> list[RunConfig]:
         """The configuration of each model by the options given; asks for the others."""
         from mbbq_gen.benchmarks.registry import BENCHMARKS, find_benchmark
         from mbbq_gen.benchmarks.releases import benchmark_folder
-        from mbbq_gen.providers.api.options import checked_address
         from mbbq_gen.providers.registry import check_name
 
-        url, wants_servers = self.base_url, self.model is None and self.base_url is None and not self.yes
-        found = _servers() if wants_servers and sys.stdin.isatty() else []
+        given = self.config
+        may_look = not (given.model or given.base_url or self.yes) and sys.stdin.isatty()
+        found = _servers() if may_look else []
         for server in found:
             say(f"{server.server} at {server.base_url}: {', '.join(server.models[:5])}")
         usual = found[0].model_option if found else "synthetic:able-stereotyped"
-        names = words(self._ask(self.model, "Models (kind:model, see `mbbq-gen models`; several with commas)", usual))
+        names = self._ask("model", "Models (kind:model, see `mbbq-gen models`; several with commas)", usual)
         if not names:
             raise UsageError("name at least one model: --model kind:model (see `mbbq-gen models`)")
         for name in names:
             check_name(name)
+        url = given.base_url
         if any(name.startswith("openai:") for name in names):
             has = [server.base_url for server in found for name in server.models if f"openai:{name}" in names]
-            url = self._ask(url, "Base URL of the openai: models (empty: the service's own)", has[0] if has else "")
+            question = "Base URL of the openai: models (empty: the service's own)"
+            url = next(iter(self._ask("base_url", question, has[0] if has else "")), None)
         elif url is not None:
             raise UsageError("--base-url: no openai: model is named; for a local server use --model openai:NAME")
-        url = checked_address(url, "--base-url")
         here = [name for name, info in BENCHMARKS.items() if not info.needs_data or benchmark_folder(name) is not None]
         question = f"Benchmark ({', '.join(here)}; others: `mbbq-gen data list`)"
-        info = find_benchmark(self._ask(self.benchmark, question, "starter"))
-        codes = self._ask(self.languages, f"Languages ({', '.join(info.languages)})", info.languages[0])
-        limit = self.max_cost
+        benchmarks = [find_benchmark(name) for name in self._ask("benchmark", question, "starter")]
+        known = benchmarks[0].languages
+        codes = self._ask("languages", f"Languages ({', '.join(known)})", known[0])
+        limit = given.max_cost
         if limit is None and any(_is_paid(name, url) for name in names) and not self.yes:
             question = "Most that each model may cost, in US dollars (0: no limit)"
-            limit = float(typer.prompt(question, default=5.0, err=True))
-        shared: dict[str, Any] = {"benchmark": info.name, "languages": words(codes), "variants": "letters,polite"}
-        shared |= {"splits": "bias,control", "sample": self.sample, "max_cost": limit or None}
+            limit = float(typer.prompt(question, default=5.0, err=True)) or None
+        shared: dict[str, Any] = {"benchmark": [info.name for info in benchmarks], "languages": codes}
+        shared |= {"variants": "letters,polite", "splits": "bias,control", "sample": given.sample, "max_cost": limit}
         return [RunConfig(model=name, base_url=url if name.startswith("openai:") else None, **shared) for name in names]
 
 
@@ -321,3 +306,116 @@ class Models(JsonCommand):
             print_rows(rows, as_json=self.as_json)
         else:
             echo(f"{kind} has no options")
+
+
+_ESTIMATED = {"Model", "Questions", "Prompts", "Sampling", "Scoring method", "Follow-up"}
+EstimateSettings = Annotated[
+    RunConfig,
+    settings(
+        name
+        for name in RunConfig.model_fields
+        if about(name)["group"] in _ESTIMATED or name in {"rpm", "tpm", "prices"}
+    ),
+]
+"""Settings that requests, tokens and cost depend on."""
+Pilot = Annotated[
+    Path | None,
+    option("Estimate", "Take response lengths and variances from this run. Default: assumed.", metavar="RUN"),
+]
+
+
+class Estimate(PackCommand):
+    """Estimates requests, tokens, cost and time of a run.
+
+    Takes the options of `run` that the number and the cost of requests depend on. Shows the cost with and without the
+    batch API. Also lists the cost and the interval width of smaller, balanced samples. Sends and writes nothing, and
+    needs no key.
+    """
+
+    help_examples = (
+        "  mbbq-gen estimate --model openai:gpt-4o-mini --benchmark mbbq --languages en,tr --splits bias,control\n"
+        "  mbbq-gen estimate --model openai:gpt-4o-mini --benchmark starter --pilot pilot --json"
+    )
+    tokenizer: Path | None = option(
+        "Estimate",
+        "The model's tokenizer.json, or the folder that holds it. Default: the model's own, if it is on this machine.",
+    )
+    pilot: Pilot = None
+    config: EstimateSettings
+
+    def _run(self) -> None:
+        from mbbq_gen.analysis.power import DEFAULTS
+        from mbbq_gen.report.run_tables import estimate_blocks
+        from mbbq_gen.runs.cost_estimate import run_estimate
+        from mbbq_gen.runs.resolve import resolve
+
+        where, assumptions = self.where, DEFAULTS
+        if self.pilot is not None:
+            try:
+                assumptions = variances_of(self.pilot, "mbbq_bias_ambiguous", where).assumptions
+            except UsageError as error:
+                say(f"{self.pilot}: {error}; interval widths use assumed variances")
+        given = resolve(self.config, where), where, assumptions
+        found = run_estimate(*given, tokenizer=self.tokenizer, pilot=self.pilot)
+        show_result(found, estimate_blocks, as_json=self.as_json)
+
+
+class Design(PackCommand):
+    """Finds how many questions and prompts give an interval width at the least cost.
+
+    A design is the numbers of templates, questions, prompt variants and option orders. Takes the options of `run`
+    that choose questions and prompts. Sends nothing and needs no key. Use the result with `run
+    --answers-per-template`, or let `run --stop-at-ci-width` find the number of requests.
+    """
+
+    help_examples = (
+        "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en,tr --ci-width 0.15 "
+        '--goal "difference between languages"\n'
+        "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en --max-cost 20 --pilot my-pilot"
+    )
+    goal: Literal["score", "difference between languages"] = option(
+        "Goal", "What to measure: `score` or `difference between languages`.", default="score", metavar="TEXT"
+    )
+    ci_width: float | None = option(
+        "Goal", "Width of the confidence interval to reach (upper minus lower end).", metavar="W"
+    )
+    max_cost: float | None = option(
+        "Goal", "Instead of a width: US dollars to spend; finds the narrowest interval.", metavar="USD"
+    )
+    metric: str = option(
+        "Goal", "Metric to measure; for names: `mbbq-gen score --help`.", default="mbbq_bias_ambiguous"
+    )
+    pilot: Pilot = None
+    prompt_effects: PromptEffectsChoice = "fixed"
+    average: AverageChoice = "questions"
+    confidence_level: ConfidenceLevel = 0.95
+    config: EstimateSettings
+
+    def _run(self) -> None:
+        from mbbq_gen.analysis.design import assumed_components
+        from mbbq_gen.report.run_tables import design_blocks
+        from mbbq_gen.runs.cost_estimate import design_report
+        from mbbq_gen.runs.resolve import resolve
+        from mbbq_gen.scoring.metrics import METRICS
+
+        pilot, where = self.pilot, self.where
+        if (self.ci_width is None) == (self.max_cost is None):
+            raise UsageError("give --ci-width W or --max-cost USD, one of them")
+        for name, amount in (("ci-width", self.ci_width), ("max-cost", self.max_cost)):
+            if amount is not None and not amount > 0:
+                raise UsageError(f"--{name} {amount:g}: give a number above 0")
+        config = resolve(self.config, where)
+        metric = METRICS[one_of("metric", self.metric, METRICS)]
+        found = design_report(
+            *(config, where),
+            target=self.goal,
+            metric=metric,
+            components=assumed_components(metric) if pilot is None else variances_of(pilot, metric.name, where),
+            pilot=pilot,
+            confidence=self.confidence_level,
+            width=self.ci_width,
+            max_cost=self.max_cost,
+            speaks_of=self.prompt_effects,
+            average=self.average,
+        )
+        show_result(found, design_blocks, as_json=self.as_json)

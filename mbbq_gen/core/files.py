@@ -126,8 +126,8 @@ def output_file(path: Path, *, is_derived: bool = False) -> Iterator[Path]:
     where it may not be written or was changed by something else; RunError where the disk is full or failed.
     """
     with write_errors(path):
+        check_output(path, is_derived=is_derived)
         target = path.resolve()
-        _check_output(path, target, is_derived=is_derived)
         temporary = target.with_name(f".{target.name[:60]}.{os.getpid()}.part")
         try:
             yield temporary
@@ -153,8 +153,11 @@ def write_text(path: Path, parts: Iterable[str], *, is_derived: bool = False) ->
         stream.writelines(parts)
 
 
-def _check_output(path: Path, target: Path, *, is_derived: bool) -> None:
-    """Raises UsageError where an output file may not be written."""
+def check_output(path: Path, *, is_derived: bool = False) -> None:
+    """Raises UsageError where an output file may not be written; commands call it before long work, too."""
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise UsageError(f"{path}: there is no folder {path.parent}; make it first")
     if target.is_dir():
         raise UsageError(f"{path}: is a folder; name a file")
     if not is_derived and target.name.startswith(_RUN_FILES) and (target.parent / _STORE).is_file():

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, ProgressColumn, TaskID
+    from rich.progress import Progress, ProgressColumn
 
 
 Stage = Literal["planning", "asking", "collecting", "reading"]
@@ -76,15 +76,6 @@ class CallbackListener:
         yield advance
 
 
-_BARS: Final[Mapping[Stage, tuple[str, float]]] = {
-    "planning": ("steps", 1.0),
-    "asking": ("answers", 0.0),
-    "collecting": ("answers", 1.0),
-    "reading": ("answers", 1.0),
-}
-"""Stage of a run → what is counted in it, and after how many seconds a bar is worth showing."""
-
-
 @dataclass
 class Bar:
     """Shows how far a piece of work is. It appears after `delay` seconds, so that short work stays quiet.
@@ -100,7 +91,6 @@ class Bar:
     """Tells how the work stands in a few words, shown at the end of the line."""
     done: int = 0
     _progress: Progress | None = None
-    _task: TaskID | None = None
 
     def __enter__(self) -> Self:
         self._begin = time.monotonic() + self.delay
@@ -114,15 +104,16 @@ class Bar:
     def advance(self, steps: int = 1) -> None:
         """Counts finished steps."""
         self.done += steps
-        if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, description=self.title, total=self.total, completed=self.done)
+        if self._progress is not None:
+            task = self._progress.task_ids[0]
+            self._progress.update(task, description=self.title, total=self.total, completed=self.done)
         elif sys.stderr.isatty() and time.monotonic() >= self._begin:
             from rich.console import Console
             from rich.progress import Progress
 
             self._progress = Progress(*_columns(self.unit, self.status), console=Console(stderr=True))
             self._progress.start()
-            self._task = self._progress.add_task(self.title, total=self.total, completed=self.done)
+            self._progress.add_task(self.title, total=self.total, completed=self.done)
 
 
 @dataclass(frozen=True)
@@ -137,7 +128,7 @@ class ProgressBars:
         self, stage: Stage, total: int | None = None, status: Callable[[], str] = lambda: ""
     ) -> Iterator[Advance]:
         """Shows a bar on a terminal, elsewhere nothing."""
-        unit, delay = _BARS[stage]
+        unit, delay = "steps" if stage == "planning" else "answers", 0.0 if stage == "asking" else 1.0
         with Bar(stage, total, unit, delay=delay, status=status) as bar:
             yield bar.advance
 

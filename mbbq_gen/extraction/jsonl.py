@@ -11,7 +11,6 @@ from mbbq_gen.core.errors import DataError, UnknownNameError, UsageError, descri
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction
 from mbbq_gen.core.tables import UnreadableError, json_object
-from mbbq_gen.extraction import has_pack
 from mbbq_gen.extraction.question import Question
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
 
@@ -69,14 +68,12 @@ def extract_lines(
     *,
     resources: PackPaths | None = None,
     extractor: str = ENGINE,
-    strict_languages: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """The objects of the lines, in order, each with its extraction; blank lines are left out.
 
     Args:
         source_name: How messages name where they come from.
         extractor: `rules`, or one of the simple extractors.
-        strict_languages: Whether a row in a language without a pack is an error; else it is read without its words.
 
     Raises:
         DataError: where a row is wrong: source, row, field, what to do.
@@ -91,9 +88,6 @@ def extract_lines(
             continue
         where = f"{source_name}:{number}"
         row, checked = read_row(ResponseRow, line, where)
-        if strict_languages and not has_pack(checked.language, packs):
-            known = ", ".join(packs.names("extractors"))
-            raise DataError(f"{where}: {checked.language}: no pack for this language; there are {known}")
         if extractor == ENGINE:
             found = checked.read(load_extractor(checked.language, packs))
         else:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mbbq_gen.analysis.reasoning import ReasoningReport
     from mbbq_gen.analysis.robustness import EffectTable, RobustnessTable
     from mbbq_gen.analysis.score_extras import ScoreReport
-    from mbbq_gen.benchmarks.control.coverage import ControlCoverage, TemplateRefusal
+    from mbbq_gen.benchmarks.control.coverage import TemplateRefusal
     from mbbq_gen.core.records import FrozenModel
     from mbbq_gen.statistics.estimate import EstimateResult
     from mbbq_gen.statistics.hypothesis_tests import TestResult
@@ -461,29 +461,6 @@ def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
 
 def _part(part: int, whole: int) -> str | None:
     return f"{100 * part / whole:.1f}%" if whole else None
-
-
-# --- control questions -----------------------------------------------------------------------------------------------
-
-
-def control_blocks(found: ControlCoverage, meanings: Mapping[str, str]) -> Iterator[Block]:
-    """Which questions have a control question and why the others have none: by category, reason, template; samples."""
-    counts = found.counts()
-    yield f"{counts.made:,} of {counts.questions:,} questions have a control question"
-    titles = ["language", "category", "questions", "made"]
-    categories = [
-        (*(part[title] for title in titles), share(part["made"] / part["questions"])) for part in found.categories()
-    ]
-    yield text_table([*titles, "share"], categories, "How many have one")
-    reasons = [(reason, meanings[reason], count) for reason, count in counts.reasons.items()]
-    yield text_table(["reason", "meaning", "questions"], reasons, "Why the others have none")
-    yield refusal_table(counts.templates, "Left out, by template")
-    samples = [
-        (one.key, f"{one.context} {one.question}", f"{control.context} {control.question}")
-        for one, control in found.samples.values()
-    ]
-    yield text_table(["question", "as published", "with names"], samples, "One of each template")
-    yield "Control questions were made by substitution: two first names stand where the two groups stood."
 
 
 def refusal_table(refusals: Iterable[TemplateRefusal], title: str = "") -> Table:

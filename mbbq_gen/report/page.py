@@ -22,7 +22,7 @@ from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.report import tables
 from mbbq_gen.report.charts import Chart
 from mbbq_gen.report.charts.vega import require_vl_convert, svg
-from mbbq_gen.report.tables import Block, escaped
+from mbbq_gen.report.tables import escaped
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -172,8 +172,3 @@ def browser_data(runs: Iterable[tuple[str, str]], names: Mapping[str, str]) -> d
     """What the browser of items has to know beside the items: name and folder of each run, names of languages."""
     shown = [{"name": visible_text(name), "folder": folder} for name, folder in runs]
     return {"runs": shown, "languages": names}
-
-
-def blocks_page(title: str, blocks: Iterable[Block]) -> str:
-    """Paragraphs and tables of a result as a page that holds all it needs."""
-    return render("blocks.html", title, page_assets(("page.css",), ("theme.js",)), blocks=list(blocks))

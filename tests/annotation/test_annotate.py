@@ -41,8 +41,6 @@ from tests.support.cases import cases
 from tests.support.extraction import Capture, call, json_of, listed, stderr_of, succeed
 from tests.support.report import Page
 
-AT = "2030-01-01T00:00:00+00:00"
-
 
 @pytest.fixture(scope="module")
 def entries(scripted_run: Path) -> list[SheetEntry]:
@@ -98,10 +96,10 @@ def test_a_sample_is_of_the_size_asked_and_of_every_stratum(
 def test_verdicts_are_kept_and_the_last_counts(tmp_path: Path) -> None:
     path = tmp_path / "annotations.jsonl"
     assert load_annotations(path) == {}
-    first = annotate_response(reading(1), AT, right=0)
-    second = annotate_response(reading(1), AT, right=None, note="neither")
+    first = annotate_response(reading(1), right=0)
+    second = annotate_response(reading(1), right=None, note="neither")
     append_records(path, [first])
-    append_records(path, [second, annotate_response(reading(2), AT, right=None, right_known=False)])
+    append_records(path, [second, annotate_response(reading(2), right=None, right_known=False)])
     found = load_annotations(path)
     assert found["000001"] == second
     assert [found[name].agrees for name in sorted(found)] == [False, False]
@@ -110,20 +108,20 @@ def test_verdicts_are_kept_and_the_last_counts(tmp_path: Path) -> None:
 
 def test_a_verdict_cut_off_by_a_crash_costs_itself_alone(tmp_path: Path) -> None:
     path = tmp_path / "annotations.jsonl"
-    append_records(path, [annotate_response(reading(1), AT, right=0)])
+    append_records(path, [annotate_response(reading(1), right=0)])
     with path.open("a") as stream:
         stream.write('{"prompt_id": "0000')
     assert set(load_annotations(path)) == {"000001"}
-    append_records(path, [annotate_response(reading(2), AT, right=0)])
+    append_records(path, [annotate_response(reading(2), right=0)])
     with pytest.raises(DataError, match=r"annotations\.jsonl:2: "):
         load_annotations(path)
 
 
 def test_a_verdict_that_names_the_right_option_judges_later_readings_too() -> None:
-    named = annotate_response(reading(1, option=0), AT, right=1)
+    named = annotate_response(reading(1, option=0), right=1)
     assert named.judges(reading(1, option=1)) is True
     assert named.judges(reading(1, option=None)) is False
-    only_wrong = annotate_response(reading(1, option=0), AT, right=None, right_known=False)
+    only_wrong = annotate_response(reading(1, option=0), right=None, right_known=False)
     assert only_wrong.judges(reading(1, option=0)) is False
     assert only_wrong.judges(reading(1, option=1)) is None
 
@@ -133,7 +131,7 @@ def test_rates_weigh_strata_as_the_run_holds_them() -> None:
     population = [reading(n, rule="often") for n in range(90)] + [reading(n, rule="seldom") for n in range(90, 100)]
     sample = draw_sample(population, SamplingDesign(sample=100, by=("rule",)))
     verdicts = {
-        f"{n:06d}": annotate_response(reading(n), AT, right=right) for n, right in ((0, 0), (1, 0), (90, 0), (91, 2))
+        f"{n:06d}": annotate_response(reading(n), right=right) for n, right in ((0, 0), (1, 0), (90, 0), (91, 2))
     }
     report = annotation_report(sample, verdicts, {"en": "1+x"}, ("rule",))
     overall = report.overall
@@ -151,11 +149,11 @@ def test_rates_weigh_strata_as_the_run_holds_them() -> None:
 def test_kinds_of_mistakes_and_verdicts_that_tell_nothing_any_more() -> None:
     population = [reading(0), reading(1), reading(2, option=None), reading(3), reading(4, option=1)]
     verdicts = [
-        annotate_response(population[0], AT, right=1),
-        annotate_response(population[1], AT, right=None),
-        annotate_response(population[2], AT, right=2),
-        annotate_response(population[3], AT, right=None, right_known=False),
-        annotate_response(reading(4, option=0), AT, right=None, right_known=False),
+        annotate_response(population[0], right=1),
+        annotate_response(population[1], right=None),
+        annotate_response(population[2], right=2),
+        annotate_response(population[3], right=None, right_known=False),
+        annotate_response(reading(4, option=0), right=None, right_known=False),
     ]
     sample = draw_sample(population, SamplingDesign())
     report = annotation_report(sample, {one.prompt_id: one for one in verdicts}, {"en": "1+x"}, ())
@@ -262,7 +260,6 @@ class _Kept:
             console,
             lambda: next(pressed),
             self.verdicts.append,
-            lambda: AT,
             lambda entry: self.explained.append(entry.stored.prompt_id),
         )
         self.count = session.judge(entries, verdicts or {})

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mbbq_gen.cli.loading import extracted
+from mbbq_gen.cli.options import extracted
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.text import visible_text
 from mbbq_gen.report.viewer import ViewServer, open_viewer

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mbbq_gen.cli.loading import extracted, runs_frame
+from mbbq_gen.cli.options import InferenceOptions, extracted
 from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.report.viewer import ViewServer, open_viewer
@@ -75,7 +75,7 @@ def items(server: ViewServer, **filters: object) -> dict[str, Any]:
 
 
 def test_items_are_counted_as_the_scores_count_them(index: SampleIndex, run: Path, resources: PackPaths) -> None:
-    frame = runs_frame([run], resources)
+    frame = InferenceOptions().frame([run], resources)
     assert index.count() == frame.height
     values = index.values()
     for field, column in (("outcome", "outcome"), ("language", "language"), ("category", "category")):

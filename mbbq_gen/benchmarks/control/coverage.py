@@ -46,17 +46,13 @@ class ControlCoverage:
         self._counts: Counter[tuple[str, ...]] = Counter()
         """Questions by language, category, template and reason; the reason is empty where one was made."""
         self._what: dict[tuple[str, ...], str] = {}
-        self.samples: dict[tuple[str, str], tuple[Instance, Instance]] = {}
-        """Language, template → the first of its questions that has a control question, and that one."""
 
     def add(self, instance: Instance, made: Made) -> None:
         """Counts a bias question and what became of it."""
         language, template = instance.language, instance.template_id
         reason = "" if isinstance(made, Instance) else made.reason
         self._counts[language, instance.category, template, reason] += 1
-        if isinstance(made, Instance):
-            self.samples.setdefault((language, template), (instance, made))
-        else:
+        if not isinstance(made, Instance):
             self._what.setdefault((language, template, reason), made.what)
 
     def _by(self, *places: int) -> Counter[tuple[str, ...]]:
@@ -79,7 +75,7 @@ class ControlCoverage:
         return list(found.values())
 
     def counts(self) -> ControlCounts:
-        """The counts as a record, without categories and samples."""
+        """The counts as a record, without categories."""
         reasons, of_template = self._by(3), self._by(0, 2)
         templates = tuple(
             TemplateRefusal(
