@@ -6,7 +6,7 @@ Whatever the response holds, it is shown and never obeyed (`core.text.visible_te
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 from mbbq_gen.core.records import ContinuationScore, Extraction
@@ -34,13 +34,19 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
     """Prints the whole story."""
     from rich.text import Text
 
+    from mbbq_gen.extraction.claims import WHY
+
     console.print(f"\nresponse ({len(explanation.response):,} characters)", style="bold")
     lines = response_text(explanation).split("\n", allow_blank=True)
     console.print(Text("\n").join(Text("  ").append_text(line) for line in lines))
     found = explanation.extraction
     read_as = chosen_text(found.option, explanation.labels, explanation.options)
     console.print(f"\nread as   {read_as}   ({_facts(found)})", style="bold")
-    console.print(f"because   {_because(explanation)}")
+    because = explanation.decision
+    if found.option is not None:
+        reasons = (candidate.reason for candidate in explanation.candidates if is_winner(candidate, explanation))
+        because = next(chain(reasons, (WHY[part] for part in found.rule.split(":") if part in WHY)), because)
+    console.print(f"because   {because}")
     if found.conflicts:
         console.print(f"against   {', '.join(found.conflicts)}")
     console.print()
@@ -72,16 +78,6 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
 
 def _facts(found: Extraction | ReasoningExtraction) -> str:
     return f"{OUTCOME_TITLES[found.outcome]}, confidence {found.confidence}, rule {found.rule}"
-
-
-def _because(explanation: Explanation) -> str:
-    """Why the response was read so, in a few words."""
-    from mbbq_gen.extraction.claims import WHY
-
-    found = explanation.extraction
-    won = [candidate.reason for candidate in explanation.candidates if is_winner(candidate, explanation)]
-    reasons = [WHY[part] for part in found.rule.split(":") if part in WHY]
-    return explanation.decision if found.option is None else next(iter([*won, *reasons]), explanation.decision)
 
 
 def chosen_text(option: int | None, labels: Sequence[str], options: Sequence[str]) -> str:

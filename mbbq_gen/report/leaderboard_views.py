@@ -59,20 +59,15 @@ def rank_text(rank: RankInterval | None) -> str:
     return str(rank.best) if rank.best == rank.worst else f"{rank.best}–{rank.worst}"
 
 
-def score_text(name: str, score: LeaderboardScore) -> str:
-    """`+0.12 [+0.03, +0.21]`, and of a bias what it is shown to be smaller than, `|bias| < 0.21 (TOST)`, and bounds."""
-    signed = is_bias(name)
+def ranked_text(name: str, row: LeaderboardRow) -> str:
+    """`+0.12 [+0.03, +0.21]`, of a bias its margin, `|bias| < 0.21 (TOST)`, and bounds; the range of ranks below it."""
+    score, signed = row.scores[name], is_bias(name)
     text = number(score.value, signed=signed) + ends_text(score, signed=signed)
     if signed and score.equivalence_bound is not None:
         text += f", |bias| < {rounded_up(score.equivalence_bound)} (TOST)"
-    bounds = bounds_text(score.bounds) if signed else ""
-    return f"{text}, bounds {bounds}" if bounds else text
-
-
-def ranked_text(name: str, row: LeaderboardRow) -> str:
-    """A score with its range of ranks below it."""
-    rank = row.scores[name].rank
-    return score_text(name, row.scores[name]) + (f"\nrank {rank_text(rank)} of {rank.of}" if rank else "")
+    if signed and (bounds := bounds_text(score.bounds)):
+        text += f", bounds {bounds}"
+    return text + (f"\nrank {rank_text(score.rank)} of {score.rank.of}" if score.rank else "")
 
 
 def _notes(row: LeaderboardRow, board: Leaderboard) -> str:

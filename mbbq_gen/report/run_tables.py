@@ -74,7 +74,8 @@ def estimate_blocks(found: CostEstimate) -> Iterator[Block]:
     yield from price_lines(tokens, found.cost, found.duration)
     if (again := found.follow_up) is not None:
         rate = "by the pilot" if again.rates == "measured" else "assumed; --pilot RUN measures it"
-        yield f"follow-up   {again.requests:,} requests ({rate}), {_in_and_out(again)}{_on_top(again.cost)}"
+        on_top = "" if again.cost is None else f", {dollars(again.cost.online)} on top"
+        yield f"follow-up   {again.requests:,} requests ({rate}), {_in_and_out(again)}{on_top}"
     groups = [
         (
             *(one.language, one.variant, one.reasoning or DASH, one.method),
@@ -91,10 +92,6 @@ def estimate_blocks(found: CostEstimate) -> Iterator[Block]:
 
 def _in_and_out(tokens: TokenEstimate | FollowUpEstimate | CostReport) -> str:
     return f"{_tokens(tokens.input_tokens)} tokens in, {_tokens(tokens.output_tokens)} out"
-
-
-def _on_top(cost: Cost | None) -> str:
-    return "" if cost is None else f", {dollars(cost.online)} on top"
 
 
 def price_lines(tokens: TokenEstimate, cost: Cost | None, duration: Duration | None) -> Iterator[str]:

@@ -122,6 +122,10 @@ def item_views(
             if reasoning.end is not None:  # reasoning that stands in the response is shown by itself
                 start = len(text) - len(text[reasoning.end :].lstrip())
         spans = [(max(0, first - start), last - start) for first, last in extraction.spans if last > start]
+        rules = extraction.rule.replace("+", ":").split(":")
+        why = DECISIONS.get(extraction.rule) or next((WHY[rule] for rule in rules if rule in WHY), extraction.rule)
+        if extraction.outcome == "multiple" and extraction.rule not in DECISIONS:
+            why = "More than one option is chosen."
         view: dict[str, Any] = {
             **{name: visible_text(value) for name, value in item._asdict().items() if isinstance(value, str)},
             "polarity": instance.polarity,
@@ -133,7 +137,7 @@ def item_views(
             "reasoning": trace,
             "missing": missing,
             "rule": visible_text(extraction.rule),
-            "why": _why_read(extraction),
+            "why": why,
             "conflicts": [visible_text(conflict) for conflict in extraction.conflicts],
             "no_context": prompt.no_context,
         }
@@ -142,14 +146,6 @@ def item_views(
                 {"role": message.role, "content": pieces(message.content, (), lengths)} for message in prompt.messages
             ]
         yield view
-
-
-def _why_read(extraction: Extraction) -> str:
-    """Why a response was read as it was, in a few words: what its rule means."""
-    if extraction.outcome == "multiple" and extraction.rule not in DECISIONS:
-        return "More than one option is chosen."
-    parts = extraction.rule.replace("+", ":").split(":")
-    return DECISIONS.get(extraction.rule) or next((WHY[part] for part in parts if part in WHY), extraction.rule)
 
 
 def _options(answered: CompletedPrompt, extraction: Extraction, lengths: ExcerptLengths) -> list[dict[str, Any]]:

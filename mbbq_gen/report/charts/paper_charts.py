@@ -32,6 +32,7 @@ from mbbq_gen.report.charts.score_view import (
 )
 from mbbq_gen.report.charts.vega import HeatMap, Panel, bars, datum, heat_maps, map_cell, short_names
 from mbbq_gen.report.tables import LINK, Cell, FlaggedNumber, Table
+from mbbq_gen.scoring.codes import MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.tally import template_expression
 from mbbq_gen.statistics.hypothesis_tests import TestResult, equality_test, holm
@@ -237,7 +238,8 @@ def _map(title: str, found: ScoreSet, metric: str, columns: Mapping[str, Key], *
             if has_links:  # the part of the page's address that shows the answers
                 group = dict(zip(found.by, key, strict=True)) | {"condition": metric.rpartition("_")[2]}
                 link["href"] = LINK + urlencode({**group, "split": "bias"})
-            more = {"mark": found.mark(key, metric), "bare": found.is_thin(key, metric), **link}
+            is_thin = key in found.groups and found.groups[key].metrics[metric].n_templates < MIN_TEMPLATES
+            more = {"mark": found.mark(key, metric), "bare": is_thin, **link}
             cells.append(map_cell(row, column, found.value(key, metric), **more))
     return HeatMap(title, cells, METRICS[metric].low < 0)
 

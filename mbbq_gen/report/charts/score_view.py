@@ -13,7 +13,7 @@ from mbbq_gen.report.charts import Chart, ChartUnavailableError
 from mbbq_gen.report.charts.vega import Panel, Spec, datum, reach_of, short_names
 from mbbq_gen.report.conclusions import directions
 from mbbq_gen.report.tables import Cell, Column, ColumnKind, FlaggedNumber, Table
-from mbbq_gen.scoring.codes import AVERAGES, MIN_TEMPLATES
+from mbbq_gen.scoring.codes import AVERAGES
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.tally import GROUPINGS
 from mbbq_gen.statistics.estimate import InferenceSettings
@@ -151,10 +151,6 @@ class ScoreSet:
     def mark(self, key: Key, metric: str) -> str:
         """The mark of a significant score."""
         return mark_of(self.p_values.get(metric, {}).get(key))
-
-    def is_thin(self, key: Key, metric: str) -> bool:
-        """Whether a score stands on too few templates to have an interval."""
-        return key in self.groups and self.groups[key].metrics[metric].n_templates < MIN_TEMPLATES
 
     def panels(self, names: Mapping[Key, tuple[str, str]]) -> list[Panel]:
         """A panel a metric, of groups under their rows and series: biases about 0, rates with a line at chance."""
