@@ -22,7 +22,7 @@ from mbbq_gen.providers.base import BATCH_KINDS, Provider
 from mbbq_gen.providers.prices import read_prices
 from mbbq_gen.providers.registry import options_class
 from mbbq_gen.runs.distributed.cluster import check_on
-from mbbq_gen.runs.distributed.storage import fold_left_over
+from mbbq_gen.runs.distributed.storage import DistributedConfig, fold_left_over
 from mbbq_gen.runs.executor import Session, check_failures, execute, known_price
 from mbbq_gen.runs.extraction import ExtractionWorker, extract_run, extractor_versions
 from mbbq_gen.runs.follow_up import FollowUpTable, follow_up_status, follows_up, plan_follow_ups, read_follow_ups
@@ -122,11 +122,14 @@ class Job:
             self.watcher.say(_description(manifest))
             if self.rerun_lost:
                 self.watcher.say(f"{store.records.drop_lost_shards():,} responses were lost and are requested again")
-            fold_left_over(store, self.folder, self.watcher)
+            folded = fold_left_over(store, self.folder, self.watcher)
             if config.ray is not None:
                 from mbbq_gen.runs.distributed.pool import distribute
 
-                provider = distribute(config, self.folder, store, provider, self.resources)
+                gpus, limited = config.gpus_per_worker or 0.0, config.max_cost is not None
+                cluster = DistributedConfig(config.ray, config.workers or 2, gpus, config.shard_dir)
+                where = self.folder, store, provider, self.resources
+                provider = distribute(cluster, *where, limited=limited, folded=folded)
             yield Session(self.folder, store, provider, manifest.config, self.watcher)
             store.records.pack()
 

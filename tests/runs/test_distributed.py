@@ -29,7 +29,7 @@ from mbbq_gen.providers.base import is_installed
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.runs.distributed.cluster import _FOLDER, MapWorkers, _started, connected
 from mbbq_gen.runs.distributed.pool import WorkerPool, distribute
-from mbbq_gen.runs.distributed.storage import DistributedStatus, ResponseShards, fold_shards
+from mbbq_gen.runs.distributed.storage import DistributedConfig, DistributedStatus, ResponseShards, fold_shards
 from mbbq_gen.runs.distributed.worker import MOST_REQUESTS, pack
 from mbbq_gen.runs.executor import Executor
 from mbbq_gen.runs.job import Job
@@ -69,6 +69,7 @@ from ray.cluster_utils import Cluster
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.runs.distributed.pool import WorkerPool
+from mbbq_gen.runs.distributed.storage import DistributedConfig
 from mbbq_gen.runs.distributed.pool import distribute
 from mbbq_gen.runs.executor import Executor
 from mbbq_gen.runs.run_folder import RunFolder
@@ -93,8 +94,8 @@ def kill_one(status):
             time.sleep(0.1)
 
 with run.locked(), run.open_store() as store:
-    inner, config = open_provider(model), run.manifest().config.model_copy(update={"ray": "local", "workers": number})
-    plan = distribute(config, run, store, inner, PackPaths()).plan
+    inner, config = open_provider(model), DistributedConfig("local", number)
+    plan = distribute(config, run, store, inner, PackPaths(), limited=False).plan
     asyncio.run(Executor(store, WorkerPool(inner, plan, config, kill_one), lambda _: None).run())
     print("told", json.dumps({"alive": alive(), "lost": lines[-1].lost, "pending": store.progress().pending}))
 ray.shutdown()
@@ -326,9 +327,8 @@ def test_workers_that_die_lose_only_what_was_under_way(capsys: Capture, tmp_path
 
 async def ask_with(run: RunFolder, store: RunStore, script: Path, on_status: Any) -> int:
     inner, stored = open_provider(f"scripted:{script}"), list[Response]()
-    config = settings(script, ray="local", workers=2)
-    pool = distribute(config, run, store, inner, PackPaths())
-    heard = WorkerPool(inner, pool.plan, config, on_status)
+    pool = distribute(DistributedConfig("local", 2), run, store, inner, PackPaths(), limited=False)
+    heard = WorkerPool(inner, pool.plan, DistributedConfig("local", 2), on_status)
     await Executor(store, heard, stored.extend).run()
     return len(stored)
 
@@ -438,9 +438,14 @@ def test_a_driver_that_ends_leaves_its_answers_and_nothing_else(
     left = list(Path(tempfile.gettempdir()).glob(f"mbbq-ray-{process.pid}-*"))
     assert len(left) == (number == signal.SIGKILL)
     if number == signal.SIGKILL:
+        variables = {**os.environ, "MBBQ_GEN_RAY_FOLDER": str(left[0])}
+        alike = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=variables)
         next_one = "from mbbq_gen.runs.distributed.cluster import connected\nwith connected('local', 1): pass"
         subprocess.run([sys.executable, "-c", next_one], check=True, capture_output=True)  # a Ray of its own
+        assert wait_for(lambda: not processes_of(process.pid), every=0.3), "the next command ends what was left"
         assert list(Path(tempfile.gettempdir()).glob(f"mbbq-ray-{process.pid}-*")) == []
+        assert alike.poll() is None, "and nothing else"
+        alike.communicate(b"\n")
 
 
 def test_parts_hold_every_question_once(tmp_path: Path, script: Path) -> None:
@@ -479,3 +484,20 @@ def test_a_node_that_dies_loses_nothing(tmp_path: Path, script: Path, nodes: int
     assert told == [{"alive": nodes, "lost": 1, "pending": 0}], "the head is a node too"
     assert set(in_shards(run.path / "worker-shards").values()) == {1}
     assert in_shards(run.path / "worker-shards").keys() == texts(run.path).keys()
+
+
+@pytest.mark.slow
+def test_a_shard_that_comes_late_counts(tmp_path: Path, script: Path, ray: Any) -> None:
+    """A worker that outlived its driver writes its shard after the next driver has folded what was there."""
+    run = planned(tmp_path, script)
+    with run.locked(), run.open_store() as store:
+        inner = open_provider(f"scripted:{script}")
+        pool = distribute(DistributedConfig("local", 2), run, store, inner, PackPaths(), limited=False)
+        late = [(Response(request_key=request.request_key, text="late"), AT) for request in list(store.pending())[::3]]
+        ResponseShards(run.path / "worker-shards").write("0" * 16, late)
+        asyncio.run(Executor(store, pool, lambda _: None).run())
+        assert store.progress().pending == 0
+    assert {key for key, text in texts(run.path).items() if text == "late"} == {
+        answer.request_key for answer, _ in late
+    }
+    assert set(in_shards(run.path / "worker-shards").values()) == {1}

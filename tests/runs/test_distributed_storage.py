@@ -78,6 +78,7 @@ def test_shards_are_the_same_in_every_place(name: str) -> None:
     shard = shards.write("0" * 16, answers)
     assert ResponseShards(name).read(shard) == answers
     assert (shards.names(), shards.names("0" * 16), shards.names("1" * 16)) == ([shard], [shard], [])
+    shards.clear_parts()
     ResponseShards(name).claim("now")
     with pytest.raises(UsageError, match="another run"):
         ResponseShards(name).claim("later")

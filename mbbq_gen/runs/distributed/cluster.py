@@ -15,12 +15,14 @@ import logging
 import os
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -35,6 +37,8 @@ _STORE_BYTES: Final = 100_000_000
 _OURS: Final = "MBBQ_GEN_RAY"
 """Variable that holds the process that imported Ray in an environment of ours: Ray reads it then and never again."""
 _FOLDER: Final = "mbbq-ray-"
+_SESSION: Final = "MBBQ_GEN_RAY_FOLDER"
+"""Variable that holds the folder of a Ray that was started here: in its own processes, while it is being started."""
 _TOO_BUSY: Final = "timed out during startup"
 """What Ray says where its parts are not there after half a minute, a time that can't be set."""
 _QUIET: Final = {
@@ -44,7 +48,6 @@ _QUIET: Final = {
 _LOCAL: Final = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # Ray's switch for "one machine only": all its parts bind to 127.0.0.1
     "RAY_AUTH_MODE": "token",
-    "RAY_AUTH_TOKEN": secrets.token_hex(32),  # one for this process, for Ray reads it once
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # a worker without a GPU of its own sees those that are there
 }
 
@@ -65,56 +68,120 @@ def connected(on: str, workers: int) -> Iterator[Any]:
     `on`: `local`, or the address of one that is there; `workers`: how many a Ray started here has room for. Raises
     RunError where it can't be reached or started.
     """
-    is_new = "ray" not in sys.modules
-    os.environ.update({**_QUIET, **(_LOCAL if on == HERE else {}), **({_OURS: str(os.getpid())} if is_new else {})})
-    import ray
+    own = {**_QUIET, **_LOCAL, "RAY_AUTH_TOKEN": _token()}
+    with _environment(own if on == HERE else _QUIET):
+        if "ray" not in sys.modules:
+            os.environ[_OURS] = str(os.getpid())
+        import ray
 
-    if ray.is_initialized():
-        yield ray
-        return
-    if on == HERE and os.environ.get(_OURS) != str(os.getpid()):
-        raise RunError(
-            "--ray local: this program has already imported Ray, so it cannot stay on this machine; call"
-            " ray.init() first, or import it later"
-        )
-    with _started(ray, workers) if on == HERE else _joined(ray, on, address=on):
-        yield ray
+        if ray.is_initialized():
+            yield ray
+        elif on == HERE:
+            if os.environ.get(_OURS) != str(os.getpid()):
+                raise RunError(
+                    "--ray local: this program has already imported Ray, so it cannot stay on this machine; call"
+                    " ray.init() first, or import it later"
+                )
+            with _started(ray, workers):
+                yield ray
+        else:
+            _init(ray, on, address=on)
+            try:
+                yield ray
+            finally:
+                ray.shutdown()
+
+
+@contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """Sets variables, and puts back what they were."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+@cache
+def _token() -> str:
+    """What tells the processes of our own Ray from others: one for this process, for Ray reads it once."""
+    return secrets.token_hex(32)
 
 
 @contextmanager
 def _started(ray: Any, workers: int) -> Iterator[None]:
-    """A Ray of our own on this machine. Folders of commands that were killed are removed."""
+    """A Ray of our own on this machine."""
     for path in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
-        try:
-            os.kill(int(path.name.removeprefix(_FOLDER).split("-")[0]), 0)
-        except ProcessLookupError:
-            shutil.rmtree(path, ignore_errors=True)
-        except (ValueError, OSError):  # not ours
-            continue
-    prefix = f"{_FOLDER}{os.getpid()}-"
-    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder:
-        here = {"address": "local", "_node_ip_address": "127.0.0.1", "_temp_dir": folder, "num_cpus": workers}
-        few = {"include_dashboard": False, "object_store_memory": _STORE_BYTES}
-        with _joined(ray, "this machine", **here, **few):
-            yield
-
-
-@contextmanager
-def _joined(ray: Any, where: str, **given: Any) -> Iterator[None]:
-    """Ray, as it is given; tried again where the machine is too busy for Ray's half a minute."""
+        with suppress(ValueError, OSError):
+            process = int(path.name.removeprefix(_FOLDER).split("-")[0])
+            if path.stat().st_uid == os.getuid():
+                try:
+                    os.kill(process, 0)
+                except ProcessLookupError:  # it has ended
+                    _end_processes_of(path)
+                    shutil.rmtree(path, ignore_errors=True)
+    folder = _start(ray, workers)
     try:
-        for is_last in (False, False, True):
-            try:
-                ray.init(log_to_driver=False, logging_level=logging.ERROR, **given)
-                break
-            except Exception as error:  # whatever Ray raises: it has no tree of its own for this
-                line = str(error).splitlines()[0] if str(error) else repr(error)
-                if is_last or _TOO_BUSY not in line:
-                    raise RunError(f"--ray: no Ray at {where}: {line}") from error
-                ray.shutdown()
         yield
     finally:
         ray.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start(ray: Any, workers: int) -> Path:
+    """Starts it, and says in which folder; anew where the machine is too busy for Ray's half a minute."""
+    for is_last in (False, False, True):
+        folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-"))
+        try:
+            with _environment({_SESSION: str(folder)}):
+                _init(
+                    ray,
+                    "this machine",
+                    address="local",
+                    num_cpus=workers,
+                    include_dashboard=False,
+                    object_store_memory=_STORE_BYTES,
+                    _node_ip_address="127.0.0.1",
+                    _temp_dir=str(folder),
+                )
+        except BaseException as error:
+            ray.shutdown()
+            _end_processes_of(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+            if is_last or not isinstance(error, RunError) or _TOO_BUSY not in str(error):
+                raise
+        else:
+            break
+    return folder
+
+
+def _init(ray: Any, where: str, **given: Any) -> None:
+    try:
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, **given)
+    except Exception as error:  # whatever Ray raises: it has no tree of its own for this
+        raise RunError(f"--ray: no Ray at {where}: {str(error).splitlines()[0] if str(error) else error!r}") from error
+
+
+def _end_processes_of(folder: Path) -> None:
+    """Ends the processes of a Ray whose folder this is: some look for their parent only now and then.
+
+    Only where the system tells of processes (/proc), and only those that were started for this folder, whose name no
+    other Ray has, and that are Ray's by their own name.
+    """
+    mark = f"{_SESSION}={folder}".encode()
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            handle = os.pidfd_open(int(path.name))  # the process that is looked at is the one that is ended
+            try:
+                line, variables = (path / "cmdline").read_bytes(), (path / "environ").read_bytes().split(b"\0")
+                if mark in variables and (line.startswith(b"ray::") or os.fsencode(folder) in line):
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+            finally:
+                os.close(handle)
 
 
 P = TypeVar("P")

@@ -14,28 +14,30 @@ import asyncio
 import os
 import secrets
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final
 
 from pydantic import JsonValue
 
-from mbbq_gen.core.config import RunConfig
-from mbbq_gen.core.errors import ProviderError
+from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Message, Request, Response, Usage
 from mbbq_gen.providers.base import Capabilities, ExecutionContext, Provider
 from mbbq_gen.providers.http.rate_limits import RateLimits
-from mbbq_gen.runs.distributed.cluster import HERE, connected
+from mbbq_gen.runs.distributed.cluster import check_on, connected
 from mbbq_gen.runs.distributed.storage import (
+    META,
+    OWN_FOLDER,
     STATUS,
+    DistributedConfig,
     DistributedStatus,
     ResponseShards,
     WorkerLine,
-    claim_shards,
 )
 from mbbq_gen.runs.distributed.worker import Block, BlockResult, Worker, WorkerPlan, block_of, pack
 from mbbq_gen.runs.resolve import provider_options
@@ -64,12 +66,17 @@ _LAST_CALL: Final = 10.0
 class _Seat:
     """The place of one worker; whoever dies in it is replaced."""
 
-    line: WorkerLine
+    number: int
+    actor: Any
     begun: float
-    actor: Any = None
     is_ready: bool = False
     """Whether its worker is there: Ray may have no place for one, after a node has died say."""
     under_way: int = 0
+    answered: int = 0
+    blocks: int = 0
+    deaths: int = 0
+    process: int | None = None
+    last: float = 0.0
 
 
 _Flight = tuple[_Seat, Any, Block]
@@ -83,16 +90,18 @@ class WorkerPool(Provider):
         self,
         inner: Provider,
         plan: WorkerPlan,
-        config: RunConfig,
+        distributed: DistributedConfig,
         on_status: Callable[[DistributedStatus], None] = lambda _: None,
+        folded: Iterable[str] = (),
     ) -> None:
         """`inner` is what each worker opens, and is never called; `on_status` is called whenever a block has ended."""
-        self._inner, self.plan, self._on_status = inner, plan, on_status
-        self._address, self._n_workers = config.ray or HERE, config.workers or 2
-        self._gpus = config.gpus_per_worker or 0.0
+        self._inner, self.plan, self._config, self._on_status = inner, plan, distributed, on_status
         self.kind, self.model = inner.kind, inner.model
         self._context = ExecutionContext()
         self._folder = ResponseShards(plan.shards)
+        self._seen = set(folded)
+        """Shards that are known; another that turns up is a late one, of a worker that outlived its driver."""
+        self._late: dict[str, Response] = {}
         self._session = secrets.token_hex(8)
         self._open = ExitStack()
         self._ray: Any = None
@@ -100,9 +109,9 @@ class WorkerPool(Provider):
         self._seats: list[_Seat] = []
         self._flights: dict[asyncio.Future[BlockResult], _Flight] = {}
         self._arrivals: dict[asyncio.Future[None], tuple[_Seat, Any]] = {}
-        self._again: deque[Block] = deque()
-        """Blocks whose worker died."""
-        self._n_rerun = self._deaths_in_a_row = 0
+        self._tries: Counter[str] = Counter()
+        self._again = 0
+        self._deaths_in_a_row = 0
         self._facts: dict[str, JsonValue] = {}
         self._said: set[str] = set()
 
@@ -122,7 +131,7 @@ class WorkerPool(Provider):
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """Those of the provider in the workers, and how it was spread."""
-        distributed: dict[str, JsonValue] = {"ray": self._address, "workers": self._n_workers}
+        distributed: dict[str, JsonValue] = {"ray": self._config.ray, "workers": self._config.workers}
         return {**self._inner.runtime_info(), **self._facts, "distributed": distributed}
 
     def request_key(self, messages: Sequence[Message], prompt_id: str) -> str:
@@ -144,19 +153,19 @@ class WorkerPool(Provider):
     async def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
         """The responses of all workers, a shard at a time; ProviderError where no further request can succeed."""
         self._context = context
-        self._again.clear()
-        n_workers, remaining = self._n_workers, iter(requests)
-        window = _WINDOW if context.may_resend is None else _PAID_WINDOW * n_workers
-        windows = iter(lambda: list(islice(remaining, window)), [])
-        blocks = (block for ahead in windows for block in pack(ahead, n_workers, self._session))
+        blocks, again = self._blocks(requests), deque[Block]()
         try:
             while True:
-                self._hand_out(blocks)
-                if not self._flights and not self._again:
+                for response in self._hand_out(again, blocks):
+                    yield response
+                if not self._flights and not again:
                     return
                 await self._wait()
                 for future in [future for future in self._flights if future.done()]:
-                    for response in self._landed(future, *self._flights.pop(future)):
+                    flight = self._flights.pop(future)
+                    seat, actor, _ = flight
+                    seat.under_way -= actor is seat.actor
+                    for response in self._landed(future, flight, again):
                         context.in_doubt.pop(response.request_key, None)
                         yield response
         finally:
@@ -171,7 +180,7 @@ class WorkerPool(Provider):
         done, _ = await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if not done:
             self._notice(
-                f"{len(self._arrivals)} of {self._n_workers} workers wait for a place in Ray (processors, GPUs);"
+                f"{len(self._arrivals)} of {self._config.workers} workers wait for a place in Ray (processors, GPUs);"
                 " the others go on"
             )
         for future in [future for future in self._arrivals if future.done()]:
@@ -183,9 +192,7 @@ class WorkerPool(Provider):
             except self._ray.exceptions.RayError:
                 self._replace(seat)
             else:
-                seat.is_ready = True
-                if not seat.line.blocks:
-                    seat.begun = time.monotonic()
+                seat.is_ready, seat.begun = True, time.monotonic() if not seat.blocks else seat.begun
 
     def _notice(self, text: str) -> None:
         """Says it once."""
@@ -193,43 +200,55 @@ class WorkerPool(Provider):
             self._said.add(text)
             self._context.notify(text)
 
-    def _hand_out(self, blocks: Iterator[Block]) -> None:
-        """Gives every worker that is there as many blocks as it may have; Ray is started for the first one."""
+    def _blocks(self, requests: Iterable[Request]) -> Iterator[Block]:
+        """The requests in blocks, a window after another."""
+        remaining, workers = iter(requests), self._config.workers
+        window = _WINDOW if self._context.may_resend is None else _PAID_WINDOW * workers
+        while ahead := list(islice(remaining, window)):
+            yield from pack(ahead, workers, self._session)
+
+    def _hand_out(self, again: deque[Block], blocks: Iterator[Block]) -> Iterator[Response]:
+        """Gives every worker as many blocks as it may have; answers that stand in late shards come at once."""
         while True:
             seat = min(filter(lambda seat: seat.is_ready, self._seats), key=lambda seat: seat.under_way, default=None)
             if seat is not None and seat.under_way >= _AHEAD:
                 return
-            block = self._again.popleft() if self._again else next(blocks, None)
+            block = again.popleft() if again else next(blocks, None)
             if block is None:
                 return
             if seat is None:
-                self._again.appendleft(block)
+                again.appendleft(block)
                 if not self._seats:
                     self._start()
                 return
-            self._context.in_doubt.update(request.request_key for request in block.requests)
-            seat.under_way += 1
-            self._flights[asyncio.wrap_future(seat.actor.answer.remote(block).future())] = (seat, seat.actor, block)
+            own = {sent.name for _, _, sent in self._flights.values()}
+            for name in self._folder.names():
+                if name not in self._seen and name.partition("-")[0] not in own:
+                    self._late.update((found.request_key, found) for found in self._read(name) if found.error is None)
+            kept = [request for request in block.requests if request.request_key not in self._late]
+            if len(kept) < len(block.requests):
+                keys = [request.request_key for request in block.requests]
+                yield from (self._late[key] for key in keys if key in self._late)
+                block = block_of(kept, self._session)
+            if kept:
+                self._context.in_doubt.update(request.request_key for request in block.requests)
+                reply = seat.actor.answer.remote(block)
+                seat.under_way += 1
+                self._flights[asyncio.wrap_future(reply.future())] = (seat, seat.actor, block)
 
-    def _landed(self, future: asyncio.Future[BlockResult], seat: _Seat, actor: Any, block: Block) -> Iterator[Response]:
+    def _landed(self, future: asyncio.Future[BlockResult], flight: _Flight, again: deque[Block]) -> Iterator[Response]:
         """The responses of a block; ProviderError where no further request can succeed."""
-        is_current = actor is seat.actor
-        seat.under_way -= is_current
         try:
             finished = future.result()
         except self._ray.exceptions.RayActorError:
-            if is_current:
-                self._replace(seat)
-            yield from self._lost(block)
-            self._report()
+            yield from self._lost(flight, again)
             return
         except self._ray.exceptions.RayError as error:
             raise ProviderError(f"a worker failed: {str(error).strip().splitlines()[-1]}") from error
-        line = seat.line
-        line.answered, line.blocks = line.answered + finished.answered, line.blocks + 1
-        line.per_minute = 60 * line.answered / max(time.monotonic() - seat.begun, 1e-9)
-        if is_current:
-            line.process = finished.process
+        seat, actor, _ = flight
+        seat.answered, seat.blocks, seat.last = seat.answered + finished.answered, seat.blocks + 1, time.monotonic()
+        if actor is seat.actor:
+            seat.process = finished.process
         self._deaths_in_a_row = 0
         self._facts = dict(finished.runtime_info)
         for notice in finished.notices:
@@ -241,53 +260,61 @@ class WorkerPool(Provider):
             raise ProviderError(finished.fatal)
 
     def _read(self, shard: str) -> Iterator[Response]:
+        self._seen.add(shard)
         return (response for response, _ in self._folder.read(shard))
 
-    def _lost(self, block: Block) -> Iterator[Response]:
+    def _lost(self, flight: _Flight, again: deque[Block]) -> Iterator[Response]:
         """A worker died with a block under way: its shard, if it was written; else the block is requested again."""
-        if shards := self._folder.names(block.name):
-            for shard in shards:
-                yield from self._read(shard)
-            return
-        self._n_rerun += 1
-        kept, may_resend = list[Request](), self._context.may_resend
-        for request in block.requests:
-            if block.deaths + 1 >= _MOST_TRIES:
-                why = f"its worker died, {_MOST_TRIES} times"
-            elif may_resend is not None and not may_resend(request):
-                why = "its worker died, and there is no money to ask it again"
-            else:
-                kept.append(request)
-                continue
-            yield Response(request_key=request.request_key, error=why, model=self.model)
-        if kept:
-            self._again.append(block_of(kept, self._session, block.deaths + 1))
+        (seat, actor, block), may_resend = flight, self._context.may_resend
+        if actor is seat.actor:
+            self._replace(seat)
+        shards = self._folder.names(block.name)
+        for shard in shards:
+            yield from self._read(shard)
+        if not shards:
+            self._again += 1
+            self._tries[block.name] += 1
+            kept = []
+            for request in block.requests:
+                if self._tries[block.name] >= _MOST_TRIES:
+                    why = f"its worker died, {_MOST_TRIES} times"
+                elif may_resend is not None and not may_resend(request):
+                    why = "its worker died, and there is no money to ask it again"
+                else:
+                    kept.append(request)
+                    continue
+                yield Response(request_key=request.request_key, error=why, model=self.model)
+            if kept:
+                retried = block if len(kept) == len(block.requests) else block_of(kept, self._session)
+                self._tries[retried.name] = self._tries[block.name]
+                again.append(retried)
+        self._report()
 
     # --- workers ----------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        self._ray = self._open.enter_context(connected(self._address, self._n_workers))
+        self._ray = self._open.enter_context(connected(self._config.ray, self._config.workers))
         self._open.callback(self._end)
         self._actor_class = self._ray.remote(Worker)
         limits = (self.capabilities.rpm, self.capabilities.tpm)
         if any(limits):
             keeper = self._ray.remote(RateLimits)
             self._budgets = keeper.options(num_cpus=0, max_restarts=-1, max_task_retries=-1).remote(*limits)
-        self._seats = [_Seat(WorkerLine(number), time.monotonic()) for number in range(self._n_workers)]
+        self._seats = [_Seat(number, None, time.monotonic()) for number in range(self._config.workers)]
         for seat in self._seats:
             self._seat_worker(seat)
 
     def _seat_worker(self, seat: _Seat) -> None:
         """Has a worker started; it is given blocks when it is there."""
-        wish = {"num_cpus": 1, "num_gpus": self._gpus, "max_concurrency": 8}
+        wish = {"num_cpus": 1, "num_gpus": self._config.gpus_per_worker, "max_concurrency": 8}
         seat.actor = self._actor_class.options(**wish).remote(self.plan, self._budgets)
-        seat.is_ready, seat.under_way, seat.line.process = False, 0, None
+        seat.is_ready, seat.under_way, seat.process = False, 0, None
         self._arrivals[asyncio.wrap_future(seat.actor.ready.remote().future())] = (seat, seat.actor)
 
     def _replace(self, seat: _Seat) -> None:
-        seat.line.deaths += 1
+        seat.deaths += 1
         self._deaths_in_a_row += 1
-        if self._deaths_in_a_row > _MOST_DEATHS * self._n_workers:
+        if self._deaths_in_a_row > _MOST_DEATHS * self._config.workers:
             raise ProviderError(
                 f"{self._deaths_in_a_row} workers died one after another without finishing a block; look at memory,"
                 " and at whether a worker can open the model"
@@ -296,16 +323,22 @@ class WorkerPool(Provider):
 
     def _report(self, *, has_ended: bool = False) -> None:
         """Reports how the workers stand."""
-        lines = tuple(replace(seat.line) for seat in self._seats)
-        status = DistributedStatus(
-            ray=self._address,
-            at=time.time(),
-            workers=lines,
-            lost=sum(line.deaths for line in lines),
-            n_blocks_rerun=self._n_rerun,
-            has_ended=has_ended,
+        lines = []
+        for seat in self._seats:
+            seconds = seat.last - seat.begun
+            rate = 60 * seat.answered / seconds if seat.blocks and seconds > 0 else None
+            figures = {"answered": seat.answered, "blocks": seat.blocks, "deaths": seat.deaths}
+            lines.append(WorkerLine(number=seat.number, process=seat.process, per_minute=rate, **figures))
+        self._on_status(
+            DistributedStatus(
+                ray=self._config.ray,
+                at=time.time(),
+                workers=tuple(lines),
+                lost=sum(seat.deaths for seat in self._seats),
+                n_blocks_rerun=self._again,
+                has_ended=has_ended,
+            )
         )
-        self._on_status(status)
 
     async def _stop(self) -> None:
         """Lets workers write what they have; what is not back in time is given up."""
@@ -330,18 +363,41 @@ class WorkerPool(Provider):
 
 
 def distribute(
-    config: RunConfig, folder: RunFolder, store: RunStore, provider: Provider, resources: PackPaths
+    distributed: DistributedConfig,
+    folder: RunFolder,
+    store: RunStore,
+    provider: Provider,
+    resources: PackPaths,
+    *,
+    limited: bool,
+    folded: Iterable[str] = (),
 ) -> WorkerPool:
-    """The pool that sends a run's requests; Ray is started when the first one is. UsageError for a wrong option."""
+    """The pool that sends a run's requests; Ray is started when the first one is. UsageError for a wrong option.
+
+    `limited`: whether the run has a cost limit. `folded`: shards whose answers the store has.
+    """
+    check_on(distributed.ray)
     manifest = folder.manifest()
-    place = claim_shards(store, folder, config.shard_dir, manifest.created_at)
-    options, can, number = provider_options(manifest.config), provider.capabilities, config.workers or 2
+    named = distributed.shards or ""
+    if named and "://" not in named:
+        named = str(Path(named).absolute())
+    before = store.meta(META)
+    if named or before is None:
+        if before is not None and before != named:
+            raise UsageError(
+                f"--shard-dir {distributed.shards}: this run's are in {before or folder.path / OWN_FOLDER};"
+                " leave --shard-dir out"
+            )
+        ResponseShards(named or folder.path / OWN_FOLDER).claim(manifest.created_at)
+        store.set_meta(META, named)
+    place = named or before or str((folder.path / OWN_FOLDER).absolute())
+    options, can = provider_options(manifest.config), provider.capabilities
     # Each worker has its share of the machine, and of the requests at a time; only what shapes no text is changed.
     if can.max_connections is not None:
-        options["max_connections"] = max(1, can.max_connections // number)
-    shares_processors = can.local and not can.batch_dependent and not config.gpus_per_worker
-    if shares_processors and "threads" not in options and config.ray == HERE:
-        options["threads"] = max(1, (os.cpu_count() or 1) // number)
+        options["max_connections"] = max(1, can.max_connections // distributed.workers)
+    shares_processors = can.local and not can.batch_dependent and not distributed.gpus_per_worker
+    if shares_processors and "threads" not in options and distributed.ray == "local":
+        options["threads"] = max(1, (os.cpu_count() or 1) // distributed.workers)
     reported_at = 0.0
 
     def keep(status: DistributedStatus) -> None:
@@ -351,5 +407,5 @@ def distribute(
             reported_at = time.monotonic()
             store.set_meta(STATUS, status.model_dump_json())
 
-    plan = WorkerPlan(manifest.config.model, options, resources, place, config.max_cost is not None)
-    return WorkerPool(provider, plan, config, keep)
+    plan = WorkerPlan(manifest.config.model, options, resources, place, limited)
+    return WorkerPool(provider, plan, distributed, keep, folded)

@@ -37,17 +37,28 @@ OWN_FOLDER: Final = "worker-shards"
 _OWNER: Final = "run.json"
 
 
-@dataclass
-class WorkerLine:
+@dataclass(frozen=True)
+class DistributedConfig:
+    """How an evaluation is distributed."""
+
+    ray: str
+    """`local`: started here for this command; else the address of a running Ray."""
+    workers: int
+    gpus_per_worker: float = 0.0
+    shards: str | None = None
+    """Folder that all workers reach, or an address that fsspec knows; None: in the run's."""
+
+
+class WorkerLine(FrozenModel):
     """A worker, as `status` shows it."""
 
     number: int
-    process: int | None = None
+    process: int | None
     """Its process, on its own machine; None before its first block."""
-    answered: int = 0
-    blocks: int = 0
-    deaths: int = 0
-    per_minute: float | None = None
+    answered: int
+    blocks: int
+    deaths: int
+    per_minute: float | None
 
 
 class DistributedStatus(FrozenModel):
@@ -161,6 +172,12 @@ class ResponseShards:
         rows = polars.read_parquet(io.BytesIO(data), columns=["received_at", "record"]).iter_rows()
         return [(Response.model_validate_json(record), received_at) for received_at, record in rows]
 
+    def clear_parts(self) -> None:
+        """Removes what a worker had begun to write when it died. Only under the run's lock, with no worker at work."""
+        with _one_line(f"{self.place}: can't remove the files of a worker that died"):
+            for path in Path(self._path).glob("*.part") if self._files is None else ():
+                path.unlink(missing_ok=True)
+
     def _names(self, begin: str = "") -> list[str]:
         """The files whose names begin so, sorted."""
         with _one_line(f"{self.place}: can't be read"):
@@ -203,30 +220,18 @@ def fold_shards(store: RunStore, folder: ResponseShards, names: Iterable[str]) -
     return found
 
 
-def fold_left_over(store: RunStore, folder: RunFolder, watcher: ProgressListener) -> None:
-    """Stores what an earlier session left in shards, which have to be there."""
+def fold_left_over(store: RunStore, folder: RunFolder, watcher: ProgressListener) -> list[str]:
+    """Stores what an earlier session left in shards, which have to be there; the names of the shards."""
     named = store.meta(META)
     if named is None:
-        return
+        return []
     shards = ResponseShards(named or folder.path / OWN_FOLDER)
     if not shards.is_there():
         raise UsageError(
             f"{shards.place}: the shards of {folder.path} are not there; bring them back, or name them with --shard-dir"
         )
-    if found := fold_shards(store, shards, shards.names()):
+    shards.clear_parts()
+    names = shards.names()
+    if found := fold_shards(store, shards, names):
         watcher.say(f"{found:,} answers were in shards already")
-
-
-def claim_shards(store: RunStore, folder: RunFolder, named: str | None, created_at: str) -> str:
-    """The place of a run's shards, which is the run's from now on; UsageError where it can't be."""
-    before = store.meta(META)
-    if named and "://" not in named:
-        named = str(Path(named).absolute())
-    if named and before not in (None, named):
-        raise UsageError(
-            f"--shard-dir {named}: this run's are in {before or folder.path / OWN_FOLDER}; leave --shard-dir out"
-        )
-    place = named or before or str((folder.path / OWN_FOLDER).absolute())
-    ResponseShards(place).claim(created_at)
-    store.set_meta(META, named or before or "")
-    return place
+    return names

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -35,14 +35,12 @@ class Block:
     name: str
     """Hexadecimal; differs between sessions, so that a shard tells whether this block was finished."""
     requests: tuple[Request, ...]
-    deaths: int = 0
-    """Workers that died over it."""
 
 
-def block_of(requests: Sequence[Request], session: str, deaths: int = 0) -> Block:
+def block_of(requests: Iterable[Request], session: str) -> Block:
     """A block with its name."""
-    name = stable_digest("\n".join([session, *(request.request_key for request in requests)]))[:16]
-    return Block(name, tuple(requests), deaths)
+    kept = tuple(requests)
+    return Block(stable_digest("\n".join([session, *(request.request_key for request in kept)]))[:16], kept)
 
 
 def pack(requests: Sequence[Request], workers: int, session: str) -> list[Block]:
