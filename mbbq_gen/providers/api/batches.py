@@ -67,7 +67,6 @@ class BatchStatus(FrozenModel):
     """Whether it was refused for the number of its requests or bytes."""
     results: tuple[str, ...] = ()
     """Where its results are, below the service's address."""
-    seconds: float | None = None
 
 
 class BatchRef(NamedTuple):
@@ -248,14 +247,11 @@ class OpenAIBatches(BatchApi):
         codes = " ".join(f"{entry.get('code')} {entry.get('message')}" for entry in problems)
         counts = table_of(found.get("request_counts"))
         files = [found.get("output_file_id"), found.get("error_file_id")]
-        ends = [found.get(f"{name}_at") for name in ("completed", "expired", "cancelled", "failed")]
-        ended = next((end for end in ends if end is not None), None)
         return BatchStatus(
             service_id=service_id,
             phase=self._phases.get(state, "running"),
             state=state,
             results=tuple(f"/files/{file}/content" for file in files if file),
-            seconds=None if ended is None else max(0.0, float(ended) - float(found.get("created_at") or ended)),
             done=count_or_none(counts.get("completed")),
             failed=count_or_none(counts.get("failed")),
             **self.refused(reason, codes),
@@ -299,7 +295,8 @@ class AnthropicBatches(BatchApi):
             made = moment_of(str(entry.get("created_at")))
             if made is not None and made < first:
                 break
-            is_ours = str(entry["id"]) not in known and self._total(entry) == mark.requests
+            held = sum(count_or_none(count) or 0 for count in table_of(entry.get("request_counts")).values())
+            is_ours = str(entry["id"]) not in known and held == mark.requests
             if made is not None and made <= last and is_ours:
                 oldest = str(entry["id"])
         return oldest
@@ -308,7 +305,7 @@ class AnthropicBatches(BatchApi):
         """As `BatchApi`."""
         found = (await self.provider.call("GET", f"{self.path}/{service_id}")).json()
         state = str(found.get("processing_status"))
-        has_ended, counts = state == "ended", found.get("request_counts") or {}
+        has_ended, counts = state == "ended", table_of(found.get("request_counts"))
         return BatchStatus(
             service_id=service_id,
             phase="ended" if has_ended else "running",
@@ -316,13 +313,7 @@ class AnthropicBatches(BatchApi):
             done=counts.get("succeeded") if has_ended else None,
             failed=counts.get("errored") if has_ended else None,
             results=(f"{self.path}/{service_id}/results",) if has_ended else (),
-            seconds=_seconds_between(found.get("created_at"), found.get("ended_at")),
         )
-
-    @staticmethod
-    def _total(entry: Mapping[str, Any]) -> int:
-        """How many requests a batch holds, in whatever state they are."""
-        return sum(count for count in (entry.get("request_counts") or {}).values() if isinstance(count, int))
 
     def read(self, row: Any) -> BatchResult:
         """As `BatchApi`."""
@@ -373,7 +364,6 @@ class GeminiBatches(BatchApi):
             phase=phase,
             state=state.lower(),
             results=(f"/{service_id}",) if phase == "ended" else (),
-            seconds=_seconds_between(batch.get("createTime"), batch.get("endTime")),
             done=count_or_none(counts.get("successfulRequestCount")),
             failed=count_or_none(counts.get("failedRequestCount")),
             **self.refused(reason, f"{reason} {'resource_exhausted' if error.get('code') == 8 else ''}"),
@@ -408,11 +398,6 @@ class GeminiBatches(BatchApi):
 
 def _rows(path: Path) -> list[JsonValue]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
-
-
-def _seconds_between(made: Any, ended: Any) -> float | None:
-    begin, end = moment_of(str(made)), moment_of(str(ended))
-    return (end - begin).total_seconds() if begin and end else None
 
 
 _SERVICES: Final[dict[str, Any]] = {"openai": OpenAIBatches, "anthropic": AnthropicBatches, "gemini": GeminiBatches}
