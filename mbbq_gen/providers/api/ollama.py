@@ -37,7 +37,6 @@ class OllamaOptions(RemoteOptions, SamplingOptions):
     num_ctx: int | None = Field(
         default=None, ge=256, description="context length in tokens; default: as the longest prompt needs"
     )
-    keep_alive: str = Field(default="10m", description="how long the model stays loaded after an answer")
 
 
 class OllamaProvider(ApiProvider):
@@ -91,7 +90,7 @@ class OllamaProvider(ApiProvider):
             "model": self.model,
             "messages": turns_of(request.messages),
             "stream": False,
-            "keep_alive": options.keep_alive,
+            "keep_alive": "10m",
             "options": sampling,
         }
         if request.prompt.reasoning_effort is not None:
