@@ -304,8 +304,7 @@ class BatchRunner:
             self.provider.is_lasting(answer.status, answer.payload) or earlier.get(key, 0) + 1 >= MOST_TRIES
         ):
             response = self.provider.failure(key, service_error(answer.status, answer.payload), headers)
-        changes = {"batch": status.service_id, "latency_s": status.seconds}
-        return response and response.model_copy(update=changes)
+        return response and response.model_copy(update={"batch": status.service_id})
 
     def _give_up(self, keys: set[str], earlier: dict[str, int], why: str, batch: str | None = None) -> None:
         """Records as failed what as many batches as it takes have left without an answer."""

@@ -112,10 +112,10 @@ def test_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
     assert local.body_of(request) == {**own, "top_p": 1.0, "frequency_penalty": 0.0}
     left = provider("openai:m", base_url="http://127.0.0.1:1/v1", temperature="none", max_tokens=9, sampling="server")
     assert left.body_of(request) == own
-    pro = provider("openai:gpt-5-pro", temperature="none", reasoning_effort="low", max_tokens=9)
+    pro = provider("openai:gpt-5-pro", temperature="none", max_tokens=9)
     assert (pro.path, pro.body_of(request)) == (
         "/responses",
-        {"model": "gpt-5-pro", "input": turns, "max_output_tokens": 9, "store": False, "reasoning": {"effort": "low"}},
+        {"model": "gpt-5-pro", "input": turns, "max_output_tokens": 9, "store": False},
     )
 
 

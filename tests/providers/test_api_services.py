@@ -97,13 +97,14 @@ def test_keys_are_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 def test_the_body_of_anthropic() -> None:
-    asked = provider("anthropic:m", max_tokens=2000, reasoning_tokens=1024)
+    asked = provider("anthropic:m", max_tokens=2000, top_p=0.5)
     assert asked.body_of(with_system("Who?", "Be brief.")) == {
         "model": "m",
         "max_tokens": 2000,
         "messages": [{"role": "user", "content": "Who?"}],
         "system": "Be brief.",
-        "thinking": {"type": "enabled", "budget_tokens": 1024},
+        "temperature": 0.0,
+        "top_p": 0.5,
     }
     headers = {name.lower() for name in asked.endpoint.headers}
     assert {"x-api-key", "anthropic-version"} <= headers
@@ -165,14 +166,3 @@ def test_placeholders_keep_their_type() -> None:
         "d": 1,
         "e": "Hi {n}",
     }
-
-
-def test_thinking_and_a_temperature_are_not_both_taken() -> None:
-    with pytest.raises(UsageError, match="takes no temperature"):
-        provider("anthropic:m", effort="high", temperature=0.5)
-    with pytest.raises(UsageError, match="give one of them"):
-        provider("anthropic:m", effort="high", reasoning_tokens=1024)
-    body = provider("anthropic:m", effort="high").body_of(with_system("Who?", "Be brief."))
-    assert body["thinking"] == {"type": "adaptive"}
-    assert body["output_config"] == {"effort": "high"}
-    assert "temperature" not in body

@@ -6,19 +6,17 @@ Reference: https://docs.anthropic.com/en/api/messages
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final, Literal, Self
+from typing import Any, Literal
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, JsonValue
 
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import Request
-from mbbq_gen.providers.api.options import RemoteOptions, checked_address, reasoning_parameters
+from mbbq_gen.providers.api.options import RemoteOptions
 from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, system_text, token_usage, turns_of
 from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
 from mbbq_gen.providers.base import Capabilities
@@ -26,34 +24,14 @@ from mbbq_gen.providers.http.credentials import GoogleToken, Secret, vertex_plac
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
 from mbbq_gen.providers.http.replies import table_of, tables_of, text_of, words_of
 
-VERSION: Final = "2023-06-01"
-"""Of the Messages API."""
-_OWN_TEMPERATURE: Final = re.compile(r"claude-opus-4-[7-9]|claude-(?:opus|sonnet|haiku)-[5-9]")
-"""Models that are known to take no temperature: it is not sent, and no request key says that it was."""
-_VERTEX_VERSION: Final = "vertex-2023-10-16"
-
 
 class AnthropicOptions(RemoteOptions):
     """Options of `anthropic:MODEL`."""
 
-    reasoning_tokens: int | None = Field(
-        default=None, ge=1024, description="reasoning tokens, within max_tokens; none: no reasoning"
-    )
-    effort: str | None = Field(default=None, description="reasoning effort with adaptive thinking: low, medium, high")
     top_k: int | None = Field(default=None, ge=1, description="number of the likeliest tokens; default: not sent")
     platform: Literal["anthropic", "vertex"] = Field(
         default="anthropic", description="vertex: Google's Vertex AI, with Google's credentials"
     )
-
-    @model_validator(mode="after")
-    def _check_reasoning(self) -> Self:
-        """Thinking takes no temperature: one that was requested is never left out unsaid."""
-        thinks = self.reasoning_tokens is not None or self.effort is not None
-        if thinks and "temperature" in self.model_fields_set and self.temperature is not None:
-            raise ValueError("a model that thinks takes no temperature; leave one of them out")
-        if self.reasoning_tokens is not None and self.effort is not None:
-            raise ValueError("reasoning_tokens and effort: give one of them, as the model takes it")
-        return self
 
 
 class AnthropicProvider(ApiProvider):
@@ -67,16 +45,15 @@ class AnthropicProvider(ApiProvider):
     address = "https://api.anthropic.com"
     address_variable = "ANTHROPIC_BASE_URL"
     key_variables = ("ANTHROPIC_API_KEY",)
-    setting_names = ("max_tokens", "temperature", "top_p", "top_k", "reasoning_tokens", "effort")
+    setting_names = ("max_tokens", "temperature", "top_p", "top_k")
     path: str = "/v1/messages"
     models_path = "/v1/models"
     version_in_base = False
+    own_temperature = re.compile(r"claude-opus-4-[7-9]|claude-(?:opus|sonnet|haiku)-[5-9]")
     options: AnthropicOptions
 
     def __init__(self, model: str, options: AnthropicOptions) -> None:
-        """Without a temperature that the model is known not to take and the user did not give."""
-        if "temperature" not in options.model_fields_set and _OWN_TEMPERATURE.search(model):
-            options = options.model_copy(update={"temperature": None})
+        """On Vertex AI where the option `platform` says so."""
         self.is_vertex = options.platform == "vertex"
         super().__init__(model, options)
         if self.is_vertex:  # it takes batches from buckets only, and keeps no list of models
@@ -88,9 +65,7 @@ class AnthropicProvider(ApiProvider):
         """As the base class; on Vertex AI, the server of the region."""
         if not self.is_vertex:
             return super().find_address()
-        variable = "ANTHROPIC_VERTEX_BASE_URL"
-        named = self.options.base_url or checked_address(os.environ.get(variable), variable)
-        return named or _place()[0]
+        return self.named_address("ANTHROPIC_VERTEX_BASE_URL") or _place()[0]
 
     def find_key(self) -> Secret | None:
         """None on Vertex AI, which takes Google's credentials."""
@@ -102,7 +77,7 @@ class AnthropicProvider(ApiProvider):
         if self.is_vertex:
             return Endpoint(f"{self.base_url}/v1{_place()[1]}/publishers/anthropic", JSON_BOTH_WAYS)
         key = self.secret.value if self.secret else "none"
-        return Endpoint(self.base_url.rstrip("/"), {**JSON_BOTH_WAYS, "X-Api-Key": key, "anthropic-version": VERSION})
+        return Endpoint(self.base_url, {**JSON_BOTH_WAYS, "X-Api-Key": key, "anthropic-version": "2023-06-01"})
 
     @property
     def settings(self) -> dict[str, JsonValue]:
@@ -111,7 +86,6 @@ class AnthropicProvider(ApiProvider):
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a message request; the system message has a place of its own."""
-        options = self.options
         body: dict[str, JsonValue] = {
             "model": self.model,
             "max_tokens": self.answer_limit(request),
@@ -119,23 +93,12 @@ class AnthropicProvider(ApiProvider):
         }
         if system := system_text(request.messages):
             body["system"] = system
-        if options.reasoning_tokens is not None:
-            body["thinking"] = {"type": "enabled", "budget_tokens": options.reasoning_tokens}
-        elif options.effort is not None:
-            body |= {"thinking": {"type": "adaptive"}, "output_config": {"effort": options.effort}}
-        elif options.temperature is not None:
-            body["temperature"] = options.temperature
-        body |= self.given({"top_p": "top_p", "top_k": "top_k"})
+        body |= self.given({name: name for name in ("temperature", "top_p", "top_k")})
         body = self.with_reasoning(body, request, "max_tokens")
         if self.is_vertex:
             del body["model"]
-            body["anthropic_version"] = _VERTEX_VERSION
-        return self.learned.apply(body | options.extra)
-
-    def reasoning_settings(self, level: str) -> ReasoningSettings:
-        """As the base class: a budget for the older models, an effort for the newer."""
-        found = reasoning_parameters(self.kind, self.name, self.model, level)
-        return self.check_reasoning(found, "reasoning_tokens", "effort")
+            body["anthropic_version"] = "vertex-2023-10-16"
+        return self.learned.apply(body | self.options.extra)
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a message."""

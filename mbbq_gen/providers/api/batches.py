@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, NamedTuple
@@ -52,30 +51,12 @@ def is_cut_off(fault: TransientError, size: int) -> bool:
     return fault.kind in {"broken", "timeout"} and size > PASSED_ON
 
 
-@contextmanager
-def explain_if_too_large(size: int = 0) -> Iterator[None]:
-    """Turns a refusal for size into a TooLargeError, and the sending of so many bytes that breaks off each time."""
-    try:
-        yield
-    except RetriesExhaustedError as error:
-        if is_cut_off(error.fault, size):
-            raise TooLargeError(f"{size:,} bytes do not get through: {error.fault}") from error
-        raise
-    except RejectedError as refusal:
-        found = refusal.error
-        is_bad = found.status in {400, 422} and says_too_large(f"{found.code} {found.message}")
-        if is_bad or found.status == 413:
-            raise TooLargeError(str(refusal)) from refusal
-        raise
-
-
 class BatchStatus(FrozenModel):
     """How a batch stands at the service."""
 
     service_id: str
     phase: BatchPhase
     state: str
-    total: int | None = None
     done: int | None = None
     """Answered requests; None where the service does not tell before the end."""
     failed: int | None = None
@@ -86,7 +67,6 @@ class BatchStatus(FrozenModel):
     """Whether it was refused for the number of its requests or bytes."""
     results: tuple[str, ...] = ()
     """Where its results are, below the service's address."""
-    seconds: float | None = None
 
 
 class BatchRef(NamedTuple):
@@ -180,10 +160,21 @@ class BatchApi(ABC):
         """Asks the service to stop a batch; what it has answered by then stays. One that has ended can't be stopped."""
         await self.provider.call("POST", f"{self.path}/{service_id}{self.cancels}", accept=(400, 409))
 
-    async def post(self, path: str, body: JsonValue) -> str:
-        """Posts a batch; the service's id of it."""
-        with explain_if_too_large():
-            reply = await self.provider.call("POST", path, body=body, repeat=False)
+    async def post(self, path: str, *, body: JsonValue = None, form: FormFile | None = None) -> str:
+        """Posts a batch, or a form with its lines; the service's id of it. TooLargeError where it takes less."""
+        try:
+            reply = await self.provider.call("POST", path, body=body, form=form, repeat=form is not None)
+        except RetriesExhaustedError as error:
+            size = form.path.stat().st_size if form is not None else 0
+            if not is_cut_off(error.fault, size):
+                raise
+            raise TooLargeError(f"{size:,} bytes do not get through: {error.fault}") from error
+        except RejectedError as refusal:
+            found = refusal.error
+            is_bad = found.status in {400, 422} and says_too_large(f"{found.code} {found.message}")
+            if found.status != 413 and not is_bad:
+                raise
+            raise TooLargeError(str(refusal)) from refusal
         return self.field(reply.json(), self.id_field)
 
     def field(self, found: Any, name: str) -> str:
@@ -193,11 +184,6 @@ class BatchApi(ABC):
                 f"{self.provider.name}: the server answered a batch without {name!r}: does it take batches?"
             )
         return str(found[name])
-
-    def counted(self, counts: Any, names: Sequence[str]) -> dict[str, Any]:
-        """The requests of a batch: all, answered, failed."""
-        found = (count_or_none(table_of(counts).get(name)) for name in names)
-        return dict(zip(("total", "done", "failed"), found, strict=True))
 
     def refused(self, reason: str, codes: str) -> dict[str, Any]:
         """Why a batch was refused, by the service's words and codes."""
@@ -244,15 +230,13 @@ class OpenAIBatches(BatchApi):
     async def submit(self, mark: BatchRef, path: Path) -> str:
         """Uploads the file and makes the batch."""
         form = FormFile(path, f"{mark.name}.jsonl", {"purpose": "batch"})
-        with explain_if_too_large(path.stat().st_size):
-            uploaded = await self.provider.call("POST", "/files", form=form)
         body: dict[str, JsonValue] = {
-            "input_file_id": self.field(uploaded.json(), "id"),
+            "input_file_id": await self.post("/files", form=form),
             "endpoint": self.provider.batch_endpoint,
             "completion_window": "24h",
             "metadata": {self.name_field: mark.name},
         }
-        return await self.post(self.path, body)
+        return await self.post(self.path, body=body)
 
     async def status(self, service_id: str) -> BatchStatus:
         """As `BatchApi`."""
@@ -261,16 +245,15 @@ class OpenAIBatches(BatchApi):
         problems = tables_of(table_of(found.get("errors")).get("data"))
         reason = "; ".join(str(entry.get("message") or entry.get("code")) for entry in problems[:3])
         codes = " ".join(f"{entry.get('code')} {entry.get('message')}" for entry in problems)
+        counts = table_of(found.get("request_counts"))
         files = [found.get("output_file_id"), found.get("error_file_id")]
-        ends = [found.get(f"{name}_at") for name in ("completed", "expired", "cancelled", "failed")]
-        ended = next((end for end in ends if end is not None), None)
         return BatchStatus(
             service_id=service_id,
             phase=self._phases.get(state, "running"),
             state=state,
             results=tuple(f"/files/{file}/content" for file in files if file),
-            seconds=None if ended is None else max(0.0, float(ended) - float(found.get("created_at") or ended)),
-            **self.counted(found.get("request_counts"), ("total", "completed", "failed")),
+            done=count_or_none(counts.get("completed")),
+            failed=count_or_none(counts.get("failed")),
             **self.refused(reason, codes),
         )
 
@@ -295,18 +278,6 @@ class AnthropicBatches(BatchApi):
     after = "after_id"
     _earlier, _later = timedelta(minutes=5), timedelta(minutes=15)
     """How far the time at which a batch was made, by the service's clock, may be from that at which it was planned."""
-    _status_of: ClassVar[Mapping[str, int]] = {
-        "invalid_request_error": 400,
-        "authentication_error": 401,
-        "permission_error": 403,
-        "not_found_error": 404,
-        "request_too_large": 413,
-        "rate_limit_error": 429,
-        "api_error": 500,
-        "timeout_error": 504,
-        "overloaded_error": 529,
-    }
-    """Type of an error → the HTTP status that it has when it comes by itself."""
 
     def row(self, request: Request) -> dict[str, Any]:
         """Its key and body."""
@@ -314,7 +285,7 @@ class AnthropicBatches(BatchApi):
 
     async def submit(self, mark: BatchRef, path: Path) -> str:
         """Sends all lines as one body."""
-        return await self.post(self.path, {"requests": _rows(path)})
+        return await self.post(self.path, body={"requests": _rows(path)})
 
     async def find(self, mark: BatchRef, known: frozenset[str]) -> str | None:
         """The oldest batch that no other mark has, made at about that time, with that many requests."""
@@ -324,7 +295,8 @@ class AnthropicBatches(BatchApi):
             made = moment_of(str(entry.get("created_at")))
             if made is not None and made < first:
                 break
-            is_ours = str(entry["id"]) not in known and self._total(entry) == mark.requests
+            held = sum(count_or_none(count) or 0 for count in table_of(entry.get("request_counts")).values())
+            is_ours = str(entry["id"]) not in known and held == mark.requests
             if made is not None and made <= last and is_ours:
                 oldest = str(entry["id"])
         return oldest
@@ -333,22 +305,15 @@ class AnthropicBatches(BatchApi):
         """As `BatchApi`."""
         found = (await self.provider.call("GET", f"{self.path}/{service_id}")).json()
         state = str(found.get("processing_status"))
-        has_ended, counts = state == "ended", found.get("request_counts") or {}
+        has_ended, counts = state == "ended", table_of(found.get("request_counts"))
         return BatchStatus(
             service_id=service_id,
             phase="ended" if has_ended else "running",
             state=state,
-            total=self._total(found),
             done=counts.get("succeeded") if has_ended else None,
             failed=counts.get("errored") if has_ended else None,
             results=(f"{self.path}/{service_id}/results",) if has_ended else (),
-            seconds=_seconds_between(found.get("created_at"), found.get("ended_at")),
         )
-
-    @staticmethod
-    def _total(entry: Mapping[str, Any]) -> int:
-        """How many requests a batch holds, in whatever state they are."""
-        return sum(count for count in (entry.get("request_counts") or {}).values() if isinstance(count, int))
 
     def read(self, row: Any) -> BatchResult:
         """As `BatchApi`."""
@@ -358,7 +323,8 @@ class AnthropicBatches(BatchApi):
         if result["type"] == "errored":
             fault = result.get("error")
             inner = table_of(table_of(fault).get("error", fault))
-            status = self._status_of.get(str(inner.get("type")), 500)
+            # the statuses that such errors have when they come by themselves; all others may pass
+            status = {"invalid_request_error": 400, "request_too_large": 413}.get(str(inner.get("type")), 500)
             return BatchResult(key, "failed", fault, status, {})
         return BatchResult(key, "undone")
 
@@ -375,10 +341,6 @@ class GeminiBatches(BatchApi):
         "FAILED": "refused",
     }
     """States, without the words that the service puts before them (BATCH_STATE_, JOB_STATE_)."""
-    _status_of: ClassVar[Mapping[int, int]] = dict(
-        zip((3, 4, 5, 7, 8, 9, 13, 14, 16), (400, 504, 404, 403, 429, 400, 500, 503, 401), strict=True)
-    )
-    """Code of an error (google.rpc.Code) → the HTTP status that it has when it comes by itself."""
 
     def row(self, request: Request) -> dict[str, Any]:
         """Its body and key."""
@@ -387,14 +349,14 @@ class GeminiBatches(BatchApi):
     async def submit(self, mark: BatchRef, path: Path) -> str:
         """Sends all lines as one body."""
         batch: JsonValue = {"displayName": mark.name, "inputConfig": {"requests": {"requests": _rows(path)}}}
-        return await self.post(f"{self.provider.model_path}:batchGenerateContent", {"batch": batch})
+        return await self.post(f"{self.provider.model_path}:batchGenerateContent", body={"batch": batch})
 
     async def status(self, service_id: str) -> BatchStatus:
         """As `BatchApi`."""
         found = table_of((await self.provider.call("GET", f"/{service_id}")).json())
         batch = table_of(found.get("metadata"))
         state = str(batch.get("state")).removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_")
-        phase = self._phases.get(state, "running")
+        phase, counts = self._phases.get(state, "running"), table_of(batch.get("batchStats"))
         error = table_of(found.get("error"))
         reason = words_of(error.get("message")) or ""
         return BatchStatus(
@@ -402,8 +364,8 @@ class GeminiBatches(BatchApi):
             phase=phase,
             state=state.lower(),
             results=(f"/{service_id}",) if phase == "ended" else (),
-            seconds=_seconds_between(batch.get("createTime"), batch.get("endTime")),
-            **self.counted(batch.get("batchStats"), ("requestCount", "successfulRequestCount", "failedRequestCount")),
+            done=count_or_none(counts.get("successfulRequestCount")),
+            failed=count_or_none(counts.get("failedRequestCount")),
             **self.refused(reason, f"{reason} {'resource_exhausted' if error.get('code') == 8 else ''}"),
         )
 
@@ -429,17 +391,13 @@ class GeminiBatches(BatchApi):
         if not error:
             return BatchResult(key, "undone")
         code = count_or_none(error.get("code")) or 0
-        status = self._status_of.get(code, code if code >= 400 else 500)
+        # google.rpc.Code: invalid argument, failed precondition; all others may pass
+        status = {3: 400, 9: 400}.get(code, code if code >= 400 else 500)
         return BatchResult(key, "failed", {"error": error}, status, {})
 
 
 def _rows(path: Path) -> list[JsonValue]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
-
-
-def _seconds_between(made: Any, ended: Any) -> float | None:
-    begin, end = moment_of(str(made)), moment_of(str(ended))
-    return (end - begin).total_seconds() if begin and end else None
 
 
 _SERVICES: Final[dict[str, Any]] = {"openai": OpenAIBatches, "anthropic": AnthropicBatches, "gemini": GeminiBatches}

@@ -18,9 +18,8 @@ from urllib.parse import quote
 from pydantic import Field, JsonValue
 
 from mbbq_gen.core.errors import MissingExtraError, UsageError
-from mbbq_gen.core.reasoning import ReasoningSettings, refusal
 from mbbq_gen.core.records import Request
-from mbbq_gen.providers.api.options import RemoteOptions, checked_address, reasoning_parameters
+from mbbq_gen.providers.api.options import RemoteOptions
 from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, token_usage
 from mbbq_gen.providers.base import is_installed
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
@@ -53,10 +52,8 @@ class BedrockProvider(ApiProvider):
 
     def find_address(self) -> str:
         """The server of the region, where options and environment name no other."""
-        variable = "AWS_ENDPOINT_URL_BEDROCK_RUNTIME"
         self.usual_address = f"https://bedrock-runtime.{self._region}.amazonaws.com"
-        named = self.options.base_url or checked_address(os.environ.get(variable), variable)
-        return named or self.usual_address
+        return self.named_address("AWS_ENDPOINT_URL_BEDROCK_RUNTIME") or self.usual_address
 
     def check_access(self) -> None:
         """Raises UsageError where there are no credentials."""
@@ -126,11 +123,10 @@ class BedrockProvider(ApiProvider):
             body["additionalModelRequestFields"] = fields
         return body
 
-    def reasoning_settings(self, level: str) -> ReasoningSettings:
-        """Of Claude's models, as Anthropic has it; raises UsageError for every other one."""
-        if "anthropic." not in self.model:
-            raise refusal(self.name, level, "has its own parameters; set them in --model-arg extra")
-        return self.check_reasoning(reasoning_parameters("anthropic", self.name, self.model, level))
+    @property
+    def reasoning_api(self) -> str:
+        """Claude's models take Anthropic's parameters."""
+        return "anthropic" if "anthropic." in self.model else self.kind
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a Converse answer."""

@@ -16,10 +16,9 @@ from typing import Any, Final
 
 from pydantic import Field, JsonValue
 
-from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import Request, Usage
 from mbbq_gen.core.text import count_or_none
-from mbbq_gen.providers.api.options import RemoteOptions, reasoning_parameters
+from mbbq_gen.providers.api.options import RemoteOptions
 from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, system_text
 from mbbq_gen.providers.api.service import Endpoint
 from mbbq_gen.providers.base import Capabilities
@@ -45,9 +44,6 @@ class GeminiOptions(RemoteOptions):
     presence_penalty: float | None = Field(default=None, ge=-2.0, le=2.0, description="0: none")
     frequency_penalty: float | None = Field(default=None, ge=-2.0, le=2.0, description="0: none")
     seed: int | None = Field(default=None, description="seed of the service")
-    reasoning_tokens: int | None = Field(
-        default=None, ge=-1, description="reasoning tokens, within max_tokens; 0: none; -1: no limit"
-    )
 
 
 class GeminiProvider(ApiProvider):
@@ -62,10 +58,10 @@ class GeminiProvider(ApiProvider):
     address_variable = "GOOGLE_GEMINI_BASE_URL"
     key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     install = "pip install 'mbbq-gen[gemini]'"
-    setting_names = ("max_tokens", *_SAMPLING, "reasoning_tokens")
+    setting_names = ("max_tokens", *_SAMPLING)
     path: str = ""
     settings_field = "generationConfig"
-    option_names = MappingProxyType({"topP": "top_p", "thinkingConfig": "reasoning_tokens"})
+    option_names = MappingProxyType({"topP": "top_p"})
     version_in_base = False
     options: GeminiOptions
 
@@ -94,12 +90,9 @@ class GeminiProvider(ApiProvider):
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a generateContent request."""
-        options = self.options
         names = {"user": "user", "assistant": "model"}
-        system = system_text(request.messages)
+        extra, system = self.options.extra, system_text(request.messages)
         settings: dict[str, JsonValue] = {"maxOutputTokens": self.answer_limit(request), **self.given(_SAMPLING)}
-        if options.reasoning_tokens is not None:
-            settings["thinkingConfig"] = {"thinkingBudget": options.reasoning_tokens}
         settings = self.with_reasoning(settings, request, "maxOutputTokens")
         body: dict[str, JsonValue] = {
             "contents": [
@@ -108,16 +101,11 @@ class GeminiProvider(ApiProvider):
                 if message.role != "system"
             ],
             "generationConfig": self.learned.apply(
-                settings | {name: value for name, value in options.extra.items() if name not in _BESIDE}
+                settings | {name: value for name, value in extra.items() if name not in _BESIDE}
             ),
         }
-        body |= {name: value for name, value in options.extra.items() if name in _BESIDE}
+        body |= {name: value for name, value in extra.items() if name in _BESIDE}
         return body | {"systemInstruction": {"parts": [{"text": system}]}} if system else body
-
-    def reasoning_settings(self, level: str) -> ReasoningSettings:
-        """A budget or a level, as the model takes it; raises UsageError where it takes none."""
-        found = reasoning_parameters(self.kind, self.name, self.model, level)
-        return self.check_reasoning(found, "reasoning_tokens")
 
     def url(self, path: str) -> str:
         """As `ApiService`; files are downloaded from addresses of their own, on the same server."""

@@ -46,14 +46,6 @@ class ResponsePaths(FrozenModel):
     reasoning_tokens: str | None = None
 
 
-class FinishReasons(FrozenModel):
-    """The service's words for why a text ends."""
-
-    stop: tuple[str, ...] = ("stop",)
-    length: tuple[str, ...] = ("length",)
-    content_filter: tuple[str, ...] = ("content_filter",)
-
-
 class EndpointSpec(FrozenModel):
     """The content of a file."""
 
@@ -64,7 +56,8 @@ class EndpointSpec(FrozenModel):
     headers: dict[str, str] = Field(default_factory=dict)
     body: dict[str, JsonValue]
     answer: ResponsePaths
-    finish_reasons: FinishReasons = FinishReasons()
+    finish_reasons: dict[Literal["stop", "length", "content_filter"], tuple[str, ...]] = Field(default_factory=dict)
+    """Ours → the service's words for why a text ends; by default the same."""
 
 
 def read_description(path: Path) -> EndpointSpec:
@@ -105,6 +98,7 @@ def fill_in(template: JsonValue, values: Mapping[str, JsonValue]) -> JsonValue:
 
 
 _NOTHING: Final = object()
+_REASONS: Final = ("stop", "length", "content_filter")
 
 
 def look_up(value: Any, place: str | None, missing: Any = None) -> Any:
@@ -199,12 +193,11 @@ class HttpProvider(ApiProvider):
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields from the places that the file names."""
-        places, reasons = self._description.answer, self._description.finish_reasons
+        places = self._description.answer
         text = look_up(payload, places.text, _NOTHING)
         reason = look_up(payload, places.finish_reason)
-        finish = None
-        if reason is not None:
-            finish = next((name for name, named in dict(reasons).items() if str(reason) in named), "other")
+        words_for = {name: (name,) for name in _REASONS} | self._description.finish_reasons
+        finish = next((name for name in _REASONS if str(reason) in words_for[name]), "other")
         words = "" if text is None else words_of(text)
         if (text is _NOTHING or words is None) and finish != "content_filter":
             raise TransientError("malformed", f"the response has nothing at {places.text} (`answer.text` in the file)")
@@ -212,7 +205,7 @@ class HttpProvider(ApiProvider):
         read, written, reasoning = (found[name] for name in ("input_tokens", "output_tokens", "reasoning_tokens"))
         return {
             "text": words,
-            "finish_reason": finish,
+            "finish_reason": None if reason is None else finish,
             "provider_finish_reason": None if reason is None else str(reason),
             "request_id": words_of(found["request_id"]) or headers.get("x-request-id"),
             "usage": Usage(input_tokens=read, output_tokens=written, reasoning_tokens=reasoning),

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import JsonValue
 
 from mbbq_gen.core.errors import ProviderError, UsageError
+from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Continuation, ContinuationScore, Message, Method, Prompt, Request, Usage
 from mbbq_gen.core.text import count_or_none
 from mbbq_gen.providers.api.provider import turns_of
@@ -87,7 +88,6 @@ class LocalTokenizer:
 
     def __init__(self, name: str) -> None:
         """`name`: a hub id or a folder, as after `transformers:`. Raises MbbqGenError where it can't be loaded."""
-        from mbbq_gen.core.files import PackPaths
         from mbbq_gen.providers.local.chat_format import ChatFormatter
         from mbbq_gen.providers.local.options import TransformersOptions
         from mbbq_gen.providers.local.provider import TransformersProvider

@@ -14,7 +14,6 @@ from typing import Any, Final
 from pydantic import Field, JsonValue
 
 from mbbq_gen.core.errors import ProviderError
-from mbbq_gen.core.reasoning import ReasoningSettings, reasoning_token_allowance, refusal, tokens_of
 from mbbq_gen.core.records import Request, Response, Usage
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.api.provider import ApiProvider, turns_of
@@ -38,7 +37,6 @@ class OllamaOptions(RemoteOptions, SamplingOptions):
     num_ctx: int | None = Field(
         default=None, ge=256, description="context length in tokens; default: as the longest prompt needs"
     )
-    keep_alive: str = Field(default="10m", description="how long the model stays loaded after an answer")
 
 
 class OllamaProvider(ApiProvider):
@@ -52,6 +50,7 @@ class OllamaProvider(ApiProvider):
     path = "/api/chat"
     context_advice = "give a larger --model-arg num_ctx=N"
     version_in_base = False
+    needs_key = False
     renames_length = False
     options: OllamaOptions
 
@@ -75,9 +74,6 @@ class OllamaProvider(ApiProvider):
         found = checked_address(f"{scheme or 'http'}://{host}:{port}", "OLLAMA_HOST")
         return str(found).removesuffix("/v1")
 
-    def check_access(self) -> None:
-        """No key is needed."""
-
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a chat request."""
         options = self.options
@@ -94,7 +90,7 @@ class OllamaProvider(ApiProvider):
             "model": self.model,
             "messages": turns_of(request.messages),
             "stream": False,
-            "keep_alive": options.keep_alive,
+            "keep_alive": "10m",
             "options": sampling,
         }
         if request.prompt.reasoning_effort is not None:
@@ -143,21 +139,12 @@ class OllamaProvider(ApiProvider):
         found = await super().lasting(error, kind)
         return ProviderError(f"{found}; fetch it with: ollama pull {self.model}") if kind == "model" else found
 
-    def reasoning_settings(self, level: str) -> ReasoningSettings:
-        """`think`: false, true or an effort; raises UsageError for a number of tokens."""
-        if tokens_of(level) is not None or level == "minimal":
-            raise refusal(self.name, level, "takes none, default, low, medium or high")
-        think: JsonValue = {"none": False, "default": True}.get(level, level)
-        return ReasoningSettings(sent={"think": think}, room=reasoning_token_allowance(level))
-
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a chat answer."""
         message = table_of(payload).get("message")
         if not isinstance(message, dict):
             raise TransientError("malformed", "the response has no message")
         reason = words_of(payload.get("done_reason"))
-        if reason == "load":
-            raise TransientError("server", "the model is loading")
         return {
             "text": text_of(message.get("content")),
             "reasoning": words_of(message.get("thinking")) or None,

@@ -10,6 +10,7 @@ Reference: https://platform.openai.com/docs/api-reference
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import re
 from collections.abc import Collection, Mapping
@@ -21,29 +22,32 @@ import msgspec
 from pydantic import Field, JsonValue
 
 from mbbq_gen.core.errors import ProviderError, UsageError
-from mbbq_gen.core.reasoning import ReasoningSettings
-from mbbq_gen.core.records import ContinuationScore, Method, Request, Response
+from mbbq_gen.core.records import ContinuationScore, Method, Request, Response, Usage
+from mbbq_gen.core.text import count_or_none
 from mbbq_gen.providers.api.likelihood import LOGLIKELIHOODS, ServerScorer, open_scorer
-from mbbq_gen.providers.api.openai_replies import chat_fields, first_tokens, response_fields
-from mbbq_gen.providers.api.options import RemoteOptions, checked_address, reasoning_parameters
-from mbbq_gen.providers.api.provider import ApiProvider, turns_of
+from mbbq_gen.providers.api.options import RemoteOptions
+from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, turns_of
 from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING, Capabilities, SamplingOptions
-from mbbq_gen.providers.http.credentials import EntraToken, missing_key
-from mbbq_gen.providers.http.errors import ApiError, RejectedError, TransientError, classify_error, service_error
-from mbbq_gen.providers.http.replies import HttpResponse, error_payload, words_of
+from mbbq_gen.providers.http.credentials import EntraToken
+from mbbq_gen.providers.http.errors import (
+    ApiError,
+    RejectedError,
+    TransientError,
+    classify_error,
+    finish_reason,
+    service_error,
+)
+from mbbq_gen.providers.http.replies import HttpResponse, error_payload, table_of, tables_of, text_of, words_of
 from mbbq_gen.providers.http.servers import OwnServer, ReasoningParameters, known_services, server_root
 from mbbq_gen.providers.local.chat_format import PromptError
 
 SERVICES: Final[Mapping[str, str]] = {name: service.base_url for name, service in known_services().items()}
 """Services whose address is known; any other is named by XYZ_BASE_URL."""
 _DEPLOYMENT: Final = re.compile(r"/openai/deployments/[^/]+/")
-_AZURE_VERSION: Final = "2024-10-21"
 _OWN_HEADERS: Final = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
 _RESPONSES_ONLY: Final = re.compile(r"^(o\d+|gpt-[\d.]+)-pro\b|codex|deep-research|computer-use")
 """Models that are known to answer at the responses API only; of others it is learned."""
-_OWN_TEMPERATURE: Final = re.compile(r"(?:^|/)(?:o\d+(?:-|$)|gpt-5(?!.*chat))")
-"""Models that are known to take no temperature: it is not sent, and no request key says that it was."""
 FIRST_TOKENS: Final[Method] = "first-token-logprobs"
 _MOST_NAMED: Final = 20
 """First tokens that OpenAI names at most."""
@@ -60,7 +64,6 @@ class OpenAIOptions(RemoteOptions, SamplingOptions):
         default="auto", description="chat completions or the responses API; auto: as the model needs it"
     )
     seed: int | None = Field(default=None, description="seed of the service, where it has one")
-    reasoning_effort: str | None = Field(default=None, description="of reasoning models: minimal, low, medium, high")
     reasoning_by: ReasoningParameters | None = Field(
         default=None,
         description="parameter for --reasoning-effort: effort, groq, openrouter, together, "
@@ -77,9 +80,6 @@ class OpenAIOptions(RemoteOptions, SamplingOptions):
     entra: bool = Field(
         default=False, description="Azure: use tokens of Microsoft Entra (azure-identity) instead of a key"
     )
-    api_version: str | None = Field(
-        default=None, description=f"Azure; default: OPENAI_API_VERSION, or {_AZURE_VERSION}"
-    )
 
 
 class OpenAIProvider(ApiProvider):
@@ -89,8 +89,9 @@ class OpenAIProvider(ApiProvider):
     capabilities = Capabilities(batches=True, reasoning=True, structured_output=True)
     options_class = OpenAIOptions
     address = SERVICES["openai"]
-    setting_names = ("max_tokens", "temperature", *NEUTRAL_SAMPLING, "seed", "reasoning_effort", "reasoning_by")
+    setting_names = ("max_tokens", "temperature", *NEUTRAL_SAMPLING, "seed", "reasoning_by")
     version_in_base = True
+    own_temperature = re.compile(r"(?:^|/)(?:o\d+(?:-|$)|gpt-5(?!.*chat))")
     options: OpenAIOptions
 
     def __init__(self, model: str, options: OpenAIOptions) -> None:
@@ -99,16 +100,12 @@ class OpenAIProvider(ApiProvider):
         prefix = "AZURE_OPENAI" if self.is_azure else options.service.upper().replace("-", "_")
         self.address_variable = f"{prefix}_{'ENDPOINT' if self.is_azure else 'BASE_URL'}"
         self.key_variables = (f"{prefix}_API_KEY",)
-        if "temperature" not in options.model_fields_set and _OWN_TEMPERATURE.search(model):
-            options = options.model_copy(update={"temperature": None})
         super().__init__(model, options)
         self._is_official = self.is_azure or self.base_url == self.address
         self.is_own_server = self.base_url not in SERVICES.values() and not self.is_azure
         self.cloud = EntraToken() if self.is_azure and options.entra else None
         is_pro = self._is_official and _RESPONSES_ONLY.search(model) is not None
         self._use_api(at_responses=options.api == "responses" or (options.api == "auto" and is_pro))
-        if self._at_responses and options.seed is not None:
-            raise UsageError(f"{self.name}: the responses API takes no seed; leave --model-arg seed out")
         self.sampling = options.sampling or ("neutral" if self.is_own_server else "server")
         """Whether neutral sampling is sent: neutral or server."""
         self._server = OwnServer(model, self.sampling, options.given_sampling)
@@ -116,8 +113,6 @@ class OpenAIProvider(ApiProvider):
         self._has_logprobs = False
         self._scorer: ServerScorer | None = None
         self._checking = asyncio.Lock()
-        self._fields: dict[tuple[Any, ...], dict[str, JsonValue]] = {}
-        """Method, reasoning effort and longest answer → the fields of a body."""
 
     def _use_api(self, *, at_responses: bool) -> None:
         """Chat completions, which also name the likeliest first tokens, or the responses API, which returns text only.
@@ -131,30 +126,27 @@ class OpenAIProvider(ApiProvider):
 
     def find_address(self) -> str:
         """As options or environment say, or the one known for the service; on Azure, with the deployment."""
-        options, variable = self.options, self.address_variable
-        named = options.base_url or checked_address(os.environ.get(variable), variable) or SERVICES.get(options.service)
+        service, variable = self.options.service, self.address_variable
+        named = self.named_address(variable) or SERVICES.get(service)
         if named is None:
             example = "https://NAME.openai.azure.com" if self.is_azure else "URL"
-            raise UsageError(f"service {options.service!r}: set {variable}, or give --base-url {example}")
+            raise UsageError(f"service {service!r}: set {variable}, or give --base-url {example}")
         return f"{named}/openai/deployments/{self.model}" if self.is_azure and "/openai/" not in named else named
 
-    def check_access(self) -> None:
-        """Raises UsageError where a service of the table is to be used without a key; local servers need none."""
-        if self.cloud is not None:
-            self.cloud.check(self.name)
-        elif self.secret is None and not self.is_own_server:
-            raise missing_key(self.name, self.key_variables)
+    @property
+    def needs_key(self) -> bool:
+        """Services of the table need one, servers of the user's own none."""
+        return not self.is_own_server
 
     @cached_property
     def endpoint(self) -> Endpoint:
         """As the base class; OpenAI also takes an organization and a project, Azure a key of its own and a version."""
-        own = {header: os.environ.get(variable, "") for header, variable in _OWN_HEADERS.items()}
-        if self.base_url == self.address:
-            found = super().endpoint
-            return replace(found, headers={**found.headers, **{name: value for name, value in own.items() if value}})
         if not self.is_azure:
-            return super().endpoint
-        version = self.options.api_version or os.environ.get("OPENAI_API_VERSION") or _AZURE_VERSION
+            found = super().endpoint
+            named = {header: os.environ.get(variable) for header, variable in _OWN_HEADERS.items()}
+            own = {header: value for header, value in named.items() if value and self.base_url == self.address}
+            return replace(found, headers={**found.headers, **own})
+        version = os.environ.get("OPENAI_API_VERSION") or "2024-10-21"
         query = "" if self.base_url.endswith("/openai/v1") else f"?api-version={version}"
         return Endpoint(self.base_url, {**JSON_BOTH_WAYS, "api-key": self.secret.value if self.secret else ""}, query)
 
@@ -209,7 +201,6 @@ class OpenAIProvider(ApiProvider):
         if self.is_own_server and not server.is_asked:
             await server.recognise(self._probe)
             self.learned.dispensable |= server.dispensable
-            self._fields.clear()
             self.context_advice = server.entry.context
             if "repetition_penalty" in self.options.given_sampling:
                 self.option_names = {server.entry.repetition: "repetition_penalty"}
@@ -271,61 +262,42 @@ class OpenAIProvider(ApiProvider):
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
-        """The body for the API in use: the fields that all requests alike have, and the messages."""
-        prompt = request.prompt
-        if prompt.method in LOGLIKELIHOODS and self._scorer is not None:
+        """The body for the API in use; what the user's own `extra` says comes first."""
+        options, sampling, method = self.options, self._server.fields, request.prompt.method
+        if method in LOGLIKELIHOODS and self._scorer is not None:
             return self.learned.apply(self._scorer.body(request))
-        key = (prompt.method, prompt.reasoning_effort, request.max_tokens)
-        if key not in self._fields:
-            self._fields[key] = self._fields_of(request)
-        fields, turns = self._fields[key], "input" if self._at_responses else "messages"
-        return fields if turns in self.options.extra else {**fields, turns: turns_of(request.messages)}
-
-    def _fields_of(self, request: Request) -> dict[str, JsonValue]:
-        """The fields of a body, with a place for the messages."""
-        options, sampling, effort = self.options, self._server.fields, self.options.reasoning_effort
         body: dict[str, JsonValue] = {"model": self.model}
         if self._at_responses:
             length = "max_output_tokens"
-            body |= {"input": None, length: self.answer_limit(request), "store": False}
+            body |= {"input": turns_of(request.messages), length: self.answer_limit(request), "store": False}
             # neutral penalties are not sent: there are none
             sampling = {name: sampling[name] for name in ("top_p", *options.given_sampling) if name in sampling}
         else:
             length = "max_completion_tokens" if self._is_official else "max_tokens"
-            body |= {"messages": None, length: self.answer_limit(request)}
-            if request.prompt.method == FIRST_TOKENS:
+            body |= {"messages": turns_of(request.messages), length: self.answer_limit(request)}
+            if method == FIRST_TOKENS:
                 body |= {length: 1, "logprobs": True, "top_logprobs": options.top_logprobs}
-        if options.temperature is not None:
-            body["temperature"] = options.temperature
-        body |= sampling
-        if options.seed is not None:
-            body["seed"] = options.seed
-        if effort is not None:
-            body |= {"reasoning": {"effort": effort}} if self._at_responses else {"reasoning_effort": effort}
+        body |= {**self.given({"temperature": "temperature"}), **sampling, **self.given({"seed": "seed"})}
         return self.learned.apply(self.with_reasoning(body, request, length) | options.extra)
 
-    def reasoning_settings(self, level: str) -> ReasoningSettings:
-        """By OpenAI's parameters, or the server's; raises UsageError where the model is known not to take it."""
+    @property
+    def reasoning_api(self) -> str:
+        """OpenAI's parameters, or those of the service; by default those of a chat template."""
+        if self.options.reasoning_by is not None:
+            return self.options.reasoning_by
+        if self._is_official:
+            return "responses" if self._at_responses else "openai"
         known = {service.base_url: service.reasoning for service in known_services().values()}
-        api: str = self.options.reasoning_by or known.get(self.base_url, "template")  # or a chat template
-        if self._is_official and self.options.reasoning_by is None:
-            api = "responses" if self._at_responses else "openai"
-        return self.check_reasoning(reasoning_parameters(api, self.name, self.model, level), "reasoning_effort")
+        return known.get(self.base_url, "template")
 
     def learn_from(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
         """Also learns that a model answers at the responses API only."""
-        self._fields.clear()
         if classify_error(error) != "other_api":
             return super().learn_from(error, body, request)
         if self._at_responses or self.options.api != "auto":
             return False
         if request.prompt.method == FIRST_TOKENS:
             raise self._no_first_tokens("it answers at the responses API only")
-        if self.options.seed is not None:
-            raise ProviderError(
-                f"{self.name} answers at the responses API only, which takes no seed; in a new run folder, leave"
-                " --model-arg seed out"
-            )
         self._use_api(at_responses=True)
         self.say_once(f"{self.name} answers at the responses API only: asking there")
         return True
@@ -392,3 +364,113 @@ class OpenAIProvider(ApiProvider):
         fields["model"] = words_of(payload.get("model"))
         fields["system_fingerprint"] = words_of(payload.get("system_fingerprint"))
         return fields
+
+
+def first_tokens(payload: Any) -> dict[str, float]:
+    """Text of each first token in a chat completion → its natural log-probability; empty without `logprobs`.
+
+    A service names the likeliest first tokens only, 20 at most at OpenAI. A label that is missing is less likely than
+    all of them; how much less is unknown.
+
+        {"choices": [{"logprobs": {"content": [{"token": "A", "logprob": -0.1, "top_logprobs": [
+            {"token": "A", "logprob": -0.1}, {"token": " B", "logprob": -2.5}, …]}]}, …}]}
+
+    Shape: https://platform.openai.com/docs/api-reference/chat/object
+    """
+    choices = tables_of(table_of(payload).get("choices"))
+    content = tables_of(table_of(choices[0].get("logprobs")).get("content")) if choices else []
+    named = tables_of(content[0].get("top_logprobs")) if content else []
+    found: dict[str, float] = {}
+    for entry in [*named, content[0]] if named else []:
+        token, logprob = words_of(entry.get("token")), entry.get("logprob")
+        if token is None or isinstance(logprob, bool) or not isinstance(logprob, int | float):
+            continue
+        if math.isfinite(logprob):
+            found[token] = max(float(logprob), found.get(token, -math.inf))
+    return found
+
+
+def chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Text, reasoning, refusal, filter results and usage of a chat completion."""
+    choices = tables_of(payload.get("choices"))
+    if not choices:
+        raise TransientError("malformed", "the response has no choice")
+    choice, usage = choices[0], _usage(payload.get("usage"), "prompt", "completion")
+    reason = words_of(choice.get("finish_reason"))
+    finish = finish_reason(reason, words_of(choice.get("native_finish_reason")))
+    message = choice.get("message")
+    if finish == "content_filter":
+        message = table_of(message)
+    if not isinstance(message, dict):
+        raise TransientError("malformed", "the response has no message")
+    text = _plain_text(message.get("content"))
+    # in a field of its own (DeepSeek, vLLM, SGLang), or in parts (Mistral, OpenRouter)
+    reasoning = words_of(message.get("reasoning_content")) or words_of(message.get("reasoning"))
+    if not reasoning:
+        parts = [part for part in tables_of(message.get("content")) if part.get("type") == "thinking"]
+        texts = [_plain_text(part.get("thinking")) for part in parts]
+        texts += [
+            words_of(part.get("text") or part.get("summary")) for part in tables_of(message.get("reasoning_details"))
+        ]
+        reasoning = "".join(filter(None, texts))
+    if not (text or reasoning or message.get("refusal")) and (usage.input_tokens, usage.output_tokens) == (0, 0):
+        raise TransientError("server", "answered nothing, with no tokens in or out")
+    results = {"prompt": payload.get("prompt_filter_results"), "answer": choice.get("content_filter_results")}
+    return {
+        "text": text if text is not None or finish == "content_filter" else "",
+        "finish_reason": finish,
+        "provider_finish_reason": reason,
+        "refusal": words_of(message.get("refusal")) or None,
+        "reasoning": reasoning or None,
+        "content_filter": {name: found for name, found in results.items() if found} or None,
+        "usage": usage,
+    }
+
+
+def _plain_text(content: Any) -> str | None:
+    """A message's text, which some services send in parts or as a table; None where there is none, else TypeError."""
+    if content is None:
+        return None
+    if isinstance(content, dict) and "text" in content:
+        return text_of(content["text"])
+    if not isinstance(content, list):
+        return text_of(content)
+    parts = [part for part in content if not isinstance(part, dict) or part.get("type", "text") == "text"]
+    return "".join(text_of(part.get("text") if isinstance(part, dict) else part) for part in parts)
+
+
+def response_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of the responses API."""
+    if not isinstance(payload.get("output"), list):
+        raise TransientError("malformed", "the response has no output")
+    if words_of(payload.get("status")) in {"failed", "cancelled", "in_progress", "queued"}:
+        raise TransientError("server", f"the response is {payload['status']}")
+    items = tables_of(payload.get("output"))
+    parts = [part for item in items for part in tables_of(item.get("content"))]  # reasoning has another type
+    text = "".join(text_of(part.get("text")) for part in parts if part.get("type") == "output_text")
+    refusal = "".join(words_of(part.get("refusal")) or "" for part in parts if part.get("type") == "refusal")
+    reasoning = "\n".join(
+        words_of(part.get("text")) or ""
+        for item in items
+        if item.get("type") == "reasoning"
+        for part in tables_of(item.get("summary")) or tables_of(item.get("content"))
+    )
+    reason = words_of(table_of(payload.get("incomplete_details")).get("reason")) or words_of(payload.get("status"))
+    finish = finish_reason(reason) or "other"
+    return answer_fields(
+        text, finish, reason, _usage(payload.get("usage"), "input", "output"), refusal=refusal, reasoning=reasoning
+    )
+
+
+def _usage(found: Any, read: str, written: str) -> Usage:
+    """Tokens, under the names of either API."""
+    if not isinstance(found, dict):
+        return Usage()
+    reasoning = count_or_none(table_of(found.get(f"{written}_tokens_details")).get("reasoning_tokens"))
+    prompt, output = found.get(f"{read}_tokens"), found.get(f"{written}_tokens")
+    if reasoning:  # xAI counts thinking beside what was written
+        counts = [count_or_none(count) for count in (prompt, output, found.get("total_tokens"))]
+        if None not in counts and sum(filter(None, counts[:2])) + reasoning == counts[2]:
+            output = (counts[1] or 0) + reasoning
+    cached = table_of(found.get(f"{read}_tokens_details")).get("cached_tokens")
+    return Usage(input_tokens=prompt, output_tokens=output, reasoning_tokens=reasoning, cached_input_tokens=cached)

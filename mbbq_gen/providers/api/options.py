@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
@@ -22,7 +22,6 @@ from mbbq_gen.providers.http.credentials import ENV_VARIABLE, is_lookalike
 
 @cache
 def _reasoning_rows() -> list[dict[str, Any]]:
-    """The rows of `reasoning.toml`."""
     text = Path(__file__).with_name("reasoning.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)["row"]  # type: ignore[no-any-return]
 
@@ -31,14 +30,11 @@ def _reasoning_rows() -> list[dict[str, Any]]:
 def reasoning_parameters(api: str, name: str, model: str, level: str) -> ReasoningSettings:
     """The parameters of a level at a service, by `reasoning.toml`; raises UsageError where a model refuses it."""
     room = reasoning_token_allowance(level)
-
-    def fits(row: Mapping[str, Any]) -> bool:
+    for row in _reasoning_rows():
         least, most = row.get("outside", (1, 0))
-        names = ((row["api"], api), (row.get("levels", ".*"), level))
-        is_named = all(re.fullmatch(*pair) for pair in names) and re.search(row.get("model", ""), model) is not None
-        return is_named and not least <= room <= most
-
-    row = next(filter(fits, _reasoning_rows()))
+        is_named = re.fullmatch(row["api"], api) and re.fullmatch(row.get("levels", ".*"), level)
+        if is_named and re.search(row.get("model", ""), model) and not least <= room <= most:
+            break
     if "why" in row:
         raise refusal(name, level, row["why"])
     sent = json.dumps(row["sent"]).replace('"{tokens}"', str(room)).replace("{level}", level)
@@ -46,7 +42,8 @@ def reasoning_parameters(api: str, name: str, model: str, level: str) -> Reasoni
 
 
 _SECRET_NAME: Final = re.compile(
-    r"api.?key|authorization|passw|secret|credential|^(?:access|auth|bearer|hf|id|refresh|session|user)?_?token$",
+    r'"([^"]*(?:api.?key|authorization|passw|secret|credential)[^"]*'
+    r'|(?:access|auth|bearer|hf|id|refresh|session|user)?_?token)": ',
     re.IGNORECASE,
 )
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -105,52 +102,40 @@ class RemoteOptions(ProviderOptions):
                 raise ValueError(f"{name!r} can't be set")
             if not isinstance(text, str) or re.search(r"[\r\n\x00]", text) or not text.isascii():
                 raise ValueError(f"{name}: give one line of plain text")
-            reason = "looks like a key" if is_lookalike(text) else None
-            if _SECRET_HEADER.search(name) and not ENV_VARIABLE.search(text):
-                reason = "keys are not written down here"
-            if reason is not None:
-                raise ValueError(f"{name}: {reason}; put it into the environment and write $NAME")
+            if is_lookalike(text) or (_SECRET_HEADER.search(name) and not ENV_VARIABLE.search(text)):
+                raise ValueError(f"{name}: keys are not written down here; put it into the environment and write $NAME")
         return value
 
     @field_validator("extra")
     @classmethod
     def _check_extra(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        secret = next(filter(_SECRET_NAME.search, _names_in(value)), None)
-        if secret is not None or is_lookalike(json.dumps(value)):
-            what = "a key" if secret is None else repr(secret)
+        text = json.dumps(value)
+        secret = _SECRET_NAME.search(text)
+        if secret is not None or is_lookalike(text):
+            what = "a key" if secret is None else repr(secret[1])
             raise ValueError(f"holds {what}: leave keys out; they come from the environment or a key file")
         return value
 
     @field_validator("base_url")
     @classmethod
     def _check_address(cls, value: str | None) -> str | None:
-        if value is not None and (fault := _address_fault(value)) is not None:
-            raise ValueError(fault)
-        return None if value is None else value.rstrip("/")
+        return None if value is None else _plain_address(value)
 
 
-def _names_in(value: JsonValue) -> Iterator[str]:
-    """All names in a JSON value, at any depth."""
-    if isinstance(value, dict):
-        yield from value
-        value = list(value.values())
-    for entry in value if isinstance(value, list) else ():
-        yield from _names_in(entry)
-
-
-def _address_fault(address: str) -> str | None:
+def _plain_address(address: str) -> str:
     if not address.startswith(("http://", "https://")) or not address.split("/")[2]:
-        return "write it as http://… or https://…"
+        raise ValueError("write it as http://… or https://…")
     if "@" in address or "?" in address or is_lookalike(address):
-        return "leave out passwords and queries; keys come from the environment or a key file"
-    return None
+        raise ValueError("leave out passwords and queries; keys come from the environment or a key file")
+    return address.rstrip("/")
 
 
 def checked_address(address: str | None, where: str) -> str | None:
     """An address without a slash at its end; raises UsageError where it is none, or carries a secret."""
-    if address and (fault := _address_fault(address)) is not None:
-        raise UsageError(f"{where}: {fault}")
-    return address.rstrip("/") if address else None
+    try:
+        return _plain_address(address) if address else None
+    except ValueError as error:
+        raise UsageError(f"{where}: {error}") from error
 
 
 def structured_fields(kind: str, schema: Mapping[str, JsonValue], *, api: object = None) -> dict[str, JsonValue]:

@@ -19,9 +19,10 @@ import msgspec
 from pydantic import JsonValue
 
 from mbbq_gen.core.errors import ProviderError, UsageError
-from mbbq_gen.core.reasoning import ReasoningSettings, refusal
+from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import Message, Request, Response, Usage
 from mbbq_gen.core.text import count_or_none
+from mbbq_gen.providers.api.options import reasoning_parameters
 from mbbq_gen.providers.api.service import ApiService
 from mbbq_gen.providers.base import Capabilities, ExecutionContext, versions_of
 from mbbq_gen.providers.http.errors import (
@@ -51,7 +52,7 @@ from mbbq_gen.providers.http.replies import HttpResponse, error_payload, table_o
 from mbbq_gen.providers.http.scheduler import LessonError, Scheduler
 from mbbq_gen.providers.http.servers import PromptCutDetector
 
-REASONING_NAMES: Final = frozenset(
+_REASONING_NAMES: Final = frozenset(
     {"reasoning", "reasoning_effort", "thinking", "output_config", "thinkingConfig", "chat_template_kwargs"}
 )
 """Fields that say how much a model thinks."""
@@ -87,7 +88,6 @@ class ApiProvider(ApiService):
         self._served: set[str] = set()
         self._cuts = PromptCutDetector()
         self._pace: RateLimiter | None = None
-        self._thinks = any(getattr(options, name, None) for name in ("reasoning_tokens", "effort", "reasoning_effort"))
 
     @abstractmethod
     def body_of(self, request: Request) -> dict[str, JsonValue]:
@@ -102,9 +102,7 @@ class ApiProvider(ApiService):
         """The options that shape the text and were given, and the server where it is not the usual one."""
         settings = self.given({name: name for name in self.setting_names})
         settings |= {name: value for name in ("extra", "headers") if (value := getattr(self.options, name))}
-        if self.base_url != self.usual_address:
-            settings["base_url"] = self.base_url
-        return settings
+        return settings if self.base_url == self.usual_address else {**settings, "base_url": self.base_url}
 
     def given(self, names: Mapping[str, str]) -> dict[str, JsonValue]:
         """The options that have a value, by other names."""
@@ -122,9 +120,23 @@ class ApiProvider(ApiService):
 
     # --- reasoning effort --------------------------------------------------------------------------------------------
 
+    @property
+    def reasoning_api(self) -> str:
+        """The rows of `reasoning.toml` that fit the model."""
+        return self.kind
+
     def reasoning_settings(self, level: str) -> ReasoningSettings:
-        """The parameters of a level of reasoning effort; raises UsageError where the model does not support it."""
-        raise refusal(self.name, level, "has no such setting; leave it out, or use --model-arg extra")
+        """The parameters of a level of reasoning effort.
+
+        Raises UsageError where the model does not support it, or a setting that the user gave would be left out.
+        """
+        found = reasoning_parameters(self.reasoning_api, self.name, self.model, level)
+        for name in self.options.model_fields_set.intersection(found.left_out):
+            if getattr(self.options, name) is not None:
+                raise UsageError(
+                    f"--reasoning-effort and --model-arg {name}: {self.name} takes one of them; leave one out"
+                )
+        return found
 
     def with_reasoning(self, body: dict[str, JsonValue], request: Request, length: str) -> dict[str, JsonValue]:
         """A body or its settings with the level that a request asks for; `length` names its longest answer.
@@ -139,16 +151,6 @@ class ApiProvider(ApiService):
         if "temperature" not in self.options.model_fields_set:  # our own default is no reason to end a run
             self.learned.dispensable |= {"temperature"}
         return {**kept, **reasoning.sent, length: self.answer_limit(request) + reasoning.room}
-
-    def check_reasoning(self, reasoning: ReasoningSettings, *own: str) -> ReasoningSettings:
-        """The same settings; raises UsageError where an option says the same (`own`), or would be left out."""
-        typed = [name for name in reasoning.left_out if name in self.options.model_fields_set]
-        given = [name for name in (*own, *typed) if getattr(self.options, name) is not None]
-        if given:
-            raise UsageError(
-                f"--reasoning-effort and --model-arg {given[0]}: {self.name} takes one of them; leave one out"
-            )
-        return reasoning
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
@@ -166,16 +168,13 @@ class ApiProvider(ApiService):
         """One go at answering; the slots and budgets are shared by all requests to this provider."""
         self._context, options = context, self.options
         if self._pace is None:
-            is_given = "max_connections" in options.model_fields_set  # the user knows the service
-            first = options.max_connections if is_given else first_concurrency(self.base_url)
-            slots = AdaptiveConcurrency(options.max_connections, first, options.timeout)
-            if is_given:
+            most, is_given = options.max_connections, "max_connections" in options.model_fields_set
+            first = most if is_given else first_concurrency(self.base_url)
+            slots = AdaptiveConcurrency(most, first, options.timeout)
+            if is_given:  # the user knows the service
                 slots.open()
-            self._pace = RateLimiter(
-                slots,
-                ServiceGate(options.patience, notify=lambda text: self._context.notify(f"{self.name}: {text}")),
-                context.shared_limits or RateLimits(options.rpm, options.tpm),
-            )
+            gate = ServiceGate(options.patience, notify=lambda text: self._context.notify(f"{self.name}: {text}"))
+            self._pace = RateLimiter(slots, gate, context.shared_limits or RateLimits(options.rpm, options.tpm))
         return Scheduler(self, self._pace, context)
 
     def status(self) -> str:
@@ -190,7 +189,7 @@ class ApiProvider(ApiService):
     def answer_limit(self, request: Request) -> int:
         """Most tokens of the answer alone: as the option says, or fewer where the request says so."""
         most: int = self.options.max_tokens
-        return most if request.max_tokens is None or self._thinks else min(most, request.max_tokens)
+        return most if request.max_tokens is None else min(most, request.max_tokens)
 
     def longest_answer(self, request: Request) -> int:
         """Most tokens that a request asks for, those for thinking included."""
@@ -337,14 +336,14 @@ class ApiProvider(ApiService):
         if name in self.options.extra:
             return "leave it out of --model-arg extra"
         name = self.option_names.get(name, name)
-        if name in REASONING_NAMES and getattr(self.options, name, None) is None:
+        if name in _REASONING_NAMES:
             return "give another --reasoning-effort, or none"
         if name in LENGTH_NAMES:
             return "give another --max-tokens, or ask it as http:FILE, which says what the fields are called"
         if name in ("temperature", "top_p"):
             return f"--model-arg {name}=none leaves it to the service"
-        own = {"reasoning_effort": "--reasoning-effort", "system": "--system-prompt"}
-        return f"leave {own.get(name, f'--model-arg {name}')} out, or give another value"
+        option = "--system-prompt" if name == "system" else f"--model-arg {name}"
+        return f"leave {option} out, or give another value"
 
     def _check_cuts(self, request: Request, response: Response) -> None:
         """Raises ProviderError if the server cuts prompts."""
@@ -365,21 +364,19 @@ class ApiProvider(ApiService):
         """Takes note of an answer, and says once what the user should know of answers like it."""
         if response.model is not None and len(self._served) < 100:
             self._served.add(response.model)
-        words = (response.text or "").strip().lower()
-        if response.finish_reason == "stop" and response.reasoning and not words:
+        words, finish = (response.text or "").strip().lower(), response.finish_reason
+        if finish == "stop" and response.reasoning and not words:
             self.say_once(
                 f"{self.name}: answers are empty, all text is in the field of the reasoning; start the server without"
                 " its reasoning parser (vLLM: no --reasoning-parser; llama.cpp: --reasoning-format none), or give"
                 " --reasoning-effort none"
             )
-        elif response.finish_reason == "length" and (
-            not words or (words.startswith("<think") and "</think" not in words)
-        ):
+        elif finish == "length" and (not words or (words.startswith("<think") and "</think" not in words)):
             reasoning = response.usage.reasoning_tokens or response.reasoning or response.text
+            used = " (all tokens went into reasoning)" if reasoning else ""
             self.say_once(
-                f"{self.name}: answers are cut off before they begin"
-                + (" (all tokens went into reasoning)" if reasoning else "")
-                + f"; raise --max-tokens (now {self.options.max_tokens}), or ask for less --reasoning-effort"
+                f"{self.name}: answers are cut off before they begin{used}; raise --max-tokens (now"
+                f" {self.options.max_tokens}), or ask for less --reasoning-effort"
             )
 
 

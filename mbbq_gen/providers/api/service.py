@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import difflib
 import os
+import re
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -82,18 +83,23 @@ class ApiService(Provider):
     """Credentials of a cloud, used instead of a key."""
     version_in_base: ClassVar[bool | None] = None
     """Whether base URLs end with a version such as /v1; None: either way."""
+    own_temperature: ClassVar[re.Pattern[str] | None] = None
+    """Models that are known to take no temperature: it is not sent, and no request key says that it was."""
+    reached = False
+    """Whether anything has ever replied at the address."""
+    answered = False
+    """Whether the model has answered: a proxy's page is a transient failure from then on."""
 
     def __init__(self, model: str, options: Any) -> None:
         """Finds address and key by a RemoteOptions; raises UsageError where they are wrong."""
+        takes_none = self.own_temperature is not None and self.own_temperature.search(model)
+        if takes_none and "temperature" not in options.model_fields_set:
+            options = options.model_copy(update={"temperature": None})
         self.model, self.options = model, options
         self.usual_address = self.address
         """The server that is no setting of its own."""
         self.base_url = self.find_address()
         self.secret = self.find_key()
-        self.reached = False
-        """Whether anything has ever replied at the address."""
-        self.answered = False
-        """Whether the model has answered: a proxy's page is a transient failure from then on."""
         self.own_headers, self._other_secrets = filled_headers(options.headers)
         for known in (self.secret, *self._other_secrets):
             if known is not None and len(known.value) >= SHORTEST_KEY and known.value in f"{model} {options.extra}":
@@ -110,18 +116,26 @@ class ApiService(Provider):
 
     def find_address(self) -> str:
         """The base URL that options or environment name, or the service's own."""
-        variable = self.address_variable
-        return self.options.base_url or checked_address(os.environ.get(variable), variable) or self.address
+        return self.named_address(self.address_variable) or self.address
+
+    def named_address(self, variable: str) -> str | None:
+        """The base URL that the options or this environment variable name."""
+        return self.options.base_url or checked_address(os.environ.get(variable), variable)
 
     def find_key(self) -> Secret | None:
         """The key that options or environment name."""
         return find_key(self.key_variables, self.options.api_key_env, self.options.api_key_file)
 
+    @property
+    def needs_key(self) -> bool:
+        """Whether the server takes no requests without a key."""
+        return self.base_url == self.address
+
     def check_access(self) -> None:
-        """Raises UsageError where there is no key for the service's own server, or no credentials of the cloud."""
+        """Raises UsageError where a key or the credentials of the cloud are missing."""
         if self.cloud is not None:
             self.cloud.check(self.name)
-        elif self.secret is None and self.base_url == self.address:
+        elif self.secret is None and self.needs_key:
             raise missing_key(self.name, self.key_variables)
 
     @property
@@ -255,8 +269,7 @@ class ApiService(Provider):
             why = service_error(200, listed).words
         except (RejectedError, TransientError) as error:
             why = str(error)
-        advice = base_url_advice(self.base_url, self.version_in_base)
-        then = f"; {advice}" if advice else ""
+        then = f"; {advice}" if (advice := base_url_advice(self.base_url, self.version_in_base)) else ""
         raise ProviderError(f"{self.name}: {self.base_url} gives no list of models: {self.hide(why)}{then}")
 
     # --- failures ----------------------------------------------------------------------------------------------------
@@ -290,38 +303,48 @@ class ApiService(Provider):
     async def lasting(self, error: ApiError, kind: ErrorClass) -> ProviderError:
         """Why no request can succeed, in one line."""
         words, at = self.words_of(error), self.base_url
-        advice = base_url_advice(at, self.version_in_base, error.message)
-        if kind == "not_the_service":
-            advice = advice or "check the base URL, and what stands between here and there"
-            if error.target is not None:
-                moved = error.target.removesuffix(self.url(self.path).split("?")[0].removeprefix(at))
-                if moved.startswith(("http://", "https://")) and moved not in {at, error.target}:
-                    advice = f"give --base-url {moved}"
-                target = self.hide(error.target)
-                what = f"redirects to {target} ({error.status}): {advice}; keys do not follow redirections"
-            elif error.page:
-                title = self.hide(error.words)
-                what = f"answers with a web page ({title}, {error.status}), which no model wrote: {advice}"
-            else:
-                what = f"has no such address: {words}; {advice}"
-            return ProviderError(f"{self.name}: {at} {what}")
-        if kind == "key":
-            origin = f"the key in {self.secret.origin}" if self.secret else "us without a key"
-            how = "" if self.secret else "; give one with --api-key-env NAME or --api-key-file FILE"
-            return ProviderError(f"{self.name}: {at} refuses {origin}: {words}{how}")
-        if kind == "quota_exhausted":
-            kept = "received responses are kept; continue later with the same command"
-            return ProviderError(f"{self.name}: the quota is exhausted at {at}: {words}; {kept}")
-        if kind == "other_api":
-            return ProviderError(f"{self.name}: does not answer at this API: {words}; use another model or api=auto")
-        try:
+        match kind:
+            case "not_the_service":
+                line = f"{at} {self._other_reply(error)}"
+            case "key" if self.secret is not None:
+                line = f"{at} refuses the key in {self.secret.origin}: {words}"
+            case "key":
+                give = "give one with --api-key-env NAME or --api-key-file FILE"
+                line = f"{at} refuses us without a key: {words}; {give}"
+            case "quota_exhausted":
+                kept = "received responses are kept; continue later with the same command"
+                line = f"the quota is exhausted at {at}: {words}; {kept}"
+            case "other_api":
+                line = f"does not answer at this API: {words}; use another model or api=auto"
+            case _:
+                line = await self._missing_model(error)
+        return ProviderError(f"{self.name}: {line}")
+
+    def _other_reply(self, error: ApiError) -> str:
+        """What replied where the service should: a redirection, a web page, or a server without that address."""
+        advice = base_url_advice(self.base_url, self.version_in_base, error.message)
+        advice = advice or "check the base URL, and what stands between here and there"
+        if error.target is not None:
+            moved = error.target.removesuffix(self.url(self.path).split("?")[0].removeprefix(self.base_url))
+            if moved.startswith(("http://", "https://")) and moved not in {self.base_url, error.target}:
+                advice = f"give --base-url {moved}"
+            target = self.hide(error.target)
+            return f"redirects to {target} ({error.status}): {advice}; keys do not follow redirections"
+        if error.page:
+            page = f"{self.hide(error.words)}, {error.status}"
+            return f"answers with a web page ({page}), which no model wrote: {advice}"
+        return f"has no such address: {self.words_of(error)}; {advice}"
+
+    async def _missing_model(self, error: ApiError) -> str:
+        """That a model is missing, with the names that are most like it."""
+        names: list[str] = []
+        with suppress(TransientError, ProviderError):
             names = await self.list_models() if self.models_path else []
-        except (TransientError, ProviderError):
-            names = []
-        if not names and advice:
-            return ProviderError(f"{self.name}: no such address or model at {at}: {words}; {advice}")
+        said = f"at {self.base_url}: {self.words_of(error)}"
+        if not names and (advice := base_url_advice(self.base_url, self.version_in_base, error.message)):
+            return f"no such address or model {said}; {advice}"
         near = difflib.get_close_matches(self.model, names, n=3, cutoff=0.5)
         hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
         if self.model in names:
             hint = "; the service lists it, so it is not loaded there, or this key may not use it"
-        return ProviderError(f"{self.name}: no such model at {at}: {words}{hint}")
+        return f"no such model {said}{hint}"
