@@ -216,10 +216,10 @@ def find_key(variables: Sequence[str], named: str | None, file: str | None) -> S
     return None
 
 
-def _checked_key(value: str, told: str, origin: str) -> Secret:
+def _checked_key(value: str, where: str, origin: str) -> Secret:
     key = value.strip()
     if len(key.split()) != 1 or not (key.isascii() and key.isprintable()):
-        raise UsageError(f"{told}: must contain only the key, without blanks, line breaks or special characters")
+        raise UsageError(f"{where}: must contain only the key, without blanks, line breaks or special characters")
     return Secret(key, origin)
 
 
