@@ -18,7 +18,7 @@ from mbbq_gen.runs.extraction import answer_table
 from mbbq_gen.runs.reasoning import reasoning_text
 from mbbq_gen.scoring.columns import model_by_method, observations_from_columns, without_places
 from mbbq_gen.scoring.observations import GoldLabels, corrected_index, observation_schema
-from mbbq_gen.storage.follow_ups import REPLY_COLUMNS, follow_up_columns
+from mbbq_gen.storage.queries import REPLY_COLUMNS, follow_up_columns
 from mbbq_gen.storage.schema import EXTRACTION, read_extraction
 from mbbq_gen.storage.store import RunStore
 
