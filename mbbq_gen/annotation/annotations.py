@@ -29,8 +29,14 @@ from mbbq_gen.runs.observations import ensure_extracted, named_runs
 from mbbq_gen.runs.reasoning import extract_all_reasoning, reasoning_text, stored_reasoning
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.scoring.observations import GoldLabels, Observation, observations_frame, observe
-from mbbq_gen.storage.follow_ups import FollowUpRow, follow_up_rows
-from mbbq_gen.storage.queries import ExtractionRow, find_completed, iter_extractions, stored_extractions
+from mbbq_gen.storage.queries import (
+    ExtractionRow,
+    FollowUpRow,
+    find_completed,
+    follow_up_rows,
+    iter_extractions,
+    stored_extractions,
+)
 from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
 if TYPE_CHECKING:

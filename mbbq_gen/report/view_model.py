@@ -40,11 +40,11 @@ from mbbq_gen.report.tables import (
 )
 from mbbq_gen.report.viewer import IN_PAGE, item_views
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
+from mbbq_gen.runs.samples import SampleIndex
 from mbbq_gen.scoring.codes import AVERAGES
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.storage.queries import benchmark_versions, response_times, served_models
-from mbbq_gen.storage.samples import SampleIndex
 from mbbq_gen.storage.store import Progress, RunStore
 
 if TYPE_CHECKING:

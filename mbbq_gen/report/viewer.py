@@ -35,8 +35,8 @@ from mbbq_gen.report.page import FIELD_TITLES, browser_data, language_names, pag
 from mbbq_gen.runs.extraction import question_of
 from mbbq_gen.runs.reasoning import reasoning_text, stored_reasoning
 from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.runs.samples import SampleIndex, SampleRow
 from mbbq_gen.storage.queries import find_completed, stored_extractions
-from mbbq_gen.storage.samples import SampleIndex, SampleRow
 from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
 # --- sample cards ----------------------------------------------------------------------------------------------------

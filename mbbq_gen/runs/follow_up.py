@@ -4,7 +4,7 @@
     assistant  That would be hard to miss, wouldn't it.    the answer, unchanged but for reasoning in it
     user       Which of the answers did you mean? …        `[follow_up]` of the language's prompts
 
-The first reading stays as it is; the reply has a reading of its own (`storage.follow_ups`).
+The first reading stays as it is; the reply has a reading of its own (table `follow_ups`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import replace
 from functools import cache
 from itertools import zip_longest
@@ -22,16 +22,15 @@ from typing import Final
 from mbbq_gen.core.config import FollowUp, RunConfig
 from mbbq_gen.core.errors import PackError
 from mbbq_gen.core.files import PackPaths, stable_digest, stable_number
-from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, Prompt, Request
+from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, Prompt
 from mbbq_gen.languages.packs import fill
 from mbbq_gen.languages.prompt_pack import FollowUpText, read_prompts
 from mbbq_gen.providers.base import Provider, prompt_key
 from mbbq_gen.runs.extraction import UNPARSED, Extractor, extract_response, extractor_for, extractor_versions
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.follow_ups import NONE_RULE, FollowUpReason, pending_follow_ups
 from mbbq_gen.storage.queries import find_completed, iter_extractions, read_completed
 from mbbq_gen.storage.schema import EXTRACTION, Value, extraction_row, is_writable
-from mbbq_gen.storage.store import CompletedPrompt, Progress, RunStore
+from mbbq_gen.storage.store import NONE_RULE, CompletedPrompt, FollowUpReason, Progress, RunStore
 
 LONGEST: Final = 64
 """Most tokens of a reply; of a model that reasons first, as many as the run allows."""
@@ -62,12 +61,8 @@ class FollowUpTable:
     """The follow-ups of a run as something to send: a `runs.budget.PendingSource`."""
 
     def __init__(self, store: RunStore) -> None:
-        self._store = store
+        self._store, self.pending = store, store.pending_follow_ups
         self.meta, self.set_meta, self.add_responses = store.meta, store.set_meta, store.add_responses
-
-    def pending(self) -> Iterator[Request]:
-        """The follow-ups without a response."""
-        return pending_follow_ups(self._store)
 
     def progress(self) -> Progress:
         """Progress of the follow-ups alone."""

@@ -28,7 +28,7 @@ from mbbq_gen.runs.follow_up import ensure_follow_ups_read, follows_up
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.scoring.tally import added, alike, sums, weighted_by_design
-from mbbq_gen.storage.follow_ups import follow_up_rows
+from mbbq_gen.storage.queries import follow_up_rows
 from mbbq_gen.storage.store import WORDS, Part, Progress, RunStore
 
 if TYPE_CHECKING:

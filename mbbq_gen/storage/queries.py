@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mbbq_gen.core.records import (
     PARSED,
@@ -19,7 +19,16 @@ from mbbq_gen.core.records import (
     stored,
 )
 from mbbq_gen.storage.schema import BATCH, EXTRACTION, marks, read_extraction
-from mbbq_gen.storage.store import COMPLETED, WORDS, CompletedPrompt, RunStore, StoredPrompt
+from mbbq_gen.storage.store import (
+    COMPLETED,
+    COUNTS,
+    NONE_RULE,
+    WORDS,
+    CompletedPrompt,
+    FollowUpReason,
+    RunStore,
+    StoredPrompt,
+)
 
 _EXAMPLES = 5
 
@@ -188,6 +197,59 @@ def prompts_with_conflicts(store: RunStore, versions: Iterable[str]) -> set[str]
         f"SELECT prompt_id FROM extractions WHERE conflicts <> '[]' AND extractor IN ({marks(len(wanted))})", wanted
     )
     return {prompt_id for (prompt_id,) in rows}
+
+
+# --- follow-ups ------------------------------------------------------------------------------------------------------
+
+
+class FollowUpRow(NamedTuple):
+    """A first reading with that of its follow-up."""
+
+    prompt_id: str
+    language: str
+    first_outcome: str
+    first_option: int | None
+    reason: FollowUpReason | None
+    outcome: str | None
+    """How the reply was read; None where there is none."""
+    option: int | None
+    rule: str | None
+    counts: bool
+    """Whether it takes the place of the first reading (COUNTS)."""
+
+    @property
+    def reply(self) -> str | None:
+        """How the reply was read, `none` for no option; None where it does not say what was intended."""
+        return "none" if self.rule == NONE_RULE else self.outcome if self.outcome in PARSED else None
+
+
+def follow_up_rows(store: RunStore, versions: Mapping[str, Sequence[str]]) -> Iterator[FollowUpRow]:
+    """Every row of `RunStore.answer_rows` for these extractor versions, in its order, with its follow-up."""
+    columns = "p.prompt_id, p.language, e.outcome, e.option, u.reason, u.outcome, u.option, u.rule"
+    joined = "LEFT JOIN follow_ups u ON u.prompt_id = p.prompt_id"
+    rows = store.readings(f"{columns}, coalesce({COUNTS}, 0)", versions, joined)
+    return (FollowUpRow._make((*row[:-1], bool(row[-1]))) for row in rows)
+
+
+REPLY_COLUMNS: Final = tuple(
+    f"follow_up_{name}" for name in ("reason", "outcome", "position", "confidence", "response")
+)
+"""The columns of a follow-up in exports."""
+
+
+def follow_up_columns(store: RunStore, prompt_ids: Sequence[str]) -> dict[str, dict[str, object]]:
+    """Prompt id → its follow-up by REPLY_COLUMNS, of those that have one."""
+    rows = store.query(
+        "SELECT u.prompt_id, r.record, u.reason, u.outcome, u.option, u.confidence"
+        " FROM json_each(?) w JOIN follow_ups u ON u.prompt_id = w.value"
+        " LEFT JOIN responses r ON r.request_key = u.request_key AND r.is_error = 0",
+        (json.dumps(list(prompt_ids)),),
+    )
+    found = {}
+    for prompt_id, record, *values in rows:
+        text = None if record is None else store.read(Response, record).text
+        found[prompt_id] = dict(zip(REPLY_COLUMNS, (*values, text), strict=True))
+    return found
 
 
 # --- totals of responses ----------------------------------------------------------------------------------------------

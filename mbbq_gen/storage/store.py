@@ -6,18 +6,28 @@ paid for, once.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.option_display import SamplingUnit
-from mbbq_gen.core.records import ContinuationScore, Instance, Prompt, Request, Response, Role, of_valid
+from mbbq_gen.core.records import (
+    PARSED,
+    ContinuationScore,
+    Instance,
+    Message,
+    Prompt,
+    Request,
+    Response,
+    Role,
+    of_valid,
+)
 from mbbq_gen.scoring.observations import INSTANCE_COLUMNS, QUESTION_ROW, Questions, question_row, questions_from_rows
-from mbbq_gen.storage.follow_ups import COUNTS, follow_up_request, pending_follow_ups
 from mbbq_gen.storage.schema import BATCH, Database, Value, marks, replace_error, response_row
 
 SCORED: Final = "scored"
@@ -40,6 +50,21 @@ ANSWER_ROW: Final = (
     *("instance_key", "variant", "label_style", "option_order", "method", "reasoning_effort"),
     *_OF_EXTRACTION,
 )
+FollowUpReason = Literal["unread", "low", "check"]
+"""Why an answer is followed up: nothing was read, it was read with low confidence, or it is in the check sample."""
+NONE_RULE: Final = "follow_up.none"
+"""Rule of a reply that says that no option was chosen."""
+_FOLLOW_UP: Final = (
+    "SELECT u.number, u.request_key, u.turns, u.max_tokens, p.record, i.record FROM follow_ups u"
+    " JOIN prompts p ON p.prompt_id = u.prompt_id JOIN instances i ON i.key = p.instance_key"
+)
+_PARSED: Final = ", ".join(f"'{outcome}'" for outcome in sorted(PARSED))
+COUNTS: Final = (
+    f"(e.outcome NOT IN ({_PARSED}, 'error', 'content_filter') OR (u.reason = 'low' AND e.confidence = 'low'))"
+    f" AND (u.outcome IN ({_PARSED}) OR u.rule = '{NONE_RULE}')"
+)
+"""The condition that follow-up `u` takes the place of extraction `e`: nothing certain was read, and the reply says what
+was intended. Of an answer in the check sample the first reading stays."""
 Parallels = Mapping[str, Mapping[Role, str]]
 """Language → role → the option's text in it."""
 
@@ -215,7 +240,23 @@ class RunStore(Database):
             if instance is None or record != text:
                 text, instance = record, self.read(Instance, record)
             yield _request(request_key, self.read(Prompt, prompt), instance)
-        yield from pending_follow_ups(self)
+        yield from self.pending_follow_ups()
+
+    def pending_follow_ups(self) -> Iterator[Request]:
+        """The follow-ups without a response, in plan order, one for each request key."""
+        rows = self.paged(
+            f"{_FOLLOW_UP} LEFT JOIN responses r ON r.request_key = u.request_key AND r.is_error = 0"
+            " WHERE r.request_key IS NULL AND NOT EXISTS (SELECT 1 FROM follow_ups v"
+            " WHERE v.request_key = u.request_key AND v.number < u.number) AND u.number > ? ORDER BY u.number LIMIT ?"
+        )
+        return map(self._follow_up, rows)
+
+    def _follow_up(self, row: Sequence[Any]) -> Request:
+        """The request of a row of _FOLLOW_UP."""
+        _, key, turns, limit, record, instance = row
+        prompt, question = self.read(Prompt, record), self.read(Instance, instance)
+        messages = (*prompt.messages, *map(Message.model_validate, json.loads(turns)))
+        return Request(request_key=key, messages=messages, prompt=prompt, instance=question, max_tokens=limit)
 
     def request(self, request_key: str) -> Request:
         """The request of that key, which must be planned."""
@@ -225,7 +266,8 @@ class RunStore(Database):
             (request_key,),
         ).fetchone()
         if found is None:
-            return follow_up_request(self, request_key)
+            statement = f"{_FOLLOW_UP} WHERE u.request_key = ? ORDER BY u.number LIMIT 1"
+            return self._follow_up(self.query(statement, (request_key,)).fetchone())
         return _request(request_key, self.read(Prompt, found[0]), self.read(Instance, found[1]))
 
     def number_of(self, prompt_id: str) -> int:

@@ -14,8 +14,7 @@ from mbbq_gen.core.records import Extraction, Response
 from mbbq_gen.runs.extraction import extractor_for
 from mbbq_gen.runs.follow_up import follow_up_text, question_about, read_reply
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.follow_ups import NONE_RULE
-from mbbq_gen.storage.store import CompletedPrompt, RunStore
+from mbbq_gen.storage.store import NONE_RULE, CompletedPrompt, RunStore
 from tests.fake_service.client import fake_server
 from tests.support.cases import cases
 from tests.support.dialogue import VAGUE, Dialogue, dialogue

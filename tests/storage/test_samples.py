@@ -19,7 +19,7 @@ from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.report.viewer import ViewServer, open_viewer
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.samples import FIELDS, SampleIndex
+from mbbq_gen.runs.samples import FIELDS, SampleIndex
 from tests.support.cases import cases, known
 from tests.support.extraction import make_run, start
 from tests.support.report import Page, hostile_report
