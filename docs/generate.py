@@ -26,7 +26,7 @@ from mbbq_gen.benchmarks.registry import BENCHMARKS
 from mbbq_gen.cli.main import all_commands, app
 from mbbq_gen.core import records
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.interchange.data_dictionary import data_dictionary
+from mbbq_gen.interchange.export import data_dictionary
 from mbbq_gen.languages.axes_pack import AxesPack, read_axes
 from mbbq_gen.languages.prompt_pack import PromptPack, read_prompts
 from mbbq_gen.providers.registry import ALIASES, KINDS

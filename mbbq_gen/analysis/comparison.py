@@ -184,10 +184,12 @@ def _adjusted(comparisons: Sequence[Comparison], over: Extent) -> tuple[Comparis
 def _holm_of_pairs(pairs: Sequence[PairDifference]) -> Iterator[PairDifference]:
     kinds = [holm([test.p_value for test in tests]) for tests in zip(*(pair.tests for pair in pairs), strict=True)]
     controlled = holm([pair.adjusted_test.p_value for pair in pairs])
+    without_errors = holm([None if pair.corrected is None else pair.corrected.p_value for pair in pairs])
     for row, pair in enumerate(pairs):
         tests = tuple(test.adjusted(kind[row]) for test, kind in zip(pair.tests, kinds, strict=True))
         adjusted = pair.adjusted_test.adjusted(controlled[row])
-        yield pair.model_copy(update={"tests": tests, "adjusted_test": adjusted})
+        corrected = pair.corrected and pair.corrected.model_copy(update={"p_adjusted": without_errors[row]})
+        yield pair.model_copy(update={"tests": tests, "adjusted_test": adjusted, "corrected": corrected})
 
 
 class ComparedLevels:
@@ -401,7 +403,7 @@ class ComparedLevels:
     def _corrected_differences(
         self, metric: Metric, pairs: Sequence[tuple[int, int]]
     ) -> Sequence[CorrectedDifference | None]:
-        """The difference of every pair with extraction errors removed, with Holm's p values; None without labels."""
+        """The difference of every pair with extraction errors removed; None without labels."""
         if self._labelled is None:
             return [None] * len(pairs)
         found: list[CorrectedDifference] = []
@@ -416,8 +418,7 @@ class ComparedLevels:
             p_value = zero_test(difference, "the corrected scores are equal", self._sampling).p_value
             numbers = corrected_numbers(difference, labels, self._sampling)
             found.append(CorrectedDifference(**numbers, p_value=p_value))
-        adjusted = holm([one.p_value for one in found])
-        return [one.model_copy(update={"p_adjusted": p}) for one, p in zip(found, adjusted, strict=True)]
+        return found
 
     def _warnings(
         self, metric: Metric, pair: tuple[int, int], found: PairDifference, controlled: EstimateResult

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import lzma
 import posixpath
+import re
 import shutil
 import stat
 import tarfile
@@ -17,7 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
-from mbbq_gen.benchmarks.release_catalogue import is_inside
 from mbbq_gen.core.errors import DownloadError
 
 _CHUNK: Final = 1 << 18
@@ -34,6 +34,12 @@ _COMPRESSED: Final[dict[bytes, Callable[..., Any]]] = {
     b"BZh": bz2.open,
 }
 """How a compressed tar begins → what opens it."""
+
+
+def is_inside(path: str) -> bool:
+    """Whether a path, with `/` between its steps, stays inside the folder that it is taken from."""
+    steps = path.replace("\\", "/").split("/")
+    return steps[0] != "" and re.match(r"[A-Za-z]:(/|$)", "/".join(steps)) is None and ".." not in steps
 
 
 @dataclass(frozen=True)

@@ -176,7 +176,7 @@ class Report(RunsCommand):
 
             drawings = charts.make_charts(frame, sampling, drawn, tick=tick)
             if self.output is not None:
-                text = view_model.report_page(
+                view = view_model.build_report_view(
                     *(sources, frame, drawings),
                     names=page.language_names((code for source in sources for code in source.versions), where),
                     sampling=sampling,
@@ -186,7 +186,7 @@ class Report(RunsCommand):
                     extractor=extractor,
                     follow_ups=follow_up_reports(paths, where, sampling),
                 )
-                write_lines(self.output, [text])
+                write_lines(self.output, [page.report_page(view)])
                 say(f"written: {self.output}")
         if self.figures is not None:
             say(f"written: {len(charts.write_figures(drawings, self.figures))} files in {self.figures}")

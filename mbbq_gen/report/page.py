@@ -8,6 +8,7 @@ policy (`page_policy`) allows the page's own styles and scripts only, by their d
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 import re
@@ -26,6 +27,8 @@ from mbbq_gen.report.tables import escaped
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+    from mbbq_gen.report.view_model import ReportView
 
 STYLES = ("page.css", "picture.css", "items.css")
 SCRIPTS = ("theme.js", "folds.js", "downloads.js", "items.js")
@@ -166,6 +169,22 @@ def render(template: str, title: str, assets: Mapping[str, str], charts: Iterabl
 
 
 # --- pages -----------------------------------------------------------------------------------------------------------
+
+
+def report_page(view: ReportView) -> str:
+    """The page of a report. Its items are gzipped JSON in base 64, which cannot end an element."""
+    items = json.dumps(view.items, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+    return render(
+        "report.html",
+        view.title,
+        page_assets(),
+        view.charts,
+        view=view,
+        no_charts=missing_charts(),
+        fields=FIELD_TITLES,
+        page=browser_data(view.runs, view.names),
+        items_packed=base64.b64encode(gzip.compress(items, mtime=0)).decode("ascii"),
+    )
 
 
 def browser_data(runs: Iterable[tuple[str, str]], names: Mapping[str, str]) -> dict[str, Any]:

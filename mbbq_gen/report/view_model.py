@@ -1,14 +1,12 @@
-"""The page of a report: scores, conclusions, charts, facts of the runs, and samples of answers.
+"""All that a report shows, computed once: scores, conclusions, charts, facts of the runs, and samples of answers.
 
 observations ─► scores ─► tables, sentences ─┐
-             ─► charts ──────────────────────┼─► sections ─► page
+             ─► charts ──────────────────────┼─► ReportView ─► page
 run folders ─► facts, samples ───────────────┘
 """
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +26,6 @@ from mbbq_gen.report.conclusions import (
     assess_groups,
     conclusion_texts,
 )
-from mbbq_gen.report.page import FIELD_TITLES, browser_data, missing_charts, page_assets, render
 from mbbq_gen.report.run_tables import setting_facts
 from mbbq_gen.report.score_tables import Notes, confidence_table, score_table
 from mbbq_gen.report.tables import (
@@ -148,7 +145,39 @@ class PageSection:
     is_open: bool = False
 
 
-def report_page(
+@dataclass(frozen=True)
+class ReportView:
+    """Everything that a report shows; renderers compute nothing."""
+
+    title: str
+    conclusions: tuple[tuple[str, str], ...]
+    """Model and benchmark, and the sentence on them."""
+    notices: tuple[str, ...]
+    """What every result has to say of its benchmarks."""
+    ability: Chart | None
+    """What models can do against the direction of their bias."""
+    sections: tuple[PageSection, ...]
+    """Before the answers."""
+    details: tuple[PageSection, ...]
+    """After them."""
+    items: tuple[dict[str, Any], ...]
+    """Views of the sampled items, each with its run."""
+    n_answers: int
+    """Items of all runs."""
+    runs: tuple[tuple[str, str], ...]
+    """Name and folder of each run."""
+    names: dict[str, str]
+    """Language code → English name."""
+    seed: int
+
+    @property
+    def charts(self) -> list[Chart]:
+        """Every chart on the page."""
+        own = [self.ability] if self.ability is not None else []
+        return own + [block for section in self.sections for block in section.blocks if isinstance(block, Chart)]
+
+
+def build_report_view(
     sources: Sequence[Source],
     frame: polars.DataFrame,
     charts: ChartCollection,
@@ -160,15 +189,20 @@ def report_page(
     labelled: AnnotatedFrame | None = None,
     extractor: str = "rules",
     follow_ups: Sequence[FollowUpReport] = (),
-) -> str:
-    """The page of a report; its items are gzipped JSON in base 64, of which nothing can end an element.
+) -> ReportView:
+    """Computes everything that a report shows.
 
     Args:
-        sources: The runs, of whose observations `frame` and `charts` are made.
+        sources: The runs.
+        frame: Their observations.
+        charts: The charts of these observations.
         names: Language code → English name.
-        sampling: Of the intervals; its seed also draws the sample of items.
-        sampled: Items on the page, of all runs together; `tick` hears what is worked on.
-        labelled: Labelled answers of the runs, to correct the scores by; None: as read.
+        sampling: Settings of the intervals; its seed also draws the sample of items.
+        tick: Called with the name of each step.
+        sampled: Number of items on the page, over all runs.
+        labelled: Labelled answers to correct the scores with; None leaves them uncorrected.
+        extractor: Name of the extractor.
+        follow_ups: Reports on follow-ups.
     """
     tick("scores")
     scores = reported(frame, BY, SCORES, sampling, labelled, extractor=extractor)
@@ -190,35 +224,24 @@ def report_page(
     texts = conclusion_texts(judged, adjusted, names)
     models = list(dict.fromkeys(source.name for source in sources))
     subject = ", ".join(models) if len(models) <= 3 else f"{len(models)} models"
-    ability = ability_against_bias(ability_points(judged), names)
-    sections = list(_sections(scores, typed, judged, charts, follow_ups))
-    blocks = [ability, *(block for section in sections for block in section.blocks)]
-    runs = [(source.name, source.path) for source in sources]
-    packed = json.dumps(items, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
-    return render(
-        "report.html",
-        f"Report: {subject} on {', '.join(benchmarks)}" if benchmarks else f"Report: {subject}",
-        page_assets(),
-        [block for block in blocks if isinstance(block, Chart)],
-        conclusions=[
+    return ReportView(
+        title=f"Report: {subject} on {', '.join(benchmarks)}" if benchmarks else f"Report: {subject}",
+        conclusions=tuple(
             (f"{one.model} on {one.benchmark}" if len(benchmarks) > 1 else one.model, one.short) for one in texts
-        ],
-        notices=list(dict.fromkeys(notice for source in sources for notice in source.manifest.notices)),
-        ability=ability,
-        sections=sections,
-        details=[
+        ),
+        notices=tuple(dict.fromkeys(notice for source in sources for notice in source.manifest.notices)),
+        ability=ability_against_bias(ability_points(judged), names),
+        sections=tuple(_sections(scores, typed, judged, charts, follow_ups)),
+        details=(
             PageSection("why", "Details and limits", tuple(_limits(texts))),
             PageSection("asked", "What was asked", tuple(facts)),
             PageSection("about", "About the scores", tuple(_about(scores, typed))),
-        ],
-        n_items=len(items),
+        ),
+        items=tuple(items),
         n_answers=n_answers,
-        runs=runs,
+        runs=tuple((source.name, source.path) for source in sources),
+        names=names,
         seed=sampling.seed,
-        no_charts=missing_charts(),
-        fields=FIELD_TITLES,
-        page=browser_data(runs, names),
-        items_packed=base64.b64encode(gzip.compress(packed, mtime=0)).decode("ascii"),
     )
 
 

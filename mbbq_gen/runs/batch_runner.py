@@ -28,8 +28,7 @@ from mbbq_gen.providers.api.batches import (
     is_cut_off,
 )
 from mbbq_gen.providers.base import ExecutionContext
-from mbbq_gen.providers.http.errors import TransientError, service_error
-from mbbq_gen.providers.http.parameters import unmetered_usage
+from mbbq_gen.providers.http.errors import TransientError, service_error, unmetered_usage
 from mbbq_gen.providers.prices import read_prices
 from mbbq_gen.runs.budget import CostGuard, InFlightLog
 from mbbq_gen.runs.executor import ErrorRateGuard, Session, copy_cached, open_cost_guard

@@ -270,6 +270,16 @@ def test_a_poor_reader_is_corrected_to_what_a_full_audit_says(run: Path, capsys:
             assert sum(cell["share"] for cell in matrix["cells"] if cell["read"] == role) == pytest.approx(1)
 
 
+def test_corrected_differences_are_adjusted_over_all_metrics(run: Path, capsys: Capture) -> None:
+    judge(capsys, run, 100_000)
+    command = ["compare", run, "--across", "language", "--correct-with", "annotations", "--n-resamples", 200]
+    for extent, factor in (("pairs", 1), ("all", 2)):
+        (compared,) = scores(capsys, *command, "--p-adjust-over", extent)["comparisons"]
+        found = [metric["pairs"][0]["corrected"] for metric in compared["metrics"]]
+        lowest = min(found, key=lambda one: one["p_value"])
+        assert lowest["p_adjusted"] == pytest.approx(min(1.0, factor * lowest["p_value"]))
+
+
 def test_a_language_that_nobody_judged_is_not_corrected(run: Path, capsys: Capture) -> None:
     judge(capsys, run, 80, agree, "--languages", "en")
     found = scores(

@@ -28,11 +28,18 @@ from filelock import FileLock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbbq_gen.benchmarks.archives import ArchiveLimits
+from mbbq_gen.benchmarks.archives import ArchiveLimits, is_inside
 from mbbq_gen.benchmarks.download import ATTEMPTS, Download
 from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
-from mbbq_gen.benchmarks.release_catalogue import ReleaseCatalogue, fits, is_inside, shipped_catalogue
-from mbbq_gen.benchmarks.releases import InstallResult, InstallTools, install_release, installed_folder
+from mbbq_gen.benchmarks.releases import (
+    InstallResult,
+    InstallTools,
+    ReleaseCatalogue,
+    fits,
+    install_release,
+    installed_folder,
+    shipped_catalogue,
+)
 from mbbq_gen.core.errors import DownloadError, UsageError
 from tests.support.extraction import Capture, json_of, start
 

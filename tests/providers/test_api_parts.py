@@ -13,13 +13,13 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.providers.http.credentials import Secret, find_key
 from mbbq_gen.providers.http.errors import (
     ApiError,
+    ParameterAdapter,
     TransientError,
     classify_error,
     error_table,
     rule_for,
     service_error,
 )
-from mbbq_gen.providers.http.parameters import ParameterAdapter
 from mbbq_gen.providers.http.rate_limits import AdaptiveConcurrency, HeaderRateLimit, rate_limit
 from mbbq_gen.providers.http.scheduler import RetryPolicy
 from tests.support.api import KEY

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mbbq_gen.core.records import Request, Response, Usage
-from mbbq_gen.providers.http.parameters import max_usage, unmetered_usage
+from mbbq_gen.providers.http.errors import max_usage, unmetered_usage
 from mbbq_gen.providers.prices import Price
 from mbbq_gen.runs.budget import CostGuard, InFlightLog, load_unmetered
 from mbbq_gen.runs.executor import held_by_batches

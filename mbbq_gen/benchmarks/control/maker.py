@@ -13,9 +13,14 @@ from typing import Final
 
 from mbbq_gen.benchmarks.control.mention_grammar import SubstitutionRefusedError
 from mbbq_gen.benchmarks.control.people import NamePairs, describe_apart, describe_people, write_name
-from mbbq_gen.benchmarks.control.refusals import first_of
 from mbbq_gen.benchmarks.control.spans import Places, person_spans
-from mbbq_gen.benchmarks.control.substitution import SubstitutionPlan, apply_plan, plan_from_spans, plan_substitution
+from mbbq_gen.benchmarks.control.substitution import (
+    SubstitutionPlan,
+    apply_plan,
+    first_of,
+    plan_from_spans,
+    plan_substitution,
+)
 from mbbq_gen.benchmarks.control.words import Language
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths, stable_number

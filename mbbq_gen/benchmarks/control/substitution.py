@@ -1,18 +1,241 @@
-"""Splits a text into pieces with slots for names, and writes names into the slots."""
+"""Splits a text into pieces with slots for names, and writes names into the slots.
+
+`Refusals` refuses texts in which no name can stand for a person, or in which other words describe the person too. Its
+methods raise SubstitutionRefusedError with a reason of `maker.REASONS` and the words at which they fail.
+"""
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 from mbbq_gen.benchmarks.control.agreement import GenderedText
-from mbbq_gen.benchmarks.control.mention_grammar import Mention, SubstitutionRefusedError, is_aside
+from mbbq_gen.benchmarks.control.mention_grammar import Mention, SubstitutionRefusedError, covered, is_aside, shown
 from mbbq_gen.benchmarks.control.mentions import find_mentions
-from mbbq_gen.benchmarks.control.people import People, write_name
-from mbbq_gen.benchmarks.control.refusals import Refusals
+from mbbq_gen.benchmarks.control.people import People, PersonDescription, write_name
 from mbbq_gen.benchmarks.control.spans import Places, SlotMentions, part
-from mbbq_gen.benchmarks.control.words import Language, Word
+from mbbq_gen.benchmarks.control.words import LEAST_STEM, Language, TextWords, Word
 from mbbq_gen.languages.control_pack import ControlSet, NameGender
+
+PHRASE_REACH = 2
+"""How many words before a noun its determiner may be: "*একজন* ধনী ঠিকাদাৰ"."""
+APPOSITION_REACH = 5
+"""Most words between the commas after a name: "Édouard, *séropositif depuis dix ans*, …"."""
+PART_LENGTH = 2
+"""Letters of a word in Chinese or Japanese."""
+_KANA = re.compile("[ぁ-ゟ]")
+
+
+class Refusals(TextWords):
+    """The words of a text beside its mentions."""
+
+    def __init__(self, words: Sequence[Word], mentions: Sequence[Mention], language: Language) -> None:
+        super().__init__(words, language)
+        self.mentions, self.inside = mentions, covered(mentions)
+        self.outside = [word for place, word in enumerate(words) if place not in self.inside]
+
+    def _refuse(self, reason: str, *words: Word, between: str = " ") -> NoReturn:
+        raise SubstitutionRefusedError(reason, between.join(word.text for word in words))
+
+    def refuse_beside(self) -> None:
+        """Refuses what a name can't stand beside."""
+        rules, words = self.rules, self.words
+        ends = {one.last for one in self.mentions if one.case is None}
+        for mention in self.mentions:
+            # Two names would stand side by side, or an article before one.
+            low = self.before(mention.first)
+            article = rules.needs_determiner and low in self.language.determiners and low not in rules.stand_ins
+            article = article and words[mention.first].low not in rules.definites
+            parted = (rules.joined and mention.case is not None) or bool(
+                mention.kept
+            )  # "dallo psicologo *col* meccanico"
+            if article or (low and mention.first - 1 in ends and not parted):
+                raise SubstitutionRefusedError("adjacent_names", shown(words, mention.first - 1, mention.last))
+        for mention in self.mentions:
+            pair = words[max(mention.first - 2, 0) : mention.first]
+            is_near = len(pair) == 2 and not pair[1].gap and not words[mention.first].gap
+            if is_near and pair[0].low in rules.clause_relatives and pair[1].low in rules.told:
+                self._refuse("group_stated_elsewhere", *pair)
+        for mention in self.mentions:
+            low, pair = self.before(mention.first), words[mention.first - 1 : mention.first + 1]
+            if low.endswith(rules.never_behind) and not mention.by_verb:
+                self._refuse("unreplaced_mention", *pair, between="")
+            if mention.by_verb and rules.agreement is not None and low in rules.agreement.places:
+                self._refuse("group_stated_elsewhere", *pair)
+            if self.behind(mention.last):
+                self._refuse_behind(mention)
+        pairs = ((before, mention) for place, mention in enumerate(self.mentions) for before in self.mentions[:place])
+        for before, mention in pairs:
+            # A sentence introduces a person that it has named: "the parent drove *their* old parent", of two.
+            marks = {mark for word in words[before.last + 1 : mention.first + 1] for mark in word.gap}
+            is_new = words[mention.first].low in rules.introducing and before.person == mention.person
+            if is_new and not marks & {*".?!"}:
+                self._refuse("people_related", *words[mention.first : mention.last + 1])
+
+    def _refuse_behind(self, mention: Mention) -> None:
+        """Refuses a word right after a person that goes with it, or is a name (languages without spaces)."""
+        rules, language, last = self.rules, self.language, mention.last
+        low, pair = self.behind(last), self.words[last : last + 2]
+        if low in rules.collectives and not (rules.head_first or rules.joined or rules.unspaced):
+            self._refuse("group_stated_elsewhere", *self.words[mention.first : last + 2])  # "een arm gezin"
+        if mention.by_verb and low in rules.nominalizers:
+            self._refuse("group_stated_elsewhere", *pair, between="")
+        if low.startswith(rules.name_signs):
+            self._refuse("adjacent_names", *pair, between="")
+        if low in rules.copulas_before_nouns and last + 2 < len(self.words):
+            noun = self.words[last + 2].low
+            declined = language.is_head(noun) and language.case_of(noun, language.bases(())) is not None
+            if declined or noun in rules.articles_behind:  # "Miren zen ikaslea"
+                raise SubstitutionRefusedError("group_stated_elsewhere", f"{pair[1].text} {noun}")
+        heads = tuple(head for head in rules.heads if len(head) > 1)
+        grown = rules.joined and not rules.nouns_placed and not rules.article_prefix
+        if grown and mention.case is None and low.startswith(heads):
+            self._refuse("unreplaced_mention", *pair)
+        is_noun = rules.unspaced and low in (*rules.heads, *rules.collectives)
+        if is_noun or (rules.only_before and not low.startswith(rules.only_before)):
+            self._refuse("unreplaced_mention", *pair, between="")
+
+    def refuse_openers(self) -> None:
+        """Refuses an opener that is no part of a mention and says more of a person: "is *dressed in* rags"."""
+        for place, (one, other) in enumerate(itertools.pairwise(self.words) if self.mentions else ()):
+            if place not in self.inside and f"{one.low} {other.low}" in self.rules.openers:
+                raise SubstitutionRefusedError("group_stated_elsewhere", f"{one.low} {other.low}")
+
+    def refuse_left_over(self, people: People) -> None:
+        """Refuses a word outside the mentions that tells of the group of one of the people."""
+        rules, language = self.rules, self.language
+        for word in self.outside if self.mentions else ():
+            if word.low in rules.group_words:
+                self._refuse("group_stated_elsewhere", word)
+        for person, other in (people, people[::-1]):
+            telling = [word for word in person.telling if word not in person.small]
+            found = first_of(self.outside, telling, language)
+            if found is None and rules.noun_last and self.mentions:  # "కాలేజీ అమ్మాయి" and then "ఆ అమ్మాయి"
+                is_shared = any(language.same(person.noun, own) for own in other.words)
+                nouns = (word for word in self.outside if not is_shared and language.same(word.low, person.noun))
+                found = next(nouns, None)
+            if found is not None:
+                self._refuse("unreplaced_mention", found)
+        if rules.fenced and self.mentions:
+            parts = {part for person in people for word in person.telling if "-" in word for part in word.split("-")}
+            nouns_of = [person.noun for person in people] if rules.head_first else []
+            for place, word in enumerate(self.words):
+                before = self.words[place - 1].low if place else ""
+                determined = before in language.determiners and not word.gap.strip("'’")
+                alone = determined and not word.low.endswith(rules.plural_signs)
+                known = [*parts, *(nouns_of if alone else ())]
+                if place not in self.inside and language.same_as_any(word.low, known):
+                    self._refuse("unreplaced_mention", word)
+        if rules.unspaced:
+            # The first and the last letters of what tells each person apart, of which another word may be made.
+            both = ["".join(person.words) for person in people]
+            telling = [word for person in people for word in person.telling]
+            starts_and_ends = (part for word in telling for part in (word[:PART_LENGTH], word[-PART_LENGTH:]))
+            left = "\n".join(word.low for word in self.outside)
+            for one in (part for part in starts_and_ends if len(part) == PART_LENGTH and not _KANA.search(part)):
+                if one in left and not all(one in own for own in both):
+                    raise SubstitutionRefusedError("unreplaced_mention", one)
+
+    def refuse_heads(self, people: People) -> None:
+        """Refuses a noun for any person elsewhere, where it alone tells of one of the people."""
+        endings = self.rules.plural_endings
+        for telling in (person.telling for person in people if all(map(self.language.is_head, person.telling))):
+            several = tuple(noun + ending for noun in telling for ending in endings)
+            for word in self.outside:
+                if word.low.startswith(several) or self.language.same_as_any(word.low, telling):
+                    self._refuse("unreplaced_mention", word)
+
+    def refuse_described_beside(self, people: People) -> None:
+        """Refuses words right beside a mention that say more of a person than the mention."""
+        if not self.rules.fenced:
+            return
+        for mention in self.mentions:
+            if self.behind(mention.last) and mention.last + 1 not in self.inside and not mention.by_verb:
+                self._refuse_complement(mention)
+            self._refuse_cut_phrase(mention)
+        for number, person in enumerate(people):
+            own = [mention for mention in self.mentions if mention.person == number]
+            if own and self._is_like_a_name(own, person):
+                self._refuse_apposition(own[0])
+
+    def _refuse_complement(self, mention: Mention) -> None:
+        """Refuses a word after that goes with the person: "директор *завода*", "un réfugié *syrien*"."""
+        rules, (last, word) = self.rules, self.words[mention.last : mention.last + 2]
+        is_complement = word.low in rules.never_before or word.low.endswith(rules.never_before_endings)
+        if rules.only_before_endings and word.low not in self.language.functions:
+            is_complement |= not word.low.endswith(rules.only_before_endings)
+        if rules.article_prefix and mention.first == mention.last and not _has_article(last):
+            is_complement |= _has_article(word)  # "حارس *العمارة*"
+        if is_complement:
+            self._refuse("group_stated_elsewhere", last, word)
+
+    def _refuse_cut_phrase(self, mention: Mention) -> None:
+        """Refuses a word between a determiner and the person that is no part of the option."""
+        functions, determiners, first = self.language.functions, self.language.determiners, mention.first
+        before = self.before(first)
+        is_open = before and before not in functions and self.words[first].low not in determiners
+        if not self.rules.noun_last or not is_open or mention.by_verb:
+            return
+        for place in range(first - 1, max(first - 1 - PHRASE_REACH, -1), -1):
+            if place in self.inside:
+                return
+            if self.words[place].low in determiners:
+                self._refuse("group_stated_elsewhere", self.words[place], self.words[first], between=" … ")
+            if self.words[place].gap:
+                return
+
+    def _is_like_a_name(self, own: Sequence[Mention], person: PersonDescription) -> bool:
+        """Whether a person is called by a name: in letters that have capitals, one within a sentence; in others, a word
+        that never has a determiner and is none for people."""
+        if person.is_name:
+            return True
+        first_letter = self.words[0].text[0]
+        if first_letter.lower() != first_letter.upper():
+            words = [self.words[place] for place in covered(own) if place]
+            within = (word.text for word in words if not word.gap.endswith((*'.?!«"…',)))
+            return any(text[0].isupper() and not text.isupper() for text in within)
+        if person.is_common or any(self.language.is_head(word) for word in person.words):
+            return False
+        return all(self.words[mention.first].low not in self.language.determiners for mention in own)
+
+    def _refuse_apposition(self, mention: Mention) -> None:
+        """Refuses a noun before a name, or a clause between commas after it, that may tell of the person."""
+        rules, language, before = self.rules, self.language, self.before(mention.first)
+        is_other = before and mention.first - 1 not in self.inside and before not in language.functions
+        if is_other and not before.endswith(rules.object_behind):
+            self._refuse("group_stated_elsewhere", *self.words[mention.first - 1 : mention.first + 1])
+        behind = self.words[mention.last + 1 : mention.last + 2 + APPOSITION_REACH]
+        if not behind or mention.last + 1 in self.inside:
+            return
+        relative = behind[0].low in language.link_words or behind[0].low in rules.clause_relatives
+        closes = relative or any(word.gap.startswith((",", "(", "—", "–")) for word in behind[1:])
+        if behind[0].gap.startswith("(") or (closes and behind[0].gap.startswith((",", "—", "–"))):
+            self._refuse("group_stated_elsewhere", self.words[mention.last], behind[0], between=", ")
+
+
+def _has_article(word: Word) -> bool:
+    return len(word.text) > len(word.low) and word.text.endswith(word.low)
+
+
+def first_of(words: Sequence[Word], telling: Sequence[str], language: Language) -> Word | None:
+    """The first of the words that is one of these, endings aside; None where there is none."""
+    rules, starts = language.rules, list[str]()
+    strong = [word for word in telling if not language.is_weak(word)]
+    strong = strong or (list(telling) if rules.nouns_placed else [])
+    if rules.joined:
+        # How other words begin in which a telling word may be; where what stands before an ending may differ from it,
+        # also with what is left of it without one: Marathi शिंप, of शिंपी in शिंप्यासमोर.
+        least = 2 if rules.article_prefix else 1
+        starts = [word for word in strong if len(word) > least]
+        stems = (stem for word in strong for stem in language.stems(word) - {word}) if rules.noun_last else ()
+        starts += [stem for stem in stems if len(stem) > LEAST_STEM]
+    begins = tuple(starts)
+    found = (word for word in words if language.same_as_any(word.low, strong) or word.low.startswith(begins))
+    return next(found, None)
+
 
 _APOSTROPHES = "'’"
 LIKE_LETTERS = 2

@@ -24,8 +24,7 @@ from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.api.provider import ApiProvider, turns_of
 from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
 from mbbq_gen.providers.http.credentials import missing_key
-from mbbq_gen.providers.http.errors import TransientError
-from mbbq_gen.providers.http.parameters import LENGTHS
+from mbbq_gen.providers.http.errors import LENGTHS, TransientError
 from mbbq_gen.providers.http.replies import words_of
 
 _PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")

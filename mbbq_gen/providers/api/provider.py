@@ -26,19 +26,17 @@ from mbbq_gen.providers.api.options import reasoning_parameters
 from mbbq_gen.providers.api.service import ApiService
 from mbbq_gen.providers.base import Capabilities, ExecutionContext, versions_of
 from mbbq_gen.providers.http.errors import (
-    ApiError,
-    FinishReason,
-    TransientError,
-    classify_error,
-    rule_for,
-    service_error,
-)
-from mbbq_gen.providers.http.parameters import (
     LENGTH_NAMES,
     LENGTHS,
+    ApiError,
+    FinishReason,
     ParameterAdapter,
+    TransientError,
+    classify_error,
     max_usage,
     refused_name,
+    rule_for,
+    service_error,
     unmetered_usage,
 )
 from mbbq_gen.providers.http.rate_limits import (

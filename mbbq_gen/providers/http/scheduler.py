@@ -25,8 +25,7 @@ from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.core.text import duration
 from mbbq_gen.providers.base import ExecutionContext
-from mbbq_gen.providers.http.errors import TransientError
-from mbbq_gen.providers.http.parameters import with_lost
+from mbbq_gen.providers.http.errors import TransientError, with_lost
 from mbbq_gen.providers.http.rate_limits import OutageError, RateLimiter, ServiceGate
 
 if TYPE_CHECKING:
