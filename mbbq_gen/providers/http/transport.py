@@ -30,6 +30,7 @@ _MOST_BYTES: Final = 16_000_000
 """Bytes of an answer that are taken: some three million words."""
 _MOST_HOPS: Final = 5
 _REDIRECTIONS: Final = frozenset({301, 302, 303, 307, 308})
+_ENCODING: Final = re.compile(r"content-encoding: (.+?)\. Please install `([\w.-]+)`")
 _NO_TLS: Final = re.compile("WRONG_VERSION_NUMBER|HTTP_REQUEST|RECORD_LAYER_FAILURE|PACKET_LENGTH")
 _FAILURES: Final = (aiohttp.ClientError, TimeoutError, OSError)
 
@@ -165,6 +166,8 @@ class Transport:
     def _fault(self, error: Exception) -> TransientError | ProviderError:
         """The failure in words; a ProviderError where no other try can succeed."""
         url = self._url
+        if found := _ENCODING.search(str(error)):
+            return ProviderError(f"{url}: replies are encoded as {found[1]}; first: pip install {found[2]}")
         if not self._reached and isinstance(error, aiohttp.ClientConnectorCertificateError):
             return ProviderError(
                 f"{url}: the certificate is not trusted: {error.certificate_error}; set SSL_CERT_FILE to the"
