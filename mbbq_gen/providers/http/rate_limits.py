@@ -192,7 +192,7 @@ class ServiceGate:
     def __init__(
         self, patience: float, clock: Clock = time.monotonic, notify: Callable[[str], None] = lambda _: None
     ) -> None:
-        """`notify` hears of outages that are worth a line."""
+        """`notify` is called with a line for each outage that lasts long enough to report."""
         self._patience = patience
         self.clock = clock
         self._notify = notify
