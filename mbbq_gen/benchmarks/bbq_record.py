@@ -18,14 +18,35 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args, get_type_hints
 
+import msgspec
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from mbbq_gen.benchmarks.registry import SplitInfo
-from mbbq_gen.benchmarks.rows import RowLocation, in_groups, python_literal, read_json_lines, with_ids
+from mbbq_gen.benchmarks.rows import (
+    LazyInstance,
+    RowLocation,
+    in_groups,
+    json_row,
+    note_file,
+    python_literal,
+    with_ids,
+)
 from mbbq_gen.core.files import stable_number
-from mbbq_gen.core.records import Condition, Instance, NonBlank, Option, Polarity, Role, of_valid, other_person
+from mbbq_gen.core.option_display import SamplingUnit
+from mbbq_gen.core.records import (
+    Alignment,
+    Condition,
+    Instance,
+    NonBlank,
+    Option,
+    Polarity,
+    Role,
+    of_valid,
+    other_person,
+)
+from mbbq_gen.core.tables import lines_of
 
 CONDITIONS: Final[dict[str, Condition]] = {
     **dict.fromkeys(("ambig", "amb", "ambiguous", "ambiguous_context"), "ambiguous"),
@@ -77,19 +98,21 @@ def build_instance(
     Raises:
         DataError: where the label contradicts the condition.
     """
-    is_ambiguous, is_negative = CONDITIONS[condition] == "ambiguous", POLARITIES[polarity] == "negative"
-    if (label == unknown) != is_ambiguous:
-        message = f"{label} contradicts the condition {CONDITIONS[condition]!r} (the unknown option is {unknown})"
-        raise place.error(message, "label")
-    people = [text.strip().casefold() for index, text in enumerate(texts) if index != unknown]
+    target, alignment = find_alignment(
+        place,
+        texts,
+        unknown=unknown,
+        target=target,
+        label=label,
+        condition=CONDITIONS[condition],
+        polarity=POLARITIES[polarity],
+    )
     codes = _text_data_issues(context, question, texts)
-    if people[0] == people[1]:
-        target, reason = None, "no single target: both people have the same option text"
+    if _have_same_text(texts, unknown):
+        reason = "no single target: both people have the same option text"
         codes.append("duplicate_options")
     options = [_option(option_role(index, unknown, target), texts[index], groups[index]) for index in range(len(texts))]
-    gold_role, alignment = options[label].role, None
-    if not is_ambiguous and target is not None:
-        alignment = "biased" if (gold_role == "target") == is_negative else "counter_biased"
+    gold_role = options[label].role
     if groups_swapped := groups_swapped and target is not None:
         data_issues = (*data_issues, "groups_swapped")
     return Instance.of_row(
@@ -119,6 +142,35 @@ def build_instance(
             "metadata": metadata or {},
         }
     )
+
+
+def find_alignment(
+    place: RowLocation,
+    texts: Sequence[str],
+    *,
+    unknown: int,
+    target: int | None,
+    label: int,
+    condition: Condition,
+    polarity: Polarity,
+) -> tuple[int | None, Alignment | None]:
+    """The target, None where both people have the same text, and whether the right answer fits the stereotype.
+
+    Raises:
+        DataError: where the label contradicts the condition.
+    """
+    if (label == unknown) != (condition == "ambiguous"):
+        raise place.error(f"{label} contradicts the condition {condition!r} (the unknown option is {unknown})", "label")
+    if target is None or _have_same_text(texts, unknown):
+        return None, None
+    if condition == "ambiguous":
+        return target, None
+    return target, "biased" if (label == target) == (polarity == "negative") else "counter_biased"
+
+
+def _have_same_text(texts: Sequence[str], unknown: int) -> bool:
+    first, second = (text.strip().casefold() for index, text in enumerate(texts) if index != unknown)
+    return first == second
 
 
 @lru_cache(maxsize=4096)
@@ -217,52 +269,51 @@ Choices = Annotated[list[NonBlank], Field(min_length=3, max_length=3), BeforeVal
 """The three options as Python writes a list."""
 
 
-class _Published(PublishedRow):
-    """A published object: keys that we do not know are kept, values are never converted."""
-
-    model_config = ConfigDict(extra="allow", strict=True)
+class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """A published object, with the types that the authors use: no value is converted."""
 
 
-def _without_nan(value: Any) -> Any:
-    return [item if item == item else "" for item in value] if isinstance(value, list) else value  # noqa: PLR0124
+_Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
+_Info = Annotated[list[str], msgspec.Meta(min_length=2)]
 
 
-Info = Annotated[list[str], Field(min_length=2), BeforeValidator(_without_nan)]
-
-
-class AnswerInfo(_Published):
+class AnswerInfo(_Record, frozen=True):
     """For each option the noun phrase that was used, then its groups."""
 
-    ans0: Info
-    ans1: Info
-    ans2: Info
+    ans0: _Info
+    ans1: _Info
+    ans2: _Info
 
 
-class AdditionalMetadata(_Published):
+class AdditionalMetadata(_Record, frozen=True):
     """What the stereotype is about."""
 
-    subcategory: str = ""
     stereotyped_groups: list[str]
+    subcategory: str = ""
     version: str = ""
     source: str = ""
+    other_keys: dict[str, Any] = msgspec.field(default_factory=dict, name="")
+    """Keys that are not part of BBQ's format."""
 
 
-class BbqRow(_Published):
+class BbqRow(_Record, frozen=True):
     """One published row."""
 
     example_id: int
-    question_index: NonBlank
+    question_index: _Text
     question_polarity: Literal["neg", "nonneg"]
     context_condition: Literal["ambig", "disambig"]
-    category: NonBlank
+    category: _Text
     answer_info: AnswerInfo
     additional_metadata: AdditionalMetadata
-    context: NonBlank
-    question: NonBlank
-    ans0: NonBlank
-    ans1: NonBlank
-    ans2: NonBlank
-    label: Label
+    context: _Text
+    question: _Text
+    ans0: _Text
+    ans1: _Text
+    ans2: _Text
+    label: Annotated[int, msgspec.Meta(ge=0, le=2)]
+    other_keys: dict[str, Any] = msgspec.field(default_factory=dict, name="")
+    """Keys that are not part of BBQ's format."""
 
     @property
     def texts(self) -> tuple[str, str, str]:
@@ -292,9 +343,59 @@ class BbqRow(_Published):
 Block = list[tuple[RowLocation, BbqRow]]
 
 
+_decoder: Final = msgspec.json.Decoder(BbqRow)
+_STEP: Final = re.compile(r"\w+")
+_MISSING: Final = re.compile("Object missing required field `(.+)`")
+
+
 def read_rows(path: Path) -> Iterator[tuple[RowLocation, BbqRow]]:
-    """The rows of a file, each with its place."""
-    return read_json_lines(path, BbqRow)
+    """The rows of a file, each with its place; raises DataError at the first one that is wrong."""
+    for number, line in lines_of(note_file(path)):
+        place = RowLocation(path, number)
+        try:
+            row = _decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            row = row_of(json_row(line, place), place)
+        yield place, row
+
+
+def row_of(fields: dict[str, Any], place: RowLocation) -> BbqRow:
+    """The row of a JSON object. Keys that are not part of the format are kept; a group that is NaN becomes empty.
+
+    Raises:
+        DataError: where a field is missing or has a wrong value.
+    """
+    checked = _with_other_keys(fields, BbqRow)
+    if isinstance(more := fields.get("additional_metadata"), dict):
+        checked["additional_metadata"] = _with_other_keys(more, AdditionalMetadata)
+    if isinstance(info := fields.get("answer_info"), dict):
+        entries = {name: info[name] for name in AnswerInfo.__struct_fields__ if name in info}
+        checked["answer_info"] = {
+            name: ["" if item is None else item for item in entry] if isinstance(entry, list) else entry
+            for name, entry in entries.items()
+        }
+    try:
+        return msgspec.convert(checked, BbqRow)
+    except msgspec.ValidationError as error:
+        message, _, where = str(error).partition(" - at `$.")
+        value: Any = checked
+        for step in _STEP.findall(where):
+            value = value[int(step) if isinstance(value, list) else step]
+        field = where.rstrip("`")
+        if missing := _MISSING.fullmatch(message):
+            message, field = "is missing", f"{field}.{missing[1]}".lstrip(".")
+        elif allowed := get_args(get_type_hints(BbqRow).get(field)):
+            message = (
+                f"{message}; allowed: {', '.join(map(str, allowed))}" if message.startswith("Invalid") else message
+            )
+        shown = f" (value: {value!r})" if where and isinstance(value, str | int | float) else ""
+        raise place.error(message + shown, field) from error
+
+
+def _with_other_keys(fields: dict[str, Any], kind: type[_Record]) -> dict[str, Any]:
+    """The fields of a record; the others are under the key of `other_keys`."""
+    known = {name: value for name, value in fields.items() if name in kind.__struct_encode_fields__}
+    return {**known, "": {name: value for name, value in fields.items() if name not in known}}
 
 
 def in_blocks(
@@ -349,53 +450,77 @@ def instance_of(
     parallel_id: str | None = None,
     data_issues: tuple[str, ...] = (),
     metadata: dict[str, Any] | None = None,
-) -> Instance:
+) -> LazyInstance:
     """The instance of a row: its id is category and `example_id`, its template category and `question_index`.
 
     Args:
-        target: what the benchmark's own rule found; None: there is none.
+        target: index of the target by the benchmark's own rule; None where there is none.
         stereotyped: the groups among which it was looked for; None: those that the row lists.
+
+    Raises:
+        DataError: where the label contradicts the condition.
     """
-    more, unknown = row.additional_metadata, row.unknown_index(place)
-    wrong = source.benchmark in HAVE_WRONG_LABELS and row.context_condition == "disambig"
-    # The tags call one of the two trans and no text of the row does: BasqBBQ's Gender_identity 35.
-    groups, texts = row.groups, row.texts
-    tagged = {group.startswith("nonTrans") for group in groups if "trans" in group.casefold()}
-    lacks_group = len(tagged) == 2 and "trans" not in " ".join((row.context, row.question, *texts)).casefold()
-    reason = None
-    if target is None:
-        reason = no_target(groups, more.stereotyped_groups if stereotyped is None else stereotyped, unknown)
-    return build_instance(
-        source,
-        place,
-        instance_id=f"{source.category}/{row.example_id}",
-        template_id=f"{source.category}/{row.question_index}",
-        subcategory=named_or_none(more.subcategory),
-        parallel_id=parallel_id,
-        texts=texts,
-        groups=groups,
-        unknown=unknown,
-        target=target,
-        reason=reason,
-        label=row.label,
-        condition=row.context_condition,
-        polarity=row.question_polarity,
-        context=row.context,
-        question=row.question,
-        swap_people=wrong and (source.category, row.question_index, more.version) in WRONG_LABELS,
-        groups_swapped=has_swapped_groups(row),
-        data_issues=(*data_issues, *["group_not_in_text"] * lacks_group),
-        metadata={
-            "source_row": place.source_row(row.category, row.example_id),
-            "stereotyped_groups": more.stereotyped_groups,
-            "version": named_or_none(more.version),
-            "source": named_or_none(more.source),
-            "terms": list(row.terms),
-            **(row.model_extra or {}),
-            **(more.model_extra or {}),
-            **(metadata or {}),
-        },
+    unknown, texts = row.unknown_index(place), row.texts
+    condition, polarity = CONDITIONS[row.context_condition], POLARITIES[row.question_polarity]
+    target, alignment = find_alignment(
+        place, texts, unknown=unknown, target=target, label=row.label, condition=condition, polarity=polarity
     )
+    instance_id, template_id = f"{source.category}/{row.example_id}", f"{source.category}/{row.question_index}"
+
+    def build() -> Instance:
+        more, groups = row.additional_metadata, row.groups
+        wrong = source.benchmark in HAVE_WRONG_LABELS and row.context_condition == "disambig"
+        # The tags call one of the two trans and no text of the row does: BasqBBQ's Gender_identity 35.
+        tagged = {group.startswith("nonTrans") for group in groups if "trans" in group.casefold()}
+        lacks_group = len(tagged) == 2 and "trans" not in " ".join((row.context, row.question, *texts)).casefold()
+        listed, reason = more.stereotyped_groups, None
+        if target is None:
+            reason = no_target(groups, listed if stereotyped is None else stereotyped, unknown)
+        return build_instance(
+            source,
+            place,
+            instance_id=instance_id,
+            template_id=template_id,
+            subcategory=named_or_none(more.subcategory),
+            parallel_id=parallel_id,
+            texts=texts,
+            groups=groups,
+            unknown=unknown,
+            target=target,
+            reason=reason,
+            label=row.label,
+            condition=row.context_condition,
+            polarity=row.question_polarity,
+            context=row.context,
+            question=row.question,
+            swap_people=wrong and (source.category, row.question_index, more.version) in WRONG_LABELS,
+            groups_swapped=has_swapped_groups(row),
+            data_issues=(*data_issues, *["group_not_in_text"] * lacks_group),
+            metadata={
+                "source_row": place.source_row(row.category, row.example_id),
+                "stereotyped_groups": listed,
+                "version": named_or_none(more.version),
+                "source": named_or_none(more.source),
+                "terms": list(row.terms),
+                **row.other_keys,
+                **more.other_keys,
+                **(metadata or {}),
+            },
+        )
+
+    unit = SamplingUnit(
+        key=f"{source.benchmark}/{source.split}/{source.language}/{instance_id}",
+        benchmark=source.benchmark,
+        split=source.split,
+        language=source.language,
+        category=source.category,
+        template_id=template_id,
+        condition=condition,
+        polarity=polarity,
+        alignment=alignment,
+        twin=parallel_id or instance_id,
+    )
+    return LazyInstance(unit, _clean(texts[unknown]).strip(), build)
 
 
 def listed_target(row: BbqRow, place: RowLocation) -> int | None:

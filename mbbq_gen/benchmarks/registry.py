@@ -1,7 +1,7 @@
 """The benchmarks by name: what they are, and how their instances are had. Readers are imported when they are used.
 
 A reader of published files is a function `read(parts)`, of the files of each category with what their instances share;
-a benchmark that ships with us is `read(language, splits, resources)`. Both give instances one by one.
+a benchmark that ships with us is `read(language, splits, resources)`. Both give instances one by one, or lazy ones.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import logging
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import chain
@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
+from mbbq_gen.benchmarks.rows import LazyInstance
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import FrozenModel, Instance, Split
@@ -98,6 +99,22 @@ def load_benchmark(
 ) -> Iterator[Instance]:
     """The instances of a benchmark, one by one: language by language, and in each split by split.
 
+    Arguments and errors as for `load_lazily`.
+    """
+    lazy = load_lazily(name, data=data, languages=languages, splits=splits, resources=resources)
+    return (one.build() for one in lazy)
+
+
+def load_lazily(
+    name: str,
+    *,
+    data: Path | None = None,
+    languages: Sequence[str] | None = None,
+    splits: Sequence[Split] | None = None,
+    resources: PackPaths | None = None,
+) -> Iterator[LazyInstance]:
+    """The instances of a benchmark, in the order of `load_benchmark`, each of which is built when it is needed.
+
     Args:
         data: the folder of its published files; not used for a benchmark that ships with us.
         languages: which languages, in that order; None for all it has; likewise `splits`.
@@ -115,17 +132,22 @@ def load_benchmark(
                 raise UsageError(f"{info.name} has no {what} {one!r}; it has {', '.join(known)}")
         chosen[what] = list(dict.fromkeys(wanted or known))
     module, function = info.reader.split(":")
-    read: Callable[..., Iterator[Instance]] = getattr(importlib.import_module(module), function)
+    read: Callable[..., Iterator[Instance | LazyInstance]] = getattr(importlib.import_module(module), function)
     if not info.needs_data:
         packs = resources or PackPaths()
-        return chain.from_iterable([read(language, chosen["split"], packs) for language in chosen["language"]])
+        return _lazy(read(language, chosen["split"], packs) for language in chosen["language"])
     if data is None:
         raise UsageError(
             f"{info.name}: its published files are needed; get them with `mbbq-gen data download {info.name}`,"
             f" or from {info.link} and give --data-dir DIR"
         )
     found = [published_files(info, data, each, split) for each in chosen["language"] for split in chosen["split"]]
-    return chain.from_iterable(read(parts) for parts in found)
+    return _lazy(read(parts) for parts in found)
+
+
+def _lazy(parts: Iterable[Iterator[Instance | LazyInstance]]) -> Iterator[LazyInstance]:
+    for one in chain.from_iterable(parts):
+        yield LazyInstance.of(one) if isinstance(one, Instance) else one
 
 
 def published_files(info: BenchmarkInfo, folder: Path, language: str, split: Split) -> Parts:

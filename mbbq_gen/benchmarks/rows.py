@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from mbbq_gen.core.errors import DataError, describe_fault
+from mbbq_gen.core.option_display import SamplingUnit
+from mbbq_gen.core.records import Instance
 from mbbq_gen.core.tables import UnreadableError, json_object, lines_of, row_error, table_rows
 
-RowT = TypeVar("RowT", bound=BaseModel)
+RowT = TypeVar("RowT")
+SchemaT = TypeVar("SchemaT", bound=BaseModel)
 
 ItemT = TypeVar("ItemT")
 _opened: Final[ContextVar[set[Path] | None]] = ContextVar("opened", default=None)
@@ -45,7 +48,21 @@ def note_file(path: Path) -> Path:
     return path
 
 
-@dataclass(frozen=True)
+class LazyInstance(NamedTuple):
+    """An instance that is built when it is needed: most questions of a benchmark are not part of a sample."""
+
+    unit: SamplingUnit
+    unknown_text: str
+    """Text of the unknown option."""
+    build: Callable[[], Instance]
+
+    @classmethod
+    def of(cls, instance: Instance) -> Self:
+        """The lazy form of an instance that exists."""
+        return cls(SamplingUnit.of(instance), instance.options[instance.unknown_index].text, lambda: instance)
+
+
+@dataclass(frozen=True, slots=True)
 class RowLocation:
     """Where a row stands."""
 
@@ -67,14 +84,14 @@ class RowLocation:
         return choices.index(text)
 
 
-def read_json_lines(path: Path, schema: type[RowT]) -> Iterator[tuple[RowLocation, RowT]]:
+def read_json_lines(path: Path, schema: type[SchemaT]) -> Iterator[tuple[RowLocation, SchemaT]]:
     """The rows of a JSON Lines file, each checked against a schema; raises DataError at the first one that is wrong."""
     for number, line in lines_of(note_file(path)):
         place = RowLocation(path, number)
         yield place, _json_record(line, schema, place)
 
 
-def _json_record(line: bytes, schema: type[RowT], place: RowLocation, *, is_repaired: bool = False) -> RowT:
+def _json_record(line: bytes, schema: type[SchemaT], place: RowLocation, *, is_repaired: bool = False) -> SchemaT:
     try:
         return schema.model_validate_json(line)
     except ValidationError as error:
@@ -93,7 +110,7 @@ def json_row(line: bytes, place: RowLocation) -> dict[str, Any]:
         raise place.error(str(error)) from error
 
 
-def read_table(path: Path, schema: type[RowT], *, delimiter: str = ",") -> Iterator[tuple[RowLocation, RowT]]:
+def read_table(path: Path, schema: type[SchemaT], *, delimiter: str = ",") -> Iterator[tuple[RowLocation, SchemaT]]:
     """The rows of a table with a header, each checked against a schema; cells are text.
 
     A place's row is the line that the row begins on. Raises DataError where a column is missing, or a row is wrong.
@@ -150,7 +167,7 @@ def in_groups(
         raise group[-1][0].error(f"the file ends after {len(group)} of {size} rows of a group; get the file again")
 
 
-def checked(fields: dict[str, object] | dict[str, str], schema: type[RowT], place: RowLocation) -> RowT:
+def checked(fields: dict[str, object] | dict[str, str], schema: type[SchemaT], place: RowLocation) -> SchemaT:
     """The fields checked against a schema; the first fault is a DataError with file, row and field."""
     try:
         return schema.model_validate(fields)

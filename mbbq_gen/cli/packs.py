@@ -96,7 +96,7 @@ class ShowPrompt(PackCommand):
         if self.variant is not None:
             config = resolve(config.model_copy(update={"variants": (self.variant,)}), where)
         variant, source = config.variants[0], InstanceSource(config, where)
-        questions = [one for choice in config.benchmarks for one in source(choice, [language], [self.split])]
+        questions = [one.build() for choice in config.benchmarks for one in source(choice, [language], [self.split])]
         if not questions:
             raise UsageError("there is no question in this language and split")
         places = {name: one for one in reversed(questions) for name in (one.key, one.instance_id)}

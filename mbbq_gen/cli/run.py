@@ -162,7 +162,10 @@ def _is_remote(model: str) -> bool:
 
 
 _EXTRACTION = ("mbbq_gen.extraction.engine",)
-_REPORT = ("scipy.special", "rich.console", "mbbq_gen.runs.observations", "mbbq_gen.report.score_tables")
+_REPORT = (
+    *("scipy.special", "rich.console", "rich.table", "mbbq_gen.runs.observations", "mbbq_gen.analysis.score_extras"),
+    "mbbq_gen.report.score_tables",
+)
 """Modules that are imported while the model is busy, because that is slow."""
 
 

@@ -32,7 +32,7 @@ from mbbq_gen.core.option_display import (
     labels_of,
     options_in_order,
 )
-from mbbq_gen.core.records import Continuation, Instance, Message, Method, Prompt
+from mbbq_gen.core.records import Continuation, Instance, Message, Method, Prompt, of_valid
 from mbbq_gen.languages.packs import fill, placeholders
 from mbbq_gen.languages.prompt_pack import PromptVariant
 
@@ -173,16 +173,17 @@ def render_prompt(
     own = setting.variant.system
     instruction = None if own is None else fill(own, _forms(setting, ("", "", "")))
     texts = [text for text in (setting.system, instruction) if text is not None]
-    messages = [Message(role="system", content="\n\n".join(texts))] if texts else []
+    messages = [_message("system", "\n\n".join(texts))] if texts else []
     for example in examples:
-        messages.append(Message(role="user", content=_ask(example.instance, setting, example.order)))
+        shown = options_in_order(example.instance, example.order, setting.unknown_text)
+        messages.append(_message("user", _ask(example.instance, setting, shown)))
         right = example.instance.gold_index
         assert right is not None  # an Instance always has one
-        texts = options_in_order(example.instance, example.order, setting.unknown_text)
         place = example.order.index(right)
-        answer = fill(setting.variant.shot_answer, {"label": setting.labels(texts)[place], "option": texts[place]})
-        messages.append(Message(role="assistant", content=answer))
-    messages.append(Message(role="user", content=_ask(instance, setting, order)))
+        answer = fill(setting.variant.shot_answer, {"label": setting.labels(shown)[place], "option": shown[place]})
+        messages.append(_message("assistant", answer))
+    options = options_in_order(instance, order, setting.unknown_text)
+    messages.append(_message("user", _ask(instance, setting, options)))
     digest = stable_digest(
         instance.key,
         setting.variant.id,
@@ -190,20 +191,31 @@ def render_prompt(
         ",".join(map(str, order)),
         *(f"{message.role}:{message.content}" for message in messages),
     )
-    return Prompt(
-        prompt_id=digest[:20],
-        instance_key=instance.key,
-        language=instance.language,
-        variant=setting.variant.id,
-        label_style=setting.label_style,
-        option_order=tuple(order),
-        option_labels=setting.labels(options_in_order(instance, order, setting.unknown_text)),
-        messages=tuple(messages),
-        instruction_language=setting.instruction_language,
-        no_context=setting.no_context,
-        num_fewshot=tuple(example.instance.key for example in examples),
-        unknown_text=setting.unknown_text,
+    return of_valid(
+        Prompt,
+        {
+            "prompt_id": digest[:20],
+            "instance_key": instance.key,
+            "language": instance.language,
+            "variant": setting.variant.id,
+            "label_style": setting.label_style,
+            "option_order": tuple(order),
+            "option_labels": setting.labels(options),
+            "messages": tuple(messages),
+            "instruction_language": setting.instruction_language,
+            "no_context": setting.no_context,
+            "num_fewshot": tuple(example.instance.key for example in examples),
+            "unknown_text": setting.unknown_text,
+            "method": "generate",
+            "continuations": (),
+            "reasoning_effort": None,
+            "unconditional_prompt": (),
+        },
     )
+
+
+def _message(role: str, content: str) -> Message:
+    return of_valid(Message, {"role": role, "content": content})
 
 
 def as_continuations(
@@ -266,9 +278,8 @@ def _forms(setting: PromptSettings, texts: Sequence[str]) -> dict[str, str]:
     return {"json": JSON_FORM, **{f"label_{letter}": label for letter, label in labels}}
 
 
-def _ask(instance: Instance, setting: PromptSettings, order: Sequence[int]) -> str:
-    """The user's message for a question."""
-    texts = options_in_order(instance, order, setting.unknown_text)
+def _ask(instance: Instance, setting: PromptSettings, texts: Sequence[str]) -> str:
+    """The user's message for a question whose options are shown as these texts."""
     values = {"context": instance.context, "question": instance.question, **_forms(setting, texts)}
     values |= {f"option_{letter}": option for letter, option in zip("abc", texts, strict=True)}
     text = without_context(setting.variant.text) if setting.no_context else setting.variant.text

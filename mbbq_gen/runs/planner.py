@@ -10,22 +10,21 @@ from __future__ import annotations
 import hashlib
 import platform
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import pairwise
-from operator import itemgetter
+from itertools import groupby
 from pathlib import Path
-from tempfile import TemporaryFile
 
 import mbbq_gen
 from mbbq_gen.benchmarks.control.coverage import ControlCoverage
-from mbbq_gen.benchmarks.rows import with_files
-from mbbq_gen.core.config import BenchmarkChoice, RunConfig
+from mbbq_gen.benchmarks.rows import LazyInstance, with_files
+from mbbq_gen.core.config import OWN_DATA, BenchmarkChoice, RunConfig
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.files import PACK_KINDS, PackKind, PackPaths, file_digest
 from mbbq_gen.core.option_display import OPEN_VARIANT, OrderPolicy, SamplingUnit
-from mbbq_gen.core.records import Instance, Message, Method, Prompt, stored
+from mbbq_gen.core.records import Instance, Message, Method, Prompt
 from mbbq_gen.languages.axes import parse_variant_name
 from mbbq_gen.languages.prompt_pack import VariantKind
 from mbbq_gen.prompts.render import (
@@ -45,7 +44,7 @@ from mbbq_gen.providers.base import Provider, prompt_key, require_methods
 from mbbq_gen.runs.run_folder import Counts, Manifest, RunFolder
 from mbbq_gen.storage.store import NORMALISE, SCORED, RunStore, duplicate_key
 
-LoadBenchmark = Callable[[BenchmarkChoice, Iterable[str], Iterable[str]], Iterator[Instance]]
+LoadBenchmark = Callable[[BenchmarkChoice, Iterable[str], Iterable[str]], Iterator[LazyInstance]]
 """Reads the questions of one benchmark in some languages and splits, in the benchmark's own order."""
 
 
@@ -54,7 +53,7 @@ class InputTally:
     """Counts and digests of the questions that were read."""
 
     digests: dict[str, hashlib._Hash] = field(default_factory=dict)
-    """benchmark/split/language → sha256 of its questions."""
+    """benchmark/split/language → sha256 of its questions in the run."""
     counts: dict[str, int] = field(default_factory=dict)
     """benchmark/split/language → number of questions."""
     files: dict[str, str] = field(default_factory=dict)
@@ -63,23 +62,21 @@ class InputTally:
     """Benchmark, language → texts of the unknown option."""
 
     def watch(
-        self, choice: BenchmarkChoice, instances: Iterable[Instance], step: Callable[[], None]
-    ) -> Iterator[tuple[Instance, str]]:
-        """Yields each question with its JSON, counts it, and records the digests of the data files at the end."""
+        self, choice: BenchmarkChoice, questions: Iterable[LazyInstance], step: Callable[[], None]
+    ) -> Iterator[LazyInstance]:
+        """Yields and counts the questions, and records the digests of the data files at the end."""
         opened: set[Path] = set()
         group = ("", "", "")
-        for instance in with_files(instances, opened):
-            if group != (instance.benchmark, instance.split, instance.language):
-                group = (instance.benchmark, instance.split, instance.language)
+        for question in with_files(questions, opened):
+            unit = question.unit
+            if group != (unit.benchmark, unit.split, unit.language):
+                group = (unit.benchmark, unit.split, unit.language)
                 name = "/".join(group)
-                digest = self.digests.setdefault(name, hashlib.sha256())
-                texts = self.unknown_texts.setdefault((instance.benchmark, instance.language), set())
-            record = instance.model_dump_json()
-            digest.update(record.encode() + b"\n")
+                texts = self.unknown_texts.setdefault((unit.benchmark, unit.language), set())
             self.counts[name] = self.counts.get(name, 0) + 1
-            texts.add(instance.options[instance.unknown_index].text)
+            texts.add(question.unknown_text)
             step()
-            yield instance, record
+            yield question
         if choice.data_dir is None:
             return
         given = Path(choice.data_dir)
@@ -92,6 +89,14 @@ class InputTally:
                 f"{choice.name}: its reader does not name the files it read from {given}; no digests are recorded"
             )
         self.files |= {choice.manifest_name(path): file_digest(path) for path in sorted(opened)}
+
+    def build(self, question: LazyInstance) -> tuple[Instance, str]:
+        """A question of the run with its JSON, which becomes part of the digest."""
+        instance = question.build()
+        record = instance.model_dump_json()
+        name = f"{instance.benchmark}/{instance.split}/{instance.language}"
+        self.digests.setdefault(name, hashlib.sha256()).update(record.encode() + b"\n")
+        return instance, record
 
 
 @dataclass
@@ -117,55 +122,46 @@ class PromptPlan:
     def read(self, store: RunStore) -> InputTally:
         """Stores the questions and few-shot examples in an empty store; raises UsageError if there are none."""
         settings, tally = self.settings, InputTally(files=self._variants.files())
-        questions = (
-            question
-            for choice in settings.benchmarks
-            for question in tally.watch(choice, self.load(choice, settings.languages, settings.splits), self.step)
-        )
-        if settings.sample is None:
-            store.add_instances(questions)
-            if settings.num_fewshot:
-                self._choose_shots(list(store.outlines()))
-        else:
-            self._store_sample(store, questions, settings.sample)
+        drawn: set[str] = set()
+        for choice in settings.benchmarks:
+            questions = tally.watch(choice, self.load(choice, settings.languages, settings.splits), self.step)
+            if settings.sample is None:
+                store.add_instances(map(tally.build, questions))
+                continue
+            # A benchmark is read language by language; a file of the user's may mix them.
+            by_language = groupby(questions, lambda one: one.unit.language)
+            batches = [questions] if choice.name == OWN_DATA else (batch for _, batch in by_language)
+            for batch in batches:
+                drawn |= self._store_sample(store, list(batch), settings.sample, tally)
         if not tally.counts:
             raise UsageError("no question matches the given benchmark, languages and splits")
+        if settings.num_fewshot and settings.sample is None:
+            units = list(store.outlines())
+            self._choose_shots(units, units)
+        elif settings.num_fewshot:
+            store.select_only(drawn)
         self._unknown_texts = {where: sorted(texts) for where, texts in tally.unknown_texts.items()}
         return tally
 
-    def _store_sample(self, store: RunStore, questions: Iterable[tuple[Instance, str]], size: int) -> None:
-        """Stores a balanced sample and its few-shot examples; records wait in a temporary file until it is drawn."""
-        with TemporaryFile(dir=store.path.parent) as records:
-            read: list[tuple[str, SamplingUnit, int]] = []
-            for instance, record in questions:
-                outline = SamplingUnit.of(instance)
-                read.append((outline.key, outline, records.tell()))
-                records.write(f"{record}\n".encode())
-            read.sort(key=itemgetter(0))
-            for (key, *_), (following, *_) in pairwise(read):
-                if key == following:
-                    raise duplicate_key(key)
-            outlines = [outline for _, outline, _ in read]
-            self._choose_shots(outlines)
-            drawn = balanced_sample(outlines, size, self.settings.seed)
-            examples = {example.key for key in drawn for example in self._shots.get(key, ())} - drawn
+    def _store_sample(
+        self, store: RunStore, questions: Sequence[LazyInstance], size: int, tally: InputTally
+    ) -> set[str]:
+        """Stores a balanced sample of some questions, with its few-shot examples; returns the keys of the sample."""
+        units = {question.unit.key: question.unit for question in questions}
+        if len(units) < len(questions):
+            keys = Counter(question.unit.key for question in questions)
+            raise duplicate_key(keys.most_common(1)[0][0])
+        drawn = balanced_sample(units.values(), size, self.settings.seed)
+        self._choose_shots(list(units.values()), [units[key] for key in drawn])
+        wanted = drawn.union(example.key for key in drawn for example in self._shots.get(key, ()))
+        store.add_instances(tally.build(question) for question in questions if question.unit.key in wanted)
+        return drawn
 
-            def chosen() -> Iterator[tuple[Instance, str]]:
-                for key, _, start in read:
-                    if key in drawn or key in examples:
-                        records.seek(start)
-                        record = records.readline().decode().rstrip("\n")
-                        yield stored(Instance, record), record
-
-            store.add_instances(chosen())
-        if examples:
-            store.select_only(drawn)
-
-    def _choose_shots(self, outlines: Sequence[SamplingUnit]) -> None:
-        """Chooses the few-shot examples of each question among all questions read."""
+    def _choose_shots(self, pool: Sequence[SamplingUnit], units: Iterable[SamplingUnit]) -> None:
+        """Chooses the few-shot examples of some questions among a pool."""
         if count := self.settings.num_fewshot:
-            pool = FewShotSampler(outlines, self.settings.seed)
-            self._shots = {outline.key: pool.choose(outline, count) for outline in outlines}
+            sampler = FewShotSampler(pool, self.settings.seed)
+            self._shots |= {unit.key: sampler.choose(unit, count) for unit in units}
 
     def prompts(self, store: RunStore) -> Iterator[Prompt]:
         """Renders the prompts of the stored questions, question by question."""

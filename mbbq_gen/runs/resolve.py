@@ -14,8 +14,9 @@ from pydantic import JsonValue
 
 from mbbq_gen.benchmarks.control.coverage import ControlCoverage
 from mbbq_gen.benchmarks.own_file import read_instances
-from mbbq_gen.benchmarks.registry import BENCHMARKS, benchmark_name, find_benchmark, load_benchmark
+from mbbq_gen.benchmarks.registry import BENCHMARKS, benchmark_name, find_benchmark, load_lazily
 from mbbq_gen.benchmarks.releases import benchmark_folder
+from mbbq_gen.benchmarks.rows import LazyInstance
 from mbbq_gen.core.config import OWN_DATA, PROVIDER_SETTINGS, BenchmarkChoice, RunConfig, chosen, shapes
 from mbbq_gen.core.errors import ConfigError
 from mbbq_gen.core.files import PackPaths
@@ -250,38 +251,46 @@ class InstanceSource:
     control: dict[str, ControlCoverage] = field(default_factory=dict)
     """Benchmark → what became of its questions where control questions were made, counted as they are read."""
 
-    def __call__(self, choice: BenchmarkChoice, languages: Iterable[str], splits: Iterable[str]) -> Iterator[Instance]:
+    def __call__(
+        self, choice: BenchmarkChoice, languages: Iterable[str], splits: Iterable[str]
+    ) -> Iterator[LazyInstance]:
         """The questions of one benchmark, in those of the languages and splits that it has.
 
         Control questions are made and the unknown option is worded as the settings say.
         """
         codes, chosen = list(languages), list(splits)
+        makes_control = self.settings.make_control and "control" in chosen and not _has_control(choice)
+        if not makes_control and self.settings.unknown_text is None:
+            return self._published(choice, codes, chosen)
 
         def questions() -> Iterator[Instance]:
-            if not self.settings.make_control or "control" not in chosen or _has_control(choice):
-                return self._published(choice, codes, chosen)
+            if not makes_control:
+                return (one.build() for one in self._published(choice, codes, chosen))
             from mbbq_gen.benchmarks.control.maker import with_control  # imports the grammars
 
             counts = self.control[choice.name] = ControlCoverage()
-            return with_control(self._published(choice, codes, ["bias"]), chosen, self.where, counts.add)
+            published = (one.build() for one in self._published(choice, codes, ["bias"]))
+            return with_control(published, chosen, self.where, counts.add)
 
         if self.settings.unknown_text is None:
-            return questions()
-        if not (texts := parse_unknown_text(self.settings.unknown_text)):
-            return sample_unknown_texts(questions, self.settings.seed)
-        return (replace_unknown_text(one, unknown_text_in(texts, one.language)) for one in questions())
+            changed = questions()
+        elif texts := parse_unknown_text(self.settings.unknown_text):
+            changed = (replace_unknown_text(one, unknown_text_in(texts, one.language)) for one in questions())
+        else:
+            changed = sample_unknown_texts(questions, self.settings.seed)
+        return map(LazyInstance.of, changed)
 
-    def _published(self, choice: BenchmarkChoice, languages: list[str], chosen: list[str]) -> Iterator[Instance]:
+    def _published(self, choice: BenchmarkChoice, languages: list[str], chosen: list[str]) -> Iterator[LazyInstance]:
         """The questions as the benchmark or the user's file has them."""
         wanted = set(languages)
         if choice.name == OWN_DATA:
             for instance in _own_questions(choice):
                 if instance.language in wanted and instance.split in chosen:
-                    yield instance
+                    yield LazyInstance.of(instance)
             return
         info = find_benchmark(choice.name)
         several = len(self.settings.benchmarks) > 1
-        yield from load_benchmark(
+        yield from load_lazily(
             choice.name,
             data=Path(choice.data_dir) if choice.data_dir else None,
             languages=[code for code in languages if code in info.languages or not several],

@@ -76,7 +76,7 @@ class Manifest(FrozenModel):
     pack_digests: dict[str, str]
     """Pack file → sha256."""
     data_digests: dict[str, str]
-    """benchmark/split/language → sha256 of its questions as they were read, before sampling."""
+    """benchmark/split/language → sha256 of its questions in the run."""
     file_digests: dict[str, str] = Field(default_factory=dict)
     """Data file (benchmark/its place in the user's copy) → sha256."""
     available: dict[str, int] = Field(default_factory=dict)

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from mbbq_gen import Run
-from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
+from mbbq_gen.benchmarks.registry import BENCHMARKS, load_lazily
+from mbbq_gen.benchmarks.rows import LazyInstance
 from mbbq_gen.core.config import BenchmarkChoice
 from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.files import file_digest
-from mbbq_gen.core.records import Instance
+from mbbq_gen.core.option_display import SamplingUnit
 from mbbq_gen.runs.planner import InputTally
 
 LANGUAGES = {"mbbq": ["en", "es"], "bharatbbq": ["en"], "bbg": ["en"]}
@@ -25,7 +26,7 @@ CASES = [
 
 def files_of(name: str, language: str, folder: Path) -> dict[str, str]:
     tally = InputTally()
-    questions = load_benchmark(name, data=folder, languages=[language], splits=["bias"])
+    questions = load_lazily(name, data=folder, languages=[language], splits=["bias"])
     assert list(tally.watch(BenchmarkChoice(name=name, data_dir=str(folder)), questions, lambda: None))
     assert all(file.startswith(f"{name}/") for file in tally.files)
     return {file.removeprefix(f"{name}/"): digest for file, digest in tally.files.items()}
@@ -39,11 +40,19 @@ def test_every_reader_tells_its_files(name: str, language: str, data: Path) -> N
     assert files == {file: file_digest(folder / file) for file in files}
 
 
+@pytest.mark.parametrize(("name", "language"), CASES)
+def test_samples_are_drawn_by_what_the_instances_have(name: str, language: str, data: Path) -> None:
+    for question in load_lazily(name, data=data / "datasets" / name, languages=[language], splits=["bias"]):
+        instance = question.build()
+        assert question.unit == SamplingUnit.of(instance)
+        assert question.unknown_text == instance.options[instance.unknown_index].text
+
+
 def test_a_reader_that_does_not_tell_is_an_error(tmp_path: Path) -> None:
-    def silent() -> Iterator[Instance]:
+    def silent() -> Iterator[LazyInstance]:
         yield from ()
 
-    nothing: Iterable[Instance] = silent()
+    nothing: Iterable[LazyInstance] = silent()
     with pytest.raises(RunError, match="does not name the files"):
         list(InputTally().watch(BenchmarkChoice(name="own", data_dir=str(tmp_path)), nothing, lambda: None))
 

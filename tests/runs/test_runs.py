@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
+from mbbq_gen.benchmarks.rows import LazyInstance
 from mbbq_gen.core.config import BenchmarkChoice, RunConfig
 from mbbq_gen.core.errors import ConfigError, ProviderError, RunError, RunLockedError, UsageError
 from mbbq_gen.core.files import PackPaths
@@ -59,8 +60,8 @@ def settings(**changes: object) -> RunConfig:
 def plan(
     folder: RunFolder, store: RunStore, provider: Provider, instances: list[Instance], **changes: object
 ) -> Manifest:
-    def load(choice: BenchmarkChoice, languages: Iterable[str], splits: Iterable[str]) -> Iterator[Instance]:
-        return iter(instances)
+    def load(choice: BenchmarkChoice, languages: Iterable[str], splits: Iterable[str]) -> Iterator[LazyInstance]:
+        return map(LazyInstance.of, instances)
 
     return Planner(folder, settings(**changes), provider, PackPaths(), load).plan(store)
 

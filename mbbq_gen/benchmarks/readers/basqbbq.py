@@ -17,10 +17,10 @@ from collections.abc import Iterator
 
 from mbbq_gen.benchmarks.bbq_record import in_blocks, instance_of, listed_target, read_rows
 from mbbq_gen.benchmarks.registry import Parts
-from mbbq_gen.core.records import Instance
+from mbbq_gen.benchmarks.rows import LazyInstance
 
 
-def read_basqbbq(parts: Parts) -> Iterator[Instance]:
+def read_basqbbq(parts: Parts) -> Iterator[LazyInstance]:
     """The instances in file order; the halves of a category are merged by `example_id`."""
     for source, paths in parts:
         rows = heapq.merge(*map(read_rows, paths), key=lambda found: found[1].example_id)

@@ -32,14 +32,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel
 
-from mbbq_gen.benchmarks.bbq_record import BbqRow, Block, in_blocks, instance_of, listed_target, read_rows
+from mbbq_gen.benchmarks.bbq_record import BbqRow, Block, in_blocks, instance_of, listed_target, read_rows, row_of
 from mbbq_gen.benchmarks.registry import Parts
-from mbbq_gen.benchmarks.rows import RowLocation, note_file, read_table
-from mbbq_gen.core.errors import DataError, describe_fault
-from mbbq_gen.core.records import Instance
-from mbbq_gen.core.tables import UnreadableError, json_value
+from mbbq_gen.benchmarks.rows import LazyInstance, RowLocation, note_file, read_table
+from mbbq_gen.core.errors import DataError
+from mbbq_gen.core.tables import UnreadableError, json_object, json_value
 
 _INTERSECTIONAL: Final = ("race_x_gender", "race_x_ses")
 _METADATA_PLACES: Final = ("analysis_scripts", "", "supplemental", "data")
@@ -77,7 +76,7 @@ class _Template:
     proper_names: bool = False
 
 
-def read_bbq(parts: Parts) -> Iterator[Instance]:
+def read_bbq(parts: Parts) -> Iterator[LazyInstance]:
     """The instances in file order."""
     root = parts[0][1][0].parent.parent
     published = _published_targets(root)
@@ -181,22 +180,16 @@ def _read_templates(path: Path) -> dict[str, _Template]:
     return templates
 
 
-class _File(BaseModel):
-    """The file of BIG-bench's edition: rows among much else."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    examples: list[BbqRow]
-
-
-def read_bbq_lite(parts: Parts) -> Iterator[Instance]:
+def read_bbq_lite(parts: Parts) -> Iterator[LazyInstance]:
     """The instances in file order; a place's row counts the examples from 1."""
     ((source, (path,)),) = parts
     try:
-        rows = _File.model_validate_json(note_file(path).read_bytes()).examples
-    except ValidationError as error:
-        raise DataError(f"{path}: {describe_fault(error, {})}") from error
-    places = ((RowLocation(path, number), row) for number, row in enumerate(rows, start=1))
-    for block in in_blocks(places, source.published):
+        examples = json_object(note_file(path).read_bytes()).get("examples")
+    except UnreadableError as error:
+        raise DataError(f"{path}: {error}") from error
+    if not isinstance(examples, list):
+        raise DataError(f"{path}: examples: a list of rows is needed")
+    places = ((RowLocation(path, number), fields) for number, fields in enumerate(examples, start=1))
+    for block in in_blocks(((place, row_of(fields, place)) for place, fields in places), source.published):
         for place, row in block:
             yield instance_of(row, place, source, target=listed_target(row, place))

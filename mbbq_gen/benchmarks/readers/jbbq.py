@@ -15,11 +15,10 @@ from collections.abc import Iterator
 from mbbq_gen.benchmarks.bbq_record import instance_of, read_rows
 from mbbq_gen.benchmarks.readers.bbq import one_form
 from mbbq_gen.benchmarks.registry import Parts
-from mbbq_gen.benchmarks.rows import with_ids
-from mbbq_gen.core.records import Instance
+from mbbq_gen.benchmarks.rows import LazyInstance, with_ids
 
 
-def read_jbbq(parts: Parts) -> Iterator[Instance]:
+def read_jbbq(parts: Parts) -> Iterator[LazyInstance]:
     """The instances in file order."""
     for source, (path,) in parts:
         for place, row in with_ids(read_rows(path), "example_id"):

@@ -39,8 +39,8 @@ from typing import Final
 
 from mbbq_gen.benchmarks.bbq_record import in_blocks, instance_of, named_or_none, only_stereotyped, read_rows
 from mbbq_gen.benchmarks.registry import Parts
+from mbbq_gen.benchmarks.rows import LazyInstance
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Instance
 from mbbq_gen.languages.control_pack import read_control_set
 
 # Words, lower case but for F and M, that MBBQ uses for these groups in its four languages.
@@ -54,7 +54,7 @@ _OWN_OCCUPATIONS: Final = frozenset({"4", "5", "11", "14", "20", "22", "23"})
 """SES templates about occupations; Turkish pairs other ones than the other languages."""
 
 
-def read_mbbq(parts: Parts) -> Iterator[Instance]:
+def read_mbbq(parts: Parts) -> Iterator[LazyInstance]:
     """The instances in file order."""
     for source, (path,) in parts:
         genders: dict[str, str] | None = None  # of first names, from the language's control set, if it has one

@@ -26,14 +26,14 @@ from typing import Final
 from mbbq_gen.benchmarks.bbq_record import BbqRow, has_contradiction, in_blocks, instance_of, read_rows
 from mbbq_gen.benchmarks.readers.bbq import one_form
 from mbbq_gen.benchmarks.registry import Parts
-from mbbq_gen.core.records import Instance
+from mbbq_gen.benchmarks.rows import LazyInstance
 
 _BY_GROUP: Final = ("age", "gender_identity")
 """Categories whose noun phrases don't name the group."""
 _WORD: Final = re.compile(r"[^\s,/]+")
 
 
-def read_pakbbq(parts: Parts) -> Iterator[Instance]:
+def read_pakbbq(parts: Parts) -> Iterator[LazyInstance]:
     """The instances in file order."""
     for source, (path,) in parts:
         for block in in_blocks(read_rows(path), source.published, contradictions=True):

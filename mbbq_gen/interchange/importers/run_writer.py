@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Any
 
 import mbbq_gen
+from mbbq_gen.benchmarks.rows import LazyInstance
 from mbbq_gen.core.config import OWN_DATA, BenchmarkChoice, RunConfig
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.files import PackPaths, file_digest, stable_digest
@@ -115,8 +116,8 @@ def import_answers(
         raise UsageError(f"{folder.path}: holds a run already; name a new folder")
     tally = InputTally()
     with Bar("reading", None, "questions") as bar:
-        found = (tally.watch(choice, some, bar.advance) for choice, some in instances)
-        matcher = Matcher(instance for some in found for instance, _ in some)
+        found = (tally.watch(choice, map(LazyInstance.of, some), bar.advance) for choice, some in instances)
+        matcher = Matcher(tally.build(question)[0] for questions in found for question in questions)
     if not len(matcher):
         raise UsageError("no question matches the benchmark, languages and splits that were given")
     made = not folder.path.exists()
