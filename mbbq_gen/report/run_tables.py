@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.cost_estimate import CostEstimate, DesignReport, FollowUpEstimate, SampleSizeEstimate
     from mbbq_gen.runs.run_diff import RunDiff
     from mbbq_gen.runs.run_folder import Manifest
-    from mbbq_gen.runs.status import BatchLine, RunStatus
+    from mbbq_gen.runs.status import RunStatus
     from mbbq_gen.runs.token_estimate import Cost, Duration, TokenEstimate
+    from mbbq_gen.storage.ledgers import BatchLine
     from mbbq_gen.storage.queries import ExtractionChange
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, Literal
 
@@ -16,7 +16,7 @@ from mbbq_gen.runs.distributed.storage import DistributedStatus, worker_status
 from mbbq_gen.runs.follow_up import FollowUpStatus, follow_up_status
 from mbbq_gen.runs.run_folder import Manifest, Serving
 from mbbq_gen.runs.stopping_rule import StoppingRecord
-from mbbq_gen.storage.ledgers import BatchState, BatchTable, StoredBatch
+from mbbq_gen.storage.ledgers import BatchLine, BatchTable
 from mbbq_gen.storage.queries import finish_reasons, recent_requests, recorded_failures, response_times
 from mbbq_gen.storage.store import RunStore
 
@@ -26,25 +26,6 @@ _ENOUGH: Final = 10
 """Answers that tell a rate."""
 _RECENT: Final = 120.0
 """Seconds without an answer after which a run does not count as active."""
-
-
-class BatchLine(FrozenModel):
-    """A batch, as lists show it."""
-
-    name: str
-    state: BatchState
-    service_id: str | None
-    service_state: str | None
-    requests: int
-    done: int | None
-    failed: int | None
-    answered: int | None
-    """Answers that were stored from it; None until it is collected."""
-    missing: int | None
-    cancelled: bool
-    planned_at: str
-    closed_at: str | None
-    reason: str | None
 
 
 class JudgeStatus(FrozenModel):
@@ -123,7 +104,7 @@ def run_status(
     kind, model = parse_name(manifest.config.model)
     progress, ledger = store.progress(), BatchTable(store)
     batches = ledger.batches()
-    held = sum(batch.record.requests for batch in batches if batch.is_open)
+    held = sum(batch.requests for batch in batches if batch.is_open)
     bill = cost_report(store, kind, model, own, base_url)
     first, last = response_times(store) or (None, None)
     seconds_since = (now or datetime.now(UTC)) - datetime.fromisoformat(last) if last else None
@@ -152,25 +133,12 @@ def run_status(
         is_running=recent,
         seconds_left=waiting / rate if rate and recent and waiting else None,
         adaptive=manifest.adaptive,
-        batches=tuple(batch_lines(batches)),
+        batches=tuple(batches),
         judges=tuple(judges),
         serving=manifest.serving,
         follow_ups=follow_up_status(store),
         distributed=worker_status(store),
     )
-
-
-def batch_lines(batches: Iterable[StoredBatch]) -> list[BatchLine]:
-    """The batches, as lists show them."""
-    return [
-        BatchLine(
-            name=batch.name,
-            state=batch.state,
-            service_id=batch.service_id,
-            **batch.record.model_dump(include=set(BatchLine.model_fields) - {"name", "state", "service_id"}),
-        )
-        for batch in batches
-    ]
 
 
 def _rate(store: RunStore) -> float | None:
@@ -183,9 +151,9 @@ def _rate(store: RunStore) -> float | None:
 
 
 def _expected(bill: CostReport, left: int, held: int) -> float | None:
-    """The cost of the whole run, if what is left costs as much a request as what was paid; `held`: left in batches."""
-    paid = [line for line in bill.lines if not line.cached]
-    total, answers = bill.total, sum(line.responses for line in paid)
+    """The cost of the whole run if a request left costs as much as one paid for; `held`: left in batches."""
+    paid, total = bill.paid, bill.total
+    answers = sum(line.responses for line in paid)
     if total is None or not answers:
         return None
     online = [line for line in paid if not line.batch] or paid

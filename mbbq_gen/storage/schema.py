@@ -32,7 +32,6 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
@@ -149,7 +148,7 @@ class Database:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -333,3 +332,69 @@ def copy_elsewhere(path: Path) -> Path:
                 shutil.copyfile(file, folder / file.name)
         _copies[key] = folder / path.name
     return _copies[key]
+
+
+# --- responses shared between runs -----------------------------------------------------------------------------------
+
+_CACHE_VERSION: Final = 1
+_CACHE_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS responses (
+    request_key TEXT PRIMARY KEY, received_at TEXT NOT NULL, record TEXT NOT NULL
+) WITHOUT ROWID
+"""
+
+
+class ResponseCache:
+    """The responses in `--cache-dir DIR` (DIR/responses.sqlite), by request key; several runs may use it at once.
+
+    The key covers the provider's kind, the model, every setting that shapes the text, and the messages. Errors are not
+    stored.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Opens or creates the cache; UsageError if the folder can't be one, or is of another version."""
+        self.path = folder / "responses.sqlite"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"--cache-dir {folder}: {error.strerror or error}; name a folder") from error
+        with self._plain_errors():
+            self._db = sqlite3.connect(self.path, timeout=60)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            self._db.execute(_CACHE_SCHEMA)
+            (found,) = self._db.execute("PRAGMA user_version").fetchone()
+            self._db.execute(f"PRAGMA user_version = {found or _CACHE_VERSION}")
+        if found not in (0, _CACHE_VERSION):
+            known = f"version {found}, this mbbq-gen reads {_CACHE_VERSION}"
+            raise UsageError(f"{self.path}: {known}; name another --cache-dir")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+
+    def find(self, request_keys: Sequence[str]) -> dict[str, Response]:
+        """The responses that are cached, by request key, marked as cached."""
+        statement = f"SELECT request_key, record FROM responses WHERE request_key IN ({marks(len(request_keys))})"
+        with self._plain_errors():
+            rows = self._db.execute(statement, request_keys).fetchall()
+        return {key: Response.model_validate_json(record).model_copy(update={"cached": True}) for key, record in rows}
+
+    def keep(self, responses: Sequence[tuple[Response, str]]) -> None:
+        """Adds responses with the times at which they came; those that are there already stay."""
+        rows = [
+            (response.request_key, received_at, response.model_dump_json())
+            for response, received_at in responses
+            if response.error is None and not response.cached
+        ]
+        with self._plain_errors(), self._db:
+            self._db.executemany("INSERT OR IGNORE INTO responses VALUES (?,?,?)", rows)
+
+    @contextmanager
+    def _plain_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise RunError(f"{self.path}: {error}; name another --cache-dir, nothing of the run is lost") from error
