@@ -32,12 +32,11 @@ from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.prices import Price, price_of, read_prices, token_counter
 from mbbq_gen.providers.registry import open_provider, parse_name
 from mbbq_gen.runs.budget import cost_report
-from mbbq_gen.runs.cost_estimate import JudgeEstimate
+from mbbq_gen.runs.estimate import Cost, Duration, TokenEstimate, cost_estimate, duration, estimate
 from mbbq_gen.runs.executor import cost_guard_with, execute_planned, is_above
 from mbbq_gen.runs.extraction import UNPARSED as UNPARSED_OUTCOMES
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.status import JudgeStatus
-from mbbq_gen.runs.token_estimate import cost_estimate, duration, estimate
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.storage.ledgers import ChosenBy, judged_answers
 from mbbq_gen.storage.queries import ExtractionRow, iter_extractions, prompts_with_conflicts, read_completed
@@ -59,6 +58,24 @@ class JudgeSelection(FrozenModel):
     def chosen_by(self) -> ChosenBy:
         """What the choice is called beside each answer."""
         return "only" if self.only else "all" if self.sample is None else "sample"
+
+
+class JudgeEstimate(FrozenModel):
+    """The size and cost of a judge's requests; `tokens.prompts` are the answers to extract."""
+
+    schema_version: Literal["mbbq-gen.judge-plan/1"] = "mbbq-gen.judge-plan/1"
+    judge: str
+    model: str
+    base_url: str | None
+    prompt_version: int
+    prompt_sha256: str
+    answered: int
+    """Selected answers with a reply already: they cost nothing, and are not among the tokens."""
+    tokens: TokenEstimate
+    price: Price | None
+    cost: Cost | None
+    duration: Duration | None
+    notes: tuple[str, ...]
 
 
 def is_settled(extraction: ExtractionRow) -> bool:

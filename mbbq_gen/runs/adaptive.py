@@ -329,9 +329,10 @@ class AdaptiveRun:
                     offered[row, place[name]] = count
         answers = [int(row.sum()) for row in requested]
         by_language: dict[_Group, dict[str, Look]] = defaultdict(dict)
-        for group, *look in zip(groups, measures(metric, panel, requested, offered), answers, strict=True):
+        looks = zip(measures(metric, panel, requested, offered), answers, strict=True)
+        for group, look in zip(groups, looks, strict=True):
             language = group.pop("language", "") if compared else ""
-            by_language[tuple(group.items())][language] = (look[0], look[1])
+            by_language[tuple(group.items())][language] = look
         for key, of in by_language.items():
             if compared is None:
                 yield key, of[""]
