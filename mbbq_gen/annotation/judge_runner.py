@@ -39,8 +39,8 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.status import JudgeStatus
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.storage.ledgers import ChosenBy, judged_answers
-from mbbq_gen.storage.queries import ExtractionRow, iter_extractions, prompts_with_conflicts, read_completed
-from mbbq_gen.storage.schema import Value
+from mbbq_gen.storage.queries import ExtractionRow, iter_extractions, read_completed
+from mbbq_gen.storage.schema import Value, marks
 from mbbq_gen.storage.store import COMPLETED, RunStore
 
 
@@ -284,8 +284,9 @@ class Judging:
         if choice.sample is not None:
             found = draw_sample(found, SamplingDesign(sample=choice.sample, by=("language",), seed=choice.seed)).drawn
         elif choice.only:
-            versions = self._versions.values()
-            conflicting = prompts_with_conflicts(store, versions) if "conflict" in choice.only else set()
+            versions = list(self._versions.values()) if "conflict" in choice.only else []
+            statement = "SELECT prompt_id FROM extractions WHERE conflicts <> '[]' AND extractor IN"
+            conflicting = {name for (name,) in store.query(f"{statement} ({marks(len(versions))})", versions)}
             found = (
                 one
                 for one in found

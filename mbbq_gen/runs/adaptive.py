@@ -57,14 +57,7 @@ from mbbq_gen.statistics.sequential import (
     variance_to_find,
     width_at_end,
 )
-from mbbq_gen.storage.ledgers import (
-    CandidateRequest,
-    Stratum,
-    add_round,
-    candidate_requests,
-    last_round,
-    rounds_of_answers,
-)
+from mbbq_gen.storage.ledgers import CandidateRequest, Stratum, candidate_requests
 
 if TYPE_CHECKING:
     import polars
@@ -253,7 +246,8 @@ class AdaptiveRun:
             if not taken:
                 self._stop(targets, _why(rule, targets))
                 return False
-            add_round(store, rounds.last, [request.request_key for request in taken])
+            rows = [(request.request_key, rounds.last) for request in taken]
+            store.change(("INSERT OR IGNORE INTO rounds VALUES (?, ?)", rows))
             say(f"round {rounds.last}: {len(taken):,} requests")
 
     def _check_reachable(self) -> None:
@@ -300,7 +294,9 @@ class AdaptiveRun:
         frame = observations(store, versions, self.session.rules.model, questions=self._questions)
         if frame.is_empty():
             return None
-        frame = frame.with_columns(round=pl.Series(rounds_of_answers(store, versions), dtype=pl.Int64))
+        joined = "LEFT JOIN rounds r ON r.request_key = p.request_key"
+        rows = store.readings("coalesce(r.round, 0)", versions, joined)
+        frame = frame.with_columns(round=pl.Series([number for (number,) in rows], dtype=pl.Int64))
         found = []
         for name in self.rule.metrics:
             looks: dict[_Group, list[Look]] = {}
@@ -423,7 +419,8 @@ class AdaptiveRun:
     def _stop(self, targets: tuple[StoppingTarget, ...] | None, why: str) -> None:
         """Says why the run stops, and writes it into the manifest."""
         session, rule = self.session, self.rule
-        requests, number = session.store.progress().requests, last_round(session.store)
+        requests = session.store.progress().requests
+        number = session.store.value("SELECT coalesce(max(round), 0) FROM rounds")
         offered = sum(self.rounds.offered({}).values())
         n_rounds = f"{number} round{'' if number == 1 else 's'}"
         sentence = f"{why}, after {n_rounds} and {requests:,} of {offered:,} requests"

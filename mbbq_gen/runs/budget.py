@@ -18,7 +18,6 @@ from typing import Final, Protocol, Self
 from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.records import FrozenModel, Request, Response, Usage
 from mbbq_gen.providers.prices import Price, cost_of, price_of
-from mbbq_gen.storage.queries import usage_totals
 from mbbq_gen.storage.store import Progress, RunStore
 
 _NAME: Final = "unmetered"
@@ -416,13 +415,31 @@ def cost_report(
     """
     requested = price_of(kind, model, own, base_url=base_url)
     lines, unmetered = [], load_unmetered(store, judge)
-    for total in usage_totals(store, judge):
-        longest = total.pop("longest_input")
-        price = (total["model"] and price_of(kind, total["model"], own, base_url=base_url)) or requested
-        price = price and price.at(longest)
-        usage = Usage(**{name: total[name] for name in ("input_tokens", "output_tokens", "cached_input_tokens")})
-        cost = 0.0 if total["cached"] else _cost(usage, price, batch=total["batch"])
-        lines.append(UsageLine(**total, cost=cost, price=price))
+    counts = ("input_tokens", "output_tokens", "reasoning_tokens", "cached_input_tokens")
+    rows = store.query(
+        "SELECT model, batch_id IS NOT NULL AS batched, cached, max(input_tokens), count(*), count(*) FILTER"
+        " (WHERE is_error = 0 AND (input_tokens IS NULL OR output_tokens IS NULL)),"
+        f" {', '.join(f'total({name})' for name in counts)}"
+        f" FROM {'responses' if judge is None else 'judge_replies WHERE judge = ?'}"
+        " GROUP BY model, batched, cached ORDER BY model, batched, cached",
+        [] if judge is None else [judge],
+    )
+    for name, batch, cached, longest, responses, n_without_usage, *totals in rows:
+        price = (price_of(kind, name, own, base_url=base_url) if name else None) or requested
+        price, tokens = price and price.at(longest), dict(zip(counts, map(int, totals), strict=True))
+        usage = Usage(**{count: tokens[count] for count in counts if count != "reasoning_tokens"})
+        lines.append(
+            UsageLine(
+                model=name,
+                batch=batch,
+                cached=cached,
+                responses=responses,
+                **tokens,
+                n_without_usage=n_without_usage,
+                cost=0.0 if cached else _cost(usage, price, batch=batch),
+                price=price,
+            )
+        )
     alone = _cost(unmetered.requested.usage, requested, batch=False)
     together = _cost(unmetered.in_batches.usage, requested, batch=True)
     return CostReport(

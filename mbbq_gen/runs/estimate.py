@@ -41,8 +41,7 @@ from mbbq_gen.runs.planner import PromptPlan
 from mbbq_gen.runs.resolve import InstanceSource, open_model
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.statistics.intervals import t_quantile
-from mbbq_gen.storage.queries import mean_output_tokens
-from mbbq_gen.storage.store import RunStore
+from mbbq_gen.storage.store import WORDS, RunStore
 
 _COUNTED: Final = 60
 """Requests of each language and prompt variant whose tokens are counted."""
@@ -143,7 +142,7 @@ def estimate(
     Args:
         prompts, counter: the prompts, and what counts their tokens.
         kinds: prompt variant → its kind, which determines the assumed length of its answers.
-        measured: prompt variant (`measured_outputs`) → tokens of an answer in an earlier run.
+        measured: prompt variant, with its reasoning effort → tokens of an answer in an earlier run.
         longest: the most tokens of an answer, or None.
         rooms: reasoning effort → tokens that it may use beside the answer.
     """
@@ -346,7 +345,12 @@ def planned_in_store(
     measured: dict[str, float] = {}
     if pilot is not None:
         with RunFolder(pilot).require().open_store(read_only=True) as store:
-            measured = {_measured_name(variant, level): mean for variant, level, mean in mean_output_tokens(store)}
+            rows = store.query(
+                "SELECT p.variant, p.reasoning_effort, avg(r.output_tokens) AS mean"
+                " FROM prompts p JOIN responses r ON r.request_key = p.request_key"
+                f" WHERE r.is_error = 0{WORDS} GROUP BY 1, 2 HAVING mean IS NOT NULL"
+            )
+            measured = {_measured_name(variant, level): mean for variant, level, mean in rows}
     with (
         TemporaryDirectory(prefix="mbbq-gen-plan-") as folder,
         RunStore(Path(folder) / "plan.sqlite") as store,

@@ -12,12 +12,12 @@ from mbbq_gen.providers.http.errors import failure_kind
 from mbbq_gen.providers.prices import Price, cost_of
 from mbbq_gen.providers.registry import parse_name
 from mbbq_gen.runs.budget import CostReport, cost_report
-from mbbq_gen.runs.distributed.storage import DistributedStatus, worker_status
+from mbbq_gen.runs.distributed.storage import STATUS, DistributedStatus
 from mbbq_gen.runs.follow_up import FollowUpStatus, follow_up_status
 from mbbq_gen.runs.run_folder import Manifest, Serving
 from mbbq_gen.runs.stopping_rule import StoppingRecord
 from mbbq_gen.storage.ledgers import BatchLine, BatchTable
-from mbbq_gen.storage.queries import finish_reasons, recent_requests, recorded_failures, response_times
+from mbbq_gen.storage.queries import recorded_failures, response_times
 from mbbq_gen.storage.store import RunStore
 
 _WINDOW: Final = 300.0
@@ -110,7 +110,8 @@ def run_status(
     seconds_since = (now or datetime.now(UTC)) - datetime.fromisoformat(last) if last else None
     recent, rate = seconds_since is not None and seconds_since.total_seconds() <= _RECENT, _rate(store)
     waiting = max(progress.pending - held, 0)
-    reasons, failures = finish_reasons(store), Counter[str]()
+    answers = store.query("SELECT finish_reason, count(*) FROM responses WHERE is_error = 0 GROUP BY 1")
+    reasons, failures, workers = dict(answers.fetchall()), Counter[str](), store.meta(STATUS)
     for error, count in recorded_failures(store).items():
         failures[failure_kind(error)] += count
     return RunStatus(
@@ -137,13 +138,17 @@ def run_status(
         judges=tuple(judges),
         serving=manifest.serving,
         follow_ups=follow_up_status(store),
-        distributed=worker_status(store),
+        distributed=None if workers is None else DistributedStatus.model_validate_json(workers),
     )
 
 
 def _rate(store: RunStore) -> float | None:
     """How many responses a second came one by one in the minutes before the last; None where too few tell."""
-    first, last, count = recent_requests(store, _WINDOW)
+    alone = "FROM responses WHERE batch_id IS NULL AND NOT cached"
+    first, last, count = store.query(
+        f"SELECT min(received_at), max(received_at), count(*) {alone} AND received_at >="
+        f" (SELECT strftime('%Y-%m-%dT%H:%M:%f', max(received_at), '-{_WINDOW} seconds') {alone})"
+    ).fetchone()
     if not first or not last or count < _ENOUGH:
         return None
     seconds = (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds()

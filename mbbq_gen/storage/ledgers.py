@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, Literal, NamedTuple
 
@@ -283,19 +283,3 @@ def candidate_requests(store: RunStore) -> Iterator[CandidateRequest]:
     for row in rows:
         key, template, *others = row[7:]
         yield CandidateRequest(key, Stratum(*row[:4]), template, row[4:7], *others)
-
-
-def add_round(store: RunStore, number: int, request_keys: Iterable[str]) -> None:
-    """Stores the requests of a round; durable when this returns."""
-    store.change(("INSERT OR IGNORE INTO rounds VALUES (?, ?)", ((key, number) for key in request_keys)))
-
-
-def last_round(store: RunStore) -> int:
-    """The number of the last round; 0 without rounds."""
-    return int(store.value("SELECT coalesce(max(round), 0) FROM rounds"))
-
-
-def rounds_of_answers(store: RunStore, versions: Mapping[str, Sequence[str]]) -> list[int]:
-    """The round of every row of `RunStore.answer_rows` for these extractor versions, in its order."""
-    joined = "LEFT JOIN rounds r ON r.request_key = p.request_key"
-    return [int(number) for (number,) in store.readings("coalesce(r.round, 0)", versions, joined)]
