@@ -168,14 +168,12 @@ def _agreement(group: str, pairs: Sequence[JudgedAnswer], sampling: InferenceSet
     if not both:
         nothing = no_score("the judge has read nothing")
         return Agreement(group=group, n=0, unparsed=unparsed, equal_share=nothing, kappa=nothing)
-    templates = tuple(sorted({pair.template for pair in both}))
-    choices = sorted({choice for pair in both for choice in (pair.rules_choice, pair.judge_choice)})
-    tables = np.zeros((len(templates), len(choices), len(choices)))
-    rows = {name: row for row, name in enumerate(templates)}
-    columns = {name: column for column, name in enumerate(choices)}
-    for pair in both:
-        tables[rows[pair.template], columns[pair.rules_choice], columns[pair.judge_choice]] += 1
-    equal_share, kappa = equality_and_kappa(templates, tables, sampling)
+    templates, rows = np.unique([pair.template for pair in both], return_inverse=True)
+    choices = [pair.rules_choice for pair in both] + [pair.judge_choice for pair in both]
+    names, columns = np.unique(choices, return_inverse=True)
+    tables = np.zeros((len(templates), len(names), len(names)))
+    np.add.at(tables, (rows, *columns.reshape(2, -1)), 1)
+    equal_share, kappa = equality_and_kappa(tuple(map(str, templates)), tables, sampling)
     return Agreement(group=group, n=len(both), unparsed=unparsed, equal_share=equal_share, kappa=kappa)
 
 

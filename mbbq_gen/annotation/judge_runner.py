@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import filterfalse
 from statistics import fmean
@@ -93,20 +94,10 @@ _VARIANT: Final = "judge"
 def judge_lines(store: RunStore, own: tuple[Price, ...]) -> list[JudgeStatus]:
     """The judges of a run, as `status` shows them."""
     lines = []
-    for judge in judges_of(store).values():
-        table = JudgeTable(store, judge)
-        progress = table.progress()
-        lines.append(
-            JudgeStatus(
-                name=judge.name,
-                model=judge.model,
-                requests=progress.requests,
-                answered=progress.answered,
-                failed=progress.failed,
-                unparsed=table.unparsed(),
-                cost=judge_cost(store, judge, own),
-            )
-        )
+    for name, judge in judges_of(store).items():
+        table, cost = JudgeTable(store, judge), judge_cost(store, judge, own)
+        counts = asdict(table.progress())
+        lines.append(JudgeStatus(name=name, model=judge.model, **counts, unparsed=table.unparsed(), cost=cost))
     return lines
 
 
@@ -114,8 +105,8 @@ def judge_cost(store: RunStore, judge: LLMJudge, own: tuple[Price, ...]) -> floa
     """What a judge has cost so far, in US dollars; None where no price is known."""
     kind, model = parse_name(judge.model)
     address = judge.runtime_info.get("base_url")
-    server = address if isinstance(address, str) else None
-    return cost_report(store, kind, model, own, server, judge=judge.name).total
+    base_url = address if isinstance(address, str) else None
+    return cost_report(store, kind, model, own, base_url, judge=judge.name).total
 
 
 class Judging:

@@ -84,16 +84,9 @@ def annotate_response(
     extraction: ExtractionRow, *, right: int | None, right_known: bool = True, note: str = ""
 ) -> Annotation:
     """The annotation of an extraction, made now, by the correct option or as wrong."""
-    return Annotation(
-        prompt_id=extraction.prompt_id,
-        extractor=extraction.extractor,
-        outcome=extraction.outcome,
-        option=extraction.option,
-        right_known=right_known,
-        right=right,
-        note=note,
-        at=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
+    shown = {name: getattr(extraction, name) for name in ("prompt_id", "extractor", "outcome", "option")}
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return Annotation(**shown, right_known=right_known, right=right, note=note, at=now)
 
 
 class DrawnStratum(FrozenModel):
@@ -188,8 +181,7 @@ class ReviewSample:
 
 def can_be_annotated(extraction: ExtractionRow) -> bool:
     """Whether there is a response to annotate."""
-    has_response = extraction.outcome not in NO_RESPONSE and extraction.outcome != "empty"
-    return has_response and extraction.rule != "response.length"
+    return extraction.outcome not in {*NO_RESPONSE, "empty"} and extraction.rule != "response.length"
 
 
 def draw_sample(extractions: Iterable[ExtractionRow], design: SamplingDesign) -> ReviewSample:
@@ -325,9 +317,7 @@ def annotation_report(
         confidence_level=interval,
         coverage=covered / len(extractions) if extractions else None,
         overall=rate("all", extractions),
-        by_language=tuple(
-            rate(code, [extraction for extraction in extractions if extraction.language == code]) for code in languages
-        ),
+        by_language=tuple(rate(code, [one for one in extractions if one.language == code]) for code in languages),
         by_stratum=tuple(rate(" / ".join(key), members) for key, members in sample.strata.items()),
         mistakes={mistake: counts[mistake] for mistake in get_args(Mistake)},
         disagreements=tuple(disagreements),

@@ -53,7 +53,7 @@ class Serving(FrozenModel):
     sampling_sent: dict[str, JsonValue] = Field(default_factory=dict)
     """Sampling parameters that were sent, by the server's names."""
     sampling: dict[str, JsonValue] = Field(default_factory=dict)
-    """Sampling parameters that are known to apply, by the names of mbbq-gen; None: not known."""
+    """Sampling parameters that apply, by the names of mbbq-gen; None: not known."""
 
 
 class Manifest(FrozenModel):
@@ -70,7 +70,7 @@ class Manifest(FrozenModel):
     provider_settings: dict[str, JsonValue]
     """What shapes the model's text: part of every request key."""
     runtime_info: dict[str, JsonValue] = Field(default_factory=dict)
-    """What is true of the run but does not shape the text: threads, device, versions."""
+    """What does not shape the text: threads, device, versions."""
     reasoning: dict[str, ReasoningSettings] = Field(default_factory=dict)
     """Reasoning effort → what was sent for it and what was left out."""
     pack_digests: dict[str, str]
