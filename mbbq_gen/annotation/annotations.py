@@ -53,7 +53,6 @@ class ReviewTarget:
     """The answers of a run, whose extractions a person annotates."""
 
     of_answers = True
-    """Whether answers are annotated, and not reasoning traces."""
     _names = (ANNOTATIONS_NAME, DRAWS_NAME)
 
     def __init__(self, folder: RunFolder, resources: PackPaths) -> None:
@@ -130,10 +129,9 @@ def _reviewed(answered: CompletedPrompt, found: Extraction, version: str) -> Rev
 
 
 def probabilities(draws: Iterable[SamplingDraw], annotated: Collection[str]) -> dict[str, float]:
-    """Prompt id → the probability with which it was drawn and annotated; only those that were.
+    """Prompt id → the probability with which it was drawn and annotated; only annotated ones.
 
-    Draws of one seed are nested, so the highest of their probabilities counts; draws of different seeds are
-    independent.
+    Draws of one seed are nested, so the highest probability counts; draws of different seeds are independent.
     """
     known, by_seed = set(annotated), defaultdict[str, dict[int, float]](dict)
     for draw in draws:
@@ -152,7 +150,6 @@ def probabilities(draws: Iterable[SamplingDraw], annotated: Collection[str]) -> 
 
 
 NO_OPTION = "none"
-"""Stands for the option where a response chooses none."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +160,6 @@ class AnnotatedAnswer:
     right: int | None
     """Position of the option as shown; None: the response chooses none."""
     probability: float
-    """Probability with which the answer was sampled for annotation."""
     wrong: int | str | None = None
     """Where only a wrong choice is known: that position, or NO_OPTION; `right` is then meaningless."""
 
@@ -181,13 +177,9 @@ def annotation_labels(folder: RunFolder) -> tuple[list[AnnotatedAnswer], int]:
 
 
 def follow_up_labels(folder: RunFolder, resources: PackPaths, versions: Mapping[str, str]) -> list[AnnotatedAnswer]:
-    """What the model says it intended, as labels: those of the check sample stand for all answers that were read.
+    """The labels that the model gave in replies; UsageError if no answer of a stratum was followed up.
 
-    Strata are languages and whether a first answer was read; within one, each of N answers has a label with
-    probability n / N.
-
-    Raises:
-        UsageError: No answer of a stratum was followed up.
+    Strata are languages and whether an answer was parsed; each of N answers has a label with probability n / N.
     """
     ensure_follow_ups_read(folder, resources)
     strata = defaultdict[tuple[str, bool], list[FollowUpRow]](list)
@@ -215,12 +207,7 @@ def follow_up_labels(folder: RunFolder, resources: PackPaths, versions: Mapping[
 def runs_labels(
     paths: Sequence[Path], where: PackPaths, source: str, *, gold: GoldLabels, extractor: str, at_least: int
 ) -> AnnotatedFrame:
-    """The labelled answers of several runs beside their extractions, under the models' names of `load_observations`.
-
-    Raises:
-        UnknownNameError: for an unknown source.
-        UsageError: where a run has fewer than `at_least` labels.
-    """
+    """The labelled answers of several runs, with their extractions; UsageError for fewer than `at_least` in a run."""
     if source not in (SOURCE, FOLLOW_UP):
         raise UnknownNameError("source of labels", source, [SOURCE, FOLLOW_UP])
     parts = []

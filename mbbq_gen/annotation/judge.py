@@ -41,7 +41,7 @@ from mbbq_gen.storage.schema import BATCH, EXTRACTION, Value, extraction_row, ma
 from mbbq_gen.storage.store import COMPLETED, CompletedPrompt, Progress, RunStore
 
 NO_OPTION: Final = "none"
-"""What the reply says in the place of an option where none is chosen."""
+"""The reply's option if none is chosen."""
 _PLACEHOLDER: Final = re.compile(r"\{(question|options|mark|answer)\}")
 _MARK_LENGTH: Final = 12
 
@@ -53,7 +53,6 @@ class JudgePrompt(FrozenModel):
     source: NonBlank
     licence: NonBlank
     labels: tuple[NonBlank, ...] = Field(min_length=3, max_length=3)
-    """The judge's names of the options."""
     system: NonBlank
     user: NonBlank
     outcomes: dict[str, Outcome] = Field(min_length=1)
@@ -89,7 +88,7 @@ class JudgeInput(NamedTuple):
     """What a judge is shown of one answer."""
 
     option_order: tuple[int, ...]
-    """`order[place]` is the index, among the options as the model saw them, of the one with the judge's label there."""
+    """For each label of the judge, the index of the option as the model saw it."""
     messages: tuple[Message, ...]
 
 
@@ -129,7 +128,7 @@ Fault = Literal[
     "invalid_choice",  # an outcome or option that there is not, or two that contradict each other
 ]
 UNPARSED: Final = "judge.unparsed."
-"""How the rules of readings begin that the judge did not give."""
+"""Beginning of the rules of extractions from faulty replies."""
 READ: Final = "judge.parsed."
 _REASONING: Final = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 _FENCE: Final = re.compile(r"\A\s*```(?:json)?|```\s*\Z")
@@ -145,13 +144,13 @@ def is_read(rule: str) -> bool:
 def parse_judge_reply(
     reply: Response, prompt: JudgePrompt, order: Sequence[int], unknown_index: int, answer: Response
 ) -> Extraction:
-    """What a judge's reply says of an answer.
+    """The extraction of a judge's reply.
 
     Args:
-        reply: what the judge sent; no failure.
-        order: which of the options as the model saw them stood under each of the judge's labels.
-        unknown_index: the unknown option among those as the model saw them.
-        answer: what it was to read; without a choice it is `truncated` where it was cut off.
+        reply: a successful response of the judge.
+        order: for each label of the judge, the index of the option as the model saw it.
+        unknown_index: index of the unknown option as the model saw it.
+        answer: the judged response; `truncated` without a choice if it was cut off.
     """
     found = _reading(reply, prompt, prompt.labels[list(order).index(unknown_index)], answer)
     if isinstance(found, str):
@@ -221,7 +220,7 @@ def _choice(entry: dict[str, Any], prompt: JudgePrompt, unknown: str) -> tuple[s
 # --- the judges of a run ----------------------------------------------------------------------------------------------
 
 BY_CHANCE: Final[tuple[ChosenBy, ...]] = ("all", "sample")
-"""What is representative of the run: a response selected for being hard to extract is not."""
+"""Selections that are representative of the run."""
 
 
 class LLMJudge(FrozenModel):
@@ -230,21 +229,16 @@ class LLMJudge(FrozenModel):
     name: str
     """Its name in this run; `judge:NAME` is its extractor."""
     model: str
-    """`kind:model`."""
     model_args: dict[str, JsonValue] = Field(default_factory=dict)
-    """The provider's options that were given, by name."""
     provider_settings: dict[str, JsonValue]
     """What shapes the model's text: part of every request key."""
     prompt: JudgePrompt
-    """The whole prompt: it stays the same whatever ships later."""
+    """The whole prompt, so that a later version of the package does not change it."""
     seed: int = 0
-    """Of the order of the options."""
     execution: RunConfig = RunConfig()
-    """Limits, prices and cache, as a run has them."""
     runtime_info: dict[str, JsonValue] = Field(default_factory=dict)
     """What shapes no text: server, versions, parameters that the model refused."""
     created_at: str
-    """ISO 8601, UTC."""
 
     @field_serializer("execution")
     def _given(self, execution: RunConfig) -> dict[str, JsonValue]:
@@ -281,7 +275,7 @@ class JudgeTable:
     def add_judgements(self, rows: Iterable[Mapping[str, Value]], chosen_by: ChosenBy) -> int:
         """Stores what the judge is to read (number, prompt_id, request_key, shown); returns how much is new.
 
-        What is there already takes `chosen_by` too, if it was chosen by chance.
+        Earlier rows take `chosen_by` too, if it is a random selection.
         """
         count = "SELECT count(*) FROM judgements WHERE judge = ?"
         before = self._store.value(count, self.judge.name)
@@ -305,10 +299,7 @@ class JudgeTable:
         return Progress(int(requests), int(answered), int(failed))
 
     def pending(self) -> Iterator[Request]:
-        """The requests without a reply, in plan order, made from the first response that each is about.
-
-        Replies may be added meanwhile.
-        """
+        """The requests without a reply, in plan order; replies may be added meanwhile."""
         rows = self._store.paged(
             f"SELECT j.number, j.request_key, p.record, i.record, r.record FROM {COMPLETED}"
             " JOIN judgements j ON j.prompt_id = p.prompt_id"

@@ -53,7 +53,6 @@ class JudgeSelection(FrozenModel):
     sample: int | None = None
     """So many, drawn by chance within each language."""
     seed: int = 0
-    """Of the sample."""
 
     @property
     def chosen_by(self) -> ChosenBy:
@@ -85,9 +84,9 @@ def is_settled(extraction: ExtractionRow) -> bool:
 
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""What a judge may be called: it is part of an extractor's name and of a file's."""
+"""A judge's name, which is part of an extractor's name and of a file's."""
 _REPLY_TOKENS: Final = 20
-"""What a reply takes without reasoning: a JSON object of two words."""
+"""Tokens of a reply without reasoning: a JSON object of two words."""
 _VARIANT: Final = "judge"
 
 
@@ -121,11 +120,7 @@ class Judging:
             self.judges = judges_of(store)
 
     def judge_of(self, model: str | None, name: str | None, given: Mapping[str, Any], seed: int) -> LLMJudge:
-        """A new judge, or one of the run that resumes: the settings that shape its replies must be unchanged.
-
-        Raises:
-            UsageError: No model is given, a judge of that name differs, or the model, an option or the name can't be.
-        """
+        """A new judge, or a judge of the run, whose settings that shape replies must be unchanged; else UsageError."""
         options = dict(given)
         if model is None:
             if name is None and len(self.judges) != 1:
@@ -161,10 +156,7 @@ class Judging:
         return before.model_copy(update={"model_args": options})
 
     def _provider(self, model: str, options: Mapping[str, JsonValue], prompt: JudgePrompt) -> Provider:
-        """The model of a judge, with the reply's JSON schema where its service supports one.
-
-        A model that refuses the schema gets requests without it: the prompt describes the reply.
-        """
+        """The model of a judge; a model that refuses the reply's JSON schema gets requests without it."""
         kind, _ = parse_name(model)
         provider = open_provider(model, with_structure(kind, options, prompt.reply_schema()), self._where)
         if provider.capabilities.structured_output:

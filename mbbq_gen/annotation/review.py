@@ -31,7 +31,6 @@ ANNOTATIONS_NAME = "annotations.jsonl"
 DRAWS_NAME = "annotation-draws.jsonl"
 Grouping = Literal["language", "outcome", "rule", "confidence", "variant", "label_style", "split", "category"]
 GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
-"""What a sample can be stratified by."""
 REST = "(rest)"
 """Stands for the values of a grouping that are too rare for a stratum of their own."""
 
@@ -42,13 +41,10 @@ class SamplingDesign(FrozenModel):
     """How a sample is drawn."""
 
     sample: int = Field(default=200, ge=1)
-    """Extractions to annotate."""
     by: tuple[Grouping, ...] = ("language", "outcome", "rule")
     seed: int = 0
     languages: tuple[str, ...] | None = None
-    """None: all of the run."""
     extractor: str = "rules"
-    """Extractor whose results are annotated."""
 
 
 class Annotation(FrozenModel):
@@ -56,17 +52,13 @@ class Annotation(FrozenModel):
 
     prompt_id: str
     extractor: str
-    """Extractor version that was annotated."""
     outcome: Outcome
-    """The extraction that was annotated."""
     option: int | None
     right_known: bool
-    """Whether the person said what is correct."""
     right: int | None = None
     """The option that the response chooses; None where it chooses none, or where it is not known."""
     note: str = ""
     at: str
-    """When: ISO 8601, UTC."""
 
     @property
     def agrees(self) -> bool:
@@ -187,9 +179,8 @@ def can_be_annotated(extraction: ExtractionRow) -> bool:
 def draw_sample(extractions: Iterable[ExtractionRow], design: SamplingDesign) -> ReviewSample:
     """A stratified sample, at least one of each stratum, in proportion to the square root of its size.
 
-    So rare rules and outcomes are included. The smallest strata go into a rest of the same first groupings until there
-    are at most half as many as extractions to annotate. The draw depends on the seed and the prompt alone: a larger
-    sample of the same strata contains the smaller one.
+    The smallest strata are merged until there are at most half as many as extractions to annotate. The draw depends on
+    the seed and the prompt alone: a larger sample of the same strata contains the smaller one.
     """
     size, by = design.sample, design.by
     strata: dict[Stratum, list[ExtractionRow]] = defaultdict(list)
@@ -249,7 +240,6 @@ class AgreementRate(FrozenModel):
 
     group: str
     n_extractions: int
-    """In the run."""
     judged: Proportion
     """Of those annotated, unweighted."""
     weighted: Proportion
@@ -260,7 +250,6 @@ class AnnotationReport(FrozenModel):
     """The annotations of a run, summarised."""
 
     extractors: dict[str, str]
-    """Language → the extractor version."""
     by: tuple[str, ...]
     confidence_level: float
     coverage: float | None

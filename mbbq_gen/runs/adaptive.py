@@ -65,9 +65,9 @@ if TYPE_CHECKING:
 FIRST: Final = 2
 """Answers of each kind that every template gives in the first round."""
 GROWTH: Final = 1.2
-"""From round to round, of the answers in all: small steps, so that a run stops soon after it has enough."""
+"""Growth of the answers from round to round: small, so that a run stops soon after it has enough."""
 BATCH_GROWTH: Final = 2**0.5
-"""The same where a round is a batch, for which a service may take a day."""
+"""Growth if a round is a batch, for which a service may take a day."""
 FEWEST_TEMPLATES: Final = 5
 """Templates below which no interval stops a run."""
 
@@ -197,7 +197,6 @@ class SamplingRounds:
 Look = tuple[InterimEstimate, int]
 """An estimate, and the answers that it is made from."""
 _Group = tuple[tuple[str, str], ...]
-"""Grouping and value, for each grouping."""
 
 
 def answer_of(interval: Interval, small: float) -> str | None:

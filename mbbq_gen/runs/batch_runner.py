@@ -44,7 +44,6 @@ MOST_TRIES: Final = 3
 _LOOKS: Final = 2
 """Searches for a batch before it counts as lost: a service's list may lag behind."""
 _SUBMISSIONS: Final = 3
-"""Submissions of a batch before it counts as lost."""
 _MIN_HALVED: Final = 100
 """Smaller batches are not halved where a service says that too much is waiting."""
 _ALONE: Final = 3
@@ -52,9 +51,7 @@ _ALONE: Final = 3
 _SINGLE: Final = 3
 """Batches of one request that may be refused for their size before the run stops."""
 _COMMIT: Final = 500
-"""Responses that share one commit."""
 _READS: Final = 5
-"""Times that the results of a batch are requested."""
 _LONGEST_PAUSE: Final = 60.0
 """Seconds that a service may ask to wait before its results are requested again."""
 
@@ -225,8 +222,7 @@ class BatchRunner:
     async def _results(self, status: BatchStatus, malformed: list[str]) -> AsyncGenerator[BatchResult, None]:
         """The results of an ended batch, each once, and an answer also after a failure of the same request.
 
-        They are read again if the connection breaks, and once more if lines are malformed; then their beginnings are
-        in `malformed`.
+        They are read again if the connection breaks, and once more if lines are `malformed` (their beginnings).
         """
         seen, was_malformed = dict[str, int](), False
         for left in reversed(range(_READS)):
@@ -291,8 +287,8 @@ class BatchRunner:
     async def submit(self, *, failed_too: bool = False) -> int:
         """Submits requests that have no answer and are in no batch; returns the number of batches.
 
-        The first request is sent by itself: a wrong key, or a parameter that the model refuses, shows before a batch is
-        made. If it fails, the next ones are too. `failed_too`: also requests that have failed for good.
+        The first request is sent by itself, so that a wrong key shows before a batch is made; if it fails, so are the
+        next ones. `failed_too`: also requests that have failed for good.
         """
         await self.recover()
         for path in self.folder.glob("mbbq-gen-*.jsonl"):  # of a process that was killed

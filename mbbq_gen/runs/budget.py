@@ -96,10 +96,7 @@ def load_unmetered(store: PendingSource, judge: str | None = None) -> UnmeteredU
 
 
 def unmetered_of(response: Response, excess: float) -> TokenUsage:
-    """The most tokens that a response took unmetered, beyond the request's bounds by `excess`.
-
-    The bound of a response without usage was taken from its text already; that of lost attempts was not.
-    """
+    """The most tokens that a response took unmetered; bounds not taken from its text grow by `excess`."""
     found = TokenUsage.of(response.unmetered_usage)
     is_bounded = response.text is not None and response.usage.output_tokens is None
     return found if is_bounded else found.times(excess)
@@ -140,7 +137,7 @@ class InFlightLog:
     ) -> Iterator[Request]:
         """The requests of a run without a limit, with the most tokens of those under way stored.
 
-        No request waits for the disk: each commit of responses counts as many requests as come until the next one.
+        Each commit of responses counts as many requests as come until the next one, so none waits for the disk.
         `in_doubt`: request key → attempts that may have been paid.
         """
         self._in_doubt = in_doubt
@@ -350,7 +347,6 @@ class UsageLine(FrozenModel):
     n_without_usage: int
     """Answers without reported usage; the cost leaves them out."""
     cost: float | None
-    """In US dollars; None if no price is known."""
     price: Price | None
 
 
@@ -410,8 +406,8 @@ def cost_report(
 ) -> CostReport:
     """Usage and cost of the stored responses of a run, or of the replies of one of its judges.
 
-    `model`: the requested one, whose price holds if the name in a response has none. `own`: the prices of the user's
-    file. `base_url`: None for the service's own.
+    `model`: its price holds for responses without one; `own`: prices of the user's file; `base_url`: None for the
+    service's own.
     """
     requested = price_of(kind, model, own, base_url=base_url)
     lines, unmetered = [], load_unmetered(store, judge)

@@ -184,10 +184,7 @@ def ensure_follow_ups_read(folder: RunFolder, resources: PackPaths) -> bool:
 
 
 def read_reply(reply: CompletedPrompt, none: str, reader: Extractor) -> Extraction:
-    """What the reply to a follow-up says: an option, or that none was chosen (rule NONE_RULE, no option).
-
-    `reply` has the turns of the follow-up as the prompt's messages; `none` is the reply that chooses no option.
-    """
+    """The extraction of a reply: an option, or rule NONE_RULE if it begins with `none`, the reply for no option."""
     none, text = none.casefold(), _REASONING.sub("", reply.response.text or "").casefold()
     end = "" if none[-1] > "\u3000" else r"(?!\w)"  # scripts without spaces
     found = re.match(rf"\W*{re.escape(none)}{end}", text)

@@ -69,9 +69,9 @@ class Reading:
     """Called with sentences about what the result leaves out."""
 
     def prepare(self, folder: RunFolder, helpers: MapWorkers | None = None) -> tuple[dict[str, str], str | None]:
-        """Extracts what is missing; returns language → extractor version, and the version for loglikelihoods.
+        """Extracts what is missing; returns language → extractor version, and that of loglikelihoods.
 
-        Raises UsageError if follow-ups are wanted and the run has none.
+        UsageError if follow-ups are wanted and the run has none.
         """
         is_followed_up = self.answers == "first" or ensure_follow_ups_read(folder, self.resources)
         if not is_followed_up and not follows_up(folder.manifest().config):
@@ -103,10 +103,7 @@ class Reading:
 def load_run_observations(
     folder: RunFolder, manifest: Manifest, reading: Reading, *, model: str | None = None
 ) -> tuple[polars.DataFrame, Progress]:
-    """The observations of a run and its progress, after extracting new responses.
-
-    `model`: the model's name in the table; None: as the run names it. Raises as `Reading.prepare`.
-    """
+    """The observations and progress of a run, under a model's name (None: the run's); raises as `Reading.prepare`."""
     current, scored = reading.prepare(folder)
     with folder.open_store(read_only=True) as store:
         versions = reading.versions(store, current, scored)
@@ -135,13 +132,9 @@ def load_sums(
     beside: Sequence[str] = (),
     helpers: MapWorkers,
 ) -> tuple[polars.DataFrame, Progress]:
-    """The observations of a run, summed (`tally.sums`) part by part by workers, and its progress.
+    """The observations of a run, summed (`tally.sums`) by workers, and its progress; UsageError for adaptive runs.
 
-    Args:
-        folder, manifest, reading: as for `load_run_observations`; UsageError for imported and adaptive runs.
-        groups: columns of the groups of the scores.
-        beside: columns that other scores of the same table are grouped by.
-        helpers: workers that extract and sum.
+    `groups`: columns of the groups of the scores; `beside`: columns that other scores of the table are grouped by.
     """
     current, scored = reading.prepare(folder, helpers)
     with folder.open_store(read_only=True) as store:
@@ -173,7 +166,7 @@ def ensure_extracted(
     """The extractor version by language, after extracting what it has not extracted yet.
 
     Languages without extractions of a stored version are left out. UnknownNameError if `extractor` is neither a name
-    nor a stored version; RunLockedError if something is to be extracted and another process holds the run.
+    nor a stored version; RunLockedError if another process holds the run.
     """
     with folder.open_store(read_only=True) as store:
         languages = store.languages()
@@ -194,9 +187,9 @@ def ensure_extracted(
 def read_scores_before_use(
     folder: RunFolder, normalise: Normalise | None = None, step: Callable[[int], None] = ignore
 ) -> str | None:
-    """The version of the extractions of loglikelihoods, after extracting new ones; None if the run has none.
+    """The extractor version of loglikelihoods, after extracting new ones; None if the run has none.
 
-    Raises UsageError if the run lacks what the normalization needs, RunLockedError as `ensure_extracted`.
+    UsageError if the run lacks what the normalization needs, RunLockedError if another process holds it.
     """
     with folder.open_store(read_only=True) as store:
         version = scores_version(store, normalise)
@@ -223,7 +216,7 @@ def load_observations(paths: Sequence[Path], reading: Reading) -> polars.DataFra
 def named_runs(paths: Sequence[Path]) -> list[tuple[RunFolder, Manifest, str]]:
     """The runs, each once, with their manifests and the names of their models.
 
-    A name includes the settings that differ, and the folder if runs on the same benchmark would have the same name.
+    A name includes differing settings, and the folder if runs on the same benchmark would have the same name.
     """
     folders = [RunFolder(path).require() for path in dict.fromkeys(paths)]
     manifests, named = [folder.manifest() for folder in folders], list[set[tuple[str, str]]]()

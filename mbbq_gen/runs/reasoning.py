@@ -61,10 +61,7 @@ def extract_reasoning(answered: CompletedPrompt, reasoning: ReasoningText, resou
 
 
 def extract_all_reasoning(folder: RunFolder, resources: PackPaths, step: Callable[[int], None]) -> str:
-    """Extracts the reasoning of a run that is not extracted yet; returns the version of the extractions.
-
-    `step` is called for each batch that is stored. RunLockedError where another process holds the run.
-    """
+    """Extracts the reasoning of a run that is not extracted yet; returns the version of the extractions."""
     version = reasoning_version(resources)
     with folder.open_store(read_only=True) as store:
         if next(_unread(store, version), None) is None:

@@ -213,8 +213,7 @@ class SampleRow(NamedTuple):
     reasoning_effort: str
     """The level requested; unset for none."""
     flipped: str
-    """Whether the question got different choices under this run's prompt variants, option orders and label styles: yes,
-    no, or once where it has one answer only."""
+    """Whether the question's answers choose different options: yes, no, or once for a single answer."""
 
 
 FIELDS: Final = SampleRow._fields[4:]
@@ -266,10 +265,9 @@ class SampleIndex:
         return _rows(self._filtered(filters).slice(offset, limit))
 
     def sample(self, size: int) -> list[SampleRow]:
-        """At most `size` samples, in plan order: as many from every stratum as there is room, by a seeded rank.
+        """At most `size` samples, in plan order: as many from every stratum (_STRATA) as there is room.
 
-        A stratum is benchmark × split × language × outcome × role × flipped, so that rare ones are shown. Shares in the
-        sample are not those of the run.
+        So rare samples are included; shares in the sample are not those of the run.
         """
         import polars as pl
 

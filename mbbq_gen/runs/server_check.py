@@ -30,7 +30,6 @@ class ServerReport(FrozenModel):
     facts: dict[str, JsonValue]
     sampling_sent: dict[str, JsonValue]
     unpinned: str | None
-    """What can't be pinned there."""
     models: tuple[str, ...]
     model: str | None
     """The model; None if there are several and none was named."""

@@ -53,13 +53,10 @@ class RunStatus(FrozenModel):
     failed: int
     not_sent: int
     in_batches: int
-    """Requests in unfinished batches."""
     failures: dict[str, int]
     """Kind of failure → number, most frequent first."""
     content_filter: int
-    """Answers that the service's filters blocked."""
     truncated: int
-    """Answers that were cut off at the longest allowed length."""
     cost_report: CostReport
     cost: float | None
     """In US dollars, of all answers so far; None where no price is known."""
@@ -71,7 +68,6 @@ class RunStatus(FrozenModel):
     per_minute: float | None
     """Recent answers per minute, outside of batches; None if there were none."""
     is_running: bool
-    """Whether answers arrived recently."""
     seconds_left: float | None
     """Estimated seconds left outside of batches; None if the run is not active."""
     batches: tuple[BatchLine, ...]
@@ -96,10 +92,9 @@ def run_status(
     judges: Sequence[JudgeStatus] = (),
     now: datetime | None = None,
 ) -> RunStatus:
-    """How a run stands; another process may be working on it.
+    """The status of a run; another process may be working on it.
 
-    `path`: the run's folder, as it was named; `own`: the prices of the user's file; `base_url`: the server, None for
-    the service's own, or none; `now`: None for the clock's time.
+    `path`: the run's folder, as it was named; `own`: prices of the user's file; `base_url`: the server, if any.
     """
     kind, model = parse_name(manifest.config.model)
     progress, ledger = store.progress(), BatchTable(store)

@@ -70,8 +70,7 @@ def read_study(path: Path) -> Study:
 def study_runs(study: Study, added: Sequence[RunConfig] = ()) -> list[StudyRun]:
     """The runs of a study, model by model; `added` are models beside those of the file.
 
-    A model's settings come before a benchmark's, and both before what holds for all. PackError where two runs would go
-    to the same folder.
+    Settings of a model override those of a benchmark, and these the shared ones. PackError if two runs have one folder.
     """
     runs = []
     for model in (*study.models, *added):

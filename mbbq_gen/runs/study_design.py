@@ -23,7 +23,6 @@ from mbbq_gen.scoring.metrics import Metric, kind_of, needed_kinds
 _COUNTED: Final = 40
 """Questions of each language and split whose tokens are counted."""
 _OTHERS: Final = 6
-"""Next best designs that are shown."""
 
 
 class LanguagePrice(FrozenModel):
@@ -82,10 +81,7 @@ def design_report(
     speaks_of: PromptEffects = "fixed",
     average: Average = "questions",
 ) -> DesignReport:
-    """The design for a width, or for a maximum cost in US dollars; UsageError without the languages or the price.
-
-    `config` is resolved; `pilot`: a run whose response lengths are used.
-    """
+    """The design for a width, or for a maximum cost in US dollars; UsageError without the languages or the price."""
     if target != "score" and len(config.languages) < 2:
         raise UsageError(f"--goal {target!r} needs two languages at least; name them with --languages")
     provider = open_model(config, where)

@@ -51,7 +51,6 @@ class Batch(BatchLine):
 
     number: int
     size: int
-    """Bytes of its requests."""
     most_cost: float = 0.0
     """Highest cost in US dollars under a cost limit; 0 without one."""
     foreign_ids: tuple[str, ...] = ()
@@ -217,10 +216,7 @@ class JudgedAnswer(NamedTuple):
 
 
 def judged_answers(store: RunStore, judge: str, extractor: str, versions: Mapping[str, str]) -> Iterator[JudgedAnswer]:
-    """The answers that a judge (`extractor`) has replied to, by language in plan order.
-
-    `versions`: language → the version of the rules to compare with; only these languages.
-    """
+    """The answers that a judge has replied to, by language in plan order; `versions`: those of the rules."""
     for language, version in sorted(versions.items()):
         rows = store.query(
             "SELECT j.prompt_id, i.benchmark || ' / ' || i.category || ' / ' || i.template_id, j.chosen_by,"

@@ -101,10 +101,7 @@ class ExtractionChange(FrozenModel):
 
 
 def find_prompts(store: RunStore, text: str, limit: int = 20) -> list[PromptRef]:
-    """The prompts with an id, the beginning of ids, or the key of a question, in plan order.
-
-    At most `limit` of them. An id or a key that is there as it stands wins over longer ids that begin so.
-    """
+    """At most `limit` prompts in plan order by their id, the key of their question, or the beginning of their id."""
     for condition in ("prompt_id = ?", "instance_key = ?", "substr(prompt_id, 1, length(?1)) = ?1"):
         rows = store.query(
             "SELECT prompt_id, instance_key, variant, option_order FROM prompts"

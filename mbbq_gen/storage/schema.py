@@ -226,7 +226,7 @@ class Database:
         """The rows of a SELECT, a few hundred at a time, so that others may be written meanwhile.
 
         Its last two placeholders are the number after which rows are wanted and their count; its first column is that
-        number, by which it is ordered.
+        number.
         """
         after = -1
         while rows := self.query(statement, (*parameters, after, BATCH)).fetchall():
@@ -296,10 +296,10 @@ def is_writable(folder: Path) -> bool:
 
 
 def connect_read_only(path: Path) -> sqlite3.Connection:
-    """A connection that only reads a database: on read-only disks, in archives, in folders of other users too.
+    """A read-only connection, also on read-only disks and in folders of other users.
 
-    SQLite needs a file beside a database even to read it. Where it can't create one, the database is opened as
-    immutable, or a copy of it if a killed process left a write-ahead log.
+    SQLite needs a file beside a database even to read it. If it can't create one, the database is opened as immutable,
+    or a copy of it if a killed process left a write-ahead log.
     """
     if path.absolute() in _copies:
         return _connect(_copies[path.absolute()], "mode=ro")
@@ -336,7 +336,6 @@ def copy_elsewhere(path: Path) -> Path:
 
 # --- responses shared between runs -----------------------------------------------------------------------------------
 
-_CACHE_VERSION: Final = 1
 _CACHE_SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS responses (
     request_key TEXT PRIMARY KEY, received_at TEXT NOT NULL, record TEXT NOT NULL
@@ -352,7 +351,7 @@ class ResponseCache:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Opens or creates the cache; UsageError if the folder can't be one, or is of another version."""
+        """Opens or creates the cache; UsageError if the folder can't be made."""
         self.path = folder / "responses.sqlite"
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -363,11 +362,6 @@ class ResponseCache:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.execute(_CACHE_SCHEMA)
-            (found,) = self._db.execute("PRAGMA user_version").fetchone()
-            self._db.execute(f"PRAGMA user_version = {found or _CACHE_VERSION}")
-        if found not in (0, _CACHE_VERSION):
-            known = f"version {found}, this mbbq-gen reads {_CACHE_VERSION}"
-            raise UsageError(f"{self.path}: {known}; name another --cache-dir")
 
     def __enter__(self) -> Self:
         return self

@@ -48,7 +48,6 @@ PACKED: Final = {
     "prompts": ShardSpec("number", "number", 20_000),
     "responses": ShardSpec("request_key", "received_at", 20_000, f"is_error = 0 AND {IS_HERE}", new_rows=True),
 }
-"""Table → how its records go to files."""
 LARGE: Final = 1_000_000
 """Runs with more requests keep their records in files."""
 _IN_FILES: Final = "records_in_files"

@@ -362,9 +362,9 @@ def distribute(
     limited: bool,
     folded: Iterable[str] = (),
 ) -> WorkerPool:
-    """The pool that sends a run's requests; Ray is started when the first one is. UsageError for a wrong option.
+    """The pool that sends a run's requests; starts Ray with the first one. UsageError for a wrong option.
 
-    `limited`: whether the run has a cost limit. `folded`: shards whose answers the store has.
+    `limited`: whether the run has a cost limit; `folded`: shards whose answers are stored.
     """
     check_on(distributed.ray)
     manifest = folder.manifest()

@@ -43,10 +43,10 @@ def block_of(requests: Iterable[Request], session: str) -> Block:
 
 
 def pack(requests: Sequence[Request], workers: int, session: str) -> list[Block]:
-    """The blocks of a window of requests, in the order in which they should be sent.
+    """The blocks of a window of requests, in the order in which they should be sent, large ones first.
 
-    Requests of one template stay together, and within it those of one question, so that a model reads their common
-    beginning once; the templates with the most to read come first. Blocks are large first.
+    Requests of one template, and in it of one question, stay together, so that a model reads their common beginning
+    once; the templates with the longest requests come first.
     """
     templates: dict[str, dict[str, list[Request]]] = {}
     for request in requests:
