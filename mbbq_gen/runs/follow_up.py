@@ -82,7 +82,7 @@ def plan_follow_ups(store: RunStore, provider: Provider, config: RunConfig, reso
     """Stores the follow-ups of a run whose answers are extracted; returns how many are new."""
     planned = list[tuple[Value, ...]]()
     for prompt_id, reason in _chosen(store, config, resources).items():
-        answered = find_completed(store, prompt_id, with_parallels=False)
+        answered = find_completed(store, prompt_id)
         answer = "" if answered is None else _REASONING.sub("", answered.response.text or "").strip()
         if answered is None or not answer or not answered.prompt.messages:
             continue

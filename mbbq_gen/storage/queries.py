@@ -113,15 +113,15 @@ def find_prompts(store: RunStore, text: str, limit: int = 20) -> list[PromptRef]
     return []
 
 
-def find_completed(store: RunStore, prompt_id: str, *, with_parallels: bool = True) -> CompletedPrompt | None:
-    """A prompt with its instance and response, and where extraction needs them, parallel texts; or None."""
+def find_completed(store: RunStore, prompt_id: str) -> CompletedPrompt | None:
+    """A prompt with its instance, response and parallel texts; None without a response."""
     row = store.query(
         f"SELECT p.record, i.record, r.record FROM {COMPLETED} WHERE p.prompt_id = ?", (prompt_id,)
     ).fetchone()
     if row is None:
         return None
     found = read_completed(store, *row)
-    return replace(found, parallels=store.parallels(found.instance.key)) if with_parallels else found
+    return replace(found, parallels=store.parallels(found.instance.key))
 
 
 def stored_extractions(store: RunStore, prompt_id: str) -> dict[str, Extraction]:
