@@ -27,10 +27,9 @@ from itertools import count, islice
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
-from pydantic import Field, JsonValue, ValidationError, field_serializer
+from pydantic import Field, JsonValue, field_serializer
 
 from mbbq_gen.core.config import RunConfig
-from mbbq_gen.core.errors import RunError, describe_fault
 from mbbq_gen.core.files import stable_digest, stable_number
 from mbbq_gen.core.option_display import shown_unknown
 from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, NonBlank, Outcome, Request, Response, stored
@@ -252,12 +251,9 @@ class LLMJudge(FrozenModel):
 
 
 def judges_of(store: RunStore) -> dict[str, LLMJudge]:
-    """Name → judge, of all judges of a run; raises RunError where the store holds something else."""
-    try:
-        rows = store.query("SELECT name, record FROM judges ORDER BY name")
-        return {name: LLMJudge.model_validate_json(record) for name, record in rows}
-    except ValidationError as error:
-        raise RunError(f"{store.path}: judges: {describe_fault(error, {})}") from error
+    """Name → judge, of all judges of a run."""
+    rows = store.query("SELECT name, record FROM judges ORDER BY name")
+    return {name: LLMJudge.model_validate_json(record) for name, record in rows}
 
 
 class JudgeTable:
@@ -272,20 +268,16 @@ class JudgeTable:
         row = (judge.name, judge.model_dump_json())
         self._store.change(("INSERT OR REPLACE INTO judges VALUES (?, ?)", [row]))
 
-    def add_judgements(self, rows: Iterable[Mapping[str, Value]], chosen_by: ChosenBy) -> int:
-        """Stores what the judge is to read (number, prompt_id, request_key, shown); returns how much is new.
+    def add_judgements(self, rows: Iterable[Sequence[Value]], chosen_by: ChosenBy) -> int:
+        """Stores rows (number, prompt_id, request_key, shown), and a random selection also for earlier ones.
 
-        Earlier rows take `chosen_by` too, if it is a random selection.
+        Returns the number of new rows.
         """
         count = "SELECT count(*) FROM judgements WHERE judge = ?"
         before = self._store.value(count, self.judge.name)
         action = "UPDATE SET chosen_by = excluded.chosen_by" if chosen_by in BY_CHANCE else "NOTHING"
-        statement = (
-            "INSERT INTO judgements VALUES (:judge, :number, :prompt_id, :request_key, :shown, :chosen_by)"
-            f" ON CONFLICT (judge, prompt_id) DO {action}"
-        )
-        own = {"judge": self.judge.name, "chosen_by": chosen_by}
-        self._store.change((statement, [{**row, **own} for row in rows]))
+        statement = f"INSERT INTO judgements VALUES (?,?,?,?,?,?) ON CONFLICT (judge, prompt_id) DO {action}"
+        self._store.change((statement, [(self.judge.name, *row, chosen_by) for row in rows]))
         return int(self._store.value(count, self.judge.name) - before)
 
     def progress(self) -> Progress:

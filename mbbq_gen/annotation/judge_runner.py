@@ -33,7 +33,7 @@ from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.prices import Price, price_of, read_prices, token_counter
 from mbbq_gen.providers.registry import open_provider, parse_name
 from mbbq_gen.runs.budget import cost_report
-from mbbq_gen.runs.estimate import Cost, Duration, TokenEstimate, cost_estimate, duration, estimate
+from mbbq_gen.runs.estimate import Cost, Duration, TokenEstimate, cost_estimate, duration, estimate, price_note
 from mbbq_gen.runs.executor import cost_guard_with, execute_planned, is_above
 from mbbq_gen.runs.extraction import UNPARSED as UNPARSED_OUTCOMES
 from mbbq_gen.runs.run_folder import RunFolder
@@ -41,7 +41,7 @@ from mbbq_gen.runs.status import JudgeStatus
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.storage.ledgers import ChosenBy, judged_answers
 from mbbq_gen.storage.queries import ExtractionRow, iter_extractions, read_completed
-from mbbq_gen.storage.schema import Value, marks
+from mbbq_gen.storage.schema import marks
 from mbbq_gen.storage.store import COMPLETED, RunStore
 
 
@@ -174,7 +174,7 @@ class Judging:
             measured = fmean(counted) if counted else None
             answers, requests = self._requests(store, judge, choice, provider, bar.advance)
             tokens = estimate(
-                (prompt for row, prompt in requests if row["request_key"] not in known),
+                (prompt for (*_, key, _), prompt in requests if key not in known),
                 token_counter(provider.kind, provider.model),
                 {_VARIANT: "letters"},
                 {_VARIANT: _REPLY_TOKENS if measured is None else measured},
@@ -182,12 +182,10 @@ class Judging:
             )
         tokens = tokens.model_copy(update={"outputs": "assumed" if measured is None else "measured"})
         price, cost = price_of(provider.kind, provider.model, prices, base_url=base_url), None
-        where = f" at {base_url}" if base_url else ""
-        notes = [f"no price is known for {judge.model}{where}: nothing is guessed; give it with --prices"]
+        notes = [price_note(judge.model, price, base_url)]
         if price is not None:
             one_by_one = price.at(tokens.longest_input).model_copy(update={"batch_input": None, "batch_output": None})
             cost = cost_estimate(one_by_one, tokens.input_tokens, tokens.output_tokens, tokens.most_output_tokens)
-            notes = [f"price of {price.version}" + (f": {price.note}" if price.note else "")]
         if measured is None:
             notes.append("replies: lengths are assumed, and reasoning comes on top; run a few first (--sample-size 20)")
         limits = [judge.model_args.get(name) for name in ("rpm", "tpm")]
@@ -261,7 +259,7 @@ class Judging:
 
     def _requests(
         self, store: RunStore, judge: LLMJudge, choice: JudgeSelection, provider: Provider, step: Callable[[], None]
-    ) -> tuple[int, Iterator[tuple[dict[str, Value], Prompt]]]:
+    ) -> tuple[int, Iterator[tuple[tuple[int, str, str, str], Prompt]]]:
         """How many answers are chosen; in plan order, what `JudgeTable` stores of each, and its request's prompt."""
         found: Iterable[ExtractionRow] = filterfalse(is_settled, iter_extractions(store, self._versions))
         if choice.sample is not None:
@@ -279,7 +277,7 @@ class Judging:
             )
         chosen = {one.prompt_id for one in found}
 
-        def requests() -> Iterator[tuple[dict[str, Value], Prompt]]:
+        def requests() -> Iterator[tuple[tuple[int, str, str, str], Prompt]]:
             rows = store.query(
                 f"SELECT p.prompt_id, p.number, p.record, i.record, r.record FROM {COMPLETED} ORDER BY p.number"
             )
@@ -287,12 +285,8 @@ class Judging:
                 answered = read_completed(store, *records)
                 sheet, prompt = sheet_of(answered, judge.prompt, judge.seed), answered.prompt
                 step()
-                row: dict[str, Value] = {
-                    "number": number,
-                    "prompt_id": prompt.prompt_id,
-                    "request_key": provider.request_key(sheet.messages, prompt.prompt_id),
-                    "shown": ",".join(map(str, sheet.option_order)),
-                }
+                key, shown = provider.request_key(sheet.messages, prompt.prompt_id), map(str, sheet.option_order)
+                row = (number, prompt.prompt_id, key, ",".join(shown))
                 yield row, prompt.model_copy(update={"messages": sheet.messages, "variant": _VARIANT})
 
         return len(chosen), requests()

@@ -441,14 +441,18 @@ def _samples(
             )
 
 
+def price_note(model: str, price: Price | None, base_url: str | None) -> str:
+    """A sentence about the price of a model."""
+    if price is not None:
+        return f"price of {price.version}" + (f": {price.note}" if price.note else "")
+    where = f" at {base_url}" if base_url else ""
+    return f"no price is known for {model}{where}: nothing is guessed; give it with --prices"
+
+
 def _notes(settings: RunConfig, tokens: TokenEstimate, price: Price | None, base_url: str | None) -> Iterator[str]:
-    if price is None:
-        where = f" at {base_url}" if base_url else ""
-        yield f"no price is known for {settings.model}{where}: nothing is guessed; give it with --prices"
-    else:
-        yield f"price of {price.version}" + (f": {price.note}" if price.note else "")
-        if not price.has_batch:
-            yield "the price of batches is not known, or there are none"
+    yield price_note(settings.model, price, base_url)
+    if price is not None and not price.has_batch:
+        yield "the price of batches is not known, or there are none"
     if not tokens.exact:
         yield "questions: tokens are estimated from the characters, mostly within a tenth for OpenAI's newer models"
     if tokens.outputs == "assumed":

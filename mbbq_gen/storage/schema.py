@@ -106,10 +106,6 @@ CREATE TABLE IF NOT EXISTS judge_replies (
 ) WITHOUT ROWID;
 """
 
-_RESPONSE_COLUMNS: Final = (
-    *("request_key", "is_error", "received_at", "error", "finish_reason", "model", "system_fingerprint", "batch_id"),
-    *("cached", "input_tokens", "output_tokens", "reasoning_tokens", "cached_input_tokens", "record"),
-)
 Value = str | int | float | None
 BATCH: Final = 500
 """Rows read at a time where others may be written meanwhile."""
@@ -277,7 +273,8 @@ def read_extraction(row: Sequence[Any]) -> Extraction:
 
 def replace_error(table: str) -> str:
     """The ON CONFLICT action that replaces an error, and never a response."""
-    changes = ", ".join(f"{name} = excluded.{name}" for name in _RESPONSE_COLUMNS[1:])
+    names = [column.split()[0] for column in _RESPONSE.split(",")]
+    changes = ", ".join(f"{name} = excluded.{name}" for name in names[1:])
     return f"DO UPDATE SET {changes} WHERE {table}.is_error = 1"
 
 

@@ -75,8 +75,6 @@ class RecordFiles:
             import polars
 
             name = self._db.execute("SELECT name FROM record_files WHERE number = ?", (number,)).fetchone()
-            if name is None:
-                raise RunError(f"{self._folder}: no file has the number {number}")
             found: list[str] = polars.read_parquet(io.BytesIO(_bytes_of(self._folder / name[0])))["record"].to_list()
             self._characters += sum(map(len, found))
             while self._held and self._characters > _HELD:
