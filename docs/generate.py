@@ -31,7 +31,7 @@ from mbbq_gen.languages.axes_pack import AxesPack, read_axes
 from mbbq_gen.languages.prompt_pack import PromptPack, read_prompts
 from mbbq_gen.providers.registry import ALIASES, KINDS
 from mbbq_gen.report.score_tables import score_columns
-from mbbq_gen.runs import run_folder, status, token_estimate
+from mbbq_gen.runs import estimate, run_folder, status
 from mbbq_gen.runs.samples import item_schema
 from mbbq_gen.scoring.metrics import METRICS
 
@@ -109,7 +109,7 @@ RECORDS: tuple[tuple[str, ModuleType, tuple[str, ...]], ...] = (
             "DifferenceDecomposition",
         ),
     ),
-    ("Estimates: `estimate --json`", token_estimate, ("GroupEstimate", "TokenEstimate", "Cost", "Duration")),
+    ("Estimates: `estimate --json`", estimate, ("GroupEstimate", "TokenEstimate", "Cost", "Duration")),
     ("Status: `status --json`", status, ("RunStatus", "BatchLine", "JudgeStatus")),
     ("Runs: `manifest.json`", run_folder, ("Manifest", "Counts")),
 )

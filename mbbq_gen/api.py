@@ -37,6 +37,7 @@ from mbbq_gen.extraction.jsonl import ENGINE
 from mbbq_gen.runs.job import Job, JobResult
 from mbbq_gen.runs.observations import (
     Answers,
+    Reading,
     ensure_extracted,
     follow_up_reports,
     load_run_observations,
@@ -232,9 +233,8 @@ class Run:
             model: Name of the model in the table; None: that of the run.
             answers: The `first` answers, or `follow-up`: with what follow-ups say where nothing could be read.
         """
-        frame, _ = load_run_observations(
-            self.folder, self.manifest, self.resources, gold, model=model, extractor=extractor, answers=answers
-        )
+        reading = Reading(self.resources, gold, extractor, answers=answers)
+        frame, _ = load_run_observations(self.folder, self.manifest, reading, model=model)
         return frame
 
     def samples(

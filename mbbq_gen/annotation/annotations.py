@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mbbq_gen.analysis.correction import AnnotatedFrame, joined
 from mbbq_gen.annotation.review import (
@@ -39,15 +38,13 @@ from mbbq_gen.storage.queries import (
 )
 from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
-if TYPE_CHECKING:
-    pass
-
 SOURCE = "annotations"
 """The name of the labels that people gave in `mbbq-gen annotate`."""
 FOLLOW_UP = "follow-up"
 """The name of the labels that the model itself gave in replies to follow-ups."""
 
 
+_READ = ("outcome", "option", "confidence", "rule")
 ReviewedAnswer = tuple[ExtractionRow, CompletedPrompt, Extraction]
 """An extraction, and its prompt with the text that was extracted from as response."""
 
@@ -56,7 +53,6 @@ class ReviewTarget:
     """The answers of a run, whose extractions a person annotates."""
 
     of_answers = True
-    """Whether answers are annotated, and not reasoning traces."""
     _names = (ANNOTATIONS_NAME, DRAWS_NAME)
 
     def __init__(self, folder: RunFolder, resources: PackPaths) -> None:
@@ -64,7 +60,7 @@ class ReviewTarget:
         self.annotations_path, self.draws_path = (folder.path / name for name in self._names)
 
     def versions(self, extractor: str, step: Callable[[int], None]) -> dict[str, str]:
-        """Language → the version whose extractions are annotated; missing extractions are made first."""
+        """Language → version of the extractions to annotate; extracts first what is missing."""
         return ensure_extracted(self._folder, self._resources, extractor, step)
 
     def extractions(self, store: RunStore, versions: Mapping[str, str]) -> Iterator[ExtractionRow]:
@@ -72,12 +68,12 @@ class ReviewTarget:
         return iter_extractions(store, versions)
 
     def find(self, store: RunStore, prompt_id: str, version: str) -> ReviewedAnswer | None:
-        """One of them with its text; None where there is none."""
+        """An extraction with its text; None if there is none."""
         found, answered = stored_extractions(store, prompt_id).get(version), find_completed(store, prompt_id)
         return None if found is None or answered is None else _reviewed(answered, found, version)
 
     def explain(self, answered: CompletedPrompt) -> Explanation | None:
-        """How the engine reads it; None where the service itself says what it is."""
+        """Explains how the rules extract a response; None if its text does not decide."""
         return explain_answer(answered, self._resources)
 
 
@@ -105,8 +101,7 @@ class ReasoningTarget(ReviewTarget):
             )
             for *place, record in rows:
                 found = ReasoningExtraction.model_validate_json(record)
-                read = (found.outcome, found.option, found.confidence, found.rule, version)
-                row = ExtractionRow._make((*place, *read))
+                row = ExtractionRow._make((*place, *(getattr(found, name) for name in _READ), version))
                 if row.language in versions:
                     yield row
 
@@ -122,23 +117,21 @@ class ReasoningTarget(ReviewTarget):
             finish_reason="length" if reasoning.is_cut else "stop",
             model=answered.response.model,
         )
-        names = ("outcome", "option", "confidence", "rule", "spans")
-        conclusion = Extraction(**{name: getattr(found, name) for name in names})
+        conclusion = Extraction(**{name: getattr(found, name) for name in (*_READ, "spans")})
         return _reviewed(replace(answered, response=trace), conclusion, version)
 
 
 def _reviewed(answered: CompletedPrompt, found: Extraction, version: str) -> ReviewedAnswer:
     shown, instance = answered.prompt, answered.instance
     place = (shown.prompt_id, shown.instance_key, shown.language, instance.split, instance.category)
-    read = (found.outcome, found.option, found.confidence, found.rule, version)
-    return ExtractionRow(*place, shown.variant, shown.label_style, *read), answered, found
+    read = (getattr(found, name) for name in _READ)
+    return ExtractionRow._make((*place, shown.variant, shown.label_style, *read, version)), answered, found
 
 
 def probabilities(draws: Iterable[SamplingDraw], annotated: Collection[str]) -> dict[str, float]:
-    """Prompt id → the probability with which it was drawn and annotated; only those that were.
+    """Prompt id → the probability with which it was drawn and annotated; only annotated ones.
 
-    Draws of one seed are nested, so the highest of their probabilities counts; draws of different seeds are
-    independent.
+    Draws of one seed are nested, so the highest probability counts; draws of different seeds are independent.
     """
     known, by_seed = set(annotated), defaultdict[str, dict[int, float]](dict)
     for draw in draws:
@@ -157,7 +150,6 @@ def probabilities(draws: Iterable[SamplingDraw], annotated: Collection[str]) -> 
 
 
 NO_OPTION = "none"
-"""Stands for the option where a response chooses none."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +160,6 @@ class AnnotatedAnswer:
     right: int | None
     """Position of the option as shown; None: the response chooses none."""
     probability: float
-    """Probability with which the answer was sampled for annotation."""
     wrong: int | str | None = None
     """Where only a wrong choice is known: that position, or NO_OPTION; `right` is then meaningless."""
 
@@ -186,13 +177,9 @@ def annotation_labels(folder: RunFolder) -> tuple[list[AnnotatedAnswer], int]:
 
 
 def follow_up_labels(folder: RunFolder, resources: PackPaths, versions: Mapping[str, str]) -> list[AnnotatedAnswer]:
-    """What the model says it intended, as labels: those of the check sample stand for all answers that were read.
+    """The labels that the model gave in replies; UsageError if no answer of a stratum was followed up.
 
-    Strata are languages and whether a first answer was read; within one, each of N answers has a label with
-    probability n / N.
-
-    Raises:
-        UsageError: No answer of a stratum was followed up.
+    Strata are languages and whether an answer was parsed; each of N answers has a label with probability n / N.
     """
     ensure_follow_ups_read(folder, resources)
     strata = defaultdict[tuple[str, bool], list[FollowUpRow]](list)
@@ -220,12 +207,7 @@ def follow_up_labels(folder: RunFolder, resources: PackPaths, versions: Mapping[
 def runs_labels(
     paths: Sequence[Path], where: PackPaths, source: str, *, gold: GoldLabels, extractor: str, at_least: int
 ) -> AnnotatedFrame:
-    """The labelled answers of several runs beside their extractions, under the models' names of `load_observations`.
-
-    Raises:
-        UnknownNameError: for an unknown source.
-        UsageError: where a run has fewer than `at_least` labels.
-    """
+    """The labelled answers of several runs, with their extractions; UsageError for fewer than `at_least` in a run."""
     if source not in (SOURCE, FOLLOW_UP):
         raise UnknownNameError("source of labels", source, [SOURCE, FOLLOW_UP])
     parts = []
@@ -249,7 +231,7 @@ def runs_labels(
 def _labelled_frame(
     store: RunStore, labels: Iterable[AnnotatedAnswer], versions: Mapping[str, str], model: str, gold: GoldLabels
 ) -> AnnotatedFrame:
-    """The extractions and, beside them, the right choices and the weights: a row for each option that may be right."""
+    """The extractions with the right choices and the weights: a row for each option that may be right."""
     import polars as pl
 
     from mbbq_gen.scoring.cells import cell_expression
@@ -262,11 +244,18 @@ def _labelled_frame(
         found = stored_extractions(store, label.prompt_id).get(version) if version else None
         if answered is None or found is None:
             continue
-        prompt = answered.prompt
+        prompt, places = answered.prompt, list[int | None]()
+        if label.wrong is None:
+            places = [label.right]
+        elif label.wrong == (NO_OPTION if found.option is None else found.option):
+            places = [place for place in (*range(len(prompt.option_order)), None) if place != found.option]
+        else:
+            stale += 1
+            continue
+        used.add(label)
         observed = partial(
             observe,
-            answered.instance,
-            prompt.option_order,
+            *(answered.instance, prompt.option_order),
             model=model,
             variant=prompt.variant,
             label_style=prompt.label_style,
@@ -274,18 +263,9 @@ def _labelled_frame(
             gold=gold,
             extractor=version,
         )
-        places: list[int | None] = []
-        if label.wrong is None:
-            places = [label.right]
-        elif label.wrong == (NO_OPTION if found.option is None else found.option):
-            places = [place for place in (*range(len(prompt.option_order)), None) if place != found.option]
-        if not places:
-            stale += 1
-            continue
-        used.add(label)
-        for place in places:
-            read.append(observed(found))
-            right.append(observed(Extraction(outcome="unparsed" if place is None else "option", option=place)))
+        read += [observed(found)] * len(places)
+        outcomes = (("unparsed" if place is None else "option", place) for place in places)
+        right += [observed(Extraction(outcome=outcome, option=place)) for outcome, place in outcomes]
         ids += [label.prompt_id] * len(places)
         weights += [1 / label.probability / len(places)] * len(places)
     beside = observations_frame(right).select(

@@ -27,10 +27,9 @@ from itertools import count, islice
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
-from pydantic import Field, JsonValue, ValidationError, field_serializer
+from pydantic import Field, JsonValue, field_serializer
 
 from mbbq_gen.core.config import RunConfig
-from mbbq_gen.core.errors import RunError, describe_fault
 from mbbq_gen.core.files import stable_digest, stable_number
 from mbbq_gen.core.option_display import shown_unknown
 from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, NonBlank, Outcome, Request, Response, stored
@@ -41,7 +40,7 @@ from mbbq_gen.storage.schema import BATCH, EXTRACTION, Value, extraction_row, ma
 from mbbq_gen.storage.store import COMPLETED, CompletedPrompt, Progress, RunStore
 
 NO_OPTION: Final = "none"
-"""What the reply says in the place of an option where none is chosen."""
+"""The reply's option if none is chosen."""
 _PLACEHOLDER: Final = re.compile(r"\{(question|options|mark|answer)\}")
 _MARK_LENGTH: Final = 12
 
@@ -53,7 +52,6 @@ class JudgePrompt(FrozenModel):
     source: NonBlank
     licence: NonBlank
     labels: tuple[NonBlank, ...] = Field(min_length=3, max_length=3)
-    """The judge's names of the options."""
     system: NonBlank
     user: NonBlank
     outcomes: dict[str, Outcome] = Field(min_length=1)
@@ -89,7 +87,7 @@ class JudgeInput(NamedTuple):
     """What a judge is shown of one answer."""
 
     option_order: tuple[int, ...]
-    """`order[place]` is the index, among the options as the model saw them, of the one with the judge's label there."""
+    """For each label of the judge, the index of the option as the model saw it."""
     messages: tuple[Message, ...]
 
 
@@ -129,7 +127,7 @@ Fault = Literal[
     "invalid_choice",  # an outcome or option that there is not, or two that contradict each other
 ]
 UNPARSED: Final = "judge.unparsed."
-"""How the rules of readings begin that the judge did not give."""
+"""Beginning of the rules of extractions from faulty replies."""
 READ: Final = "judge.parsed."
 _REASONING: Final = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 _FENCE: Final = re.compile(r"\A\s*```(?:json)?|```\s*\Z")
@@ -145,13 +143,13 @@ def is_read(rule: str) -> bool:
 def parse_judge_reply(
     reply: Response, prompt: JudgePrompt, order: Sequence[int], unknown_index: int, answer: Response
 ) -> Extraction:
-    """What a judge's reply says of an answer.
+    """The extraction of a judge's reply.
 
     Args:
-        reply: what the judge sent; no failure.
-        order: which of the options as the model saw them stood under each of the judge's labels.
-        unknown_index: the unknown option among those as the model saw them.
-        answer: what it was to read; without a choice it is `truncated` where it was cut off.
+        reply: a successful response of the judge.
+        order: for each label of the judge, the index of the option as the model saw it.
+        unknown_index: index of the unknown option as the model saw it.
+        answer: the judged response; `truncated` without a choice if it was cut off.
     """
     found = _reading(reply, prompt, prompt.labels[list(order).index(unknown_index)], answer)
     if isinstance(found, str):
@@ -221,7 +219,7 @@ def _choice(entry: dict[str, Any], prompt: JudgePrompt, unknown: str) -> tuple[s
 # --- the judges of a run ----------------------------------------------------------------------------------------------
 
 BY_CHANCE: Final[tuple[ChosenBy, ...]] = ("all", "sample")
-"""What is representative of the run: a response selected for being hard to extract is not."""
+"""Selections that are representative of the run."""
 
 
 class LLMJudge(FrozenModel):
@@ -230,21 +228,16 @@ class LLMJudge(FrozenModel):
     name: str
     """Its name in this run; `judge:NAME` is its extractor."""
     model: str
-    """`kind:model`."""
     model_args: dict[str, JsonValue] = Field(default_factory=dict)
-    """The provider's options that were given, by name."""
     provider_settings: dict[str, JsonValue]
     """What shapes the model's text: part of every request key."""
     prompt: JudgePrompt
-    """The whole prompt: it stays the same whatever ships later."""
+    """The whole prompt, so that a later version of the package does not change it."""
     seed: int = 0
-    """Of the order of the options."""
     execution: RunConfig = RunConfig()
-    """Limits, prices and cache, as a run has them."""
     runtime_info: dict[str, JsonValue] = Field(default_factory=dict)
     """What shapes no text: server, versions, parameters that the model refused."""
     created_at: str
-    """ISO 8601, UTC."""
 
     @field_serializer("execution")
     def _given(self, execution: RunConfig) -> dict[str, JsonValue]:
@@ -258,12 +251,9 @@ class LLMJudge(FrozenModel):
 
 
 def judges_of(store: RunStore) -> dict[str, LLMJudge]:
-    """Name → judge, of all judges of a run; raises RunError where the store holds something else."""
-    try:
-        rows = store.query("SELECT name, record FROM judges ORDER BY name")
-        return {name: LLMJudge.model_validate_json(record) for name, record in rows}
-    except ValidationError as error:
-        raise RunError(f"{store.path}: judges: {describe_fault(error, {})}") from error
+    """Name → judge, of all judges of a run."""
+    rows = store.query("SELECT name, record FROM judges ORDER BY name")
+    return {name: LLMJudge.model_validate_json(record) for name, record in rows}
 
 
 class JudgeTable:
@@ -278,20 +268,16 @@ class JudgeTable:
         row = (judge.name, judge.model_dump_json())
         self._store.change(("INSERT OR REPLACE INTO judges VALUES (?, ?)", [row]))
 
-    def add_judgements(self, rows: Iterable[Mapping[str, Value]], chosen_by: ChosenBy) -> int:
-        """Stores what the judge is to read (number, prompt_id, request_key, shown); returns how much is new.
+    def add_judgements(self, rows: Iterable[Sequence[Value]], chosen_by: ChosenBy) -> int:
+        """Stores rows (number, prompt_id, request_key, shown), and a random selection also for earlier ones.
 
-        What is there already takes `chosen_by` too, if it was chosen by chance.
+        Returns the number of new rows.
         """
         count = "SELECT count(*) FROM judgements WHERE judge = ?"
         before = self._store.value(count, self.judge.name)
         action = "UPDATE SET chosen_by = excluded.chosen_by" if chosen_by in BY_CHANCE else "NOTHING"
-        statement = (
-            "INSERT INTO judgements VALUES (:judge, :number, :prompt_id, :request_key, :shown, :chosen_by)"
-            f" ON CONFLICT (judge, prompt_id) DO {action}"
-        )
-        own = {"judge": self.judge.name, "chosen_by": chosen_by}
-        self._store.change((statement, [{**row, **own} for row in rows]))
+        statement = f"INSERT INTO judgements VALUES (?,?,?,?,?,?) ON CONFLICT (judge, prompt_id) DO {action}"
+        self._store.change((statement, [(self.judge.name, *row, chosen_by) for row in rows]))
         return int(self._store.value(count, self.judge.name) - before)
 
     def progress(self) -> Progress:
@@ -305,10 +291,7 @@ class JudgeTable:
         return Progress(int(requests), int(answered), int(failed))
 
     def pending(self) -> Iterator[Request]:
-        """The requests without a reply, in plan order, made from the first response that each is about.
-
-        Replies may be added meanwhile.
-        """
+        """The requests without a reply, in plan order; replies may be added meanwhile."""
         rows = self._store.paged(
             f"SELECT j.number, j.request_key, p.record, i.record, r.record FROM {COMPLETED}"
             " JOIN judgements j ON j.prompt_id = p.prompt_id"

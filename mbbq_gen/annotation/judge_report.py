@@ -33,7 +33,7 @@ class Agreement(FrozenModel):
     n: int
     """Answers that both have read."""
     unparsed: int
-    """Answers whose reading the judge did not give: they are in no share."""
+    """Answers with a faulty reply of the judge; in no share."""
     equal_share: EstimateResult
     kappa: EstimateResult
 
@@ -80,9 +80,8 @@ class JudgeReport(FrozenModel):
     prompt_version: int
     prompt_sha256: str
     extractor: str
-    """The name under which `score` and `compare` take its readings."""
+    """Its extractor in `score` and `compare`."""
     compared_with: dict[str, str]
-    """Language → the version of the rules."""
     requests: int
     answered: int
     failed: int
@@ -90,16 +89,15 @@ class JudgeReport(FrozenModel):
     """In US dollars; None where no price is known, or nothing is charged."""
     basis: Basis
     answers: int
-    """That the judge has been given so far and has replied to, whatever they were chosen by."""
+    """Answers with a reply, however they were selected."""
     selection: dict[ChosenBy, int]
     faults: dict[str, int]
-    """Why the judge did not read an answer → how many."""
+    """Kind of faulty reply → number."""
     agreement: tuple[Agreement, ...]
     """By language, then of all; of `basis`."""
     confusion: tuple[ConfusionCount, ...]
-    """Most frequent first; of `basis`."""
     differences: tuple[JudgeDisagreement, ...]
-    """All of them, whatever the answers were chosen by."""
+    """All, however the answers were selected."""
     annotated: tuple[Accuracy, ...]
     """By language, then of all; empty without annotations that name the right option."""
 
@@ -168,24 +166,19 @@ def _agreement(group: str, pairs: Sequence[JudgedAnswer], sampling: InferenceSet
     if not both:
         nothing = no_score("the judge has read nothing")
         return Agreement(group=group, n=0, unparsed=unparsed, equal_share=nothing, kappa=nothing)
-    templates = tuple(sorted({pair.template for pair in both}))
-    choices = sorted({choice for pair in both for choice in (pair.rules_choice, pair.judge_choice)})
-    tables = np.zeros((len(templates), len(choices), len(choices)))
-    rows = {name: row for row, name in enumerate(templates)}
-    columns = {name: column for column, name in enumerate(choices)}
-    for pair in both:
-        tables[rows[pair.template], columns[pair.rules_choice], columns[pair.judge_choice]] += 1
-    equal_share, kappa = equality_and_kappa(templates, tables, sampling)
+    templates, rows = np.unique([pair.template for pair in both], return_inverse=True)
+    choices = [pair.rules_choice for pair in both] + [pair.judge_choice for pair in both]
+    names, columns = np.unique(choices, return_inverse=True)
+    tables = np.zeros((len(templates), len(names), len(names)))
+    np.add.at(tables, (rows, *columns.reshape(2, -1)), 1)
+    equal_share, kappa = equality_and_kappa(tuple(map(str, templates)), tables, sampling)
     return Agreement(group=group, n=len(both), unparsed=unparsed, equal_share=equal_share, kappa=kappa)
 
 
 def _annotated(
     pairs: Sequence[JudgedAnswer], annotations: Mapping[str, Annotation], interval: float
 ) -> Iterator[Accuracy]:
-    """How often each is right, where an annotation names the right option; a faulty reply is not right.
-
-    A mere "wrong" says nothing of another reading than the one that it was given for.
-    """
+    """How often judge and rules are right, where an annotation names the right option; a faulty reply is not right."""
     known = [pair for pair in pairs if (found := annotations.get(pair.prompt_id)) and found.right_known]
     if not known:
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import filterfalse
 from statistics import fmean
@@ -32,16 +33,15 @@ from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.prices import Price, price_of, read_prices, token_counter
 from mbbq_gen.providers.registry import open_provider, parse_name
 from mbbq_gen.runs.budget import cost_report
-from mbbq_gen.runs.cost_estimate import JudgeEstimate
+from mbbq_gen.runs.estimate import Cost, Duration, TokenEstimate, cost_estimate, duration, estimate, price_note
 from mbbq_gen.runs.executor import cost_guard_with, execute_planned, is_above
 from mbbq_gen.runs.extraction import UNPARSED as UNPARSED_OUTCOMES
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.status import JudgeStatus
-from mbbq_gen.runs.token_estimate import cost_estimate, duration, estimate
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.storage.ledgers import ChosenBy, judged_answers
-from mbbq_gen.storage.queries import ExtractionRow, iter_extractions, prompts_with_conflicts, read_completed
-from mbbq_gen.storage.schema import Value
+from mbbq_gen.storage.queries import ExtractionRow, iter_extractions, read_completed
+from mbbq_gen.storage.schema import marks
 from mbbq_gen.storage.store import COMPLETED, RunStore
 
 
@@ -53,12 +53,29 @@ class JudgeSelection(FrozenModel):
     sample: int | None = None
     """So many, drawn by chance within each language."""
     seed: int = 0
-    """Of the sample."""
 
     @property
     def chosen_by(self) -> ChosenBy:
         """What the choice is called beside each answer."""
         return "only" if self.only else "all" if self.sample is None else "sample"
+
+
+class JudgeEstimate(FrozenModel):
+    """The size and cost of a judge's requests; `tokens.prompts` are the answers to extract."""
+
+    schema_version: Literal["mbbq-gen.judge-plan/1"] = "mbbq-gen.judge-plan/1"
+    judge: str
+    model: str
+    base_url: str | None
+    prompt_version: int
+    prompt_sha256: str
+    answered: int
+    """Selected answers with a reply already: they cost nothing, and are not among the tokens."""
+    tokens: TokenEstimate
+    price: Price | None
+    cost: Cost | None
+    duration: Duration | None
+    notes: tuple[str, ...]
 
 
 def is_settled(extraction: ExtractionRow) -> bool:
@@ -67,29 +84,19 @@ def is_settled(extraction: ExtractionRow) -> bool:
 
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""What a judge may be called: it is part of an extractor's name and of a file's."""
+"""A judge's name, which is part of an extractor's name and of a file's."""
 _REPLY_TOKENS: Final = 20
-"""What a reply takes without reasoning: a JSON object of two words."""
+"""Tokens of a reply without reasoning: a JSON object of two words."""
 _VARIANT: Final = "judge"
 
 
 def judge_lines(store: RunStore, own: tuple[Price, ...]) -> list[JudgeStatus]:
     """The judges of a run, as `status` shows them."""
     lines = []
-    for judge in judges_of(store).values():
-        table = JudgeTable(store, judge)
-        progress = table.progress()
-        lines.append(
-            JudgeStatus(
-                name=judge.name,
-                model=judge.model,
-                requests=progress.requests,
-                answered=progress.answered,
-                failed=progress.failed,
-                unparsed=table.unparsed(),
-                cost=judge_cost(store, judge, own),
-            )
-        )
+    for name, judge in judges_of(store).items():
+        table, cost = JudgeTable(store, judge), judge_cost(store, judge, own)
+        counts = asdict(table.progress())
+        lines.append(JudgeStatus(name=name, model=judge.model, **counts, unparsed=table.unparsed(), cost=cost))
     return lines
 
 
@@ -97,8 +104,8 @@ def judge_cost(store: RunStore, judge: LLMJudge, own: tuple[Price, ...]) -> floa
     """What a judge has cost so far, in US dollars; None where no price is known."""
     kind, model = parse_name(judge.model)
     address = judge.runtime_info.get("base_url")
-    server = address if isinstance(address, str) else None
-    return cost_report(store, kind, model, own, server, judge=judge.name).total
+    base_url = address if isinstance(address, str) else None
+    return cost_report(store, kind, model, own, base_url, judge=judge.name).total
 
 
 class Judging:
@@ -113,11 +120,7 @@ class Judging:
             self.judges = judges_of(store)
 
     def judge_of(self, model: str | None, name: str | None, given: Mapping[str, Any], seed: int) -> LLMJudge:
-        """A new judge, or one of the run that resumes: the settings that shape its replies must be unchanged.
-
-        Raises:
-            UsageError: No model is given, a judge of that name differs, or the model, an option or the name can't be.
-        """
+        """A new judge, or a judge of the run, whose settings that shape replies must be unchanged; else UsageError."""
         options = dict(given)
         if model is None:
             if name is None and len(self.judges) != 1:
@@ -153,10 +156,7 @@ class Judging:
         return before.model_copy(update={"model_args": options})
 
     def _provider(self, model: str, options: Mapping[str, JsonValue], prompt: JudgePrompt) -> Provider:
-        """The model of a judge, with the reply's JSON schema where its service supports one.
-
-        A model that refuses the schema gets requests without it: the prompt describes the reply.
-        """
+        """The model of a judge; a model that refuses the reply's JSON schema gets requests without it."""
         kind, _ = parse_name(model)
         provider = open_provider(model, with_structure(kind, options, prompt.reply_schema()), self._where)
         if provider.capabilities.structured_output:
@@ -174,7 +174,7 @@ class Judging:
             measured = fmean(counted) if counted else None
             answers, requests = self._requests(store, judge, choice, provider, bar.advance)
             tokens = estimate(
-                (prompt for row, prompt in requests if row["request_key"] not in known),
+                (prompt for (*_, key, _), prompt in requests if key not in known),
                 token_counter(provider.kind, provider.model),
                 {_VARIANT: "letters"},
                 {_VARIANT: _REPLY_TOKENS if measured is None else measured},
@@ -182,12 +182,10 @@ class Judging:
             )
         tokens = tokens.model_copy(update={"outputs": "assumed" if measured is None else "measured"})
         price, cost = price_of(provider.kind, provider.model, prices, base_url=base_url), None
-        where = f" at {base_url}" if base_url else ""
-        notes = [f"no price is known for {judge.model}{where}: nothing is guessed; give it with --prices"]
+        notes = [price_note(judge.model, price, base_url)]
         if price is not None:
             one_by_one = price.at(tokens.longest_input).model_copy(update={"batch_input": None, "batch_output": None})
             cost = cost_estimate(one_by_one, tokens.input_tokens, tokens.output_tokens, tokens.most_output_tokens)
-            notes = [f"price of {price.version}" + (f": {price.note}" if price.note else "")]
         if measured is None:
             notes.append("replies: lengths are assumed, and reasoning comes on top; run a few first (--sample-size 20)")
         limits = [judge.model_args.get(name) for name in ("rpm", "tpm")]
@@ -261,14 +259,15 @@ class Judging:
 
     def _requests(
         self, store: RunStore, judge: LLMJudge, choice: JudgeSelection, provider: Provider, step: Callable[[], None]
-    ) -> tuple[int, Iterator[tuple[dict[str, Value], Prompt]]]:
+    ) -> tuple[int, Iterator[tuple[tuple[int, str, str, str], Prompt]]]:
         """How many answers are chosen; in plan order, what `JudgeTable` stores of each, and its request's prompt."""
         found: Iterable[ExtractionRow] = filterfalse(is_settled, iter_extractions(store, self._versions))
         if choice.sample is not None:
             found = draw_sample(found, SamplingDesign(sample=choice.sample, by=("language",), seed=choice.seed)).drawn
         elif choice.only:
-            versions = self._versions.values()
-            conflicting = prompts_with_conflicts(store, versions) if "conflict" in choice.only else set()
+            versions = list(self._versions.values()) if "conflict" in choice.only else []
+            statement = "SELECT prompt_id FROM extractions WHERE conflicts <> '[]' AND extractor IN"
+            conflicting = {name for (name,) in store.query(f"{statement} ({marks(len(versions))})", versions)}
             found = (
                 one
                 for one in found
@@ -278,7 +277,7 @@ class Judging:
             )
         chosen = {one.prompt_id for one in found}
 
-        def requests() -> Iterator[tuple[dict[str, Value], Prompt]]:
+        def requests() -> Iterator[tuple[tuple[int, str, str, str], Prompt]]:
             rows = store.query(
                 f"SELECT p.prompt_id, p.number, p.record, i.record, r.record FROM {COMPLETED} ORDER BY p.number"
             )
@@ -286,12 +285,8 @@ class Judging:
                 answered = read_completed(store, *records)
                 sheet, prompt = sheet_of(answered, judge.prompt, judge.seed), answered.prompt
                 step()
-                row: dict[str, Value] = {
-                    "number": number,
-                    "prompt_id": prompt.prompt_id,
-                    "request_key": provider.request_key(sheet.messages, prompt.prompt_id),
-                    "shown": ",".join(map(str, sheet.option_order)),
-                }
+                key, shown = provider.request_key(sheet.messages, prompt.prompt_id), map(str, sheet.option_order)
+                row = (number, prompt.prompt_id, key, ",".join(shown))
                 yield row, prompt.model_copy(update={"messages": sheet.messages, "variant": _VARIANT})
 
         return len(chosen), requests()

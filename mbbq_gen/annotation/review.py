@@ -31,7 +31,6 @@ ANNOTATIONS_NAME = "annotations.jsonl"
 DRAWS_NAME = "annotation-draws.jsonl"
 Grouping = Literal["language", "outcome", "rule", "confidence", "variant", "label_style", "split", "category"]
 GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
-"""What a sample can be stratified by."""
 REST = "(rest)"
 """Stands for the values of a grouping that are too rare for a stratum of their own."""
 
@@ -42,13 +41,10 @@ class SamplingDesign(FrozenModel):
     """How a sample is drawn."""
 
     sample: int = Field(default=200, ge=1)
-    """Extractions to annotate."""
     by: tuple[Grouping, ...] = ("language", "outcome", "rule")
     seed: int = 0
     languages: tuple[str, ...] | None = None
-    """None: all of the run."""
     extractor: str = "rules"
-    """Extractor whose results are annotated."""
 
 
 class Annotation(FrozenModel):
@@ -56,17 +52,13 @@ class Annotation(FrozenModel):
 
     prompt_id: str
     extractor: str
-    """Extractor version that was annotated."""
     outcome: Outcome
-    """The extraction that was annotated."""
     option: int | None
     right_known: bool
-    """Whether the person said what is correct."""
     right: int | None = None
     """The option that the response chooses; None where it chooses none, or where it is not known."""
     note: str = ""
     at: str
-    """When: ISO 8601, UTC."""
 
     @property
     def agrees(self) -> bool:
@@ -84,16 +76,9 @@ def annotate_response(
     extraction: ExtractionRow, *, right: int | None, right_known: bool = True, note: str = ""
 ) -> Annotation:
     """The annotation of an extraction, made now, by the correct option or as wrong."""
-    return Annotation(
-        prompt_id=extraction.prompt_id,
-        extractor=extraction.extractor,
-        outcome=extraction.outcome,
-        option=extraction.option,
-        right_known=right_known,
-        right=right,
-        note=note,
-        at=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
+    shown = {name: getattr(extraction, name) for name in ("prompt_id", "extractor", "outcome", "option")}
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return Annotation(**shown, right_known=right_known, right=right, note=note, at=now)
 
 
 class DrawnStratum(FrozenModel):
@@ -188,16 +173,14 @@ class ReviewSample:
 
 def can_be_annotated(extraction: ExtractionRow) -> bool:
     """Whether there is a response to annotate."""
-    has_response = extraction.outcome not in NO_RESPONSE and extraction.outcome != "empty"
-    return has_response and extraction.rule != "response.length"
+    return extraction.outcome not in {*NO_RESPONSE, "empty"} and extraction.rule != "response.length"
 
 
 def draw_sample(extractions: Iterable[ExtractionRow], design: SamplingDesign) -> ReviewSample:
     """A stratified sample, at least one of each stratum, in proportion to the square root of its size.
 
-    So rare rules and outcomes are included. The smallest strata go into a rest of the same first groupings until there
-    are at most half as many as extractions to annotate. The draw depends on the seed and the prompt alone: a larger
-    sample of the same strata contains the smaller one.
+    The smallest strata are merged until there are at most half as many as extractions to annotate. The draw depends on
+    the seed and the prompt alone: a larger sample of the same strata contains the smaller one.
     """
     size, by = design.sample, design.by
     strata: dict[Stratum, list[ExtractionRow]] = defaultdict(list)
@@ -257,7 +240,6 @@ class AgreementRate(FrozenModel):
 
     group: str
     n_extractions: int
-    """In the run."""
     judged: Proportion
     """Of those annotated, unweighted."""
     weighted: Proportion
@@ -268,7 +250,6 @@ class AnnotationReport(FrozenModel):
     """The annotations of a run, summarised."""
 
     extractors: dict[str, str]
-    """Language → the extractor version."""
     by: tuple[str, ...]
     confidence_level: float
     coverage: float | None
@@ -325,9 +306,7 @@ def annotation_report(
         confidence_level=interval,
         coverage=covered / len(extractions) if extractions else None,
         overall=rate("all", extractions),
-        by_language=tuple(
-            rate(code, [extraction for extraction in extractions if extraction.language == code]) for code in languages
-        ),
+        by_language=tuple(rate(code, [one for one in extractions if one.language == code]) for code in languages),
         by_stratum=tuple(rate(" / ".join(key), members) for key, members in sample.strata.items()),
         mistakes={mistake: counts[mistake] for mistake in get_args(Mistake)},
         disagreements=tuple(disagreements),

@@ -137,12 +137,12 @@ class InferenceOptions(Options):
     seed: int = option("Statistics", "Seed of bootstrap resamples and permutation tests.", default=0, min=0)
 
     def frame(self, paths: Sequence[Path], where: PackPaths, **more: Any) -> polars.DataFrame:
-        """The observations of runs, after extracting what is missing; `more` as `load_observations` takes it."""
-        from mbbq_gen.runs.observations import load_observations
+        """The observations of runs, after extracting what is missing; `more`: further fields of `Reading`."""
+        from mbbq_gen.runs.observations import Reading, load_observations
 
         with Bar("reading", None, "answers") as bar:
-            shown: dict[str, Any] = {"step": bar.advance, "tell": say}
-            frame = load_observations(paths, where, self.gold, extractor=self.extractor, **shown, **more)
+            reading = Reading(where, self.gold, self.extractor, step=bar.advance, tell=say, **more)
+            frame = load_observations(paths, reading)
         report_failures(frame)
         return frame
 

@@ -153,7 +153,7 @@ class Report(RunsCommand):
         """Makes the charts, once, and writes the page and the figures."""
         from mbbq_gen.report import charts, page, view_model
         from mbbq_gen.report.charts.vega import require_vl_convert
-        from mbbq_gen.runs.observations import follow_up_reports, model_names
+        from mbbq_gen.runs.observations import follow_up_reports, named_runs
 
         if self.output is not None:
             page.template_environment()  # what is missing is said before the work is done
@@ -162,11 +162,7 @@ class Report(RunsCommand):
         paths, where, extractor = [folder.path for folder in folders], self.where, self.statistics.extractor
         labelled = self.statistics.labels(paths, where, self.correct_with)
         frame = self.statistics.frame(paths, where)
-        manifests = [folder.manifest() for folder in folders]
-        sources = [
-            view_model.Source(folder, manifest, name, extracted(folder, where, extractor))
-            for folder, manifest, name in zip(folders, manifests, model_names(folders, manifests), strict=True)
-        ]
+        sources = [view_model.Source(*run, extracted(run[0], where, extractor)) for run in named_runs(paths)]
         with_papers = self.paper_figures or self.figures is not None
         drawn = [name for name in charts.CHARTS if with_papers or name not in charts.PAPERS]
         with Bar("report", len(drawn) + 1 + len(folders), "steps") as bar:
@@ -205,14 +201,13 @@ def report_text(
     from mbbq_gen.analysis.score_extras import reported
     from mbbq_gen.report.score_tables import BRIEF_METRICS, SUMMARY_METRICS, report_blocks
     from mbbq_gen.report.tables import print_blocks
-    from mbbq_gen.runs.observations import follow_up_reports, load_run_observations
+    from mbbq_gen.runs.observations import Reading, follow_up_reports, load_run_observations
 
     manifest, statistics = folder.manifest(), statistics or ScoreOptions()
     gold, extractor = statistics.gold, statistics.extractor
     with Bar("reading", None, "answers") as bar:
-        frame, progress = load_run_observations(
-            *(folder, manifest, where, gold), extractor=extractor, step=bar.advance, tell=say
-        )
+        reading = Reading(where, gold, extractor, step=bar.advance, tell=say)
+        frame, progress = load_run_observations(folder, manifest, reading)
     by = (["benchmark"] if len(manifest.config.benchmarks) > 1 else []) + several(frame, "method")
     metrics = tuple(dict.fromkeys((*SUMMARY_METRICS, *BRIEF_METRICS)))
     sampling = statistics.sampling([folder.path])
@@ -247,19 +242,16 @@ class Leaderboard(RunsCommand):
         from mbbq_gen.report.leaderboard import build_leaderboard
         from mbbq_gen.report.page import language_names
         from mbbq_gen.report.tables import markdown_escaped
-        from mbbq_gen.runs.observations import model_names
-        from mbbq_gen.runs.run_folder import RunFolder
+        from mbbq_gen.runs.observations import named_runs
 
         if self.markdown and self.as_json:
             raise UsageError("--markdown and --json: choose one of the two")
         if self.output is not None:
             check_output(self.output)
         frame = self.statistics.frame(self.run_paths, self.where)
-        folders = [RunFolder(path) for path in dict.fromkeys(self.run_paths)]
-        manifests = [folder.manifest() for folder in folders]
         named = {
             (name, choice.name): manifest
-            for name, manifest in zip(model_names(folders, manifests), manifests, strict=True)
+            for _, manifest, name in named_runs(self.run_paths)
             for choice in manifest.config.benchmarks
         }
         board = build_leaderboard(frame, named, self.statistics.sampling(self.run_paths))

@@ -37,8 +37,7 @@ class BatchCommand(RunCommand):
         from mbbq_gen.report.run_tables import batch_blocks
         from mbbq_gen.runs.executor import Session
         from mbbq_gen.runs.resolve import open_model
-        from mbbq_gen.runs.status import batch_lines
-        from mbbq_gen.storage.ledgers import BatchTable, mode_of
+        from mbbq_gen.storage.ledgers import BatchLine, BatchTable, mode_of
 
         path, folder = self.run_path, self.folder
         config = folder.manifest().config
@@ -48,11 +47,11 @@ class BatchCommand(RunCommand):
                 raise UsageError(f"{path}: this run has no batches; to use them: mbbq-gen run {path} --batch")
             provider.check_access()
             yield Session(folder, store, provider, config, ProgressBars(say))
-            lines = batch_lines(BatchTable(store).batches())
+            batches, shown = BatchTable(store).batches(), set(BatchLine.model_fields)
             if self.as_json:
-                print_json([line.model_dump(mode="json") for line in lines])
+                print_json([batch.model_dump(mode="json", include=shown) for batch in batches])
             else:
-                show(batch_blocks(lines))
+                show(batch_blocks(batches))
 
 
 class BatchStatus(BatchCommand):

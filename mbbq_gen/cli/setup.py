@@ -48,17 +48,9 @@ class Init(JsonCommand):
     yes: bool = option(
         "", "Ask no questions: use the default of every option that is not given.", "--yes", "-y", default=False
     )
-    print_schema: bool = option(
-        "", "Only print the JSON schema of study files, for editors.", "--schema", default=False
-    )
 
     def _run(self) -> None:
-        from mbbq_gen.runs.study import study_schema
-
         file = self.file
-        if self.print_schema:
-            print_json(study_schema())
-            return
         if file.suffix != ".toml":
             raise UsageError(f"{file}: the name of a study ends in .toml; use {file.with_suffix('.toml')}")
         if file.exists():
@@ -157,7 +149,7 @@ def _plan(config: RunConfig) -> tuple[int | None, str]:
     """The questions for each language and split (None: all), and requests, price and time in words."""
     from mbbq_gen.analysis.power import DEFAULTS
     from mbbq_gen.report.run_tables import dollars, hours
-    from mbbq_gen.runs.cost_estimate import run_estimate
+    from mbbq_gen.runs.estimate import run_estimate
     from mbbq_gen.runs.resolve import resolve
 
     is_local, where = config.model.partition(":")[0] in _LOCAL, PackPaths()
@@ -346,7 +338,7 @@ class Estimate(PackCommand):
     def _run(self) -> None:
         from mbbq_gen.analysis.power import DEFAULTS
         from mbbq_gen.report.run_tables import estimate_blocks
-        from mbbq_gen.runs.cost_estimate import run_estimate
+        from mbbq_gen.runs.estimate import run_estimate
         from mbbq_gen.runs.resolve import resolve
 
         where, assumptions = self.where, DEFAULTS
@@ -394,8 +386,8 @@ class Design(PackCommand):
     def _run(self) -> None:
         from mbbq_gen.analysis.design import assumed_components
         from mbbq_gen.report.run_tables import design_blocks
-        from mbbq_gen.runs.cost_estimate import design_report
         from mbbq_gen.runs.resolve import resolve
+        from mbbq_gen.runs.study_design import design_report
         from mbbq_gen.scoring.metrics import METRICS
 
         pilot, where = self.pilot, self.where

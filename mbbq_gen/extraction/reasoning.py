@@ -100,22 +100,22 @@ class ReasoningPack(Pack):
 
 
 @dataclass(frozen=True)
-class ReasoningSplit:
-    """A response with a reasoning block in it."""
+class ReasoningText:
+    """The reasoning trace of a response."""
 
-    reasoning: str
-    start: int
-    """Where it begins in the text, in characters."""
-    end: int
-    """Where what follows it begins, its closing sign left out."""
-    is_open: bool
-    """Whether it is never closed."""
+    text: str
+    start: int | None
+    """Where it begins in the response's text; None if the service separates it."""
+    end: int | None
+    """Where the text after it begins; None as for `start`."""
+    is_cut: bool
+    """Whether the tokens ended before it did."""
 
 
 _load_zoner = lru_cache(maxsize=16)(Zoner)
 
 
-def split_reasoning(text: str, resources: PackPaths) -> ReasoningSplit | None:
+def split_reasoning(text: str, resources: PackPaths) -> ReasoningText | None:
     """The reasoning block of a response (`<think>…</think>`); the longest of several; None without one."""
     if "<" not in text and "[" not in text and "◁" not in text:
         return None
@@ -125,7 +125,7 @@ def split_reasoning(text: str, resources: PackPaths) -> ReasoningSplit | None:
     start, end, behind, is_open = max(found, key=lambda part: part[1] - part[0])
     inner = text[start:end]
     lead = len(inner) - len(inner.lstrip())
-    return ReasoningSplit(inner.strip(), start + lead, behind, is_open) if inner.strip() else None
+    return ReasoningText(inner.strip(), start + lead, behind, is_open) if inner.strip() else None
 
 
 @lru_cache(maxsize=64)

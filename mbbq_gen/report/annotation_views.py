@@ -31,9 +31,9 @@ from mbbq_gen.storage.store import CompletedPrompt
 
 if TYPE_CHECKING:
     from mbbq_gen.annotation.judge_report import Basis, JudgeReport
+    from mbbq_gen.annotation.judge_runner import JudgeEstimate
     from mbbq_gen.annotation.review import AnnotationReport, Mistake
     from mbbq_gen.core.records import Outcome
-    from mbbq_gen.runs.cost_estimate import JudgeEstimate
 
 _LENGTHS = ExcerptLengths(head=4000, tail=12_000, around=200)
 """Of a longer response: more is not read either, and no cell holds it."""

@@ -16,11 +16,12 @@ from mbbq_gen.scoring.metrics import METRICS
 if TYPE_CHECKING:
     from mbbq_gen.analysis.power import Question
     from mbbq_gen.runs.budget import CostReport
-    from mbbq_gen.runs.cost_estimate import CostEstimate, DesignReport, FollowUpEstimate, SampleSizeEstimate
+    from mbbq_gen.runs.estimate import Cost, CostEstimate, Duration, FollowUpEstimate, SampleSizeEstimate, TokenEstimate
     from mbbq_gen.runs.run_diff import RunDiff
     from mbbq_gen.runs.run_folder import Manifest
-    from mbbq_gen.runs.status import BatchLine, RunStatus
-    from mbbq_gen.runs.token_estimate import Cost, Duration, TokenEstimate
+    from mbbq_gen.runs.status import RunStatus
+    from mbbq_gen.runs.study_design import DesignReport
+    from mbbq_gen.storage.ledgers import BatchLine
     from mbbq_gen.storage.queries import ExtractionChange
 
 

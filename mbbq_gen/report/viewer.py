@@ -100,7 +100,7 @@ def item_views(
     """The views of items, each looked up in the run."""
     version = reasoning_version(PackPaths())
     for item in items:
-        answered = find_completed(store, item.prompt_id, with_parallels=False)
+        answered = find_completed(store, item.prompt_id)
         extraction = stored_extractions(store, item.prompt_id).get(item.extractor)
         if answered is None or extraction is None:
             continue

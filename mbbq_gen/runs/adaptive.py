@@ -57,14 +57,7 @@ from mbbq_gen.statistics.sequential import (
     variance_to_find,
     width_at_end,
 )
-from mbbq_gen.storage.ledgers import (
-    CandidateRequest,
-    Stratum,
-    add_round,
-    candidate_requests,
-    last_round,
-    rounds_of_answers,
-)
+from mbbq_gen.storage.ledgers import CandidateRequest, Stratum, candidate_requests
 
 if TYPE_CHECKING:
     import polars
@@ -72,18 +65,17 @@ if TYPE_CHECKING:
 FIRST: Final = 2
 """Answers of each kind that every template gives in the first round."""
 GROWTH: Final = 1.2
-"""From round to round, of the answers in all: small steps, so that a run stops soon after it has enough."""
+"""Growth of the answers from round to round: small, so that a run stops soon after it has enough."""
 BATCH_GROWTH: Final = 2**0.5
-"""The same where a round is a batch, for which a service may take a day."""
+"""Growth if a round is a batch, for which a service may take a day."""
 FEWEST_TEMPLATES: Final = 5
 """Templates below which no interval stops a run."""
 
-_Counts = Counter[object]
 Languages = tuple[str, str] | None
 """Two languages that are compared; None for scores against 0."""
 
 
-def _add(counts: _Counts, request: CandidateRequest) -> None:
+def _add(counts: Counter[object], request: CandidateRequest) -> None:
     kind, variant, order = request.kind, request.prompt_variant, request.order
     counts.update((
         "answers", kind[0], kind, ("variant", variant), ("order", order), ("question", request.question),
@@ -93,29 +85,28 @@ def _add(counts: _Counts, request: CandidateRequest) -> None:
 
 @dataclass
 class _Deck:
-    """What a template has left, and what it has given."""
+    """The requests of a template: those left, and counts of those taken."""
 
     left: dict[Kind, dict[str, list[CandidateRequest]]] = field(default_factory=dict)
     """Kind → prompt variant → requests, in the order that settles ties."""
-    given: _Counts = field(default_factory=Counter)
+    given: Counter[object] = field(default_factory=Counter)
 
-    def take(self, overall: _Counts) -> CandidateRequest:
-        """The next request of those that are left; `overall`: what the language has given."""
+    def take(self, overall: Counter[object]) -> CandidateRequest:
+        """Takes the request whose kind, variant, question and order the template, then the language, has least of."""
         own = self.given
 
-        def need(kind: Kind) -> tuple[int, ...]:
+        def kind_rank(kind: Kind) -> tuple[int, ...]:
             rank = KINDS.index(kind) if kind in KINDS else len(KINDS)
             return own[kind[0]], own[kind], overall[kind[0]], overall[kind], rank
-
-        kind = min(self.left, key=need)
-        variants = self.left[kind]
-        variant = min(variants, key=lambda each: (own[kind, each], own["variant", each], overall[kind, each], each))
-        requests = variants[variant]
 
         def rank(place: int) -> tuple[int, ...]:
             question, order = requests[place].question, requests[place].order
             return own["question", question], own[kind, order], own["order", order], overall[kind, order], place
 
+        kind = min(self.left, key=kind_rank)
+        variants = self.left[kind]
+        variant = min(variants, key=lambda each: (own[kind, each], own["variant", each], overall[kind, each], each))
+        requests = variants[variant]
         found = requests.pop(min(range(len(requests)), key=rank))
         if not requests:
             del variants[variant]
@@ -127,18 +118,11 @@ class _Deck:
 
 
 def round_sizes(kinds: int, growth: float = GROWTH) -> Iterator[int]:
-    """Answers that a template has given after each round, where questions are of so many kinds; without end."""
+    """Answers that a template has given after each round, for questions of so many kinds; without end."""
     each = FIRST
     while True:
         yield each * kinds
         each = max(each + 1, round(each * growth))
-
-
-def in_group(stratum: Stratum, group: Mapping[str, str], compared: Languages) -> bool:
-    """Whether a stratum belongs to a group, and to one of two languages that are compared."""
-    if compared and stratum.language not in compared:
-        return False
-    return all(getattr(stratum, name) == value for name, value in group.items())
 
 
 class SamplingRounds:
@@ -147,17 +131,18 @@ class SamplingRounds:
     def __init__(self, requests: Iterable[CandidateRequest], seed: int, growth: float = GROWTH) -> None:
         self._growth = growth
         self._decks: dict[Stratum, dict[str, _Deck]] = defaultdict(lambda: defaultdict(_Deck))
-        self._overall: dict[tuple[str, ...], _Counts] = defaultdict(Counter)  # of a benchmark, split and language
-        self._kinds: set[Kind] = set()
+        self._overall: dict[tuple[str, ...], Counter[object]] = defaultdict(Counter)
+        """Benchmark, split and language → counts of the requests taken."""
         self._offered: Counter[tuple[Stratum, str]] = Counter()
         self.last = 0
-        """The number of the last round; 0: none yet."""
-        for request in sorted(
-            requests, key=lambda each: (stable_number(seed, each.stratum.benchmark, each.question), each.question)
-        ):
+        """Number of the last round; 0: none yet."""
+        found = sorted(
+            requests, key=lambda one: (stable_number(seed, one.stratum.benchmark, one.question), one.question)
+        )
+        self._n_kinds = len({request.kind for request in found})
+        for request in found:
             deck = self._decks[request.stratum][request.template]
             self._offered[request.stratum, request.template] += 1
-            self._kinds.add(request.kind)
             self.last = max(self.last, request.round)
             if request.round:
                 _add(deck.given, request)
@@ -168,16 +153,20 @@ class SamplingRounds:
             for template in sorted(decks, key=lambda template: stable_number(seed, template)):
                 decks[template] = decks.pop(template)  # in an order that puts no category's first template first in all
 
-    @property
-    def strata(self) -> list[Stratum]:
-        """All strata, sorted."""
-        return sorted(self._decks)
+    def strata(self, group: Mapping[str, str], compared: Languages = None) -> list[Stratum]:
+        """The strata of a group, and of two languages if they are compared, sorted."""
+        return [
+            stratum
+            for stratum in sorted(self._decks)
+            if (not compared or stratum.language in compared)
+            and all(getattr(stratum, name) == value for name, value in group.items())
+        ]
 
     def offered(self, group: Mapping[str, str], compared: Languages = None) -> Counter[str]:
-        """Template (benchmark / category / id) → the answers that it can give in a group (`in_group`)."""
-        found: Counter[str] = Counter()
+        """Template (benchmark / category / id) → the answers that it can give in a group."""
+        found, strata = Counter[str](), set(self.strata(group, compared))
         for (stratum, template), count in self._offered.items():
-            if in_group(stratum, group, compared):
+            if stratum in strata:
                 found[f"{stratum.benchmark} / {stratum.category} / {template}"] += count
         return found
 
@@ -186,9 +175,9 @@ class SamplingRounds:
         return max(deck.given["answers"] for deck in self._decks[stratum].values())
 
     def unfinished(self, group: Mapping[str, str], compared: Languages = None) -> list[Stratum]:
-        """The strata of a group (`in_group`) that have requests left."""
-        found = [stratum for stratum in self._decks if in_group(stratum, group, compared)]
-        return [stratum for stratum in found if any(deck.left for deck in self._decks[stratum].values())]
+        """The strata of a group that have requests left."""
+        strata = self.strata(group, compared)
+        return [stratum for stratum in strata if any(deck.left for deck in self._decks[stratum].values())]
 
     def next_round(self, strata: Iterable[Stratum], answers: int | None = None) -> list[CandidateRequest]:
         """The next round of some strata, up to so many answers a template or as rounds grow; empty at the end."""
@@ -196,7 +185,7 @@ class SamplingRounds:
         taken: list[CandidateRequest] = []
         for stratum in sorted(strata):
             now, decks = self.given(stratum), self._decks[stratum].values()
-            target = answers or next(size for size in round_sizes(len(self._kinds), self._growth) if size > now)
+            target = answers or next(size for size in round_sizes(self._n_kinds, self._growth) if size > now)
             for _ in range(target):
                 short = [deck for deck in decks if deck.left and deck.given["answers"] < target]
                 if not short:
@@ -206,6 +195,8 @@ class SamplingRounds:
 
 
 Look = tuple[InterimEstimate, int]
+"""An estimate, and the answers that it is made from."""
+_Group = tuple[tuple[str, str], ...]
 
 
 def answer_of(interval: Interval, small: float) -> str | None:
@@ -214,10 +205,6 @@ def answer_of(interval: Interval, small: float) -> str | None:
     if interval.low > 0 or interval.high < 0:
         return "yes" + (f", but smaller than {small:g}" if is_small else "")
     return f"smaller than {small:g}" if is_small else None
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else value + 0.0
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------
@@ -258,14 +245,15 @@ class AdaptiveRun:
             if not taken:
                 self._stop(targets, _why(rule, targets))
                 return False
-            add_round(store, rounds.last, [request.request_key for request in taken])
+            rows = [(request.request_key, rounds.last) for request in taken]
+            store.change(("INSERT OR IGNORE INTO rounds VALUES (?, ?)", rows))
             say(f"round {rounds.last}: {len(taken):,} requests")
 
     def _check_reachable(self) -> None:
         """Raises ConfigError where no target could ever be reached: its groups have too few templates."""
         rule, rounds = self.rule, self.rounds
         names = ("benchmark", "split", *rule.group_by)
-        groups = {tuple((name, getattr(stratum, name)) for name in names) for stratum in rounds.strata}
+        groups = {tuple((name, getattr(stratum, name)) for name in names) for stratum in rounds.strata({})}
         most = max((len(rounds.offered(dict(group))) for group in groups), default=None)
         if most is not None and most < FEWEST_TEMPLATES:
             each = rule.group_by[-1] if rule.group_by else "split"
@@ -296,7 +284,7 @@ class AdaptiveRun:
         return self.session.store.questions()
 
     def _look(self) -> tuple[StoppingTarget, ...] | None:
-        """How every target of the rule stands; None before anything is answered."""
+        """The state of every target of the rule; None before anything is answered."""
         import polars as pl
 
         store = self.session.store
@@ -305,19 +293,21 @@ class AdaptiveRun:
         frame = observations(store, versions, self.session.rules.model, questions=self._questions)
         if frame.is_empty():
             return None
-        frame = frame.with_columns(round=pl.Series(rounds_of_answers(store, versions), dtype=pl.Int64))
+        joined = "LEFT JOIN rounds r ON r.request_key = p.request_key"
+        rows = store.readings("coalesce(r.round, 0)", versions, joined)
+        frame = frame.with_columns(round=pl.Series([number for (number,) in rows], dtype=pl.Int64))
         found = []
         for name in self.rule.metrics:
-            looks: dict[tuple[tuple[str, str], ...], list[Look]] = {}
+            looks: dict[_Group, list[Look]] = {}
             for number in sorted(frame["round"].unique().to_list()):
                 for group, look in self._estimates(METRICS[name], frame.filter(pl.col("round") <= number)):
-                    looks.setdefault(tuple(group.items()), []).append(look)
+                    looks.setdefault(group, []).append(look)
             family = len(looks) * len(self.rule.metrics)
             found += [self._target(METRICS[name], dict(group), seen, family) for group, seen in looks.items()]
         return tuple(found)
 
-    def _estimates(self, metric: Metric, frame: polars.DataFrame) -> Iterator[tuple[dict[str, str], Look]]:
-        """The groups, each with the estimate from its answers."""
+    def _estimates(self, metric: Metric, frame: polars.DataFrame) -> Iterator[tuple[_Group, Look]]:
+        """The groups, each with the estimate from its answers and their number."""
         import numpy as np
 
         compared = self.rule.compared
@@ -333,21 +323,20 @@ class AdaptiveRun:
                 if name in place:
                     offered[row, place[name]] = count
         answers = [int(row.sum()) for row in requested]
-        looks = list(zip(measures(metric, panel, requested, offered), answers, strict=True))
-        if compared is None:
-            yield from zip(groups, looks, strict=True)
-            return
-        pairs: dict[tuple[tuple[str, str], ...], dict[str, Look]] = {}
+        by_language: dict[_Group, dict[str, Look]] = defaultdict(dict)
+        looks = zip(measures(metric, panel, requested, offered), answers, strict=True)
         for group, look in zip(groups, looks, strict=True):
-            language = group.pop("language")
-            pairs.setdefault(tuple(group.items()), {})[language] = look
-        for key, of in pairs.items():
-            if of.keys() >= set(compared):
+            language = group.pop("language", "") if compared else ""
+            by_language[tuple(group.items())][language] = look
+        for key, of in by_language.items():
+            if compared is None:
+                yield key, of[""]
+            elif of.keys() >= set(compared):
                 (one, n_one), (other, n_other) = (of[language] for language in compared)
-                yield dict(key), (one.minus(other), n_one + n_other)
+                yield key, (one.minus(other), n_one + n_other)
 
     def _target(self, metric: Metric, group: dict[str, str], looks: list[Look], family: int) -> StoppingTarget:
-        """How one target stands after its looks, up to the one that reached it; looks without news don't count."""
+        """The state of a target after its looks, up to the one that reached it; looks without news don't count."""
         rule, rounds, compared = self.rule, self.rounds, self.rule.compared
         is_left, n_templates = bool(rounds.unfinished(group, compared)), len(rounds.offered(group, compared))
         new = [look for place, look in enumerate(looks) if place == 0 or look[1] > looks[place - 1][1]]
@@ -356,16 +345,14 @@ class AdaptiveRun:
         alpha = ALPHA / family if is_decision else ALPHA
         rho = FOR_DECISION if is_decision or rule.looked else FOR_WIDTH
         seen, past = list[InterimEstimate](), list[Interval]()
-        for look in new:
-            estimate, _ = look
+        for estimate, _ in new:
             seen.append(estimate)
             interval = self._interval(seen, alpha, rho)
             past.append(interval)
             verdict, explanation = self._verdict(interval, estimate, n_templates, is_left=is_left)
             # templates that all say the same do not show that there are enough requests
             if verdict == "going on" and effect and 0 < estimate.variance <= variance_to_find(effect, estimate, alpha):
-                verdict = "not found"
-                explanation = f"not found; {effect:g} would have been found in 90 % of such runs"
+                verdict, explanation = "not found", f"not found; {effect:g} would have been found in 90 % of such runs"
             if verdict == "reached" and rule.kind != "answers":
                 break
         if verdict == "futile" and rule.kind == "ci_width":
@@ -373,16 +360,20 @@ class AdaptiveRun:
             # too much, whatever the score is; so the level holds.
             interval = interval_after(seen, alpha, rho, estimate.variance)
         is_done = is_decision and verdict != "going on" and not math.isnan(interval.value)
+        adjusted = median_unbiased(past, rule.equivalence_margin) if is_done else math.nan
+        numbers = {
+            "value": interval.value,
+            "adjusted_value": adjusted,
+            "ci_low": interval.low,
+            "ci_high": interval.high,
+        }
         return StoppingTarget(
             metric=metric.name,
             group=group,
             compared=compared,
             n_looks=len(past),
-            answers=look[1],
-            value=_number(interval.value),
-            adjusted_value=_number(median_unbiased(past, rule.equivalence_margin)) if is_done else None,
-            ci_low=_number(interval.low),
-            ci_high=_number(interval.high),
+            answers=new[len(past) - 1][1],
+            **{name: None if math.isnan(number) else number + 0.0 for name, number in numbers.items()},
             level=interval.level,
             verdict=verdict,
             explanation=explanation,
@@ -403,7 +394,7 @@ class AdaptiveRun:
     def _verdict(
         self, interval: Interval, last: InterimEstimate, n_templates: int, *, is_left: bool
     ) -> tuple[Verdict, str]:
-        """How a target stands at a look, of the templates that it could ever have, and why."""
+        """The state of a target at a look, and the reason; `n_templates`: those that it could ever have."""
         rule, width, margin = self.rule, self.rule.width, self.rule.equivalence_margin
         if rule.kind == "answers":
             return "reached", ""
@@ -427,18 +418,19 @@ class AdaptiveRun:
     def _stop(self, targets: tuple[StoppingTarget, ...] | None, why: str) -> None:
         """Says why the run stops, and writes it into the manifest."""
         session, rule = self.session, self.rule
-        requests, number = session.store.progress().requests, last_round(session.store)
+        requests = session.store.progress().requests
+        number = session.store.value("SELECT coalesce(max(round), 0) FROM rounds")
         offered = sum(self.rounds.offered({}).values())
         n_rounds = f"{number} round{'' if number == 1 else 's'}"
         sentence = f"{why}, after {n_rounds} and {requests:,} of {offered:,} requests"
-        is_fixed = rule.kind == "answers" and not rule.looked
+        is_fixed = (rule.kind == "answers" and not rule.looked) or targets is None
         stopping = StoppingRecord(
             rule=rule,
             rounds=number,
             requests=requests,
             offered=offered,
             targets=targets or (),
-            level=None if is_fixed or targets is None else min((each.level for each in targets), default=ALPHA),
+            level=None if is_fixed else min((each.level for each in targets or ()), default=ALPHA),
             sentence=sentence,
         )
         lines = (f"adaptive run, until {describe_rule(rule)}: {sentence}", *map(target_line, targets or ()))

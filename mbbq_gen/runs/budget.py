@@ -4,7 +4,7 @@ Before a request is sent, its highest possible cost is reserved and stored: one 
 tokeniser makes more), and a response of full length. When the response arrives, its real cost is booked and the rest
 released. Usage that no service reported (a response without usage, an interrupted attempt, requests in flight when the
 process was killed) stays booked at its highest possible cost. So the limit is never exceeded by a service that keeps to
-the longest answer that a request allows. Where one does not, its answers show by how much, and all bounds grow by that.
+the longest answer that a request allows. If one does not, its answers show by how much, and all bounds grow by that.
 """
 
 from __future__ import annotations
@@ -18,21 +18,20 @@ from typing import Final, Protocol, Self
 from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.records import FrozenModel, Request, Response, Usage
 from mbbq_gen.providers.prices import Price, cost_of, price_of
-from mbbq_gen.storage.queries import usage_totals
 from mbbq_gen.storage.store import Progress, RunStore
 
 _NAME: Final = "unmetered"
-_TOGETHER: Final = 16
-"""Requests at most that are written down at once before they are sent: each time the disk is waited for."""
+_MOST_TOGETHER: Final = 16
+"""Most requests that are stored in one commit before they are sent."""
 MostUsage = Callable[[Request], Usage | None]
-"""The most tokens that a request can take; None where nothing limits them."""
+"""The most tokens that a request can take; None if nothing limits them."""
 
 
 class PendingSource(Protocol):
     """Requests, and where their responses go: the store of a run, its follow-ups, or the requests of a judge."""
 
     def progress(self) -> Progress:
-        """How far it is."""
+        """How many requests there are and how many have a response."""
 
     def pending(self) -> Iterator[Request]:
         """The requests without a response; may be read while responses are added."""
@@ -48,7 +47,7 @@ class PendingSource(Protocol):
 
 
 class TokenUsage(FrozenModel):
-    """So many tokens of so many requests; all tries of a request that broke off are one."""
+    """The tokens of some requests; all interrupted attempts of one request count as one."""
 
     requests: int = 0
     input_tokens: int = 0
@@ -58,9 +57,9 @@ class TokenUsage(FrozenModel):
         return TokenUsage(**{name: getattr(self, name) + getattr(other, name) for name in TokenUsage.model_fields})
 
     def times(self, factor: float) -> TokenUsage:
-        """As many requests that took so many times as many tokens, rounded up."""
-        tokens = (math.ceil(self.input_tokens * factor), math.ceil(self.output_tokens * factor))
-        return TokenUsage(requests=self.requests, input_tokens=tokens[0], output_tokens=tokens[1])
+        """The same requests with so many times as many tokens, rounded up."""
+        tokens = {name: math.ceil(getattr(self, name) * factor) for name in ("input_tokens", "output_tokens")}
+        return self.model_copy(update=tokens)
 
     @classmethod
     def of(cls, usage: Usage | None) -> Self:
@@ -71,18 +70,18 @@ class TokenUsage(FrozenModel):
 
     @property
     def usage(self) -> Usage:
-        """The same as the tokens of an answer."""
+        """The tokens, as those of a response."""
         return Usage(input_tokens=self.input_tokens, output_tokens=self.output_tokens)
 
 
 class UnmeteredUsage(FrozenModel):
-    """The most that requests can have taken whose tokens nobody counted."""
+    """The most tokens that requests can have taken whose usage no service reported."""
 
     lost: TokenUsage = TokenUsage()
     under_way: TokenUsage = TokenUsage()
     in_batches: TokenUsage = TokenUsage()
     excess: float = 1.0
-    """How many times as much as its request allows an answer has taken at most."""
+    """Largest ratio of what a response took to what its request allows."""
 
     @property
     def requested(self) -> TokenUsage:
@@ -91,60 +90,55 @@ class UnmeteredUsage(FrozenModel):
 
 
 def load_unmetered(store: PendingSource, judge: str | None = None) -> UnmeteredUsage:
-    """What a run, or one of its judges, may have taken unmetered so far; another process may be at work."""
+    """The unmetered usage of a run or of one of its judges; another process may be at work."""
     text = store.meta(_NAME if judge is None else f"{_NAME}:{judge}")
     return UnmeteredUsage() if text is None else UnmeteredUsage.model_validate_json(text)
 
 
 def unmetered_of(response: Response, excess: float) -> TokenUsage:
-    """The most that a response took unmetered, with what services take beyond their bounds.
-
-    The bound of an answer without usage was taken from its text already; that of lost attempts was not.
-    """
+    """The most tokens that a response took unmetered; bounds not taken from its text grow by `excess`."""
     found = TokenUsage.of(response.unmetered_usage)
     is_bounded = response.text is not None and response.usage.output_tokens is None
     return found if is_bounded else found.times(excess)
 
 
 class InFlightLog:
-    """What one session sends and stores. Made under the run's lock, before anything is sent."""
+    """Stores what one session has sent and received. Made under the run's lock, before anything is sent."""
 
     def __init__(self, store: PendingSource) -> None:
         """What an earlier session left under way counts as lost from now on."""
         self._store = store
         before = load_unmetered(store)
-        self._lost, self._in_batches = before.requested, before.in_batches
-        self._under_way: dict[str, list[Usage]] = {}
-        self.excess = before.excess
-        """How many times as much as its request allows an answer has taken at most."""
+        self._lost, self._in_batches, self.excess = before.requested, before.in_batches, before.excess
+        self._under_way: dict[str, list[TokenUsage]] = {}
         self._in_doubt: Mapping[str, int] | None = None
-        """Of a run without a limit: request key → how often it was sent and may have been paid."""
-        self._taken, self._noted, self._ahead = 0, 0, 16
-        """Requests under way, those that were written down last, and those that may be taken until that is repeated."""
+        """Without a cost limit: request key → attempts that may have been paid."""
+        self._taken, self._stored, self._ahead = 0, 0, 16
+        """Without a cost limit: requests under way, those last stored, and those that the next commit adds."""
         self._longest: dict[str | None, int] = {}
-        """Reasoning effort → characters of the longest request with it."""
+        """Reasoning effort → characters of its longest request."""
         self._most = TokenUsage()
         if before.under_way.requests:
             self._write()
 
     @property
     def n_unmetered(self) -> int:
-        """Requests whose tokens nobody counted."""
+        """Requests whose usage no service reported."""
         return self._lost.requests + self._in_batches.requests
 
     def record_sent(self, in_flight: Iterable[tuple[str, Usage]]) -> None:
-        """Writes down what is about to be sent: request key and the most tokens; durable when this returns."""
+        """Stores requests that are about to be sent: key and most tokens; durable when this returns."""
         for key, most in in_flight:
-            self._under_way.setdefault(key, []).append(most)
+            self._under_way.setdefault(key, []).append(TokenUsage.of(most))
         self._write()
 
     def watch(
         self, requests: Iterator[Request], most_usage: MostUsage, in_doubt: Mapping[str, int]
     ) -> Iterator[Request]:
-        """The requests of a run without a limit, with the most that those under way can take written down.
+        """The requests of a run without a limit, with the most tokens of those under way stored.
 
-        Nobody waits for the disk: commits of responses write it down for as many requests as come until the next.
-        `in_doubt`: request key → how often it was sent and may have been paid.
+        Each commit of responses counts as many requests as come until the next one, so none waits for the disk.
+        `in_doubt`: request key → attempts that may have been paid.
         """
         self._in_doubt = in_doubt
         for request in requests:
@@ -157,47 +151,42 @@ class InFlightLog:
                     input_tokens=max(most.input_tokens, before.input_tokens),
                     output_tokens=max(most.output_tokens, before.output_tokens),
                 )
-            if self._taken > self._noted:
+            if self._taken > self._stored:
                 self._write()
             yield request
 
     def withdraw(self, request_keys: Iterable[str]) -> None:
-        """Strikes out what was admitted and not sent."""
+        """Removes requests that were stored as sent and were not."""
         for key in request_keys:
             self._under_way.pop(key, None)
         self._write()
 
     def end(self, in_doubt: Mapping[str, int]) -> None:
-        """At the end of a session, strikes out what was admitted and never sent, or sent for nothing."""
-        if self._in_doubt is not None:
+        """At the end of a session, removes requests that were never sent, or sent without cost."""
+        kept = {key: attempts[: in_doubt.get(key, 0)] for key, attempts in self._under_way.items()}
+        if self._in_doubt is not None or kept != self._under_way:
             self._taken = self._ahead = 0
-            self._write()
-        kept = {key: mosts[: in_doubt.get(key, 0)] for key, mosts in self._under_way.items()}
-        if kept != self._under_way:
-            self._under_way = {key: mosts for key, mosts in kept.items() if mosts}
+            self._under_way = {key: attempts for key, attempts in kept.items() if attempts}
             self._write()
 
     def store_responses(self, responses: list[tuple[Response, str]]) -> None:
-        """Stores responses, each with its time, and what they took unmetered; durable when this returns."""
-        lost, in_batches = self._lost, self._in_batches
+        """Stores responses, each with its time, and their unmetered usage; durable when this returns."""
+        before, n_before = (self._lost, self._in_batches), len(self._under_way)
         for response, _ in responses:
-            if response.unmetered_usage is None or response.cached:
-                continue
-            if response.batch is None:
-                lost += unmetered_of(response, self.excess)
-            else:
-                in_batches += TokenUsage.of(response.unmetered_usage)
-        arrived = {response.request_key for response, _ in responses}
-        left = {key: mosts for key, mosts in self._under_way.items() if key not in arrived}
-        changed = len(left) < len(self._under_way) or lost != self._lost or in_batches != self._in_batches
+            self._under_way.pop(response.request_key, None)
+            if response.unmetered_usage is not None and not response.cached:
+                if response.batch is None:
+                    self._lost += unmetered_of(response, self.excess)
+                else:
+                    self._in_batches += TokenUsage.of(response.unmetered_usage)
+        changed = len(self._under_way) < n_before or before != (self._lost, self._in_batches)
         if self._in_doubt is not None:
             self._taken, self._ahead = max(0, self._taken - len(responses)), max(16, 2 * len(responses))
             changed = True
-        self._lost, self._in_batches, self._under_way = lost, in_batches, left
         self._store.add_responses(responses, {_NAME: self._state()} if changed else {})
 
     def lose_in_batch(self, most: Usage | None) -> None:
-        """Writes down an answer of a batch that was paid and can't be read."""
+        """Stores the usage of a paid response in a batch that can't be read."""
         self._in_batches += TokenUsage.of(most)
         self._write()
 
@@ -206,24 +195,23 @@ class InFlightLog:
 
     def _state(self) -> str:
         if self._in_doubt is None:
-            under_way = sum((TokenUsage.of(most) for sent in self._under_way.values() for most in sent), TokenUsage())
+            under_way = sum((attempt for sent in self._under_way.values() for attempt in sent), TokenUsage())
             under_way = under_way.model_copy(update={"requests": len(self._under_way)})
         else:
-            self._noted = self._taken + self._ahead
-            count, most = max(self._noted, sum(self._in_doubt.values())), self._most
-            tokens = count * most.input_tokens, count * most.output_tokens
-            under_way = TokenUsage(requests=count, input_tokens=tokens[0], output_tokens=tokens[1])
+            self._stored = self._taken + self._ahead
+            count = max(self._stored, sum(self._in_doubt.values()))
+            under_way = self._most.times(count).model_copy(update={"requests": count})
         return UnmeteredUsage(
             lost=self._lost, under_way=under_way.times(self.excess), in_batches=self._in_batches, excess=self.excess
         ).model_dump_json()
 
 
 class CostLimitError(RunError):
-    """The run stopped because it would have cost more than it may."""
+    """The run stopped because the next request could exceed the cost limit."""
 
 
 def known_cost(usage: Usage | None, price: Price) -> float:
-    """What the tokens that were counted cost, in US dollars; those that were not are left out."""
+    """What the reported tokens cost, in US dollars."""
     if usage is None:
         return 0.0
     counts = {"input_tokens": usage.input_tokens or 0, "output_tokens": usage.output_tokens or 0}
@@ -233,7 +221,7 @@ def known_cost(usage: Usage | None, price: Price) -> float:
 
 
 class CostGuard:
-    """The budget of a run."""
+    """Admits requests within the cost limit of a run."""
 
     def __init__(
         self,
@@ -246,28 +234,27 @@ class CostGuard:
         alone: Price | None = None,
         concurrency: int = 1,
     ) -> None:
-        """`spent`: by earlier sessions, at most; `alone`: the price of what is sent singly, with `price` for batches.
+        """`spent`: highest cost of earlier sessions; `alone`: price of single requests, if `price` is of batches.
 
-        Four times in `concurrency` requests the disk is waited for, so that what a killed process had written down and
-        not sent yet is a small part of what it had sent.
+        A commit stores a quarter of `concurrency` requests, so that those that a killed process had stored and not
+        sent are a small part of those that it had sent.
         """
         self._limit, self._price, self._most_usage = limit, price, most_usage
-        self.alone = alone or price
-        self._together = min(_TOGETHER, max(1, concurrency // 4))
-        self.in_flight = in_flight
+        self.alone, self.in_flight = alone or price, in_flight
+        self._together = min(_MOST_TOGETHER, max(1, concurrency // 4))
         self._reserved: dict[str, float] = {}
         self._reserved_total = 0.0
         self._held_back: deque[Request] = deque()
         self.spent = spent
-        """US dollars that the run can have cost at most."""
+        """Highest cost of the run so far, in US dollars."""
 
     def admit(self, requests: Iterator[Request]) -> Iterator[Request]:
-        """The requests that there is budget for, written down as sent before they are admitted."""
+        """The requests within the limit, stored as sent before they are admitted."""
         while together := deque(islice(self.reserve(requests), self._together)):
             self.in_flight.record_sent([(request.request_key, self._most_tokens(request)) for request in together])
             while together and self.spent + self._reserved_total * self.in_flight.excess <= self._limit:
                 yield together.popleft()
-            if together:  # what was reserved has turned out not to be enough
+            if together:  # the bounds have grown since they were reserved
                 for request in together:
                     self._free(request.request_key)
                 self.in_flight.withdraw([request.request_key for request in together])
@@ -275,18 +262,15 @@ class CostGuard:
                 return
 
     def reserve(self, requests: Iterator[Request]) -> Iterator[Request]:
-        """As `admit`, for requests that are written down elsewhere."""
-        while True:
-            request = self._held_back.popleft() if self._held_back else next(requests, None)
-            if request is None:
-                return
+        """As `admit`, for requests that are stored elsewhere."""
+        while (request := self._held_back.popleft() if self._held_back else next(requests, None)) is not None:
             if not self._take(request):
                 self._held_back.appendleft(request)
                 return
             yield request
 
     def again(self, request: Request) -> bool:
-        """Whether there is budget to send a request once more whose last sending may have been paid; reserves it."""
+        """Reserves another attempt of a request that may have been paid; returns whether the limit allows it."""
         if not self._take(request):
             return False
         self.in_flight.record_sent([(request.request_key, self._most_tokens(request))])
@@ -301,7 +285,7 @@ class CostGuard:
         return True
 
     def _free(self, request_key: str) -> float:
-        """Frees what was reserved for a request, and says how much it was."""
+        """Releases what was reserved for a request; returns how much."""
         most = self._reserved.pop(request_key, 0.0)
         self._reserved_total = self._reserved_total - most if self._reserved else 0.0
         return most
@@ -313,27 +297,25 @@ class CostGuard:
         return found
 
     def most(self, request: Request) -> float:
-        """The most that a request can cost, in US dollars."""
+        """The highest cost of a request, in US dollars."""
         return known_cost(self._most_tokens(request), self._price) * self.in_flight.excess
 
     def settle(self, responses: Sequence[Response], price: Price | None = None) -> None:
-        """Books what stored responses took, at the guard's price or another; what nobody counted, at its most."""
+        """Books the cost of stored responses, at the guard's price or another; unmetered usage at its highest."""
         price = price or self._price
         for response in responses:
             most, known = self._free(response.request_key), known_cost(response.usage, price)
             if most:
                 taken = known + known_cost(response.unmetered_usage, price)
                 self.in_flight.excess = max(self.in_flight.excess, taken / most)
-            self.spent += known
-            if response.unmetered_usage is not None:
-                self.spent += known_cost(unmetered_of(response, self.in_flight.excess).usage, price)
+            self.spent += known + known_cost(unmetered_of(response, self.in_flight.excess).usage, price)
 
     def check(self) -> bool:
-        """Whether there are requests left that can be paid, once all are settled; CostLimitError where none can."""
+        """Whether requests are left that the limit allows, once all are settled; CostLimitError if it allows none."""
         if not self._held_back:
             return False
-        most, excess = self.most(self._held_back[0]), self.in_flight.excess
-        if self.spent + most > self._limit:
+        excess = self.in_flight.excess
+        if self.spent + self.most(self._held_back[0]) > self._limit:
             unmetered = self.in_flight.n_unmetered
             part = f" (part of it the most for {unmetered:,} requests that nobody counted)" if unmetered else ""
             how = f"before --max-cost {self._limit:g} would be passed"
@@ -349,65 +331,68 @@ class CostGuard:
 
 
 class UsageLine(FrozenModel):
-    """What the answers of one model and one way of sending took and cost."""
+    """Usage and cost of the responses of one model that were sent in one way."""
 
     model: str | None
-    """The name under which the model or server answered; None where it gave none."""
+    """As the service named it; None if it named none."""
     batch: bool
     cached: bool
     """Whether they were copied from an earlier run, and so cost nothing here."""
     responses: int
-    """Answers, and failures that were recorded."""
+    """Includes recorded failures."""
     input_tokens: int
     output_tokens: int
     reasoning_tokens: int
     cached_input_tokens: int
     n_without_usage: int
-    """Answers whose tokens nobody counted; the cost leaves them out."""
+    """Answers without reported usage; the cost leaves them out."""
     cost: float | None
-    """In US dollars; None where no price is known."""
     price: Price | None
 
 
 class CostReport(FrozenModel):
-    """What a run has cost so far."""
+    """The cost of a run so far."""
 
     lines: tuple[UsageLine, ...]
     unmetered: int = 0
-    """Requests of which nobody said what they took: answers without usage, tries that broke off or were killed."""
+    """Requests without reported usage: answers, and attempts that were interrupted or killed."""
     unmetered_cost: float | None = 0.0
-    """The most that those can have cost beside the lines, in US dollars; None where no price is known."""
+    """Their highest cost beside the lines, in US dollars; None if no price is known."""
 
     @property
     def total(self) -> float | None:
-        """In US dollars; None where a line of it has no price. A run without answers has cost nothing."""
-        costs = [line.cost for line in self.lines]
-        return None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
+        """In US dollars; None if a line has no price. A run without answers has cost nothing."""
+        return None if any(line.cost is None for line in self.lines) else self.known
 
     @property
     def known(self) -> float:
-        """The part of it whose price is known, in US dollars."""
+        """The part of the cost whose price is known, in US dollars."""
         return sum(line.cost or 0.0 for line in self.lines)
 
     @property
     def most(self) -> float:
-        """The most that the run can have cost, in US dollars, as far as prices are known."""
+        """The highest cost of the run, in US dollars, as far as prices are known."""
         return self.known + (self.unmetered_cost or 0.0)
 
     @property
+    def paid(self) -> list[UsageLine]:
+        """The lines of responses that were paid for."""
+        return [line for line in self.lines if not line.cached]
+
+    @property
     def input_tokens(self) -> int:
-        """Of all answers that were paid for."""
-        return sum(line.input_tokens for line in self.lines if not line.cached)
+        """Of all responses that were paid for."""
+        return sum(line.input_tokens for line in self.paid)
 
     @property
     def output_tokens(self) -> int:
-        """Of all answers that were paid for."""
-        return sum(line.output_tokens for line in self.lines if not line.cached)
+        """Of all responses that were paid for."""
+        return sum(line.output_tokens for line in self.paid)
 
     @property
     def n_without_usage(self) -> int:
-        """Answers whose tokens nobody counted."""
-        return sum(line.n_without_usage for line in self.lines if not line.cached)
+        """Answers without reported usage."""
+        return sum(line.n_without_usage for line in self.paid)
 
 
 def cost_report(
@@ -419,21 +404,38 @@ def cost_report(
     *,
     judge: str | None = None,
 ) -> CostReport:
-    """What the stored responses of a run, or the replies of one of its judges, took and cost.
+    """Usage and cost of the stored responses of a run, or of the replies of one of its judges.
 
-    `model`: the one that was requested: its price holds where the name in the answer has none. `own`: the prices of the
-    user's file. `base_url`: None for the service's own.
+    `model`: its price holds for responses without one; `own`: prices of the user's file; `base_url`: None for the
+    service's own.
     """
     requested = price_of(kind, model, own, base_url=base_url)
     lines, unmetered = [], load_unmetered(store, judge)
-    for total in usage_totals(store, judge):
-        longest = total.pop("longest_input")
-        model_price = price_of(kind, total["model"], own, base_url=base_url) if total["model"] else None
-        price = model_price or requested
-        price = None if price is None else price.at(longest)
-        usage = Usage(**{name: total[name] for name in ("input_tokens", "output_tokens", "cached_input_tokens")})
-        cost = _cost(usage, price, batch=total["batch"], free=total["cached"])
-        lines.append(UsageLine(**total, cost=cost, price=price))
+    counts = ("input_tokens", "output_tokens", "reasoning_tokens", "cached_input_tokens")
+    rows = store.query(
+        "SELECT model, batch_id IS NOT NULL AS batched, cached, max(input_tokens), count(*), count(*) FILTER"
+        " (WHERE is_error = 0 AND (input_tokens IS NULL OR output_tokens IS NULL)),"
+        f" {', '.join(f'total({name})' for name in counts)}"
+        f" FROM {'responses' if judge is None else 'judge_replies WHERE judge = ?'}"
+        " GROUP BY model, batched, cached ORDER BY model, batched, cached",
+        [] if judge is None else [judge],
+    )
+    for name, batch, cached, longest, responses, n_without_usage, *totals in rows:
+        price = (price_of(kind, name, own, base_url=base_url) if name else None) or requested
+        price, tokens = price and price.at(longest), dict(zip(counts, map(int, totals), strict=True))
+        usage = Usage(**{count: tokens[count] for count in counts if count != "reasoning_tokens"})
+        lines.append(
+            UsageLine(
+                model=name,
+                batch=batch,
+                cached=cached,
+                responses=responses,
+                **tokens,
+                n_without_usage=n_without_usage,
+                cost=0.0 if cached else _cost(usage, price, batch=batch),
+                price=price,
+            )
+        )
     alone = _cost(unmetered.requested.usage, requested, batch=False)
     together = _cost(unmetered.in_batches.usage, requested, batch=True)
     return CostReport(
@@ -443,8 +445,8 @@ def cost_report(
     )
 
 
-def _cost(usage: Usage, price: Price | None, *, batch: bool, free: bool = False) -> float | None:
-    """What tokens cost: nothing where they were not bought, or where there are none."""
-    if free or not (usage.input_tokens or usage.output_tokens):
+def _cost(usage: Usage, price: Price | None, *, batch: bool) -> float | None:
+    """The cost of tokens; None if the price is not known."""
+    if not (usage.input_tokens or usage.output_tokens):
         return 0.0
     return None if price is None else cost_of(usage, price, batch)

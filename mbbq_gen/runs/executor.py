@@ -29,9 +29,9 @@ from mbbq_gen.providers.http.errors import failure_kind
 from mbbq_gen.providers.prices import Price, price_of, read_prices
 from mbbq_gen.runs.budget import CostGuard, InFlightLog, MostUsage, PendingSource, cost_report, known_cost
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.cache import ResponseCache
 from mbbq_gen.storage.ledgers import BatchTable
 from mbbq_gen.storage.queries import recorded_failures
+from mbbq_gen.storage.schema import ResponseCache
 from mbbq_gen.storage.store import RunStore
 
 OnStored = Callable[[list[Response]], None]
@@ -374,8 +374,8 @@ def held_by_batches(store: RunStore, max_usage: MostUsage, price: Price) -> floa
     """The highest cost of open batches in US dollars. `price` applies to batches submitted without a limit."""
     ledger, held = BatchTable(store), 0.0
     for batch in ledger.open_batches():
-        held += batch.record.most_cost
-        if not batch.record.most_cost:
+        held += batch.most_cost
+        if not batch.most_cost:
             held += sum(known_cost(max_usage(store.request(key)), price) for key in ledger.requests(batch))
     return held
 

@@ -44,7 +44,7 @@ def follows_up(config: RunConfig) -> bool:
 
 @cache
 def follow_up_text(resources: PackPaths, language: str) -> FollowUpText:
-    """The question of a follow-up in a language; PackError where its prompts have none."""
+    """The question of a follow-up in a language; PackError if its prompts have none."""
     found = read_prompts(resources, language).follow_up
     if found is None:
         raise PackError(f"prompts/{language}.toml: follow_up is missing; --follow-up needs it")
@@ -79,10 +79,10 @@ class FollowUpTable:
 
 
 def plan_follow_ups(store: RunStore, provider: Provider, config: RunConfig, resources: PackPaths) -> int:
-    """Stores the follow-ups of a run whose answers are read; returns how many are new."""
-    planned = list[dict[str, Value]]()
+    """Stores the follow-ups of a run whose answers are extracted; returns how many are new."""
+    planned = list[tuple[Value, ...]]()
     for prompt_id, reason in _chosen(store, config, resources).items():
-        answered = find_completed(store, prompt_id, with_parallels=False)
+        answered = find_completed(store, prompt_id)
         answer = "" if answered is None else _REASONING.sub("", answered.response.text or "").strip()
         if answered is None or not answer or not answered.prompt.messages:
             continue
@@ -93,22 +93,15 @@ def plan_follow_ups(store: RunStore, provider: Provider, config: RunConfig, reso
         question = Message(role="user", content=question_about(prompt, said))
         turns = (Message(role="assistant", content=answer), question)
         key = prompt_key(provider, prompt.model_copy(update={"messages": (*prompt.messages, *turns)}))
-        planned.append({
-            "prompt_id": prompt_id,
-            "number": store.number_of(prompt_id),
-            "request_key": key if limit is None else stable_digest(json.dumps([key, "follow-up", limit])),
-            "reason": reason,
-            "turns": json.dumps([turn.model_dump() for turn in turns], ensure_ascii=False),
-            "none": said.none,
-            "max_tokens": limit,
-        })  # fmt: skip
+        key = key if limit is None else stable_digest(json.dumps([key, "follow-up", limit]))
+        texts = json.dumps([turn.model_dump() for turn in turns], ensure_ascii=False)
+        planned.append((prompt_id, store.number_of(prompt_id), key, reason, texts, said.none, limit))
     table = FollowUpTable(store)
     before = table.count()
     # an answer is followed up once; `low` replaces `check`
     statement = (
         "INSERT INTO follow_ups (prompt_id, number, request_key, reason, turns, none, max_tokens)"
-        " VALUES (:prompt_id, :number, :request_key, :reason, :turns, :none, :max_tokens)"
-        " ON CONFLICT (prompt_id) DO UPDATE SET reason = 'low'"
+        " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (prompt_id) DO UPDATE SET reason = 'low'"
         " WHERE follow_ups.reason = 'check' AND excluded.reason = 'low'"
     )
     store.change((statement, planned))
@@ -191,10 +184,7 @@ def ensure_follow_ups_read(folder: RunFolder, resources: PackPaths) -> bool:
 
 
 def read_reply(reply: CompletedPrompt, none: str, reader: Extractor) -> Extraction:
-    """What the reply to a follow-up says: an option, or that none was chosen (rule NONE_RULE, no option).
-
-    `reply` has the turns of the follow-up as the prompt's messages; `none` is the reply that chooses no option.
-    """
+    """The extraction of a reply: an option, or rule NONE_RULE if it begins with `none`, the reply for no option."""
     none, text = none.casefold(), _REASONING.sub("", reply.response.text or "").casefold()
     end = "" if none[-1] > "\u3000" else r"(?!\w)"  # scripts without spaces
     found = re.match(rf"\W*{re.escape(none)}{end}", text)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 
 Answers = Literal["first", "follow-up"]
-"""Which answers count: the first, or with what follow-ups say in the place of what could not be read."""
+"""Which answers count: the first, or those of follow-ups where no first answer could be read."""
 PART: Final = 20_000
 """Prompts of a part, about: some tens of megabytes while they are summed."""
 
@@ -49,54 +50,74 @@ def ignore(_: object) -> None:
     """A listener that does nothing."""
 
 
-def load_run_observations(
-    folder: RunFolder,
-    manifest: Manifest,
-    where: PackPaths,
-    gold: GoldLabels = "published",
-    *,
-    model: str | None = None,
-    extractor: str = ENGINE,
-    all_extractors: bool = False,
-    normalise: Normalise | None = None,
-    answers: Answers = "first",
-    step: Callable[[int], None] = ignore,
-    tell: Callable[[str], None] = ignore,
-) -> tuple[polars.DataFrame, Progress]:
-    """The observations of a run and its progress, after extracting new responses.
+@dataclass(frozen=True)
+class Reading:
+    """Which answers and extractions of runs become observations."""
 
-    Args:
-        folder: The run.
-        manifest: Its manifest.
-        where: Where packs are looked for.
-        gold: Which gold labels hold.
-        model: The model's name in the table; None: as the run names it.
-        extractor: An extractor by its name, or a version that the run has extractions of.
-        all_extractors: Also every other extractor that has extracted the whole run.
-        normalise: Normalization of loglikelihoods; None: that of the run.
-        answers: The first answers, or with follow-ups; UsageError where the run has none.
-        step: Called for each batch that is extracted.
-        tell: Gets sentences about what the result leaves out.
-    """
-    _require_follow_ups(folder, where, answers)
-    current = ensure_extracted(folder, where, extractor, step)
-    scored = read_scores_before_use(folder, normalise, step)
+    resources: PackPaths
+    gold: GoldLabels = "published"
+    extractor: str = ENGINE
+    """Name of an extractor, or a version that the run has extractions of."""
+    all_extractors: bool = False
+    """Whether other extractors count too, if they have extracted the whole run."""
+    normalise: Normalise | None = None
+    """Normalization of loglikelihoods; None: the run's."""
+    answers: Answers = "first"
+    step: Callable[[int], None] = ignore
+    """Called with the size of each extracted batch."""
+    tell: Callable[[str], None] = ignore
+    """Called with sentences about what the result leaves out."""
+
+    def prepare(self, folder: RunFolder, helpers: MapWorkers | None = None) -> tuple[dict[str, str], str | None]:
+        """Extracts what is missing; returns language → extractor version, and that of loglikelihoods.
+
+        UsageError if follow-ups are wanted and the run has none.
+        """
+        is_followed_up = self.answers == "first" or ensure_follow_ups_read(folder, self.resources)
+        if not is_followed_up and not follows_up(folder.manifest().config):
+            raise UsageError(f"{folder.path}: no follow-ups; first: mbbq-gen run {folder.path} --follow-up unread")
+        current = ensure_extracted(folder, self.resources, self.extractor, self.step, helpers)
+        return current, read_scores_before_use(folder, self.normalise, self.step)
+
+    def versions(self, store: RunStore, current: Mapping[str, str], scored: str | None) -> dict[str, Sequence[str]]:
+        """The versions whose extractions count, by language."""
+        found = {language: [version] for language, version in current.items()}
+        every, is_stored = self.all_extractors, self.extractor not in extractor_names()
+        for language, version in current.items() if every or is_stored else ():
+            answered = "prompts p JOIN responses r ON r.request_key = p.request_key"
+            total = store.value(f"SELECT count(*) FROM {answered} WHERE p.language = ?{WORDS}", language)
+            for other, count in store.extractors(language).items():
+                part = f"{store.path.parent}: {other} has read {count:,} of {total:,} answers in {language}"
+                if not every and other == version and count < total:
+                    self.tell(f"{part}: scores of those only")
+                elif every and other != version and not other.startswith(LIKELIHOOD_PREFIX):
+                    if count == total:
+                        found[language].append(other)
+                    else:
+                        self.tell(f"{part}: left out")
+        if scored is None:
+            return dict(found)
+        return {language: [*found.get(language, ()), scored] for language in store.languages()}
+
+
+def load_run_observations(
+    folder: RunFolder, manifest: Manifest, reading: Reading, *, model: str | None = None
+) -> tuple[polars.DataFrame, Progress]:
+    """The observations and progress of a run, under a model's name (None: the run's); raises as `Reading.prepare`."""
+    current, scored = reading.prepare(folder)
     with folder.open_store(read_only=True) as store:
-        versions = _counted_versions(store, current, extractor, scored, tell, every=all_extractors)
-        name = model or manifest.config.model
-        frame = observations(store, versions, name, gold, follow_up=answers == "follow-up")
+        versions = reading.versions(store, current, scored)
+        name, follow_up = model or manifest.config.model, reading.answers == "follow-up"
+        frame = observations(store, versions, name, reading.gold, follow_up=follow_up)
         if store.is_in_rounds:
             frame = weighted_by_design(frame)
         progress = store.progress()
-    if all_extractors:  # readers by their names; older versions of the engine keep theirs
+    if reading.all_extractors:  # current extractors by their names; older versions of the engine keep theirs
         import polars as pl
 
         read = [str(version) for version in frame["extractor"].unique() if version is not None]
-        names = {
-            version: reader_name(version)
-            for version in read
-            if version in current.values() or reader_name(version) != ENGINE
-        }
+        names = {version: reader_name(version) for version in read}
+        names = {version: name for version, name in names.items() if version in current.values() or name != ENGINE}
         column = pl.col("extractor").cast(pl.String).replace(names).cast(frame.schema["extractor"])
         frame = frame.with_columns(column)
     return frame, progress
@@ -105,85 +126,34 @@ def load_run_observations(
 def load_sums(
     folder: RunFolder,
     manifest: Manifest,
-    where: PackPaths,
-    gold: GoldLabels,
+    reading: Reading,
     *,
     groups: Sequence[str],
     beside: Sequence[str] = (),
-    extractor: str = ENGINE,
-    normalise: Normalise | None = None,
-    answers: Answers = "first",
-    helpers: MapWorkers | None = None,
-    step: Callable[[int], None] = ignore,
-    tell: Callable[[str], None] = ignore,
+    helpers: MapWorkers,
 ) -> tuple[polars.DataFrame, Progress]:
-    """What `load_run_observations` gives, summed (`tally.sums`) part by part: no table of all answers is made.
+    """The observations of a run, summed (`tally.sums`) by workers, and its progress; UsageError for adaptive runs.
 
-    The other arguments are those of `load_run_observations`; UsageError where the run can't be summed in parts.
-
-    Args:
-        groups: Columns of the groups of the scores.
-        beside: Columns that other scores of the same table are grouped by.
-        helpers: Workers that extract and sum; None: this process does.
+    `groups`: columns of the groups of the scores; `beside`: columns that other scores of the table are grouped by.
     """
-    _require_follow_ups(folder, where, answers)
-    current = ensure_extracted(folder, where, extractor, step, helpers)
-    scored = read_scores_before_use(folder, normalise, step)
+    current, scored = reading.prepare(folder, helpers)
     with folder.open_store(read_only=True) as store:
         if manifest.config.is_imported or store.is_in_rounds:
             raise UsageError(f"{folder.path}: answers of imported and adaptive runs need one table; leave --ray out")
-        versions = _counted_versions(store, current, extractor, scored, tell)
-        follow_up = answers == "follow-up"
-        read = partial(observations, versions=versions, model=manifest.config.model, gold=gold, follow_up=follow_up)
+        versions, follow_up = reading.versions(store, current, scored), reading.answers == "follow-up"
+        read = partial(
+            observations, versions=versions, model=manifest.config.model, gold=reading.gold, follow_up=follow_up
+        )
         prepare = partial(_part_sums, folder.store_path.absolute(), read, groups, beside)
-        parts = store.parts(PART)
-        return added(map(prepare(), parts) if helpers is None else helpers.each(prepare, parts)), store.progress()
+        return added(helpers.each(prepare, store.parts(PART))), store.progress()
 
 
 def _part_sums(
     path: Path, read: Callable[..., polars.DataFrame], groups: Sequence[str], beside: Sequence[str]
 ) -> Callable[[Part], polars.DataFrame]:
-    """Opens a run's file, once for each worker, and gives what sums a part."""
+    """Opens the store, once for each worker; returns a function that sums a part."""
     store = RunStore(path, read_only=True)
     return lambda part: sums(read(store, part=part), groups, beside)
-
-
-def _require_follow_ups(folder: RunFolder, where: PackPaths, answers: Answers) -> None:
-    """Makes sure that a run was followed up, and that replies are read, where they are wanted; else UsageError."""
-    if answers != "first" and not ensure_follow_ups_read(folder, where) and not follows_up(folder.manifest().config):
-        raise UsageError(f"{folder.path}: no follow-ups; first: mbbq-gen run {folder.path} --follow-up unread")
-
-
-def _counted_versions(
-    store: RunStore,
-    current: Mapping[str, str],
-    extractor: str,
-    scored: str | None,
-    tell: Callable[[str], None],
-    *,
-    every: bool = False,
-) -> dict[str, Sequence[str]]:
-    """The versions whose extractions count, by language, with that of loglikelihoods where there are any.
-
-    `every`: also all others that have read every answer of a language, so that their scores are of the same answers.
-    """
-    found = {language: [version] for language, version in current.items()}
-    is_stored = extractor not in extractor_names()
-    for language, version in current.items() if every or is_stored else ():
-        answered = "prompts p JOIN responses r ON r.request_key = p.request_key"
-        total = store.value(f"SELECT count(*) FROM {answered} WHERE p.language = ?{WORDS}", language)
-        for other, count in store.extractors(language).items():
-            part = f"{store.path.parent}: {other} has read {count:,} of {total:,} answers in {language}"
-            if not every and other == version and count < total:
-                tell(f"{part}: scores of those only")
-            elif every and other != version and not other.startswith(LIKELIHOOD_PREFIX):
-                if count == total:
-                    found[language].append(other)
-                else:
-                    tell(f"{part}: left out")
-    if scored is None:
-        return dict(found)
-    return {language: [*found.get(language, ()), scored] for language in store.languages()}
 
 
 def ensure_extracted(
@@ -195,9 +165,8 @@ def ensure_extracted(
 ) -> dict[str, str]:
     """The extractor version by language, after extracting what it has not extracted yet.
 
-    Languages without extractions of an older version are left out. `extractor`: an extractor by its name, or a version
-    that the run has extractions of, else UnknownNameError. RunLockedError where something is still to be extracted and
-    another process holds the run.
+    Languages without extractions of a stored version are left out. UnknownNameError if `extractor` is neither a name
+    nor a stored version; RunLockedError if another process holds the run.
     """
     with folder.open_store(read_only=True) as store:
         languages = store.languages()
@@ -218,10 +187,9 @@ def ensure_extracted(
 def read_scores_before_use(
     folder: RunFolder, normalise: Normalise | None = None, step: Callable[[int], None] = ignore
 ) -> str | None:
-    """The version of the extractions of loglikelihoods, after scoring new ones; None where a run has none.
+    """The extractor version of loglikelihoods, after extracting new ones; None if the run has none.
 
-    Raises UsageError where the run did not ask for what the normalization needs, RunLockedError where another process
-    holds the run.
+    UsageError if the run lacks what the normalization needs, RunLockedError if another process holds it.
     """
     with folder.open_store(read_only=True) as store:
         version = scores_version(store, normalise)
@@ -233,49 +201,48 @@ def read_scores_before_use(
     return version
 
 
-def load_observations(
-    paths: Sequence[Path],
-    where: PackPaths,
-    gold: GoldLabels = "published",
-    *,
-    extractor: str = ENGINE,
-    all_extractors: bool = False,
-    normalise: Normalise | None = None,
-    answers: Answers = "first",
-    step: Callable[[int], None] = ignore,
-    tell: Callable[[str], None] = ignore,
-) -> polars.DataFrame:
-    """The observations of several runs (`load_run_observations`), named by `model_names`; tells what is pending."""
+def load_observations(paths: Sequence[Path], reading: Reading) -> polars.DataFrame:
+    """The observations of several runs, named by `model_names`; tells which runs are incomplete."""
     import polars as pl
 
     frames = []
     for folder, manifest, name in named_runs(paths):
-        frame, progress = load_run_observations(
-            *(folder, manifest, where, gold),
-            model=name,
-            extractor=extractor,
-            all_extractors=all_extractors,
-            normalise=normalise,
-            answers=answers,
-            step=step,
-            tell=tell,
-        )
-        report_pending(folder, progress, tell)
+        frame, progress = load_run_observations(folder, manifest, reading, model=name)
+        report_pending(folder, progress, reading.tell)
         frames.append(frame)
     return pl.concat(alike(frames))
 
 
 def named_runs(paths: Sequence[Path]) -> list[tuple[RunFolder, Manifest, str]]:
-    """The runs, each once, with the names of their models."""
+    """The runs, each once, with their manifests and the names of their models.
+
+    A name includes differing settings, and the folder if runs on the same benchmark would have the same name.
+    """
     folders = [RunFolder(path).require() for path in dict.fromkeys(paths)]
-    manifests = [folder.manifest() for folder in folders]
-    return list(zip(folders, manifests, model_names(folders, manifests), strict=True))
+    manifests, named = [folder.manifest() for folder in folders], list[set[tuple[str, str]]]()
+    for manifest in manifests:
+        settings = manifest.config
+        notes = {
+            "question only": settings.no_context,
+            f"{settings.num_fewshot} shots": settings.num_fewshot,
+            f"instructions in {settings.instruction_language}": settings.instruction_language,
+            "system message": settings.system_prompt is not None,
+        }
+        said = ", ".join(note for note, holds in notes.items() if holds)
+        name = settings.model + (f" ({said})" if said else "")
+        named.append({(name, choice.name) for choice in settings.benchmarks})
+    counts = Counter(pair for pairs in named for pair in pairs)
+    names = [
+        f"{min(pairs)[0]} [{folder.path.name}]" if any(counts[pair] > 1 for pair in pairs) else min(pairs)[0]
+        for folder, pairs in zip(folders, named, strict=True)
+    ]
+    return list(zip(folders, manifests, names, strict=True))
 
 
 def follow_up_reports(
     paths: Sequence[Path], where: PackPaths, sampling: InferenceSettings, gold: GoldLabels = "published"
 ) -> tuple[FollowUpReport, ...]:
-    """What follow-ups change, of each run that has them."""
+    """What follow-ups change, for each run that has them."""
     import polars as pl
 
     from mbbq_gen.analysis.follow_up import follow_up_report
@@ -302,31 +269,7 @@ def follow_up_reports(
 
 
 def report_pending(folder: RunFolder, progress: Progress, tell: Callable[[str], None]) -> None:
-    """Tells where a run is not answered to its end."""
+    """Tells if a run is incomplete."""
     if progress.pending:
-        asked = f"{progress.pending:,} of {progress.requests:,} requests have no answer yet"
-        tell(f"{folder.path}: {asked}: the scores cover a part of the run")
-
-
-def model_names(folders: Sequence[RunFolder], manifests: Sequence[Manifest]) -> list[str]:
-    """What each run's model is called: with its settings where they differ, and with the folder's name where even those
-    are the same on the same benchmark."""
-    names = []
-    for manifest in manifests:
-        settings = manifest.config
-        notes = {
-            "question only": settings.no_context,
-            f"{settings.num_fewshot} shots": settings.num_fewshot,
-            f"instructions in {settings.instruction_language}": settings.instruction_language,
-            "system message": settings.system_prompt is not None,
-        }
-        said = ", ".join(note for note, holds in notes.items() if holds)
-        names.append(settings.model + (f" ({said})" if said else ""))
-    asked = [{choice.name for choice in manifest.config.benchmarks} for manifest in manifests]
-    counts = Counter(
-        (name, benchmark) for name, benchmarks in zip(names, asked, strict=True) for benchmark in benchmarks
-    )
-    return [
-        f"{name} [{folder.path.name}]" if any(counts[name, benchmark] > 1 for benchmark in benchmarks) else name
-        for folder, name, benchmarks in zip(folders, names, asked, strict=True)
-    ]
+        left = f"{progress.pending:,} of {progress.requests:,} requests have no answer yet"
+        tell(f"{folder.path}: {left}: the scores cover a part of the run")

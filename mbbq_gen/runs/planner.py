@@ -2,7 +2,7 @@
 
     benchmark files ─► instances ─► balanced sample ─► option orders ─► prompts
 
-`Planner` stores the prompts; `runs.token_estimate` only counts them.
+`Planner` stores the prompts; `runs.estimate` only counts them.
 """
 
 from __future__ import annotations

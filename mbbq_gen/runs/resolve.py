@@ -44,10 +44,7 @@ _CONTROL_MADE: Final = (
 
 
 def resolve(config: RunConfig, where: PackPaths) -> RunConfig:
-    """The configuration with every name checked, and names like `all` replaced by what they stand for.
-
-    All settings that shape prompts and answers are set in the result, so that a run can be resumed with no others.
-    A resolved configuration stays the same.
+    """The configuration with every name checked, names like `all` replaced, and all settings that shape prompts set.
 
     Raises:
         ConfigError: a name is unknown, settings contradict each other, or one is missing.
@@ -147,10 +144,10 @@ def _label_style(config: RunConfig) -> tuple[str, ...]:
 
 
 def _variants(config: RunConfig, where: PackPaths) -> tuple[str, ...]:
-    """The ids of the prompt variants, those of a design over axes too.
+    """The ids of the prompt variants, including those of a design over axes.
 
-    Loglikelihoods use the open variant (`RunConfig.scored_variants`), unless they are the only method and variants are
-    named; published variants are used for all methods.
+    Loglikelihoods use the open variant, unless they are the only method and variants are named, or the prompts are
+    published.
     """
     wanted, published = config.variants, config.prompt_source == "published"
     if config.axes is None:
@@ -199,11 +196,7 @@ def check_together(config: RunConfig) -> None:
 
 
 def resolve_for(config: RunConfig, before: RunConfig | None, where: PackPaths) -> RunConfig:
-    """What a command gives for a run: a whole configuration, or what it changes in the run that exists.
-
-    `before`: the configuration of the run; None where there is none yet. Of a `config` that is not whole, only what it
-    sets is compared with the run.
-    """
+    """The configuration that a command gives: whole, or what it changes in that of an existing run (`before`)."""
     named = {name for name in config.model_fields_set if shapes(name) == "prompt"}
     if before is None or config.is_whole:
         return resolve(config, where)
@@ -254,10 +247,7 @@ class InstanceSource:
     def __call__(
         self, choice: BenchmarkChoice, languages: Iterable[str], splits: Iterable[str]
     ) -> Iterator[LazyInstance]:
-        """The questions of one benchmark, in those of the languages and splits that it has.
-
-        Control questions are made and the unknown option is worded as the settings say.
-        """
+        """The questions of one benchmark, with control questions and unknown options as the settings say."""
         codes, chosen = list(languages), list(splits)
         makes_control = self.settings.make_control and "control" in chosen and not _has_control(choice)
         if not makes_control and self.settings.unknown_text is None:

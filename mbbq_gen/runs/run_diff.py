@@ -37,19 +37,19 @@ Area = Literal["settings", "model", "versions", "packs", "questions", "files", "
 
 
 class ChangedSetting(FrozenModel):
-    """Something that shaped the numbers and is not the same in both runs."""
+    """Something that shapes the scores and differs between the runs."""
 
     area: Area
     """settings: what the user requested; model: what shapes its text, and where it ran; versions: of mbbq-gen and
-    Python; packs and files: sha256; questions: sha256 of a benchmark's questions; extractors: who read, by language."""
+    Python; packs and files: sha256; questions: sha256 of a benchmark's questions; extractors: version by language."""
     name: str
     first: JsonValue
-    """None where the first run has no such thing."""
+    """None if the first run has no such setting."""
     second: JsonValue
 
 
 class ServedModel(FrozenModel):
-    """Who answered, by its own or its server's word."""
+    """A model as the service named it."""
 
     model: str | None
     fingerprint: str | None
@@ -66,7 +66,7 @@ class RunSide(FrozenModel):
     requests: int
     answered: int
     items: int
-    """Prompts whose answers have been read."""
+    """Prompts whose answers have been extracted."""
     answering: tuple[ServedModel, ...]
 
 
@@ -74,7 +74,7 @@ class MatchCounts(FrozenModel):
     """How the items of the two runs were paired: each tier takes what the ones above left over."""
 
     same_request: int
-    """The very same messages were sent."""
+    """The very same messages."""
     same_prompt: int
     """The same question, prompt variant, labels and option order; other messages (pack, system message, examples)."""
     same_variant: int
@@ -91,7 +91,7 @@ class MatchCounts(FrozenModel):
 
 
 class FlipExample(FrozenModel):
-    """One item whose answer is another one, by its prompt ids; `mbbq-gen explain RUN ID` shows each."""
+    """One item with another answer, by its prompt ids; `mbbq-gen explain RUN ID` shows each."""
 
     instance_key: str
     first_id: str
@@ -99,10 +99,10 @@ class FlipExample(FrozenModel):
 
 
 class Flip(FrozenModel):
-    """How many paired items got one answer in the first run and another in the second."""
+    """The paired items with one answer in the first run and another in the second."""
 
     first: str
-    """The role chosen (`person` for one without a role), or how the answer was read where it names no option."""
+    """The role chosen (`person` for one without a role), or the outcome if no option was chosen."""
     second: str
     count: int
     reread: int
@@ -111,7 +111,7 @@ class Flip(FrozenModel):
 
 
 class MetricChange(FrozenModel):
-    """One score in both runs, over the paired items; `change` is second minus first, paired by template."""
+    """A score in both runs, over the paired items; `change` is second minus first, paired by template."""
 
     first: EstimateResult
     second: EstimateResult
@@ -121,7 +121,7 @@ class MetricChange(FrozenModel):
 
 
 class GroupChange(FrozenModel):
-    """What changed in the paired items of one benchmark, language and split."""
+    """The changes in the paired items of one benchmark, language and split."""
 
     group: dict[str, str | None]
     items: int
@@ -132,14 +132,14 @@ class GroupChange(FrozenModel):
 
 
 class RunDiff(FrozenModel):
-    """What differs between two runs."""
+    """The differences between two runs."""
 
     schema_version: Literal["mbbq-gen.diff/1"] = "mbbq-gen.diff/1"
     first: RunSide
     second: RunSide
     differing: tuple[ChangedSetting, ...]
     serving: str | None = None
-    """How they differ in server or sampling, in a sentence; None where they do not."""
+    """How they differ in server or sampling, in a sentence; None if they do not."""
     matched: MatchCounts
     flipped: int
     flips: tuple[Flip, ...]
@@ -168,7 +168,6 @@ _TIERS: Final[dict[str, tuple[str, ...]]] = {
     "same_variant": (*_PLACE, "variant"),
     "same_question": ("instance_key", "method"),
 }
-_FIRST, _SECOND = "first", "second"
 _EXAMPLES: Final = 3
 """Items that are named of each kind of flip."""
 
@@ -198,13 +197,13 @@ class _Loaded:
 
 def compare_runs(first: RunFolder, second: RunFolder, where: PackPaths, choice: Choice) -> RunDiff:
     """Compares two runs, after extracting their new responses; UnknownNameError for an unknown extractor."""
-    before, after = (_load(folder, name, where, choice) for folder, name in ((first, _FIRST), (second, _SECOND)))
+    before, after = _load(first, "first", where, choice), _load(second, "second", where, choice)
     pairs, matched = _paired(before.items, after.items)
     return RunDiff(
         first=before.side,
         second=after.side,
         differing=tuple(_differing(before, after)),
-        serving=serving_difference({_FIRST: before.manifest, _SECOND: after.manifest}),
+        serving=serving_difference({"first": before.manifest, "second": after.manifest}),
         matched=matched,
         flipped=int(pairs["flipped"].sum()),
         flips=tuple(_flips(pairs)),
@@ -223,13 +222,12 @@ def _load(folder: RunFolder, name: str, where: PackPaths, choice: Choice) -> _Lo
     manifest = folder.require().manifest()
     extractors = ensure_extracted(folder, where, choice.extractor)
     scored = read_scores_before_use(folder)
-    # What pairing and scoring need: of the response, only a mark that tells whether it is the same.
-    kept = ("prompt_id", "instance_key", *Observation._fields)
     places = pl.col("option_order_indices").cast(pl.List(pl.String)).list.join(",").alias("places")
     role, outcome = pl.col("chosen_role").cast(pl.String).fill_null("person"), pl.col("outcome").cast(pl.String)
     answer = pl.when(outcome == "option").then(role).otherwise(outcome).alias("answer")
     chosen = pl.when(outcome.is_in(sorted(PARSED))).then(pl.col("chosen_index")).alias("chosen")
-    columns = (*kept, places, answer, chosen, pl.col("response").hash().alias("mark"))
+    mark = pl.col("response").hash().alias("mark")  # tells whether two responses are the same
+    columns = ("prompt_id", "instance_key", *Observation._fields, places, answer, chosen, mark)
     parts = [pl.DataFrame(schema=item_schema()).select(columns)]
     with folder.open_store(read_only=True) as store:
         for batch in sample_batches(store, extractors, name, choice.gold, scored=scored):
@@ -250,7 +248,7 @@ def _load(folder: RunFolder, name: str, where: PackPaths, choice: Choice) -> _Lo
 
 
 def _differing(before: _Loaded, after: _Loaded) -> Iterator[ChangedSetting]:
-    """Everything that is not the same, by area."""
+    """Everything that shapes the scores and differs, by area."""
     ours, theirs = _shaping(before), _shaping(after)
     for area in ours:
         one, other = ours[area], theirs[area]
@@ -276,13 +274,10 @@ def _shaping(loaded: _Loaded) -> dict[Area, dict[str, JsonValue]]:
 
 
 def _flat(values: Mapping[str, JsonValue], above: str = "") -> dict[str, JsonValue]:
-    """The values with tables within them put into their names: `model_args.temperature`."""
+    """The values, with those of inner tables under names such as `model_args.temperature`."""
     found: dict[str, JsonValue] = {}
     for name, value in values.items():
-        if isinstance(value, dict):
-            found |= _flat(value, f"{above}{name}.")
-        else:
-            found[f"{above}{name}"] = value
+        found |= _flat(value, f"{above}{name}.") if isinstance(value, dict) else {f"{above}{name}": value}
     return found
 
 
@@ -298,7 +293,7 @@ def _paired(before: polars.DataFrame, after: polars.DataFrame) -> tuple[polars.D
     found: list[polars.DataFrame] = []
     for keys in _TIERS.values():
         keys_after = [f"{key}_after" for key in keys]
-        # The rows with the same keys; only where each side has one such row.
+        # rows with the same keys, if each side has one such row
         once, once_after = ours.filter(pl.len().over(keys) == 1), theirs.filter(pl.len().over(keys_after) == 1)
         pairs = once.join(once_after, left_on=keys, right_on=keys_after, how="inner", coalesce=False)
         found.append(pairs.select(*ours.columns, *theirs.columns))

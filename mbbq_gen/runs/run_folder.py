@@ -48,12 +48,10 @@ class Serving(FrozenModel):
     """The server and the sampling of a run; empty for services, and before the first answer."""
 
     server: dict[str, JsonValue] = Field(default_factory=dict)
-    """name, and what it states of itself: version, model_file, quantization, dtype, context_length, parallel,
-    sampling_defaults, chat_template_digest."""
+    """Its name and what it reports: version, model_file, quantization, dtype, context_length, …"""
     sampling_sent: dict[str, JsonValue] = Field(default_factory=dict)
-    """Sampling parameters that were sent, by the server's names."""
     sampling: dict[str, JsonValue] = Field(default_factory=dict)
-    """Sampling parameters that are known to apply, by the names of mbbq-gen; None: not known."""
+    """Sampling parameters that apply, by the names of mbbq-gen; None: not known."""
 
 
 class Manifest(FrozenModel):
@@ -65,16 +63,14 @@ class Manifest(FrozenModel):
     """Commit of the checkout that ran, with `+` if it had changes; None outside a checkout."""
     python: str
     created_at: str
-    """ISO 8601, UTC."""
     config: RunConfig
     provider_settings: dict[str, JsonValue]
     """What shapes the model's text: part of every request key."""
     runtime_info: dict[str, JsonValue] = Field(default_factory=dict)
-    """What is true of the run but does not shape the text: threads, device, versions."""
+    """What does not shape the text: threads, device, versions."""
     reasoning: dict[str, ReasoningSettings] = Field(default_factory=dict)
     """Reasoning effort → what was sent for it and what was left out."""
     pack_digests: dict[str, str]
-    """Pack file → sha256."""
     data_digests: dict[str, str]
     """benchmark/split/language → sha256 of its questions in the run."""
     file_digests: dict[str, str] = Field(default_factory=dict)
@@ -87,9 +83,9 @@ class Manifest(FrozenModel):
     cost_report: CostReport | None = None
     """What the run had cost at its last execution; None for models that cost nothing."""
     notices: tuple[str, ...] = ()
-    """What every result of this run has to say: of its benchmarks, and of how it was stopped."""
+    """Notices about its benchmarks and how it stopped, for every result."""
     adaptive: StoppingRecord | None = None
-    """Of an adaptive run: how its sample was chosen, and why it stopped; None for all others."""
+    """How the sample of an adaptive run was chosen, and why it stopped."""
 
     @property
     def serving(self) -> Serving:

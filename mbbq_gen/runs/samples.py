@@ -36,17 +36,7 @@ if TYPE_CHECKING:
 BATCH_ITEMS = 20_000
 _OF_RESPONSE: Final = ("refusal", "finish_reason", "error", "request_id", "latency_s", "cached")
 _OF_SOURCE: Final = ("tool", "file", "id", "task", "repeat")
-
-
-class SampleRecords(NamedTuple):
-    """One extracted response with its records."""
-
-    prompt: Prompt
-    instance: Instance
-    response: Response
-    received_at: str
-    extraction: Extraction
-    extractor: str
+_NO_REPLY: Final[dict[str, object]] = dict.fromkeys(REPLY_COLUMNS)
 
 
 def item_schema(*, messages: bool = False) -> dict[str, polars.DataType]:
@@ -94,18 +84,21 @@ def sample_batches(
     messages: bool = False,
     size: int = BATCH_ITEMS,
 ) -> Iterator[polars.DataFrame]:
-    """The items in plan order, at most `size` of them in a table; none at all where nothing has been read.
+    """The samples in plan order, at most `size` of them in a table; no table if nothing has been extracted.
 
     Args:
-        store: The run's.
-        versions: Language → the extractor version whose extractions are taken; other languages are left out.
-        model: The model's name in the table.
-        gold: Which gold labels hold.
-        scored: The version of extractions of loglikelihoods that is taken; None: answers without words are left out.
-        ids: Only these prompts.
-        messages: Whether the messages as sent are added, and the last of them as `prompt`.
-        size: Most items of a table.
+        store: the run.
+        versions: language → extractor version; other languages are left out.
+        model: the model's name in the table.
+        gold: which gold labels are used.
+        scored: extractor version of loglikelihoods; None: they are left out.
+        ids: only these prompts.
+        messages: whether to add the messages as sent, and the last of them as `prompt`.
+        size: most samples of a table.
     """
+    import polars as pl
+
+    schema = item_schema(messages=messages)
     wanted = {language: [version, scored] if scored else [version] for language, version in versions.items()}
     rows = store.readings(
         f"p.record, i.record, r.record, r.received_at, e.extractor, {', '.join(f'e.{name}' for name in EXTRACTION)}",
@@ -115,52 +108,34 @@ def sample_batches(
         [] if ids is None else [json.dumps(sorted(ids))],
     )
     while batch := rows.fetchmany(size):
-        instances: dict[str, Instance] = {}  # rows of one question share its instance
-        found = []
-        for prompt, record, response, received_at, extractor, *extraction in batch:
-            if record not in instances:
-                instances[record] = store.read(Instance, record)
-            records = store.read(Prompt, prompt), instances[record], store.read(Response, response)
-            found.append(SampleRecords(*records, received_at, read_extraction(extraction), extractor))
-        replies = follow_up_columns(store, [row.prompt.prompt_id for row in found])
-        yield _items(found, model, gold, replies, item_schema(messages=messages))
+        instances: dict[str, Instance] = {}  # prompts of one question share its instance
+        answers, samples = [], list[dict[str, object]]()
+        for prompt_record, record, response_record, received_at, extractor, *columns in batch:
+            instance = instances.get(record) or instances.setdefault(record, store.read(Instance, record))
+            prompt, found = store.read(Prompt, prompt_record), read_extraction(columns)
+            order = json.dumps(prompt.option_order)
+            shown = (instance.key, model, prompt.variant, prompt.label_style, order)
+            said = (found.outcome, found.option, found.confidence, extractor)
+            answers.append((*shown, *said, prompt.method, prompt.reasoning_effort))
+            sample = _sample(prompt, instance, store.read(Response, response_record), found, gold)
+            samples.append(sample | {"received_at": received_at})
+            if messages:
+                sent = [message.model_dump() for message in prompt.messages]
+                samples[-1] |= {"prompt": prompt.messages[-1].content, "messages": sent}
+        replies = follow_up_columns(store, [str(sample["prompt_id"]) for sample in samples])
+        samples = [sample | replies.get(str(sample["prompt_id"]), _NO_REPLY) for sample in samples]
+        table = answer_table(answers).with_columns(model=model_by_method(model))
+        texts = {name: [sample[name] for sample in samples] for name in samples[0]}
+        beside = pl.DataFrame(texts, schema={name: kind for name, kind in schema.items() if name in texts})
+        chosen = pl.col("options").list.get(pl.col("chosen_position"), null_on_oob=True).alias("chosen_text")
+        observed = observations_from_columns(instances.values(), table, gold).hstack(beside)
+        yield without_places(observed.with_columns(chosen)).select(list(schema))
 
 
-def _items(
-    rows: list[SampleRecords],
-    model: str,
-    gold: GoldLabels,
-    replies: Mapping[str, dict[str, object]],
-    schema: dict[str, polars.DataType],
-) -> polars.DataFrame:
-    """The table of some items, in their order, with the replies to their follow-ups."""
-    import polars as pl
-
-    answers = [
-        (
-            *(row.instance.key, model, row.prompt.variant, row.prompt.label_style),
-            json.dumps(row.prompt.option_order),
-            *(row.extraction.outcome, row.extraction.option, row.extraction.confidence, row.extractor),
-            *(row.prompt.method, row.prompt.reasoning_effort),
-        )
-        for row in rows
-    ]
-    table = answer_table(answers).with_columns(model=model_by_method(model))
-    questions = {row.instance.key: row.instance for row in rows}.values()
-    observed = observations_from_columns(questions, table, gold)
-    items = [_item(row, gold, replies.get(row.prompt.prompt_id)) for row in rows]
-    texts: dict[str, list[object]] = {name: [item[name] for item in items] for name in items[0]}
-    if "messages" in schema:
-        texts["prompt"] = [row.prompt.messages[-1].content for row in rows]
-        texts["messages"] = [[message.model_dump() for message in row.prompt.messages] for row in rows]
-    beside = pl.DataFrame(texts, schema={name: kind for name, kind in schema.items() if name in texts})
-    chosen = pl.col("options").list.get(pl.col("chosen_position"), null_on_oob=True).alias("chosen_text")
-    return without_places(observed.hstack(beside).with_columns(chosen)).select(list(schema))
-
-
-def _item(row: SampleRecords, gold: GoldLabels, reply: dict[str, object] | None) -> dict[str, object]:
-    """What an item holds beside its observation."""
-    instance, prompt, response, extraction = row.instance, row.prompt, row.response, row.extraction
+def _sample(
+    prompt: Prompt, instance: Instance, response: Response, extraction: Extraction, gold: GoldLabels
+) -> dict[str, object]:
+    """The columns of a sample beside its observation, the time of its response and its follow-up."""
     shown = [instance.options[index] for index in prompt.option_order]
     corrected = corrected_index(instance) if gold == "corrected" else None
     right = instance.gold_index if corrected is None else corrected
@@ -184,13 +159,11 @@ def _item(row: SampleRecords, gold: GoldLabels, reply: dict[str, object] | None)
         "served_model": response.model,
         **{name: getattr(response, name) for name in _OF_RESPONSE},
         **{name: getattr(usage, name) for name in ("input_tokens", "output_tokens", "reasoning_tokens")},
-        "received_at": row.received_at,
         **{f"source_{name}": getattr(response.import_source, name, None) for name in _OF_SOURCE},
         "rule": extraction.rule,
         "spans": [list(span) for span in extraction.spans],
         "evidence": [text[start:end] for start, end in extraction.spans],
         "conflicts": list(extraction.conflicts),
-        **(reply or dict.fromkeys(REPLY_COLUMNS)),
         "metadata": json.dumps(instance.metadata, ensure_ascii=False, sort_keys=True),
     }
 
@@ -240,15 +213,14 @@ class SampleRow(NamedTuple):
     reasoning_effort: str
     """The level requested; unset for none."""
     flipped: str
-    """Whether the question got different choices under this run's prompt variants, option orders and label styles: yes,
-    no, or once where it has one answer only."""
+    """Whether the question's answers choose different options: yes, no, or once for a single answer."""
 
 
 FIELDS: Final = SampleRow._fields[4:]
 
 
 class SampleIndex:
-    """A table of what extractor versions, by language, have read."""
+    """A table of the extractions of extractor versions, by language, that filters and counts them."""
 
     def __init__(
         self,
@@ -257,7 +229,7 @@ class SampleIndex:
         seed: int = 0,
         step: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """`seed`: of the order in which samples are drawn; `step` is called for each batch of items that is read."""
+        """`seed`: of the order in which samples are drawn; `step` is called for each batch that is read."""
         import polars as pl
 
         names = [*SampleRow._fields[:-1], "rank"]
@@ -277,27 +249,25 @@ class SampleIndex:
     def _filtered(self, filters: Mapping[str, str]) -> polars.DataFrame:
         import polars as pl
 
-        for name in filters:
-            if name not in {*FIELDS, "id"}:
-                raise UnknownNameError("filter", name, [*FIELDS, "id"])
+        if unknown := next((name for name in filters if name not in {*FIELDS, "id"}), None):
+            raise UnknownNameError("filter", unknown, [*FIELDS, "id"])
         return self._items.filter(
             pl.col("prompt_id").str.starts_with(filters.get("id", "")),
             *(pl.col(name) == value for name, value in filters.items() if name != "id"),
         )
 
     def count(self, filters: Mapping[str, str] | None = None) -> int:
-        """How many items have these values."""
+        """The number of samples with these values."""
         return self._filtered(filters or {}).height
 
     def page(self, filters: Mapping[str, str], offset: int, limit: int) -> list[SampleRow]:
-        """Items with these values, in plan order; UnknownNameError for a field that items are not filtered by."""
+        """Samples with these values, in plan order; UnknownNameError for an unknown field."""
         return _rows(self._filtered(filters).slice(offset, limit))
 
     def sample(self, size: int) -> list[SampleRow]:
-        """At most `size` items, in plan order: as many from every stratum as there is room, by a seeded rank.
+        """At most `size` samples, in plan order: as many from every stratum (_STRATA) as there is room.
 
-        A stratum is benchmark × split × language × outcome × role × flipped: what is rare is there, so that it can be
-        read. Shares in the sample are not those of the run.
+        So rare samples are included; shares in the sample are not those of the run.
         """
         import polars as pl
 
@@ -305,7 +275,7 @@ class SampleIndex:
         return _rows(self._items.with_columns(turn=turn).sort("turn", "rank").head(size).sort("number"))
 
     def values(self) -> dict[str, dict[str, int]]:
-        """Field → its values with how many items have each, sorted by value."""
+        """Field → its values with the number of samples that have each, sorted by value."""
         return {field: dict(self._items[field].value_counts().sort(field).iter_rows()) for field in FIELDS}
 
 

@@ -20,19 +20,16 @@ from mbbq_gen.providers.base import ExecutionContext
 from mbbq_gen.providers.http.servers import known_servers
 from mbbq_gen.providers.registry import open_provider
 
-_VARIANT = "letters"
-
 
 class ServerReport(FrozenModel):
     """A server, a model of it, and its answer to one question."""
 
     base_url: str
-    """As it is to be given to `run`."""
+    """As `run` takes it."""
     server: str
     facts: dict[str, JsonValue]
     sampling_sent: dict[str, JsonValue]
     unpinned: str | None
-    """What can't be pinned there."""
     models: tuple[str, ...]
     model: str | None
     """The model; None if there are several and none was named."""
@@ -56,31 +53,29 @@ class ServerReport(FrozenModel):
 
 
 def check_server(base_url: str, model: str | None, model_args: Mapping[str, Any], resources: PackPaths) -> ServerReport:
-    """What a server is, and what it answers to one question.
+    """What a server is, and its answer to one question.
 
     `base_url`: of its OpenAI-compatible API, with or without `/v1`; `model`: None for the only one that it lists;
-    `model_args`: further options of `openai:`. UsageError for a wrong option, ProviderError where it can't be reached.
+    `model_args`: further options of `openai:`. UsageError for a wrong option, ProviderError if it can't be reached.
     """
     given = {"max_tokens": 64, "patience": 0.0, **model_args, "base_url": base_url}
     return asyncio.run(_check(model, given, resources, with_question=True))
 
 
 def find_servers(resources: PackPaths, ports: Collection[int] | None = None) -> list[ServerReport]:
-    """The servers that listen on ports of this machine (None: the usual ones) and list models; no question is sent."""
+    """The servers on ports of this machine (None: the usual ones) that list models; no question is sent."""
 
     async def look(port: int) -> ServerReport | None:
         given = {"patience": 0.0, "timeout": 5.0, "attempts": 1, "base_url": f"http://127.0.0.1:{port}"}
         with suppress(MbbqGenError):
-            found = await _check(None, given, resources, with_question=False)
-            return found if found.models else None
+            return await _check(None, given, resources, with_question=False)
         return None
 
-    async def look_at_all() -> list[ServerReport]:
+    async def look_at_all() -> list[ServerReport | None]:
         usual = sorted({entry.port for entry in known_servers()} - {0})
-        reports = await asyncio.gather(*map(look, usual if ports is None else ports))
-        return [report for report in reports if report is not None]
+        return await asyncio.gather(*map(look, usual if ports is None else ports))
 
-    return asyncio.run(look_at_all())
+    return [report for report in asyncio.run(look_at_all()) if report is not None and report.models]
 
 
 async def _check(
@@ -112,9 +107,9 @@ async def _check(
 
 
 async def _ask(provider: OpenAIProvider, resources: PackPaths) -> dict[str, Any]:
-    """The answer to the first question of `starter`, with its time and tokens, or why there is none."""
+    """The answer to the first question of `starter`, with its time and tokens, or the error."""
     instance = next(load_benchmark("starter", languages=["en"], splits=["bias"], resources=resources))
-    variant = next(found for found in read_prompts(resources, "en").variant if found.id == _VARIANT)
+    variant = next(found for found in read_prompts(resources, "en").variant if found.id == "letters")
     prompt = render_prompt(instance, PromptSettings(variant), (0, 1, 2))
     key = provider.request_key(prompt.messages, prompt.prompt_id)
     request = Request(request_key=key, messages=prompt.messages, prompt=prompt, instance=instance)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, Literal
 
@@ -12,12 +12,12 @@ from mbbq_gen.providers.http.errors import failure_kind
 from mbbq_gen.providers.prices import Price, cost_of
 from mbbq_gen.providers.registry import parse_name
 from mbbq_gen.runs.budget import CostReport, cost_report
-from mbbq_gen.runs.distributed.storage import DistributedStatus, worker_status
+from mbbq_gen.runs.distributed.storage import STATUS, DistributedStatus
 from mbbq_gen.runs.follow_up import FollowUpStatus, follow_up_status
 from mbbq_gen.runs.run_folder import Manifest, Serving
 from mbbq_gen.runs.stopping_rule import StoppingRecord
-from mbbq_gen.storage.ledgers import BatchState, BatchTable, StoredBatch
-from mbbq_gen.storage.queries import finish_reasons, recent_requests, recorded_failures, response_times
+from mbbq_gen.storage.ledgers import BatchLine, BatchTable
+from mbbq_gen.storage.queries import recorded_failures, response_times
 from mbbq_gen.storage.store import RunStore
 
 _WINDOW: Final = 300.0
@@ -26,25 +26,6 @@ _ENOUGH: Final = 10
 """Answers that tell a rate."""
 _RECENT: Final = 120.0
 """Seconds without an answer after which a run does not count as active."""
-
-
-class BatchLine(FrozenModel):
-    """A batch, as lists show it."""
-
-    name: str
-    state: BatchState
-    service_id: str | None
-    service_state: str | None
-    requests: int
-    done: int | None
-    failed: int | None
-    answered: int | None
-    """Answers that were stored from it; None until it is collected."""
-    missing: int | None
-    cancelled: bool
-    planned_at: str
-    closed_at: str | None
-    reason: str | None
 
 
 class JudgeStatus(FrozenModel):
@@ -72,13 +53,10 @@ class RunStatus(FrozenModel):
     failed: int
     not_sent: int
     in_batches: int
-    """Requests in unfinished batches."""
     failures: dict[str, int]
     """Kind of failure → number, most frequent first."""
     content_filter: int
-    """Answers that the service's filters blocked."""
     truncated: int
-    """Answers that were cut off at the longest allowed length."""
     cost_report: CostReport
     cost: float | None
     """In US dollars, of all answers so far; None where no price is known."""
@@ -90,7 +68,6 @@ class RunStatus(FrozenModel):
     per_minute: float | None
     """Recent answers per minute, outside of batches; None if there were none."""
     is_running: bool
-    """Whether answers arrived recently."""
     seconds_left: float | None
     """Estimated seconds left outside of batches; None if the run is not active."""
     batches: tuple[BatchLine, ...]
@@ -115,21 +92,21 @@ def run_status(
     judges: Sequence[JudgeStatus] = (),
     now: datetime | None = None,
 ) -> RunStatus:
-    """How a run stands; another process may be working on it.
+    """The status of a run; another process may be working on it.
 
-    `path`: the run's folder, as it was named; `own`: the prices of the user's file; `base_url`: the server, None for
-    the service's own, or none; `now`: None for the clock's time.
+    `path`: the run's folder, as it was named; `own`: prices of the user's file; `base_url`: the server, if any.
     """
     kind, model = parse_name(manifest.config.model)
     progress, ledger = store.progress(), BatchTable(store)
     batches = ledger.batches()
-    held = sum(batch.record.requests for batch in batches if batch.is_open)
+    held = sum(batch.requests for batch in batches if batch.is_open)
     bill = cost_report(store, kind, model, own, base_url)
     first, last = response_times(store) or (None, None)
     seconds_since = (now or datetime.now(UTC)) - datetime.fromisoformat(last) if last else None
     recent, rate = seconds_since is not None and seconds_since.total_seconds() <= _RECENT, _rate(store)
     waiting = max(progress.pending - held, 0)
-    reasons, failures = finish_reasons(store), Counter[str]()
+    answers = store.query("SELECT finish_reason, count(*) FROM responses WHERE is_error = 0 GROUP BY 1")
+    reasons, failures, workers = dict(answers.fetchall()), Counter[str](), store.meta(STATUS)
     for error, count in recorded_failures(store).items():
         failures[failure_kind(error)] += count
     return RunStatus(
@@ -152,30 +129,21 @@ def run_status(
         is_running=recent,
         seconds_left=waiting / rate if rate and recent and waiting else None,
         adaptive=manifest.adaptive,
-        batches=tuple(batch_lines(batches)),
+        batches=tuple(batches),
         judges=tuple(judges),
         serving=manifest.serving,
         follow_ups=follow_up_status(store),
-        distributed=worker_status(store),
+        distributed=None if workers is None else DistributedStatus.model_validate_json(workers),
     )
-
-
-def batch_lines(batches: Iterable[StoredBatch]) -> list[BatchLine]:
-    """The batches, as lists show them."""
-    return [
-        BatchLine(
-            name=batch.name,
-            state=batch.state,
-            service_id=batch.service_id,
-            **batch.record.model_dump(include=set(BatchLine.model_fields) - {"name", "state", "service_id"}),
-        )
-        for batch in batches
-    ]
 
 
 def _rate(store: RunStore) -> float | None:
     """How many responses a second came one by one in the minutes before the last; None where too few tell."""
-    first, last, count = recent_requests(store, _WINDOW)
+    alone = "FROM responses WHERE batch_id IS NULL AND NOT cached"
+    first, last, count = store.query(
+        f"SELECT min(received_at), max(received_at), count(*) {alone} AND received_at >="
+        f" (SELECT strftime('%Y-%m-%dT%H:%M:%f', max(received_at), '-{_WINDOW} seconds') {alone})"
+    ).fetchone()
     if not first or not last or count < _ENOUGH:
         return None
     seconds = (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds()
@@ -183,9 +151,9 @@ def _rate(store: RunStore) -> float | None:
 
 
 def _expected(bill: CostReport, left: int, held: int) -> float | None:
-    """The cost of the whole run, if what is left costs as much a request as what was paid; `held`: left in batches."""
-    paid = [line for line in bill.lines if not line.cached]
-    total, answers = bill.total, sum(line.responses for line in paid)
+    """The cost of the whole run if a request left costs as much as one paid for; `held`: left in batches."""
+    paid, total = bill.paid, bill.total
+    answers = sum(line.responses for line in paid)
     if total is None or not answers:
         return None
     online = [line for line in paid if not line.batch] or paid

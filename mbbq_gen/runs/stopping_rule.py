@@ -29,7 +29,7 @@ SETTINGS: Final[dict[Kind, str]] = {
 """The setting of a run for each kind of rule."""
 ALPHA: Final = 0.05
 SMALL: Final = 0.03
-"""What a score, or a difference, may differ by and still count as none, if nothing else is said."""
+"""Default equivalence margin."""
 
 
 class StoppingRule(FrozenModel):
@@ -46,14 +46,14 @@ class StoppingRule(FrozenModel):
     equivalence_margin: float = SMALL
     """Of `decision`: what is too small to matter."""
     detectable_effect: float | None = Field(default=None, gt=0)
-    """Of `decision`: the size that is to be found in 90 %, and no more is sent than that takes; None: no limit."""
+    """Of `decision`: the run stops once it would have found this effect with a power of 90 %; None: no limit."""
     aimed: float | None = None
-    """The `detectable_effect` with which decisions were first looked for: it says when error is spent, and stays."""
+    """The first `detectable_effect`: it determines when error is spent."""
     answers: int | None = Field(default=None, ge=1)
     """Of `answers`: how many each template gives in each language and split."""
     average: Average = "questions"
     looked: bool = False
-    """Whether a decision was ever looked for: from then on intervals are those of a run that may stop on its result."""
+    """Whether the run ever had interim looks for a decision, which its intervals account for from then on."""
 
     @property
     def compared(self) -> tuple[str, str] | None:
@@ -66,14 +66,13 @@ class StoppingTarget(FrozenModel):
 
     metric: str
     group: dict[str, str]
-    """What it is of: benchmark, split, and the rule's groupings."""
+    """Benchmark, split, and the rule's groupings."""
     compared: tuple[str, str] | None
     n_looks: int
     answers: int
     value: float | None
     adjusted_value: float | None = None
-    """The median-unbiased estimate of a run that was to stop on its result; None: it went by width or numbers, or goes
-    on."""
+    """The median-unbiased estimate of a run that stopped on its result; None for others."""
     ci_low: float | None
     ci_high: float | None
     """The interval that holds at any look."""
@@ -81,7 +80,7 @@ class StoppingTarget(FrozenModel):
     """1 minus the confidence that an interval for a fixed sample needs to be as wide."""
     verdict: Verdict
     explanation: str
-    """The answer, or what is in its way."""
+    """The answer, or why there is none."""
 
 
 class StoppingRecord(FrozenModel):
@@ -93,8 +92,7 @@ class StoppingRecord(FrozenModel):
     offered: int
     targets: tuple[StoppingTarget, ...]
     level: float | None
-    """Of the strictest target: 1 minus the confidence that intervals for a fixed sample need, to hold 95 % here; None
-    where no result was looked at before the run stopped."""
+    """Of the strictest target, as for targets; None if no result was looked at before the run stopped."""
     sentence: str
 
 
@@ -126,7 +124,7 @@ def describe_rule(rule: StoppingRule) -> str:
 
 
 GROUPS: Final = ("language", "category")
-"""What targets can be kept apart by: what a round can ask more of."""
+"""Groupings whose values can have targets of their own."""
 _OPTIONAL: Final = ("equivalence_margin", "detectable_effect", "average")
 _QUESTION: Final = re.compile(r"\s*([\w-]+)\s*!=\s*([\w-]+)\s*")
 
@@ -245,10 +243,9 @@ def sequential_inference(
 
 
 def sequential_confidence_level(confidence: float, stops: Iterable[StoppingRecord | None]) -> float:
-    """The confidence of intervals over runs that stopped so: a higher one where a run looked before it stopped.
+    """The confidence of intervals over runs: higher if a run had interim looks.
 
-    The error is scaled by the level of the strictest target at the last look over 5 %. This is exact for the targets
-    of the run; for other scores it is as cautious as for the strictest target.
+    The error is scaled by the level of the strictest target over 5 %: exact for the targets, cautious for others.
     """
     levels = [stop.level for stop in stops if stop is not None and stop.level is not None]
     return 1 - (1 - confidence) * min([*levels, ALPHA]) / ALPHA if levels else confidence

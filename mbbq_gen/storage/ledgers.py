@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Final, Literal, NamedTuple
-
-from pydantic import ConfigDict
 
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.option_display import Kind
@@ -18,8 +17,6 @@ from mbbq_gen.storage.store import RunStore
 ChosenBy = Literal["all", "sample", "only"]
 """Why a judge reads a response: it reads all, it was sampled, or for how the rules extracted it."""
 BatchState = Literal["planned", "sent", "collected", "refused", "lost"]
-OPEN: Final[tuple[BatchState, ...]] = ("planned", "sent")
-"""States in which a batch's requests may still be answered by it."""
 _RUN_NAME: Final = "batch_name"
 _MODE: Final = "batches"
 MOST_REQUESTS: Final = "batch_requests"
@@ -27,49 +24,49 @@ BatchMode = Literal["off", "on", "stopped"]
 """How requests are sent: one by one, in batches, or in batches of which no more are made."""
 
 
-class BatchRecord(FrozenModel):
-    """What is known of a batch beside its state."""
+class BatchLine(FrozenModel):
+    """A batch, as lists show it."""
 
-    model_config = ConfigDict(extra="ignore")
-    requests: int
-    size: int
-    planned_at: str
-    most_cost: float = 0.0
-    """The most that it can cost, in US dollars, where a limit was set; else 0."""
-    sent_at: str | None = None
+    name: str
+    state: BatchState
+    service_id: str | None
     service_state: str | None = None
     """In the service's own word, at the last check."""
+    requests: int
     done: int | None = None
-    """Answered requests, at the last check; None where it does not tell."""
+    """Answered requests, at the last check; None where the service does not report it."""
     failed: int | None = None
-    cancelled: bool = False
-    closed_at: str | None = None
     answered: int | None = None
+    """Answers that were stored from it; None until it is collected."""
     missing: int | None = None
     """Requests that it left without an answer or a lasting failure."""
+    cancelled: bool = False
+    planned_at: str
+    closed_at: str | None = None
     reason: str | None = None
-    strangers: tuple[str, ...] = ()
-    """Ids of batches that were taken for it and turned out not to be."""
+
+
+class Batch(BatchLine):
+    """A batch of a run."""
+
+    number: int
+    size: int
+    most_cost: float = 0.0
+    """Highest cost in US dollars under a cost limit; 0 without one."""
+    foreign_ids: tuple[str, ...] = ()
+    """Ids of batches at the service that were mistaken for it."""
     waits: bool = False
     """Whether it was refused only for what was waiting before it."""
     too_large: bool = False
     """Whether it was refused for its size: at most half as many requests go into one batch from then on."""
 
-
-@dataclass(frozen=True)
-class StoredBatch:
-    """A batch of the ledger."""
-
-    number: int
-    name: str
-    state: BatchState
-    service_id: str | None
-    record: BatchRecord
-
     @property
     def is_open(self) -> bool:
-        """Whether its requests may still be answered by it."""
-        return self.state in OPEN
+        """Whether it may still answer its requests."""
+        return self.state in ("planned", "sent")
+
+
+_COLUMNS: Final = ("number", "name", "state", "service_id")
 
 
 class BatchTable:
@@ -78,27 +75,24 @@ class BatchTable:
     def __init__(self, store: RunStore) -> None:
         self._store = store
 
-    def batches(self) -> list[StoredBatch]:
-        """All of them, in the order in which they were planned."""
-        rows = self._store.query("SELECT number, name, state, service_id, record FROM batches ORDER BY number")
-        return [
-            StoredBatch(number, name, state, service_id, BatchRecord.model_validate_json(record))
-            for number, name, state, service_id, record in rows
-        ]
+    def batches(self) -> list[Batch]:
+        """All batches, in the order in which they were planned."""
+        rows = self._store.query(f"SELECT {', '.join(_COLUMNS)}, record FROM batches ORDER BY number")
+        return [Batch(**dict(zip(_COLUMNS, columns, strict=True)), **json.loads(record)) for *columns, record in rows]
 
-    def open_batches(self) -> list[StoredBatch]:
-        """Those whose requests may still be answered by them."""
+    def open_batches(self) -> list[Batch]:
+        """The batches that may still answer their requests."""
         return [batch for batch in self.batches() if batch.is_open]
 
     def known_ids(self) -> frozenset[str]:
-        """The ids, at the service, of all batches that are known to be ours or not to be."""
+        """The ids at the service of all batches that are known to belong to this run, or not to."""
         batches = self.batches()
         own = {batch.service_id for batch in batches if batch.service_id is not None}
-        return frozenset(own.union(*(batch.record.strangers for batch in batches)))
+        return frozenset(own.union(*(batch.foreign_ids for batch in batches)))
 
     def most_requests(self) -> int | None:
-        """What one batch may hold, as the service's refusals say; None where it has refused none for its size."""
-        refused = [batch.record.requests for batch in self.batches() if batch.record.too_large]
+        """Half of the smallest batch that the service refused for its size; None if it refused none."""
+        refused = [batch.requests for batch in self.batches() if batch.too_large]
         return max(1, min(refused) // 2) if refused else None
 
     def next_name(self) -> tuple[int, str]:
@@ -110,43 +104,48 @@ class BatchTable:
         number = self._store.value("SELECT coalesce(max(number), 0) + 1 FROM batches")
         return number, f"{prefix}-{number:05d}"
 
-    def plan(self, number: int, name: str, keys: Sequence[str], record: BatchRecord) -> StoredBatch:
-        """Writes down a batch and its requests; durable when this returns."""
+    def plan(self, number: int, name: str, keys: Sequence[str], size: int, most_cost: float = 0.0) -> Batch:
+        """Stores a batch and the keys of its requests; durable when this returns."""
+        batch = Batch(
+            number=number,
+            name=name,
+            state="planned",
+            service_id=None,
+            requests=len(keys),
+            size=size,
+            most_cost=most_cost,
+            planned_at=datetime.now(UTC).isoformat(),
+        )
         self._store.change(
-            ("INSERT INTO batches VALUES (?, ?, 'planned', NULL, ?)", [(number, name, record.model_dump_json())]),
+            ("INSERT INTO batches VALUES (?, ?, ?, ?, ?)", [_row(batch)]),
             ("INSERT INTO batch_requests VALUES (?, ?)", [(key, number) for key in keys]),
         )
-        return StoredBatch(number, name, "planned", None, record)
+        return batch
 
-    def update(
-        self, batch: StoredBatch, state: BatchState | None = None, service_id: str | None = None, **changes: object
-    ) -> StoredBatch:
-        """Writes down what became of a batch; durable when this returns. A planned batch has no id at the service."""
-        record = BatchRecord.model_validate(batch.record.model_dump() | changes)
-        state = state or batch.state
-        found = None if state == "planned" else service_id or batch.service_id
-        now = StoredBatch(batch.number, batch.name, state, found, record)
+    def update(self, batch: Batch, **changes: object) -> Batch:
+        """Stores changed fields of a batch, and when it was closed; durable when this returns."""
+        now = batch.model_copy(update=changes)
+        if now.closed_at is None and not now.is_open:
+            now = now.model_copy(update={"closed_at": datetime.now(UTC).isoformat(timespec="milliseconds")})
         if now != batch:
-            row = (now.state, now.service_id, record.model_dump_json(), now.number)
-            self._store.change(("UPDATE batches SET state = ?, service_id = ?, record = ? WHERE number = ?", [row]))
+            self._store.change(("INSERT OR REPLACE INTO batches VALUES (?, ?, ?, ?, ?)", [_row(now)]))
         return now
 
-    def requests(self, batch: StoredBatch) -> set[str]:
+    def requests(self, batch: Batch) -> set[str]:
         """The keys of a batch's requests."""
         rows = self._store.query("SELECT request_key FROM batch_requests WHERE batch = ?", (batch.number,))
         return {key for (key,) in rows}
 
     def held(self) -> set[str]:
-        """The keys of all requests that an open batch holds."""
+        """The keys of all requests in open batches."""
         return set[str]().union(*map(self.requests, self.open_batches()))
 
     def tried(self) -> dict[str, int]:
-        """Request → how many batches came back without an answer to it, of those requests that have none at all."""
+        """Request without a response → number of batches that came back without an answer to it."""
         counted = {
             batch.number
             for batch in self.batches()
-            if batch.state in ("collected", "refused") and not batch.record.cancelled
-            if batch.state == "collected" or not (batch.record.waits or batch.record.too_large)
+            if batch.state in ("collected", "refused") and not (batch.cancelled or batch.waits or batch.too_large)
         }
         rows = self._store.query(
             "SELECT q.request_key, q.batch FROM batch_requests q"
@@ -157,6 +156,10 @@ class BatchTable:
     def failures(self) -> set[str]:
         """The keys of the requests whose failure is recorded."""
         return {key for (key,) in self._store.query("SELECT request_key FROM responses WHERE is_error = 1")}
+
+
+def _row(batch: Batch) -> tuple[int, str, str, str | None, str]:
+    return batch.number, batch.name, batch.state, batch.service_id, batch.model_dump_json(exclude=set(_COLUMNS))
 
 
 def choose_mode(store: RunStore, batch: bool | None, most_requests: int | None) -> None:
@@ -213,10 +216,7 @@ class JudgedAnswer(NamedTuple):
 
 
 def judged_answers(store: RunStore, judge: str, extractor: str, versions: Mapping[str, str]) -> Iterator[JudgedAnswer]:
-    """The answers that a judge (`extractor`) has replied to, by language in plan order.
-
-    `versions`: language → the version of the rules to compare with; only these languages.
-    """
+    """The answers that a judge has replied to, by language in plan order; `versions`: those of the rules."""
     for language, version in sorted(versions.items()):
         rows = store.query(
             "SELECT j.prompt_id, i.benchmark || ' / ' || i.category || ' / ' || i.template_id, j.chosen_by,"
@@ -279,19 +279,3 @@ def candidate_requests(store: RunStore) -> Iterator[CandidateRequest]:
     for row in rows:
         key, template, *others = row[7:]
         yield CandidateRequest(key, Stratum(*row[:4]), template, row[4:7], *others)
-
-
-def add_round(store: RunStore, number: int, request_keys: Iterable[str]) -> None:
-    """Stores the requests of a round; durable when this returns."""
-    store.change(("INSERT OR IGNORE INTO rounds VALUES (?, ?)", ((key, number) for key in request_keys)))
-
-
-def last_round(store: RunStore) -> int:
-    """The number of the last round; 0 without rounds."""
-    return int(store.value("SELECT coalesce(max(round), 0) FROM rounds"))
-
-
-def rounds_of_answers(store: RunStore, versions: Mapping[str, Sequence[str]]) -> list[int]:
-    """The round of every row of `RunStore.answer_rows` for these extractor versions, in its order."""
-    joined = "LEFT JOIN rounds r ON r.request_key = p.request_key"
-    return [int(number) for (number,) in store.readings("coalesce(r.round, 0)", versions, joined)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from mbbq_gen.core.records import (
     PARSED,
@@ -18,12 +18,11 @@ from mbbq_gen.core.records import (
     Response,
     stored,
 )
-from mbbq_gen.storage.schema import BATCH, EXTRACTION, marks, read_extraction
+from mbbq_gen.storage.schema import BATCH, EXTRACTION, read_extraction
 from mbbq_gen.storage.store import (
     COMPLETED,
     COUNTS,
     NONE_RULE,
-    WORDS,
     CompletedPrompt,
     FollowUpReason,
     RunStore,
@@ -102,10 +101,7 @@ class ExtractionChange(FrozenModel):
 
 
 def find_prompts(store: RunStore, text: str, limit: int = 20) -> list[PromptRef]:
-    """The prompts with an id, the beginning of ids, or the key of a question, in plan order.
-
-    At most `limit` of them. An id or a key that is there as it stands wins over longer ids that begin so.
-    """
+    """At most `limit` prompts in plan order by their id, the key of their question, or the beginning of their id."""
     for condition in ("prompt_id = ?", "instance_key = ?", "substr(prompt_id, 1, length(?1)) = ?1"):
         rows = store.query(
             "SELECT prompt_id, instance_key, variant, option_order FROM prompts"
@@ -117,15 +113,15 @@ def find_prompts(store: RunStore, text: str, limit: int = 20) -> list[PromptRef]
     return []
 
 
-def find_completed(store: RunStore, prompt_id: str, *, with_parallels: bool = True) -> CompletedPrompt | None:
-    """A prompt with its instance and response, and where extraction needs them, parallel texts; or None."""
+def find_completed(store: RunStore, prompt_id: str) -> CompletedPrompt | None:
+    """A prompt with its instance, response and parallel texts; None without a response."""
     row = store.query(
         f"SELECT p.record, i.record, r.record FROM {COMPLETED} WHERE p.prompt_id = ?", (prompt_id,)
     ).fetchone()
     if row is None:
         return None
     found = read_completed(store, *row)
-    return replace(found, parallels=store.parallels(found.instance.key)) if with_parallels else found
+    return replace(found, parallels=store.parallels(found.instance.key))
 
 
 def stored_extractions(store: RunStore, prompt_id: str) -> dict[str, Extraction]:
@@ -190,15 +186,6 @@ def extraction_changes(
     ]
 
 
-def prompts_with_conflicts(store: RunStore, versions: Iterable[str]) -> set[str]:
-    """Ids of the prompts in whose responses these extractor versions found conflicting evidence."""
-    wanted = sorted(set(versions))
-    rows = store.query(
-        f"SELECT prompt_id FROM extractions WHERE conflicts <> '[]' AND extractor IN ({marks(len(wanted))})", wanted
-    )
-    return {prompt_id for (prompt_id,) in rows}
-
-
 # --- follow-ups ------------------------------------------------------------------------------------------------------
 
 
@@ -255,30 +242,6 @@ def follow_up_columns(store: RunStore, prompt_ids: Sequence[str]) -> dict[str, d
 # --- totals of responses ----------------------------------------------------------------------------------------------
 
 
-def usage_totals(store: RunStore, judge: str | None = None) -> list[dict[str, Any]]:
-    """The tokens of all responses of a run, or of all replies of a judge, by model, batch and cached.
-
-    `responses` includes failures; `n_without_usage` counts answers whose tokens nobody counted.
-    """
-    table, parameters = ("responses", []) if judge is None else ("judge_replies WHERE judge = ?", [judge])
-    counts = ("input_tokens", "output_tokens", "reasoning_tokens", "cached_input_tokens")
-    rows = store.query(
-        "SELECT model, batch_id IS NOT NULL AS batched, cached, count(*), count(*) FILTER"
-        " (WHERE is_error = 0 AND (input_tokens IS NULL OR output_tokens IS NULL)), max(input_tokens),"
-        f" {', '.join(f'total({name})' for name in counts)}"
-        f" FROM {table} GROUP BY model, batched, cached ORDER BY model, batched, cached",
-        parameters,
-    )
-    return [
-        {
-            **{"model": model, "batch": bool(batch), "cached": bool(cached), "responses": responses},
-            **{"n_without_usage": without, "longest_input": longest},
-            **dict(zip(counts, map(int, tokens), strict=True)),
-        }
-        for model, batch, cached, responses, without, longest, *tokens in rows
-    ]
-
-
 def served_models(store: RunStore) -> list[tuple[str | None, str | None, int]]:
     """Model, system fingerprint and number of responses with them, most frequent first."""
     return store.query(
@@ -299,46 +262,7 @@ def recorded_failures(store: RunStore) -> dict[str, int]:
     )
 
 
-def finish_reasons(store: RunStore) -> dict[str | None, int]:
-    """Finish reason → responses with it; None where it is not known."""
-    return dict(store.query("SELECT finish_reason, count(*) FROM responses WHERE is_error = 0 GROUP BY 1").fetchall())
-
-
 def response_times(store: RunStore) -> tuple[str, str] | None:
     """When the first and the last response came, ISO 8601, UTC; None without responses."""
     first, last = store.query("SELECT min(received_at), max(received_at) FROM responses").fetchone()
     return None if first is None else (first, last)
-
-
-def recent_requests(store: RunStore, seconds: float) -> tuple[str | None, str | None, int]:
-    """The first and the last time, and the number, of the last seconds' responses that were requested one by one."""
-    alone = "FROM responses WHERE batch_id IS NULL AND NOT cached"
-    since = f"(SELECT strftime('%Y-%m-%dT%H:%M:%f', max(received_at), ?) {alone})"
-    found: tuple[str | None, str | None, int] = store.query(
-        f"SELECT min(received_at), max(received_at), count(*) {alone} AND received_at >= {since}",
-        (f"-{seconds} seconds",),
-    ).fetchone()
-    return found
-
-
-def mean_output_tokens(store: RunStore) -> list[tuple[str, str | None, float]]:
-    """Prompt variant, reasoning effort and mean tokens of the texts written for them, reasoning included."""
-    return store.query(
-        "SELECT p.variant, p.reasoning_effort, avg(r.output_tokens) AS mean"
-        " FROM prompts p JOIN responses r ON r.request_key = p.request_key"
-        f" WHERE r.is_error = 0{WORDS} GROUP BY 1, 2 HAVING mean IS NOT NULL"
-    ).fetchall()
-
-
-def unanswered(store: RunStore, request_keys: Sequence[str]) -> dict[str, bool]:
-    """Those of some planned requests that have no response → whether a failure is recorded."""
-    found: dict[str, bool] = {}
-    for begin in range(0, len(request_keys), BATCH):
-        rows = store.query(
-            "SELECT w.value, r.is_error FROM json_each(?) w LEFT JOIN responses r ON r.request_key = w.value"
-            " WHERE coalesce(r.is_error, 1) AND (EXISTS (SELECT 1 FROM prompts p WHERE p.request_key = w.value)"
-            " OR EXISTS (SELECT 1 FROM follow_ups u WHERE u.request_key = w.value))",
-            (json.dumps(request_keys[begin : begin + BATCH]),),
-        )
-        found |= {key: is_error is not None for key, is_error in rows}
-    return found

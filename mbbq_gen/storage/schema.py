@@ -32,7 +32,6 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
@@ -107,10 +106,6 @@ CREATE TABLE IF NOT EXISTS judge_replies (
 ) WITHOUT ROWID;
 """
 
-_RESPONSE_COLUMNS: Final = (
-    *("request_key", "is_error", "received_at", "error", "finish_reason", "model", "system_fingerprint", "batch_id"),
-    *("cached", "input_tokens", "output_tokens", "reasoning_tokens", "cached_input_tokens", "record"),
-)
 Value = str | int | float | None
 BATCH: Final = 500
 """Rows read at a time where others may be written meanwhile."""
@@ -149,7 +144,7 @@ class Database:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -227,7 +222,7 @@ class Database:
         """The rows of a SELECT, a few hundred at a time, so that others may be written meanwhile.
 
         Its last two placeholders are the number after which rows are wanted and their count; its first column is that
-        number, by which it is ordered.
+        number.
         """
         after = -1
         while rows := self.query(statement, (*parameters, after, BATCH)).fetchall():
@@ -278,7 +273,8 @@ def read_extraction(row: Sequence[Any]) -> Extraction:
 
 def replace_error(table: str) -> str:
     """The ON CONFLICT action that replaces an error, and never a response."""
-    changes = ", ".join(f"{name} = excluded.{name}" for name in _RESPONSE_COLUMNS[1:])
+    names = [column.split()[0] for column in _RESPONSE.split(",")]
+    changes = ", ".join(f"{name} = excluded.{name}" for name in names[1:])
     return f"DO UPDATE SET {changes} WHERE {table}.is_error = 1"
 
 
@@ -297,10 +293,10 @@ def is_writable(folder: Path) -> bool:
 
 
 def connect_read_only(path: Path) -> sqlite3.Connection:
-    """A connection that only reads a database: on read-only disks, in archives, in folders of other users too.
+    """A read-only connection, also on read-only disks and in folders of other users.
 
-    SQLite needs a file beside a database even to read it. Where it can't create one, the database is opened as
-    immutable, or a copy of it if a killed process left a write-ahead log.
+    SQLite needs a file beside a database even to read it. If it can't create one, the database is opened as immutable,
+    or a copy of it if a killed process left a write-ahead log.
     """
     if path.absolute() in _copies:
         return _connect(_copies[path.absolute()], "mode=ro")
@@ -333,3 +329,63 @@ def copy_elsewhere(path: Path) -> Path:
                 shutil.copyfile(file, folder / file.name)
         _copies[key] = folder / path.name
     return _copies[key]
+
+
+# --- responses shared between runs -----------------------------------------------------------------------------------
+
+_CACHE_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS responses (
+    request_key TEXT PRIMARY KEY, received_at TEXT NOT NULL, record TEXT NOT NULL
+) WITHOUT ROWID
+"""
+
+
+class ResponseCache:
+    """The responses in `--cache-dir DIR` (DIR/responses.sqlite), by request key; several runs may use it at once.
+
+    The key covers the provider's kind, the model, every setting that shapes the text, and the messages. Errors are not
+    stored.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Opens or creates the cache; UsageError if the folder can't be made."""
+        self.path = folder / "responses.sqlite"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"--cache-dir {folder}: {error.strerror or error}; name a folder") from error
+        with self._plain_errors():
+            self._db = sqlite3.connect(self.path, timeout=60)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            self._db.execute(_CACHE_SCHEMA)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+
+    def find(self, request_keys: Sequence[str]) -> dict[str, Response]:
+        """The responses that are cached, by request key, marked as cached."""
+        statement = f"SELECT request_key, record FROM responses WHERE request_key IN ({marks(len(request_keys))})"
+        with self._plain_errors():
+            rows = self._db.execute(statement, request_keys).fetchall()
+        return {key: Response.model_validate_json(record).model_copy(update={"cached": True}) for key, record in rows}
+
+    def keep(self, responses: Sequence[tuple[Response, str]]) -> None:
+        """Adds responses with the times at which they came; those that are there already stay."""
+        rows = [
+            (response.request_key, received_at, response.model_dump_json())
+            for response, received_at in responses
+            if response.error is None and not response.cached
+        ]
+        with self._plain_errors(), self._db:
+            self._db.executemany("INSERT OR IGNORE INTO responses VALUES (?,?,?)", rows)
+
+    @contextmanager
+    def _plain_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise RunError(f"{self.path}: {error}; name another --cache-dir, nothing of the run is lost") from error

@@ -48,7 +48,6 @@ PACKED: Final = {
     "prompts": ShardSpec("number", "number", 20_000),
     "responses": ShardSpec("request_key", "received_at", 20_000, f"is_error = 0 AND {IS_HERE}", new_rows=True),
 }
-"""Table → how its records go to files."""
 LARGE: Final = 1_000_000
 """Runs with more requests keep their records in files."""
 _IN_FILES: Final = "records_in_files"
@@ -76,8 +75,6 @@ class RecordFiles:
             import polars
 
             name = self._db.execute("SELECT name FROM record_files WHERE number = ?", (number,)).fetchone()
-            if name is None:
-                raise RunError(f"{self._folder}: no file has the number {number}")
             found: list[str] = polars.read_parquet(io.BytesIO(_bytes_of(self._folder / name[0])))["record"].to_list()
             self._characters += sum(map(len, found))
             while self._held and self._characters > _HELD:

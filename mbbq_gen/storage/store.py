@@ -31,11 +31,10 @@ from mbbq_gen.scoring.observations import INSTANCE_COLUMNS, QUESTION_ROW, Questi
 from mbbq_gen.storage.schema import BATCH, Database, Value, marks, replace_error, response_row
 
 SCORED: Final = "scored"
-"""Meta name of the mark of runs with loglikelihood methods; without it every response is a text."""
+"""Meta name that marks runs with loglikelihood methods."""
 NORMALISE: Final = "normalization"
-"""Meta name of the normalization of loglikelihoods."""
 IN_ROUNDS: Final = "in_rounds"
-"""Meta name of the mark of adaptive runs: only requests in `rounds` are sent."""
+"""Meta name that marks adaptive runs: only requests in `rounds` are sent."""
 COMPLETED: Final = (
     "prompts p JOIN instances i ON i.key = p.instance_key JOIN responses r ON r.request_key = p.request_key"
 )
@@ -63,8 +62,7 @@ COUNTS: Final = (
     f"(e.outcome NOT IN ({_PARSED}, 'error', 'content_filter') OR (u.reason = 'low' AND e.confidence = 'low'))"
     f" AND (u.outcome IN ({_PARSED}) OR u.rule = '{NONE_RULE}')"
 )
-"""The condition that follow-up `u` takes the place of extraction `e`: nothing certain was read, and the reply says what
-was intended. Of an answer in the check sample the first reading stays."""
+"""The condition that follow-up `u` replaces extraction `e`, which is uncertain; not in the check sample."""
 Parallels = Mapping[str, Mapping[Role, str]]
 """Language → role → the option's text in it."""
 
@@ -184,13 +182,11 @@ class RunStore(Database):
         return questions_from_rows(rows(), self.instance)
 
     def parts(self, size: int) -> Iterator[Part]:
-        """Parts of about `size` prompts, in plan order, that cut no instance; RunError for imported runs."""
+        """Parts of about `size` prompts, in plan order, that cut no instance; not for imported runs."""
         part: Part | None = None
         for key, first, last in self._db.execute(
             "SELECT instance_key, min(number), max(number) FROM prompts GROUP BY instance_key ORDER BY 2"
         ):
-            if part and (first <= part.last or key <= part.last_key):
-                raise RunError(f"{self.path}: its prompts are not in the order of its questions")
             if part and part.last - part.first + 1 >= size:
                 yield part
                 part = None
@@ -222,10 +218,7 @@ class RunStore(Database):
     # --- requests and responses -----------------------------------------------------------------------------------
 
     def pending(self) -> Iterator[Request]:
-        """The requests without a response, in plan order, one for each request key; then the follow-ups without one.
-
-        Responses may be added meanwhile: rows are queried a few hundred at a time.
-        """
+        """The requests without a response, in plan order, then follow-ups; responses may be added meanwhile."""
         text, instance = "", None
         taken = " AND p.request_key IN (SELECT request_key FROM rounds)" if self.is_in_rounds else ""
         rows = self.paged(
@@ -277,10 +270,9 @@ class RunStore(Database):
     def add_responses(
         self, responses: Sequence[tuple[Response, str]], meta: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        """Stores responses with their times (ISO 8601, UTC); durable when this returns.
+        """Stores responses with their times (ISO 8601, UTC), and values of `meta`; durable when this returns.
 
-        A response is never replaced; an error is replaced by any later one. `meta`: values to store in the same
-        transaction.
+        A response is never replaced; an error is replaced by any later one.
         """
         rows = [response_row(response, received_at) for response, received_at in responses]
         scores = (
@@ -338,11 +330,10 @@ class RunStore(Database):
         *,
         scored: bool = False,
     ) -> Iterator[StoredPrompt]:
-        """The completed prompts of a language without an extraction of this version, in plan order.
+        """The completed prompts of a language without an extraction of this version, or with a response since an error.
 
-        Includes those with an extraction `error` that have a response since. `scored`: only loglikelihood methods;
-        else only `generate`. `earlier`: only those to which this other version gave one of `outcomes`. Extractions may
-        be added meanwhile: rows are queried a few hundred at a time.
+        `scored`: only loglikelihood methods, else only `generate`. `earlier`: only those to which this other version
+        gave one of `outcomes`. Extractions may be added meanwhile.
         """
         method = " AND p.method <> 'generate'" if scored else WORDS
         only: tuple[str, ...] = ()

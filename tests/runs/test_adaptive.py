@@ -59,7 +59,7 @@ def test_a_round_is_balanced_whenever_it_ends() -> None:
     rounds = SamplingRounds(deck(10, 12), seed=0)
     asked: list[CandidateRequest] = []
     for _ in range(6):
-        asked += rounds.next_round(rounds.strata)
+        asked += rounds.next_round(rounds.strata({}))
         by_template = Counter(ask.template for ask in asked)
         by_kind = Counter((ask.template, ask.kind) for ask in asked)
         wordings, orders = Counter(ask.prompt_variant for ask in asked), Counter(ask.order for ask in asked)

@@ -5,7 +5,6 @@ import json
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from mbbq_gen.providers.base import ExecutionContext
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.runs.batch_runner import MOST_TRIES, BatchRunner
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.ledgers import BatchRecord, BatchTable
+from mbbq_gen.storage.ledgers import BatchTable
 from mbbq_gen.storage.store import RunStore
 from tests.conftest import FULL
 from tests.fake_service.client import FakeServer, fake_server
@@ -121,9 +120,9 @@ def test_what_fails_or_expires_goes_into_another_batch(command: Calls, run_path:
         assert server.stats().paid_again == 0
         assert server.stats().paid == 80
     batches = ledger_of(run_path)
-    assert [batch.record.requests for batch in batches[:3]] == [30, 30, 19]
+    assert [batch.requests for batch in batches[:3]] == [30, 30, 19]
     assert all(batch.state == "collected" for batch in batches)
-    assert batches[0].record.missing > 0
+    assert batches[0].missing > 0
     assert len(batches) > 3
 
 
@@ -194,7 +193,7 @@ def test_a_batch_of_somebody_else_is_given_back(command: Calls, run_path: Path) 
             batching = session(store, run_path, "anthropic", server)
             asyncio.run(mistake(batching))
             expected = [("lost", 1), ("collected", 0)]
-            assert [(batch.state, len(batch.record.strangers)) for batch in batching.ledger.batches()] == expected
+            assert [(batch.state, len(batch.foreign_ids)) for batch in batching.ledger.batches()] == expected
             assert store.progress().answered == 80
 
 
@@ -210,8 +209,7 @@ async def mistake(batching: BatchRunner) -> None:
         await provider.call("POST", f"{provider.path}/batches", body={"requests": foreign})  # type: ignore[dict-item]
         keys = [request.request_key for request in requests]
         number, name = batching.ledger.next_name()
-        now = datetime.now(UTC).isoformat()
-        batching.ledger.plan(number, name, keys, BatchRecord(requests=len(keys), size=0, planned_at=now))
+        batching.ledger.plan(number, name, keys, 0)
         await batching.collect()
         await batching.submit()
         await batching.collect()
@@ -226,8 +224,8 @@ def test_money_limits_what_is_handed_over(command: Calls, tmp_path: Path) -> Non
         given = ["--prices", prices, "--max-tokens", "10", "--max-cost", "0.02"]
         assert command(*started(server, "openai", run, *given))[0] == 0
         (batch,) = ledger_of(run)
-        assert 1 < batch.record.requests < 79
-        assert 0 < batch.record.most_cost <= 0.02
+        assert 1 < batch.requests < 79
+        assert 0 < batch.most_cost <= 0.02
         assert command("run", run, "--collect")[0] in (0, 1)
         assert status_of(command, run)["cost"] <= 0.02
         for _ in range(5):

@@ -130,7 +130,7 @@ def test_results_that_break_off_are_read_again(command: Calls, run_path: Path, k
         else:
             work_on(server, kind, run_path, collect)
         (batch,) = ledger_of(run_path)
-        assert (batch.state, batch.record.answered, batch.record.missing) == ("collected", 79, 0)
+        assert (batch.state, batch.answered, batch.missing) == ("collected", 79, 0)
         assert status_of(command, run_path)["answered"] == 80
 
 

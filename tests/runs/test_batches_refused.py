@@ -29,10 +29,10 @@ def test_batches_too_large_are_halved_until_they_fit(
     batches = ledger_of(run_path)
     refused = [batch for batch in batches if batch.state == "refused"]
     assert "is too large for the service" in err
-    assert all(batch.record.too_large for batch in refused)
-    assert len({batch.record.requests for batch in refused}) <= 4, "no size is tried in vain again and again"
-    taken = [batch.record.requests for batch in batches if batch.state == "collected"]
-    assert max(taken) <= min(batch.record.requests for batch in refused) // 2
+    assert all(batch.too_large for batch in refused)
+    assert len({batch.requests for batch in refused}) <= 4, "no size is tried in vain again and again"
+    taken = [batch.requests for batch in batches if batch.state == "collected"]
+    assert max(taken) <= min(batch.requests for batch in refused) // 2
     if "max_requests" in limit:
         assert max(taken) == 4
         assert sum(taken) - 4 * taken.count(4) <= 8, "no smaller than need be"

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from mbbq_gen.runs.estimate import duration
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.runs.token_estimate import duration
 from tests.support.extraction import Capture, call, json_of, succeed
 from tests.support.prices import write_prices
 from tests.support.stores import column

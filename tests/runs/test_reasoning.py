@@ -68,7 +68,7 @@ def test_a_thought_in_another_language_than_the_question() -> None:
 @pytest.mark.parametrize(("text", "thought", "is_open"), cases("runs/reasoning", "a_thought_in_the_text"))
 def test_a_thought_in_the_text(text: str, thought: str, is_open: bool) -> None:
     found = known(split_reasoning(text, WHERE))
-    assert (found.reasoning, found.is_open) == (thought, is_open)
+    assert (found.text, found.is_cut) == (thought, is_open)
     assert text[found.start :].startswith(thought)
 
 

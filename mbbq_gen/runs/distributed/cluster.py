@@ -35,12 +35,12 @@ _INSTALL: Final = "pip install 'mbbq-gen[ray]'"
 _STORE_BYTES: Final = 100_000_000
 """Shared memory of a Ray started here: blocks are small, and answers go through files."""
 _OURS: Final = "MBBQ_GEN_RAY"
-"""Variable that holds the process that imported Ray in an environment of ours: Ray reads it then and never again."""
+"""Variable with the process that imported Ray in our environment, which Ray reads only then."""
 _FOLDER: Final = "mbbq-ray-"
 _SESSION: Final = "MBBQ_GEN_RAY_FOLDER"
-"""Variable that holds the folder of a Ray that was started here: in its own processes, while it is being started."""
+"""Variable with the folder of a Ray that was started here, in its own processes."""
 _TOO_BUSY: Final = "timed out during startup"
-"""What Ray says where its parts are not there after half a minute, a time that can't be set."""
+"""Ray's message if it has not started after half a minute, which can't be changed."""
 _QUIET: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # it tells of dead workers on stdout, where our results go
@@ -63,10 +63,9 @@ def check_on(on: str) -> None:
 
 @contextmanager
 def connected(on: str, workers: int) -> Iterator[Any]:
-    """The package `ray`, connected; a Ray that this process is connected to already is used and left as it is.
+    """The package `ray`, connected for the block; an existing connection of this process is used and left open.
 
-    `on`: `local`, or the address of one that is there; `workers`: how many a Ray started here has room for. Raises
-    RunError where it can't be reached or started.
+    `on`: `local`, or an address; `workers`: places of a Ray started here. RunError if it can't be reached or started.
     """
     own = {**_QUIET, **_LOCAL, "RAY_AUTH_TOKEN": _token()}
     with _environment(own if on == HERE else _QUIET):
@@ -114,7 +113,7 @@ def _token() -> str:
 
 @contextmanager
 def _started(ray: Any, workers: int) -> Iterator[None]:
-    """A Ray of our own on this machine."""
+    """A Ray of our own on this machine; removes first what killed commands have left."""
     for path in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
         with suppress(ValueError, OSError):
             process = int(path.name.removeprefix(_FOLDER).split("-")[0])
@@ -124,39 +123,24 @@ def _started(ray: Any, workers: int) -> Iterator[None]:
                 except ProcessLookupError:  # it has ended
                     _end_processes_of(path)
                     shutil.rmtree(path, ignore_errors=True)
-    folder = _start(ray, workers)
-    try:
-        yield
-    finally:
-        ray.shutdown()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _start(ray: Any, workers: int) -> Path:
-    """Starts it, and says in which folder; anew where the machine is too busy for Ray's half a minute."""
-    for is_last in (False, False, True):
+    for is_last in (False, False, True):  # started again if the machine is too busy for Ray's half a minute
         folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-"))
+        given = {"_node_ip_address": "127.0.0.1", "_temp_dir": str(folder), "include_dashboard": False}
         try:
             with _environment({_SESSION: str(folder)}):
-                _init(
-                    ray,
-                    "this machine",
-                    address="local",
-                    num_cpus=workers,
-                    include_dashboard=False,
-                    object_store_memory=_STORE_BYTES,
-                    _node_ip_address="127.0.0.1",
-                    _temp_dir=str(folder),
-                )
+                _init(ray, "this machine", address="local", num_cpus=workers, object_store_memory=_STORE_BYTES, **given)
+            break
         except BaseException as error:
             ray.shutdown()
             _end_processes_of(folder)
             shutil.rmtree(folder, ignore_errors=True)
             if is_last or not isinstance(error, RunError) or _TOO_BUSY not in str(error):
                 raise
-        else:
-            break
-    return folder
+    try:
+        yield
+    finally:
+        ray.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _init(ray: Any, where: str, **given: Any) -> None:
@@ -167,11 +151,7 @@ def _init(ray: Any, where: str, **given: Any) -> None:
 
 
 def _end_processes_of(folder: Path) -> None:
-    """Ends the processes of a Ray whose folder this is: some look for their parent only now and then.
-
-    Only where the system tells of processes (/proc), and only those that were started for this folder, whose name no
-    other Ray has, and that are Ray's by their own name.
-    """
+    """Ends the processes of Ray that were started for a folder, where the system has /proc."""
     mark = f"{_SESSION}={folder}".encode()
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -194,16 +174,16 @@ _MOST_TRIES: Final = 3
 
 @dataclass(frozen=True)
 class MapWorkers:
-    """Where work is done, and by how many."""
+    """Workers that map a function over parts."""
 
     ray: str
     """`local`: started here for this command; else the address of a running Ray."""
     number: int
 
     def each(self, prepare: Callable[[], Callable[[P], R]], parts: Iterable[P]) -> Iterator[R]:
-        """The result of each part, in their order. Each helper calls `prepare` once, and its function with parts.
+        """The result of each part, in order; each worker calls `prepare` once, and its function with parts.
 
-        Raises what a helper raised, and RunError where Ray can't be had, or helpers die over a part again and again.
+        Raises what a worker raised; RunError if Ray can't be reached, or workers die over a part again and again.
         """
         with connected(self.ray, self.number) as ray:
             options = {"num_cpus": 1, "max_restarts": -1, "max_task_retries": _MOST_TRIES}

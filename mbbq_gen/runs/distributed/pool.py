@@ -64,23 +64,24 @@ _LAST_CALL: Final = 10.0
 
 @dataclass
 class _Seat:
-    """The place of one worker; whoever dies in it is replaced."""
+    """The place of one worker; a worker that dies is replaced."""
 
     number: int
-    actor: Any
     begun: float
+    actor: Any = None
     is_ready: bool = False
-    """Whether its worker is there: Ray may have no place for one, after a node has died say."""
-    under_way: int = 0
+    """Whether its worker runs: Ray may have no place for one, for example after a node has died."""
     answered: int = 0
     blocks: int = 0
     deaths: int = 0
     process: int | None = None
     last: float = 0.0
 
-
-_Flight = tuple[_Seat, Any, Block]
-"""A block on its way: the seat, the worker that was in it, and the block."""
+    @property
+    def per_minute(self) -> float | None:
+        """Answers per minute; None before its first block."""
+        seconds = self.last - self.begun
+        return 60 * self.answered / seconds if self.blocks and seconds > 0 else None
 
 
 class WorkerPool(Provider):
@@ -100,17 +101,18 @@ class WorkerPool(Provider):
         self._context = ExecutionContext()
         self._folder = ResponseShards(plan.shards)
         self._seen = set(folded)
-        """Shards that are known; another that turns up is a late one, of a worker that outlived its driver."""
+        """Known shards; any other is a late one, of a worker that outlived its driver."""
         self._late: dict[str, Response] = {}
         self._session = secrets.token_hex(8)
         self._open = ExitStack()
         self._ray: Any = None
         self._budgets: Any = None
         self._seats: list[_Seat] = []
-        self._flights: dict[asyncio.Future[BlockResult], _Flight] = {}
-        self._arrivals: dict[asyncio.Future[None], tuple[_Seat, Any]] = {}
+        self._waiting: dict[asyncio.Future[BlockResult | None], tuple[_Seat, Any, Block | None]] = {}
+        """Replies that are awaited: seat, its worker then, and the block; None: until the worker runs."""
+        self._again: deque[Block] = deque()
         self._tries: Counter[str] = Counter()
-        self._again = 0
+        self._n_rerun = 0
         self._deaths_in_a_row = 0
         self._facts: dict[str, JsonValue] = {}
         self._said: set[str] = set()
@@ -130,7 +132,7 @@ class WorkerPool(Provider):
         return self._inner.max_usage(request)
 
     def runtime_info(self) -> dict[str, JsonValue]:
-        """Those of the provider in the workers, and how it was spread."""
+        """Those of the provider in the workers, and how it was distributed."""
         distributed: dict[str, JsonValue] = {"ray": self._config.ray, "workers": self._config.workers}
         return {**self._inner.runtime_info(), **self._facts, "distributed": distributed}
 
@@ -140,10 +142,10 @@ class WorkerPool(Provider):
 
     async def aclose(self) -> None:
         """Ends the workers, and the Ray that was started for them."""
-        for future in self._arrivals:
+        for future in self._waiting:
             future.cancel()
-        await asyncio.gather(*self._arrivals, return_exceptions=True)
-        self._arrivals.clear()
+        await asyncio.gather(*self._waiting, return_exceptions=True)
+        self._waiting.clear()
         await asyncio.to_thread(self._open.close)
         self._seats, self._ray, self._budgets = [], None, None
         await self._inner.aclose()
@@ -151,48 +153,32 @@ class WorkerPool(Provider):
     # --- blocks out, shards in --------------------------------------------------------------------------------------
 
     async def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
-        """The responses of all workers, a shard at a time; ProviderError where no further request can succeed."""
+        """The responses of all workers, a shard at a time; ProviderError if no further request can succeed."""
         self._context = context
-        blocks, again = self._blocks(requests), deque[Block]()
+        blocks = self._blocks(requests)
+        self._again.clear()
         try:
             while True:
-                for response in self._hand_out(again, blocks):
+                for response in self._hand_out(blocks):
                     yield response
-                if not self._flights and not again:
+                if not self._again and all(block is None for *_, block in self._waiting.values()):
                     return
-                await self._wait()
-                for future in [future for future in self._flights if future.done()]:
-                    flight = self._flights.pop(future)
-                    seat, actor, _ = flight
-                    seat.under_way -= actor is seat.actor
-                    for response in self._landed(future, flight, again):
+                n_starting = sum(block is None for *_, block in self._waiting.values())
+                seconds = _NO_PLACE if n_starting else None
+                done, _ = await asyncio.wait(self._waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+                if not done:
+                    self._notice(
+                        f"{n_starting} of {self._config.workers} workers wait for a place in Ray (processors, GPUs);"
+                        " the others go on"
+                    )
+                for future in done:
+                    for response in self._ended(future, *self._waiting.pop(future)):
                         context.in_doubt.pop(response.request_key, None)
                         yield response
         finally:
             await self._stop()
             if self._seats:
                 self._report(has_ended=True)
-
-    async def _wait(self) -> None:
-        """Waits until a block has ended or a worker is there; says where workers have no place."""
-        waiting: list[asyncio.Future[Any]] = [*self._flights, *self._arrivals]
-        seconds = _NO_PLACE if self._arrivals else None
-        done, _ = await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        if not done:
-            self._notice(
-                f"{len(self._arrivals)} of {self._config.workers} workers wait for a place in Ray (processors, GPUs);"
-                " the others go on"
-            )
-        for future in [future for future in self._arrivals if future.done()]:
-            seat, actor = self._arrivals.pop(future)
-            if seat.actor is not actor:
-                continue
-            try:
-                future.result()
-            except self._ray.exceptions.RayError:
-                self._replace(seat)
-            else:
-                seat.is_ready, seat.begun = True, time.monotonic() if not seat.blocks else seat.begun
 
     def _notice(self, text: str) -> None:
         """Says it once."""
@@ -207,47 +193,61 @@ class WorkerPool(Provider):
         while ahead := list(islice(remaining, window)):
             yield from pack(ahead, workers, self._session)
 
-    def _hand_out(self, again: deque[Block], blocks: Iterator[Block]) -> Iterator[Response]:
-        """Gives every worker as many blocks as it may have; answers that stand in late shards come at once."""
+    def _under_way(self, seat: _Seat) -> int:
+        """The number of blocks that a seat's worker has."""
+        return sum(actor is seat.actor and block is not None for _, actor, block in self._waiting.values())
+
+    def _hand_out(self, blocks: Iterator[Block]) -> Iterator[Response]:
+        """Gives every worker as many blocks as it may have; yields answers in late shards at once."""
         while True:
-            seat = min(filter(lambda seat: seat.is_ready, self._seats), key=lambda seat: seat.under_way, default=None)
-            if seat is not None and seat.under_way >= _AHEAD:
+            seat = min((seat for seat in self._seats if seat.is_ready), key=self._under_way, default=None)
+            if seat is not None and self._under_way(seat) >= _AHEAD:
                 return
-            block = again.popleft() if again else next(blocks, None)
+            block = self._again.popleft() if self._again else next(blocks, None)
             if block is None:
                 return
             if seat is None:
-                again.appendleft(block)
+                self._again.appendleft(block)
                 if not self._seats:
                     self._start()
                 return
-            own = {sent.name for _, _, sent in self._flights.values()}
+            own = {sent.name for *_, sent in self._waiting.values() if sent is not None}
             for name in self._folder.names():
                 if name not in self._seen and name.partition("-")[0] not in own:
                     self._late.update((found.request_key, found) for found in self._read(name) if found.error is None)
-            kept = [request for request in block.requests if request.request_key not in self._late]
-            if len(kept) < len(block.requests):
-                keys = [request.request_key for request in block.requests]
-                yield from (self._late[key] for key in keys if key in self._late)
+            late = [key for request in block.requests if (key := request.request_key) in self._late]
+            if late:
+                yield from (self._late[key] for key in late)
+                kept = [request for request in block.requests if request.request_key not in self._late]
                 block = block_of(kept, self._session)
-            if kept:
+            if block.requests:
                 self._context.in_doubt.update(request.request_key for request in block.requests)
-                reply = seat.actor.answer.remote(block)
-                seat.under_way += 1
-                self._flights[asyncio.wrap_future(reply.future())] = (seat, seat.actor, block)
+                self._await(seat, seat.actor.answer.remote(block), block)
 
-    def _landed(self, future: asyncio.Future[BlockResult], flight: _Flight, again: deque[Block]) -> Iterator[Response]:
-        """The responses of a block; ProviderError where no further request can succeed."""
+    def _await(self, seat: _Seat, reply: Any, block: Block | None = None) -> None:
+        self._waiting[asyncio.wrap_future(reply.future())] = (seat, seat.actor, block)
+
+    def _ended(
+        self, future: asyncio.Future[BlockResult | None], seat: _Seat, actor: Any, block: Block | None
+    ) -> Iterator[Response]:
+        """The responses of a block, or nothing if a worker has started; ProviderError if no request can succeed."""
+        is_current = actor is seat.actor
         try:
             finished = future.result()
         except self._ray.exceptions.RayActorError:
-            yield from self._lost(flight, again)
+            if is_current:
+                self._replace(seat)
+            if block is not None:
+                yield from self._lost(block)
             return
         except self._ray.exceptions.RayError as error:
             raise ProviderError(f"a worker failed: {str(error).strip().splitlines()[-1]}") from error
-        seat, actor, _ = flight
+        if finished is None:
+            if is_current:
+                seat.is_ready, seat.begun = True, seat.begun if seat.blocks else time.monotonic()
+            return
         seat.answered, seat.blocks, seat.last = seat.answered + finished.answered, seat.blocks + 1, time.monotonic()
-        if actor is seat.actor:
+        if is_current:
             seat.process = finished.process
         self._deaths_in_a_row = 0
         self._facts = dict(finished.runtime_info)
@@ -263,16 +263,13 @@ class WorkerPool(Provider):
         self._seen.add(shard)
         return (response for response, _ in self._folder.read(shard))
 
-    def _lost(self, flight: _Flight, again: deque[Block]) -> Iterator[Response]:
-        """A worker died with a block under way: its shard, if it was written; else the block is requested again."""
-        (seat, actor, block), may_resend = flight, self._context.may_resend
-        if actor is seat.actor:
-            self._replace(seat)
-        shards = self._folder.names(block.name)
+    def _lost(self, block: Block) -> Iterator[Response]:
+        """The responses of a block whose worker died, if it wrote its shard; else the block is sent again."""
+        may_resend, shards = self._context.may_resend, self._folder.names(block.name)
         for shard in shards:
             yield from self._read(shard)
         if not shards:
-            self._again += 1
+            self._n_rerun += 1
             self._tries[block.name] += 1
             kept = []
             for request in block.requests:
@@ -287,7 +284,7 @@ class WorkerPool(Provider):
             if kept:
                 retried = block if len(kept) == len(block.requests) else block_of(kept, self._session)
                 self._tries[retried.name] = self._tries[block.name]
-                again.append(retried)
+                self._again.append(retried)
         self._report()
 
     # --- workers ----------------------------------------------------------------------------------------------------
@@ -295,21 +292,20 @@ class WorkerPool(Provider):
     def _start(self) -> None:
         self._ray = self._open.enter_context(connected(self._config.ray, self._config.workers))
         self._open.callback(self._end)
-        self._actor_class = self._ray.remote(Worker)
         limits = (self.capabilities.rpm, self.capabilities.tpm)
         if any(limits):
             keeper = self._ray.remote(RateLimits)
             self._budgets = keeper.options(num_cpus=0, max_restarts=-1, max_task_retries=-1).remote(*limits)
-        self._seats = [_Seat(number, None, time.monotonic()) for number in range(self._config.workers)]
+        self._seats = [_Seat(number, time.monotonic()) for number in range(self._config.workers)]
         for seat in self._seats:
             self._seat_worker(seat)
 
     def _seat_worker(self, seat: _Seat) -> None:
-        """Has a worker started; it is given blocks when it is there."""
-        wish = {"num_cpus": 1, "num_gpus": self._config.gpus_per_worker, "max_concurrency": 8}
-        seat.actor = self._actor_class.options(**wish).remote(self.plan, self._budgets)
-        seat.is_ready, seat.under_way, seat.process = False, 0, None
-        self._arrivals[asyncio.wrap_future(seat.actor.ready.remote().future())] = (seat, seat.actor)
+        """Starts a worker; it gets blocks once it runs."""
+        options = {"num_cpus": 1, "num_gpus": self._config.gpus_per_worker, "max_concurrency": 8}
+        seat.actor = self._ray.remote(Worker).options(**options).remote(self.plan, self._budgets)
+        seat.is_ready, seat.process = False, None
+        self._await(seat, seat.actor.ready.remote())
 
     def _replace(self, seat: _Seat) -> None:
         seat.deaths += 1
@@ -322,41 +318,35 @@ class WorkerPool(Provider):
         self._seat_worker(seat)
 
     def _report(self, *, has_ended: bool = False) -> None:
-        """Reports how the workers stand."""
-        lines = []
-        for seat in self._seats:
-            seconds = seat.last - seat.begun
-            rate = 60 * seat.answered / seconds if seat.blocks and seconds > 0 else None
-            figures = {"answered": seat.answered, "blocks": seat.blocks, "deaths": seat.deaths}
-            lines.append(WorkerLine(number=seat.number, process=seat.process, per_minute=rate, **figures))
+        """Reports the state of the workers."""
+        names = list(WorkerLine.model_fields)
         self._on_status(
             DistributedStatus(
                 ray=self._config.ray,
                 at=time.time(),
-                workers=tuple(lines),
+                workers=tuple(WorkerLine(**{name: getattr(seat, name) for name in names}) for seat in self._seats),
                 lost=sum(seat.deaths for seat in self._seats),
-                n_blocks_rerun=self._again,
+                n_blocks_rerun=self._n_rerun,
                 has_ended=has_ended,
             )
         )
 
     async def _stop(self) -> None:
-        """Lets workers write what they have; what is not back in time is given up."""
-        if not self._flights:
+        """Lets workers write the responses that they have; blocks that are not back in time are given up."""
+        flights = [future for future, (*_, block) in self._waiting.items() if block is not None]
+        if not flights:
             return
         for seat in self._seats:
             with suppress(Exception):  # a worker that is gone needs no stopping
                 seat.actor.stop.remote()
-        await asyncio.wait(self._flights, timeout=_LAST_CALL)
-        for future in self._flights:
+        await asyncio.wait(flights, timeout=_LAST_CALL)
+        for future in flights:
             future.cancel()
-        await asyncio.gather(*self._flights, return_exceptions=True)
-        self._flights.clear()
-        for seat in self._seats:
-            seat.under_way = 0
+            del self._waiting[future]
+        await asyncio.gather(*flights, return_exceptions=True)
 
     def _end(self) -> None:
-        """Ends the workers: in a Ray that is there nobody else does."""
+        """Ends the workers: a Ray that was running before does not."""
         for actor in [*(seat.actor for seat in self._seats), *([self._budgets] if self._budgets else [])]:
             with suppress(Exception):
                 self._ray.kill(actor)
@@ -372,9 +362,9 @@ def distribute(
     limited: bool,
     folded: Iterable[str] = (),
 ) -> WorkerPool:
-    """The pool that sends a run's requests; Ray is started when the first one is. UsageError for a wrong option.
+    """The pool that sends a run's requests; starts Ray with the first one. UsageError for a wrong option.
 
-    `limited`: whether the run has a cost limit. `folded`: shards whose answers the store has.
+    `limited`: whether the run has a cost limit; `folded`: shards whose answers are stored.
     """
     check_on(distributed.ray)
     manifest = folder.manifest()

@@ -22,7 +22,6 @@ from mbbq_gen.core.progress import ProgressListener
 from mbbq_gen.core.records import FrozenModel, Response
 from mbbq_gen.runs.budget import InFlightLog
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.queries import unanswered
 from mbbq_gen.storage.shards import digest, write_durably
 from mbbq_gen.storage.store import RunStore
 
@@ -71,12 +70,6 @@ class DistributedStatus(FrozenModel):
     n_blocks_rerun: int
     """Blocks that were under way in a worker that died and left no shard."""
     has_ended: bool = False
-
-
-def worker_status(store: RunStore) -> DistributedStatus | None:
-    """How the workers of a run stood last; None where it was never distributed."""
-    text = store.meta(STATUS)
-    return None if text is None else DistributedStatus.model_validate_json(text)
 
 
 @contextmanager
@@ -209,11 +202,13 @@ def fold_shards(store: RunStore, folder: ResponseShards, names: Iterable[str]) -
     in_flight, found = InFlightLog(store), 0
     for name in names:
         by_key = {response.request_key: (response, at) for response, at in folder.read(name)}
-        answers = [
-            by_key[key]
-            for key, has_failed in unanswered(store, list(by_key)).items()
-            if not has_failed or by_key[key][0].error is None
-        ]
+        rows = store.query(  # planned requests without a response; has_failed: an error is recorded
+            "SELECT w.value, r.is_error FROM json_each(?) w LEFT JOIN responses r ON r.request_key = w.value"
+            " WHERE coalesce(r.is_error, 1) AND (EXISTS (SELECT 1 FROM prompts p WHERE p.request_key = w.value)"
+            " OR EXISTS (SELECT 1 FROM follow_ups u WHERE u.request_key = w.value))",
+            (json.dumps(list(by_key)),),
+        ).fetchall()
+        answers = [by_key[key] for key, has_failed in rows if not has_failed or by_key[key][0].error is None]
         if answers:
             in_flight.store_responses(answers)
             found += sum(response.error is None for response, _ in answers)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -44,10 +43,10 @@ def block_of(requests: Iterable[Request], session: str) -> Block:
 
 
 def pack(requests: Sequence[Request], workers: int, session: str) -> list[Block]:
-    """The blocks of a window of requests, in the order in which they should be sent.
+    """The blocks of a window of requests, in the order in which they should be sent, large ones first.
 
-    Requests of one template stay together, and within it those of one question, so that a model reads their common
-    beginning once; the templates with the most to read come first. Blocks are large first.
+    Requests of one template, and in it of one question, stay together, so that a model reads their common beginning
+    once; the templates with the longest requests come first.
     """
     templates: dict[str, dict[str, list[Request]]] = {}
     for request in requests:
@@ -90,11 +89,10 @@ class WorkerPlan:
 
 @dataclass(frozen=True)
 class BlockResult:
-    """What a worker tells of a block. The answers are in its shard."""
+    """The result of a block; its responses are in the shard."""
 
     shard: str | None
     answered: int
-    seconds: float
     process: int
     fatal: str | None = None
     runtime_info: Mapping[str, JsonValue] = field(default_factory=dict)
@@ -136,14 +134,13 @@ class Worker:
 
     async def answer(self, block: Block) -> BlockResult:
         """Asks a block and writes what comes back; after `stop`, what had come by then."""
-        begin, fatal = time.monotonic(), None
+        fatal = None
         arrived: list[tuple[Response, str]] = []
         task = asyncio.create_task(self._ask(block.requests, arrived))
         self._at_work.add(task)
         try:
-            await task
-        except asyncio.CancelledError:
-            pass
+            with suppress(asyncio.CancelledError):
+                await task
         except MbbqGenError as error:
             fatal = str(error)
         finally:
@@ -154,7 +151,7 @@ class Worker:
         notices = tuple(self._notices)
         self._notices.clear()
         facts = self._provider.runtime_info() if self._provider is not None else {}
-        return BlockResult(name, len(arrived), time.monotonic() - begin, os.getpid(), fatal, facts, notices)
+        return BlockResult(name, len(arrived), os.getpid(), fatal, facts, notices)
 
     async def stop(self) -> None:
         """Ends what is under way."""

@@ -1,0 +1,462 @@
+"""Estimates the tokens, cost and time of a run. Sends and stores nothing.
+
+The run is planned in a temporary store. Characters are counted in every request, tokens in a random sample of the
+requests of each language and prompt variant.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, Literal
+
+from mbbq_gen.analysis.power import Question, VarianceAssumptions, power_table
+from mbbq_gen.core.config import FollowUp, RunConfig
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.option_display import OPEN_VARIANT, SamplingUnit
+from mbbq_gen.core.progress import Bar
+from mbbq_gen.core.reasoning import expected_tokens
+from mbbq_gen.core.records import FrozenModel, Method, Prompt
+from mbbq_gen.languages.prompt_pack import VariantKind
+from mbbq_gen.prompts.sampling import balanced_sample
+from mbbq_gen.providers.base import Provider
+from mbbq_gen.providers.prices import (
+    MESSAGE_TOKENS,
+    MILLION,
+    Price,
+    TokenCounter,
+    price_of,
+    read_prices,
+    token_counter,
+)
+from mbbq_gen.runs.follow_up import follow_up_rates, follow_up_text, follows_up
+from mbbq_gen.runs.planner import PromptPlan
+from mbbq_gen.runs.resolve import InstanceSource, open_model
+from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.statistics.intervals import t_quantile
+from mbbq_gen.storage.store import WORDS, RunStore
+
+_COUNTED: Final = 60
+"""Requests of each language and prompt variant whose tokens are counted."""
+_OUTPUT_TOKENS: Final[Mapping[VariantKind, int]] = {
+    "single_letter": 2,
+    "letters": 6,
+    "published": 10,
+    "json": 12,
+    "polite": 25,
+    "plain": 25,
+    "line": 40,
+    "bare": 40,
+    "reasoned": 150,
+}
+"""Kind of prompt variant → tokens of an answer, assumed without a pilot run."""
+_SAMPLE_SIZES: Final = (50, 100, 250, 500, 1000, 2000, 5000)
+"""Questions for each language and split whose cost is shown."""
+_FOLLOWED_UP: Final[Mapping[FollowUp, float]] = {"unread": 0.05, "low": 0.05}
+"""Share of answers that are followed up, assumed without a pilot run."""
+_LABEL_TOKENS: Final = 2
+EstimateSource = Literal["assumed", "measured"]
+
+
+# --- tokens, cost and time -------------------------------------------------------------------------------------------
+
+
+class GroupEstimate(FrozenModel):
+    """The requests of one language, prompt variant, method and reasoning effort."""
+
+    language: str
+    variant: str
+    method: Method = "generate"
+    reasoning: str | None = None
+    requests: int
+    input_tokens: int
+    output_tokens: int
+
+
+class TokenEstimate(FrozenModel):
+    """The size of a run."""
+
+    questions: int
+    prompts: int
+    requests: int
+    """Different requests: equal ones are sent once."""
+    input_tokens: int
+    longest_input: int
+    """Bytes of the longest request, which has no more tokens than that."""
+    output_tokens: int
+    most_output_tokens: int | None
+    """If every answer had the longest allowed length; None if no limit is known."""
+    tokenizer: str
+    exact: bool
+    """Whether it is the model's own tokenizer."""
+    outputs: EstimateSource
+    """Source of the length of answers."""
+    groups: tuple[GroupEstimate, ...]
+
+
+class Cost(FrozenModel):
+    """A cost in US dollars."""
+
+    online: float
+    online_at_most: float | None
+    """If every answer had the longest allowed length."""
+    batch: float | None
+    """Through the batch API; None if its price is unknown or there is none."""
+    batch_at_most: float | None
+
+
+class Duration(FrozenModel):
+    """The time that requests take one by one at the service's limits."""
+
+    hours: float
+    limit: Literal["requests a minute", "tokens a minute"]
+    """The limit that determines the duration."""
+
+
+@dataclass
+class _Group:
+    requests: int = 0
+    characters: int = 0
+    counted: list[tuple[int, str]] = field(default_factory=list)
+    """A heap of _COUNTED random texts, each after its negative digest."""
+
+
+def estimate(
+    prompts: Iterable[Prompt],
+    counter: TokenCounter,
+    kinds: Mapping[str, VariantKind],
+    measured: Mapping[str, float] | None = None,
+    *,
+    longest: int | None = None,
+    rooms: Mapping[str, int] | None = None,
+) -> TokenEstimate:
+    """The tokens of prompts.
+
+    Args:
+        prompts, counter: the prompts, and what counts their tokens.
+        kinds: prompt variant → its kind, which determines the assumed length of its answers.
+        measured: prompt variant, with its reasoning effort → tokens of an answer in an earlier run.
+        longest: the most tokens of an answer, or None.
+        rooms: reasoning effort → tokens that it may use beside the answer.
+    """
+    groups: dict[tuple[str, str, Method, str], _Group] = {}
+    seen, questions = set[bytes](), set[str]()
+    n_prompts, turns, longest_input = 0, 1, 0
+    for prompt in prompts:
+        n_prompts += 1
+        questions.add(prompt.instance_key)
+        method, level, turns = prompt.method, prompt.reasoning_effort or "", len(prompt.messages)
+        texts = [message.content for message in prompt.messages]
+        if method in ("loglikelihood", "label-loglikelihood"):  # the model reads the answers too
+            texts += [answer.text for answer in prompt.continuations]
+        text = "\n".join(texts)
+        person = f"{method} {level}".strip().encode()[:16]
+        digest = hashlib.blake2b(text.encode(), digest_size=12, person=person).digest()
+        if digest in seen:
+            continue
+        seen.add(digest)
+        longest_input = max(longest_input, len(text.encode()) + MESSAGE_TOKENS * (turns + 1))
+        group = groups.setdefault((prompt.language, prompt.variant, method, level), _Group())
+        group.requests, group.characters = group.requests + 1, group.characters + len(text)
+        heapq.heappush(group.counted, (-int.from_bytes(digest), text))
+        if len(group.counted) > _COUNTED:
+            heapq.heappop(group.counted)
+    known = measured or {}
+    outputs = {name: float(_OUTPUT_TOKENS[kind]) for name, kind in kinds.items() if kind != OPEN_VARIANT} | {**known}
+    parts, most_output, is_measured = [], 0.0, bool(known)
+    for (language, variant, method, level), group in sorted(groups.items()):
+        if method == "generate":  # the answer, and the reasoning before it
+            limit = None if longest is None else longest + (rooms or {}).get(level, 0)
+            name, expected = _measured_name(variant, level), outputs.get(variant, 0.0) + expected_tokens(level or None)
+            expected = known.get(name, expected) if level else expected
+            written, most = min(expected, limit or expected), float(limit or 0)
+            is_measured &= name in known
+        else:  # the first token alone, or none where loglikelihoods are computed
+            written = most = 1.0 if method == "first-token-logprobs" else 0.0
+        most_output += group.requests * most
+        characters = sum(len(text) for _, text in group.counted) or 1
+        tokens = sum(counter.count(text) for _, text in group.counted) * group.characters / characters
+        parts.append(
+            GroupEstimate(
+                language=language,
+                variant=variant,
+                method=method,
+                reasoning=level or None,
+                requests=group.requests,
+                input_tokens=round(tokens + group.requests * (turns + 1) * MESSAGE_TOKENS),
+                output_tokens=round(group.requests * written),
+            )
+        )
+    return TokenEstimate(
+        questions=len(questions),
+        prompts=n_prompts,
+        requests=len(seen),
+        input_tokens=sum(part.input_tokens for part in parts),
+        longest_input=longest_input,
+        output_tokens=sum(part.output_tokens for part in parts),
+        most_output_tokens=None if longest is None else round(most_output),
+        tokenizer=counter.name,
+        exact=counter.exact,
+        outputs="measured" if is_measured else "assumed",
+        groups=tuple(parts),
+    )
+
+
+def _measured_name(variant: str, level: str | None) -> str:
+    return f"{variant} [{level}]" if level else variant
+
+
+def cost_estimate(
+    price: Price | None, input_tokens: float, output_tokens: float, most_output: float | None = None
+) -> Cost | None:
+    """The cost of tokens at the price of the longest request (`Price.at`); None without a price."""
+    if price is None:
+        return None
+
+    def dollars(read: float | None, written: float | None, output: float | None) -> float | None:
+        if read is None or written is None or output is None:
+            return None
+        return (input_tokens * read + output * written) / MILLION
+
+    return Cost(
+        online=(input_tokens * price.input + output_tokens * price.output) / MILLION,
+        online_at_most=dollars(price.input, price.output, most_output),
+        batch=dollars(price.batch_input, price.batch_output, output_tokens),
+        batch_at_most=dollars(price.batch_input, price.batch_output, most_output),
+    )
+
+
+def duration(requests: int, tokens: int, rpm: float | None, tpm: float | None) -> Duration | None:
+    """The time at so many requests and tokens a minute; None if no limit is known."""
+    times = [Duration(hours=requests / rpm / 60, limit="requests a minute")] if rpm else []
+    times += [Duration(hours=tokens / tpm / 60, limit="tokens a minute")] if tpm else []
+    return max(times, key=lambda time: time.hours, default=None)
+
+
+# --- a run -----------------------------------------------------------------------------------------------------------
+
+
+class SampleSizeEstimate(FrozenModel):
+    """The cost of a balanced sample, and the width of its intervals."""
+
+    benchmark: str
+    questions: int
+    is_all: bool
+    requests: int
+    cost: Cost | None
+    templates: int
+    """Templates of its ambiguous questions."""
+    n_templates_effective: float
+    """Templates of equal size that tell as much: a score weighs questions alike, so large templates weigh most."""
+    half_widths: dict[Question, float] | None
+    """Half of a 95 % interval of the bias in ambiguous contexts; None for too few templates."""
+
+
+class FollowUpEstimate(FrozenModel):
+    """The size of follow-ups, beside the first answers."""
+
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    rates: EstimateSource
+    """Source of the share of answers that are followed up."""
+    cost: Cost | None
+
+
+class CostEstimate(FrozenModel):
+    """The size and cost of a run."""
+
+    schema_version: Literal["mbbq-gen.plan/1"] = "mbbq-gen.plan/1"
+    model: str
+    base_url: str | None
+    """The server; None if there is none, or it is the service's own."""
+    settings: RunConfig
+    tokens: TokenEstimate
+    price: Price | None
+    cost: Cost | None
+    duration: Duration | None
+    samples: tuple[SampleSizeEstimate, ...]
+    assumptions: VarianceAssumptions
+    notes: tuple[str, ...]
+    follow_up: FollowUpEstimate | None = None
+
+
+def run_estimate(
+    config: RunConfig,
+    where: PackPaths,
+    assumptions: VarianceAssumptions,
+    *,
+    tokenizer: Path | None = None,
+    pilot: Path | None = None,
+) -> CostEstimate:
+    """The estimate of a run.
+
+    Args:
+        config: the run's, resolved.
+        where: the language packs.
+        assumptions: variances that interval widths are computed from.
+        tokenizer: the model's tokenizer.json or its folder; None: the model's own, if it is on this machine.
+        pilot: a run whose response lengths are used; None: assumed.
+    """
+    provider = open_model(config, where)
+    counter, price = token_counter(provider.kind, provider.model, tokenizer), price_for(provider, config)
+    longest, base_url = provider.settings.get("max_tokens"), provider.capabilities.base_url
+    with planned_in_store(config, where, pilot) as (draft, store, measured):
+        tokens = estimate(
+            *(draft.prompts(store), counter, draft.kinds, measured),
+            longest=longest if isinstance(longest, int) else None,
+            rooms={level: provider.reasoning_settings(level).room for level in config.reasoning_effort},
+        )
+        price = price and price.at(tokens.longest_input)
+        samples = tuple(_samples(list(store.outlines()), config, tokens, price, assumptions))
+    again = _follow_up_estimate(config, where, tokens, price, counter, pilot=pilot) if follows_up(config) else None
+    return CostEstimate(
+        model=config.model,
+        base_url=base_url,
+        settings=config,
+        tokens=tokens,
+        price=price,
+        cost=cost_estimate(price, tokens.input_tokens, tokens.output_tokens, tokens.most_output_tokens),
+        duration=duration(tokens.requests, tokens.input_tokens + tokens.output_tokens, config.rpm, config.tpm),
+        samples=samples,
+        assumptions=assumptions,
+        notes=tuple(_notes(config, tokens, price, base_url)),
+        follow_up=again,
+    )
+
+
+def price_for(provider: Provider, config: RunConfig) -> Price | None:
+    """The price of a run's model; None if it is not known."""
+    return price_of(provider.kind, provider.model, read_prices(config.prices), base_url=provider.capabilities.base_url)
+
+
+@contextmanager
+def planned_in_store(
+    config: RunConfig, where: PackPaths, pilot: Path | None
+) -> Iterator[tuple[PromptPlan, RunStore, dict[str, float]]]:
+    """The plan of a run, its questions in a temporary store, and prompt variant → tokens of a response in a pilot."""
+    measured: dict[str, float] = {}
+    if pilot is not None:
+        with RunFolder(pilot).require().open_store(read_only=True) as store:
+            rows = store.query(
+                "SELECT p.variant, p.reasoning_effort, avg(r.output_tokens) AS mean"
+                " FROM prompts p JOIN responses r ON r.request_key = p.request_key"
+                f" WHERE r.is_error = 0{WORDS} GROUP BY 1, 2 HAVING mean IS NOT NULL"
+            )
+            measured = {_measured_name(variant, level): mean for variant, level, mean in rows}
+    with (
+        TemporaryDirectory(prefix="mbbq-gen-plan-") as folder,
+        RunStore(Path(folder) / "plan.sqlite") as store,
+        Bar("counting", None, "steps") as bar,
+    ):
+        draft = PromptPlan(config, where, InstanceSource(config, where), bar.advance)
+        draft.read(store)
+        yield draft, store, measured
+
+
+def _follow_up_estimate(
+    config: RunConfig,
+    where: PackPaths,
+    tokens: TokenEstimate,
+    price: Price | None,
+    counter: TokenCounter,
+    *,
+    pilot: Path | None,
+) -> FollowUpEstimate:
+    """Follow-ups read the prompt again, with the first answer and the question about it."""
+    measured = None if pilot is None else follow_up_rates(RunFolder(pilot), config.follow_up, where)
+    share, answer_tokens = measured or (sum(_FOLLOWED_UP[kind] for kind in config.follow_up), None)
+    groups = [group for group in tokens.groups if group.method == "generate"]
+    checked_share = (config.follow_up_check or 0) / sum(group.requests for group in groups)
+    requests = input_tokens = 0.0
+    for group in groups:
+        question = follow_up_text(where, config.instruction_language or group.language).text
+        written = group.output_tokens / group.requests
+        beside = group.input_tokens / group.requests + counter.count(question) + 2 * MESSAGE_TOKENS
+        followed = share * group.requests
+        checked = min(checked_share * group.requests, group.requests - followed)
+        requests += followed + checked
+        input_tokens += followed * (answer_tokens or written) + checked * written + (followed + checked) * beside
+    output = requests * _LABEL_TOKENS
+    return FollowUpEstimate(
+        requests=round(requests),
+        input_tokens=round(input_tokens),
+        output_tokens=round(output),
+        rates="assumed" if pilot is None else "measured",
+        cost=cost_estimate(price, input_tokens, output),
+    )
+
+
+def _samples(
+    outlines: list[SamplingUnit],
+    settings: RunConfig,
+    tokens: TokenEstimate,
+    price: Price | None,
+    assumptions: VarianceAssumptions,
+) -> Iterator[SampleSizeEstimate]:
+    """The samples of each benchmark, smallest first."""
+    variants = len(settings.variants) * len(settings.label_style) * max(1, len(settings.reasoning_effort))
+    shown = tokens.prompts / tokens.questions
+    benchmarks: dict[str, dict[tuple[str, str], list[SamplingUnit]]] = {}
+    for outline in outlines:
+        place = (outline.language, outline.split)
+        benchmarks.setdefault(outline.benchmark, {}).setdefault(place, []).append(outline)
+    for benchmark, cells in benchmarks.items():
+        largest = max(cells.values(), key=len)
+        for size in [*(size for size in _SAMPLE_SIZES if size < len(largest)), len(largest)]:
+            part = sum(min(size, len(cell)) for cell in cells.values()) * shown / tokens.prompts
+            chosen = balanced_sample(largest, size, settings.seed)
+            ambiguous = (unit for unit in largest if unit.key in chosen and unit.condition == "ambiguous")
+            sizes = list(Counter(unit.template_id for unit in ambiguous).values())
+            # Kish's effective number of templates of these sizes
+            effective = sum(sizes) ** 2 / sum(size**2 for size in sizes) if sizes else 0.0
+            most = None if tokens.most_output_tokens is None else tokens.most_output_tokens * part
+            half_widths = None
+            with suppress(UsageError):  # too few templates
+                table = power_table(
+                    *(benchmark, len(sizes), variants),
+                    questions=sum(sizes) / max(len(sizes), 1),
+                    orders=shown / variants,
+                    effective_share=effective / max(len(sizes), 1),
+                    assumptions=assumptions,
+                )
+                reach = t_quantile(0.95, effective)
+                half_widths = {entry.question: entry.standard_error * reach for entry in table.detectable}
+            yield SampleSizeEstimate(
+                benchmark=benchmark,
+                questions=size,
+                is_all=size == len(largest),
+                requests=round(tokens.requests * part),
+                cost=cost_estimate(price, tokens.input_tokens * part, tokens.output_tokens * part, most),
+                templates=len(sizes),
+                n_templates_effective=effective,
+                half_widths=half_widths,
+            )
+
+
+def price_note(model: str, price: Price | None, base_url: str | None) -> str:
+    """A sentence about the price of a model."""
+    if price is not None:
+        return f"price of {price.version}" + (f": {price.note}" if price.note else "")
+    where = f" at {base_url}" if base_url else ""
+    return f"no price is known for {model}{where}: nothing is guessed; give it with --prices"
+
+
+def _notes(settings: RunConfig, tokens: TokenEstimate, price: Price | None, base_url: str | None) -> Iterator[str]:
+    yield price_note(settings.model, price, base_url)
+    if price is not None and not price.has_batch:
+        yield "the price of batches is not known, or there are none"
+    if not tokens.exact:
+        yield "questions: tokens are estimated from the characters, mostly within a tenth for OpenAI's newer models"
+    if tokens.outputs == "assumed":
+        yield (
+            "answers: lengths are assumed, and reasoning comes on top; make a small run first (--sample 20) and give it"
+            " with --pilot RUN"
+        )
