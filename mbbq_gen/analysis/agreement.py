@@ -15,8 +15,8 @@ from typing import Literal, get_args
 import numpy as np
 import polars as pl
 
-from mbbq_gen.core.records import NO_RESPONSE, PARSED, Condition, FrozenModel, Method, Normalise, Split
-from mbbq_gen.scoring.cells import Array, Choice, UnparsedPolicy, quotient
+from mbbq_gen.core.records import Condition, FrozenModel, Method, Normalise, Split
+from mbbq_gen.scoring.cells import Array, Choice, UnparsedPolicy, has_response, is_parsed, quotient
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import QUESTION, TEMPLATE, question_expression, template_expression
 from mbbq_gen.statistics.estimate import (
@@ -41,14 +41,10 @@ def choices(frame: pl.DataFrame) -> pl.DataFrame:
 
     Rows that chose a person without a role are left out: they can't be compared.
     """
-    outcome = pl.col("outcome").cast(pl.String)
-    is_read = outcome.is_in(sorted(PARSED))
-    choice = pl.when(is_read).then(pl.col("chosen_role").cast(pl.String)).otherwise(pl.lit("unparsed"))
-    return (
-        frame.filter(~outcome.is_in(sorted(NO_RESPONSE)))
-        .with_columns(choice.alias("choice"), question_expression(), template_expression())
-        .filter(pl.col("choice").is_not_null())
-    )
+    choice = pl.when(is_parsed()).then(pl.col("chosen_role").cast(pl.String)).otherwise(pl.lit("unparsed"))
+    rows = frame.filter(has_response())
+    named = rows.with_columns(choice.alias("choice"), question_expression(), template_expression())
+    return named.filter(pl.col("choice").is_not_null())
 
 
 # --- two groups ------------------------------------------------------------------------------------------------------

@@ -156,8 +156,6 @@ class ComparisonTable(FrozenModel):
     sign: str = "differences are first minus second; above 0: the first is more stereotypical"
     comparisons: tuple[Comparison, ...]
     adjusted_over: Extent = "pairs"
-    simultaneous: bool = False
-    """Whether intervals of differences hold at once over the same (Bonferroni)."""
     left_out: tuple[str, ...] = ()
     serving: str | None = None
     """How the runs differ in server or sampling, in a sentence; None where they do not."""

@@ -7,14 +7,14 @@ The labelled answers are rows of observations with some columns more: `weight`, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
 
-from mbbq_gen.core.records import NO_RESPONSE, PARSED, Confidence, FrozenModel
-from mbbq_gen.scoring.cells import Array, cell_expression
+from mbbq_gen.core.records import Confidence, FrozenModel
+from mbbq_gen.scoring.cells import Array, cell_expression, has_response, is_parsed
 from mbbq_gen.scoring.codes import ReasonCode
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import (
@@ -28,6 +28,7 @@ from mbbq_gen.scoring.tally import (
     weights_of_answers,
 )
 from mbbq_gen.statistics.estimate import REASONS, InferenceSettings, number
+from mbbq_gen.statistics.hypothesis_tests import zero_test
 from mbbq_gen.statistics.intervals import Proportion, proportion
 from mbbq_gen.statistics.panel import Panel, panel_of
 from mbbq_gen.statistics.ppi import MIN_LABELS, AnnotatedCells, CorrectedEstimate, PPIGroup, correct, usual_error_rate
@@ -179,10 +180,38 @@ class AnnotatedGroup:
 
     def score(self, metric: Metric) -> CorrectedScore:
         """The corrected metric, or why there is none."""
-        estimate = self.estimate(metric)
+        return CorrectedScore(**self.numbers(self.estimate(metric)))
+
+    def numbers(self, estimate: CorrectedEstimate | None) -> dict[str, Any]:
+        """The fields of a corrected score of the group; value and interval are cut off where the score can't go."""
         if estimate is None:
-            return CorrectedScore(value=None, n_labels=self.n_labels, reason=self.reason, reason_code="undefined")
-        return CorrectedScore(**corrected_numbers(estimate, self.n_labels, self.panel.sampling))
+            return {"value": None, "n_labels": self.n_labels, "reason": self.reason, "reason_code": "undefined"}
+        found, plain, (low, high) = number(estimate.value), number(estimate.plain), estimate.bounds
+        interval, code = estimate.interval(self.panel.sampling.confidence), estimate.missing_reason
+        value = None if found is None else min(max(found, low), high)
+        return {
+            "value": value,
+            "ci_low": interval and min(interval[0], high),
+            "ci_high": interval and max(interval[1], low),
+            "standard_error": interval and number(estimate.standard_error),
+            "uncorrected": plain,
+            "correction": None if value is None or plain is None else value - plain,
+            "ppi_lambda": number(estimate.ppi_lambda),
+            "degrees_of_freedom": interval and number(estimate.units - 1),
+            "n_labels": self.n_labels,
+            "reason": code and REASONS[code],
+            "reason_code": code,
+        }
+
+    def minus(self, other: AnnotatedGroup, metric: Metric) -> CorrectedDifference:
+        """The difference of the corrected metric from that of another group, with its test against 0."""
+        ours, theirs = self.estimate(metric), other.estimate(metric)
+        both = replace(self, n_labels=self.n_labels + other.n_labels, reason=self.reason or other.reason)
+        if ours is None or theirs is None:
+            return CorrectedDifference(**both.numbers(None))
+        difference = ours.minus(theirs)
+        p_value = zero_test(difference, "the corrected scores are equal", self.panel.sampling).p_value
+        return CorrectedDifference(**both.numbers(difference), p_value=p_value)
 
 
 def labelled_groups(
@@ -237,10 +266,10 @@ def _correctable(
 def _keyed(frame: pl.DataFrame) -> pl.DataFrame:
     """The rows that can be labelled, with their template, cell and class."""
     outcome, role = pl.col("outcome").cast(pl.String), pl.col("chosen_role").cast(pl.String)
-    is_settled = outcome.is_in(sorted(NO_RESPONSE)) | (outcome == "empty")
+    is_settled = ~has_response() | (outcome == "empty")
     # Where the service says so itself, the extractor is certain that an answer was cut off: there is no text to judge.
     is_settled |= (outcome == "truncated") & (pl.col("confidence").cast(pl.String) == "high")
-    kind = pl.when(~outcome.is_in(sorted(PARSED))).then(pl.lit("none")).when(role == "unknown").then(pl.lit("unknown"))
+    kind = pl.when(~is_parsed()).then(pl.lit("none")).when(role == "unknown").then(pl.lit("unknown"))
     return frame.filter(~is_settled).with_columns(
         template_expression(),
         cell_expression(),
@@ -282,26 +311,6 @@ def correction(
     )
 
 
-def corrected_numbers(estimate: CorrectedEstimate, labels: int, sampling: InferenceSettings) -> dict[str, Any]:
-    """The fields of a corrected score; value and interval are cut off where the score can't go."""
-    found, plain = number(estimate.value), number(estimate.plain)
-    interval, code = estimate.interval(sampling.confidence), estimate.missing_reason
-    value = None if found is None else min(max(found, estimate.bounds[0]), estimate.bounds[1])
-    return {
-        "value": value,
-        "ci_low": None if interval is None else min(interval[0], estimate.bounds[1]),
-        "ci_high": None if interval is None else max(interval[1], estimate.bounds[0]),
-        "standard_error": None if interval is None else number(estimate.standard_error),
-        "uncorrected": plain,
-        "correction": None if value is None or plain is None else value - plain,
-        "ppi_lambda": number(estimate.ppi_lambda),
-        "degrees_of_freedom": None if interval is None else number(estimate.units - 1),
-        "n_labels": labels,
-        "reason": None if code is None else REASONS[code],
-        "reason_code": code,
-    }
-
-
 # --- extraction errors ----------------------------------------------------------------------------------------------
 
 
@@ -309,8 +318,11 @@ def _judged(labelled: pl.DataFrame) -> pl.DataFrame:
     """Labelled answers with what was read, what is right, and whether these differ."""
 
     def role(name: str, outcome: str) -> pl.Expr:
-        is_read = pl.col(outcome).cast(pl.String).is_in(sorted(PARSED))
-        return pl.when(~is_read).then(pl.lit("none")).otherwise(pl.col(name).cast(pl.String).fill_null("person"))
+        return (
+            pl.when(~is_parsed(outcome))
+            .then(pl.lit("none"))
+            .otherwise(pl.col(name).cast(pl.String).fill_null("person"))
+        )
 
     return labelled.with_columns(
         read=role("chosen_role", "outcome"),
@@ -357,7 +369,7 @@ def confusion_matrices(labelled: pl.DataFrame, confidence: float = 0.95) -> list
 def confidence_shares(frame: pl.DataFrame, by: Sequence[str]) -> list[ConfidenceShares]:
     """The extractor's confidence in the answers with a response, by group, sorted by the group's values."""
     columns = dict.fromkeys(grouping_columns(by).values())
-    had = frame.filter(~pl.col("outcome").cast(pl.String).is_in(sorted(NO_RESPONSE)))
+    had = frame.filter(has_response())
     counted = had.group_by(*columns, "confidence").agg(rows_of(had).alias("rows"))
     found = []
     for group, part in partition(counted, by) if counted.height else ():

@@ -19,8 +19,17 @@ import polars as pl
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.option_display import LABEL_STYLES
-from mbbq_gen.core.records import PARSED, FrozenModel
-from mbbq_gen.scoring.cells import CELLS, Array, Counts, cell_expression, count_matrix, question_kinds, quotient
+from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.scoring.cells import (
+    CELLS,
+    Array,
+    Counts,
+    cell_expression,
+    count_matrix,
+    is_parsed,
+    question_kinds,
+    quotient,
+)
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import TEMPLATE, partition, template_expression, weight_of_rows
 from mbbq_gen.statistics.estimate import (
@@ -147,9 +156,7 @@ def _place_shares(read: pl.DataFrame) -> Iterator[PositionShare]:
 def read_answers(frame: pl.DataFrame) -> pl.DataFrame:
     """The answers that chose a role, to questions whose options all have one; order and role as text."""
     return frame.with_columns(pl.col("option_order", "chosen_role", "outcome").cast(pl.String)).filter(
-        pl.col("outcome").is_in(sorted(PARSED))
-        & pl.col("chosen_role").is_not_null()
-        & pl.col("option_order").is_in(ORDERS)
+        is_parsed() & pl.col("chosen_role").is_not_null() & pl.col("option_order").is_in(ORDERS)
     )
 
 

@@ -32,7 +32,7 @@ from mbbq_gen.statistics.estimate import (
     no_score,
     number,
 )
-from mbbq_gen.statistics.hypothesis_tests import TestResult, benjamini_hochberg, tost, wilcoxon, zero_test
+from mbbq_gen.statistics.hypothesis_tests import TestResult, benjamini_hochberg, zero_tests
 from mbbq_gen.statistics.panel import i_squared, make_panel, panel_of, plain_value, reml_variance, template_scores
 
 
@@ -209,24 +209,22 @@ def group_tests(
     against_zero: bool = True,
     margin: float | None = None,
 ) -> list[GroupTest]:
-    """Every group's scores against 0, by their intervals and by Wilcoxon's test, with the false discovery rate held.
-
-    Where prompt variants are random, by the interval over templates and prompt variants alone.
+    """Every group's scores against 0 (`zero_tests`), with the false discovery rate held.
 
     Only metrics whose 0 means no bias are tested. With a margin, also whether each is shown to be smaller than it.
     """
     panel = make_panel(frame, by, sampling)
     found: list[GroupTest] = []
     for metric in (metric for metric in metrics if metric.low < 0):
-        rows = []
-        for scores, estimate in zip(panel.template_scores(metric), panel.estimates(metric), strict=True):
-            tests = [zero_test(estimate, f"{metric.name} is 0", sampling)] if against_zero else []
-            if against_zero and sampling.prompt_effects == "fixed":
-                tests.append(wilcoxon(scores, f"{metric.name} is 0 in the middle of the templates"))
-            rows.append([*tests, *(() if margin is None else (tost(estimate, margin, metric.name, sampling),))])
-        adjusted = [benjamini_hochberg([test.p_value for test in column]) for column in zip(*rows, strict=True)]
-        for group, row, p_values in zip(panel.groups, rows, zip(*adjusted, strict=True), strict=True):
-            tests = [test.adjusted(p, "benjamini_hochberg") for test, p in zip(row, p_values, strict=True)]
+        rows = [
+            zero_tests(estimate, scores, f"{metric.name} is 0", sampling, margin=margin, what=metric.name)
+            for scores, estimate in zip(panel.template_scores(metric), panel.estimates(metric), strict=True)
+        ]
+        columns = list(zip(*rows, strict=True))[0 if against_zero else -1 :]
+        adjusted = [benjamini_hochberg([test.p_value for test in column]) for column in columns]
+        for place, group in enumerate(panel.groups):
+            pairs = zip(columns, adjusted, strict=True)
+            tests = [tests[place].adjusted(p[place], "benjamini_hochberg") for tests, p in pairs]
             found.append(GroupTest(group=group, metric=metric.name, tests=tuple(tests)))
     return found
 
@@ -253,37 +251,29 @@ def heterogeneity(
     for tally in tally_groups(frame, grouping_columns([*by, "category"])) if "category" not in names else ():
         parts.setdefault(tuple(tally.group[name] for name in names), []).append(tally)
     for tally in tally_groups(frame, grouping_columns(by)):
-        whole, *more = (
-            panel_of(tallies, sampling, is_resampled=False)
-            for tallies in ([tally], parts.get(tuple(tally.group.values()), []))
-            if tallies
-        )
+        whole = panel_of([tally], sampling, is_resampled=False)
+        key = tuple(tally.group.values())
+        categories = panel_of(parts[key], sampling, is_resampled=False) if key in parts else None
         for metric in (metric for metric in metrics if metric.name != "parse_rate"):
             own = template_scores(whole, metric)
-            known = ~np.isnan(own.scores)
-            yield _heterogeneity(tally, metric, "template", own.scores[known], own.variances[known])
-            for categories in more:
+            scored: dict[Literal["template", "category"], tuple[Array, Array]]
+            scored = {"template": (own.scores[0], own.variances[0])}
+            if categories is not None:
                 found = [one for one in categories.estimates(metric) if (one.template_weights > 0).sum() > 1]
-                found = [one for one in found if not np.isnan(one.value)]
                 errors = [float(one.adjusted_influence @ one.adjusted_influence) for one in found]
-                values = np.array([one.value for one in found])
-                yield _heterogeneity(tally, metric, "category", values, np.array(errors))
-
-
-def _heterogeneity(
-    tally: Tally, metric: Metric, over: Literal["template", "category"], values: Array, variances: Array
-) -> Heterogeneity:
-    tau_squared = reml_variance(values[None], variances[None])
-    share = i_squared(tau_squared, variances[None], np.full((1, values.size), True))
-    return Heterogeneity(
-        group=tally.group,
-        metric=metric.name,
-        over=over,
-        n=values.size,
-        tau_squared=number(tau_squared[0]),
-        tau=number(np.sqrt(tau_squared[0])),
-        i_squared=number(share[0]),
-    )
+                scored["category"] = np.array([one.value for one in found]), np.array(errors)
+            for over, (values, variances) in scored.items():
+                known = ~np.isnan(values)[None]
+                tau_squared = reml_variance(values[None], variances[None])
+                yield Heterogeneity(
+                    group=tally.group,
+                    metric=metric.name,
+                    over=over,
+                    n=int(known.sum()),
+                    tau_squared=number(tau_squared[0]),
+                    tau=number(np.sqrt(tau_squared[0])),
+                    i_squared=number(i_squared(tau_squared, variances[None], known)[0]),
+                )
 
 
 def sensitivity(

@@ -216,38 +216,23 @@ def score(
     found: list[GoldLabels] = frame["gold"].unique().to_list()
     if len(found) > 1:
         raise UsageError("the table holds rows with published and with corrected gold labels; choose one of the two")
-    tallies = list(tally_groups(frame, columns, settings.prompt_effects))
-    groups = _score_groups(tallies, chosen, settings, intervals=intervals)
-    codes = {code for group in groups for code in group.warnings}
-    codes |= {code for group in groups for scored in group.metrics.values() for code in scored.warnings}
+    groups = _score_groups(list(tally_groups(frame, columns, settings.prompt_effects)), chosen, settings, intervals)
+    codes = {code for group in groups for one in (group, *group.metrics.values()) for code in one.warnings}
+    near = _near_boundary(settings.unseen_deviation, settings.unseen_stretch)
     return ScoreTable(
         by=tuple(columns),
         gold=found[0] if found else None,
-        unparsed=settings.unparsed,
-        confidence_level=settings.confidence if intervals else None,
+        **settings.facts() | ({} if intervals else {"confidence_level": None}),
         interval_method="hartung_knapp" if settings.average == "random-effects" else "expanded_percentile",
-        n_resamples=settings.n_resamples,
-        seed=settings.seed,
         prompt_effects=settings.prompt_effects,
         average=settings.average,
         unseen_deviation=settings.unseen_deviation,
         unseen_stretch=settings.unseen_stretch,
         cluster=CLUSTER,
-        definitions={
-            metric.name: MetricDefinition(
-                formula=metric.formula, source=metric.source, meaning=metric.meaning, sign=metric.sign
-            )
-            for metric in chosen
-        },
+        definitions={metric.name: MetricDefinition.model_validate(metric, from_attributes=True) for metric in chosen},
         groups=groups,
         gold_differences=_label_differences(frame, columns, chosen, settings),
-        warnings={
-            code: _near_boundary(settings.unseen_deviation, settings.unseen_stretch)
-            if code == "near_boundary"
-            else text
-            for code, text in WARNINGS.items()
-            if code in codes
-        },
+        warnings={code: text for code, text in (WARNINGS | {"near_boundary": near}).items() if code in codes},
     )
 
 
@@ -256,7 +241,7 @@ BATCH_GROUPS = 64
 
 
 def _score_groups(
-    tallies: Sequence[Tally], metrics: Sequence[Metric], settings: InferenceSettings, *, intervals: bool
+    tallies: Sequence[Tally], metrics: Sequence[Metric], settings: InferenceSettings, intervals: bool
 ) -> tuple[GroupScore, ...]:
     """The scores in the tallies' order; groups with the same templates share a panel."""
     same: dict[tuple[str, ...], list[int]] = {}
@@ -265,39 +250,28 @@ def _score_groups(
     scored: dict[int, GroupScore] = {}
     batches = (rows[at : at + BATCH_GROUPS] for rows in same.values() for at in range(0, len(rows), BATCH_GROUPS))
     for rows in batches:
-        found = _score_batch([tallies[row] for row in rows], metrics, settings, intervals=intervals)
-        scored.update(zip(rows, found, strict=True))
+        parts = [tallies[row] for row in rows]
+        is_resampled = intervals and len(parts[0].templates) >= MIN_TEMPLATES
+        panel = panel_of(parts, settings, is_resampled=is_resampled)
+        unweighted = np.stack([tally.n_requested.sum(axis=0) for tally in parts])
+        requested = Counts(unweighted @ count_matrix(), settings.unparsed)
+        measured = {metric.name: _metric_scores(metric, panel, requested, settings, intervals) for metric in metrics}
+        for place, (row, tally) in enumerate(zip(rows, parts, strict=True)):
+            scored[row] = GroupScore(
+                group=tally.group,
+                n_answers=sum(tally.outcomes.values()),
+                n_instances=tally.n_instances,
+                n_templates=len(tally.templates),
+                outcomes=tally.outcomes,
+                counts=dict(zip(COUNT_NAMES, requested.values[place].astype(int).tolist(), strict=True)),
+                metrics={name: scores[place] for name, scores in measured.items()},
+                warnings=tuple(_group_warnings(tally, requested, place)),
+            )
     return tuple(scored[row] for row in range(len(tallies)))
 
 
-def _score_batch(
-    tallies: Sequence[Tally], metrics: Sequence[Metric], settings: InferenceSettings, *, intervals: bool
-) -> list[GroupScore]:
-    """The scores of groups with the same templates."""
-    is_resampled = intervals and len(tallies[0].templates) >= MIN_TEMPLATES
-    panel = panel_of(tallies, settings, is_resampled=is_resampled)
-    unweighted = np.stack([tally.n_requested.sum(axis=0) for tally in tallies])
-    requested = Counts(unweighted @ count_matrix(), settings.unparsed)
-    measured = {
-        metric.name: _metric_scores(metric, panel, requested, settings, intervals=intervals) for metric in metrics
-    }
-    return [
-        GroupScore(
-            group=tally.group,
-            n_answers=sum(tally.outcomes.values()),
-            n_instances=tally.n_instances,
-            n_templates=len(tally.templates),
-            outcomes=tally.outcomes,
-            counts=dict(zip(COUNT_NAMES, requested.values[place].astype(int).tolist(), strict=True)),
-            metrics={name: scores[place] for name, scores in measured.items()},
-            warnings=tuple(_group_warnings(tally, requested, place)),
-        )
-        for place, tally in enumerate(tallies)
-    ]
-
-
 def _metric_scores(
-    metric: Metric, panel: Panel, requested: Counts, settings: InferenceSettings, *, intervals: bool
+    metric: Metric, panel: Panel, requested: Counts, settings: InferenceSettings, intervals: bool
 ) -> list[MetricScore]:
     """One metric of every group of a panel; `requested`: counts of the groups, whatever answers weigh."""
     by_template, ends = panel.template_scores(metric), panel.extremes(metric)
@@ -316,13 +290,13 @@ def _metric_scores(
             low, high = metric.extremes
             limits = missing_data_bounds(ends[0][place], ends[1][place], estimate, sampling)
             bounds = Bounds(**dict(limits), low_scenario=low, high_scenario=high)
-        warnings = [*_metric_warnings(estimate, has_interval=has_interval)] if intervals else []
-        if intervals and is_whole and sizes_matter(by_template[place], sizes[place]):
-            warnings.append("template_size_effect")
+        warnings: list[WarningCode] = ["low_parse_rate"] if estimate.parse_rate < LOW_PARSING else []
         if not (is_whole or own.size == len(panel.templates) or math.isnan(estimate.value)):
-            warnings.insert(0, "templates_without_score")
-        if estimate.parse_rate < LOW_PARSING:
-            warnings.insert(0, "low_parse_rate")
+            warnings.append("templates_without_score")
+        if intervals:
+            warnings += _interval_warnings(estimate, has_interval)
+            if is_whole and sizes_matter(by_template[place], sizes[place]):
+                warnings.append("template_size_effect")
         scored = MetricScore(
             **numbers,
             method=_method(estimate) if has_interval else None,
@@ -353,7 +327,7 @@ def _method(estimate: Estimate) -> IntervalMethod:
     return "hartung_knapp" if estimate.is_analytic else "expanded_percentile"
 
 
-def _metric_warnings(estimate: Estimate, *, has_interval: bool) -> Iterator[WarningCode]:
+def _interval_warnings(estimate: Estimate, has_interval: bool) -> Iterator[WarningCode]:
     """What an interval, or that there is none, must be read with."""
     if estimate.n_templates < FEW_TEMPLATES:
         yield "too_few_templates" if estimate.n_templates < MIN_TEMPLATES else "few_templates"

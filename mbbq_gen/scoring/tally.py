@@ -11,15 +11,8 @@ import numpy as np
 import polars as pl
 
 from mbbq_gen.core.errors import UnknownNameError, UsageError
-from mbbq_gen.core.records import PARSED, Outcome
-from mbbq_gen.scoring.cells import (
-    CELLS,
-    Array,
-    Counts,
-    UnparsedPolicy,
-    cell_expression,
-    count_matrix,
-)
+from mbbq_gen.core.records import Outcome
+from mbbq_gen.scoring.cells import CELLS, Array, Counts, UnparsedPolicy, cell_expression, count_matrix, is_parsed
 from mbbq_gen.scoring.codes import PromptEffects
 from mbbq_gen.scoring.metrics import Metric
 
@@ -92,8 +85,7 @@ def subset(frame: pl.DataFrame, name: Subset) -> pl.DataFrame:
     if name == "all":
         return frame
     is_disambiguated = pl.col("condition") == "disambiguated"
-    is_read = pl.col("outcome").cast(pl.String).is_in(sorted(PARSED))
-    role = pl.when(is_disambiguated & is_read).then(pl.col("chosen_role").cast(pl.String))
+    role = pl.when(is_disambiguated & is_parsed()).then(pl.col("chosen_role").cast(pl.String))
     polarity = pl.when(is_disambiguated).then(pl.col("polarity").cast(pl.String))
     alike = ("context_id", "variant", "label_style", "extractor", "method", "reasoning_effort")
     pair = [pl.col(column) for column in ("model", *STRATA[2:7], *alike)]

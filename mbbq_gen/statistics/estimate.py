@@ -77,6 +77,15 @@ class InferenceSettings:
         if not (0 <= self.unseen_deviation < math.inf and 0 <= self.unseen_stretch < math.inf):
             raise UsageError("deviation and stretch of an unseen template: give numbers of 0 or more")
 
+    def facts(self) -> dict[str, Any]:
+        """The settings that every table of an analysis shows."""
+        return {
+            "confidence_level": self.confidence,
+            "n_resamples": self.n_resamples,
+            "seed": self.seed,
+            "unparsed": self.unparsed,
+        }
+
 
 class EstimateResult(FrozenModel):
     """An estimate for output: with its interval, and the templates that it stands on."""

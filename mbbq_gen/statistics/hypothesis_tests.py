@@ -348,6 +348,26 @@ def zero_test(estimate: Estimate, hypothesis: str, sampling: InferenceSettings) 
     return result.found(p_value, estimate.value, "value", effect=effect, effect_name="d_z")
 
 
+def zero_tests(
+    estimate: Estimate,
+    scores: Array,
+    hypothesis: str,
+    sampling: InferenceSettings,
+    *,
+    margin: float | None = None,
+    what: str = "",
+    is_even: bool = True,
+) -> list[TestResult]:
+    """Tests of a number against 0: by its interval, by ranks of the templates' `scores`, and against a margin.
+
+    Where prompt variants are random, ranks are left out.
+    """
+    tests = [zero_test(estimate, hypothesis, sampling)]
+    if sampling.prompt_effects == "fixed":
+        tests.append(wilcoxon(scores, f"{hypothesis} in the middle of the templates", is_even=is_even))
+    return tests if margin is None else [*tests, tost(estimate, margin, what, sampling)]
+
+
 def _of_estimate(test: TestName, hypothesis: str, estimate: Estimate) -> TestResult:
     n, n_variants = estimate.n_templates, estimate.n_prompt_variants
     return TestResult(test=test, unit="template", hypothesis=hypothesis, n=n, n_prompt_variants=n_variants)
