@@ -14,7 +14,6 @@ variants have t with K − 1 degrees of freedom, and the squares of the two are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Final, Literal
@@ -252,23 +251,6 @@ class DesignSearch:
 _LEAST_VARIANCE: Final = 1e-12
 
 
-def pooled_share(groups: Sequence[tuple[int, float, float]]) -> float | None:
-    """How much of the variance of answers their questions make (one-way analysis of variance, uneven groups).
-
-    `groups`: answers, their sum and sum of squares, from the mean of their kind. None where no question has two.
-    """
-    counts = sum(count for count, _, _ in groups)
-    number = len(groups)
-    if counts <= number or number < 2:
-        return None
-    between = sum(total**2 / count for count, total, _ in groups)
-    whole = sum(squares for _, _, squares in groups)
-    chance = (whole - between) / (counts - number)
-    size = (counts - sum(count**2 for count, _, _ in groups) / counts) / (number - 1)
-    question = max((between / (number - 1) - chance) / size, 0.0)
-    return question / (question + chance) if question + chance > 0 else None
-
-
 LEAST_FREEDOM: Final = 20
 """Fewest degrees of freedom for estimating the variance within a template: answers minus groups."""
 
@@ -329,11 +311,23 @@ def _numbers(column: pl.Series) -> Codes:
 
 
 def question_share(frame: pl.DataFrame, metric: Metric) -> float | None:
-    """How much of the variance of one answer its question makes; None if no question was used twice."""
-    answers = answer_scores(frame, metric, "discard").with_columns(
-        gap=pl.col("score") - pl.col("score").mean().over(_KIND)
-    )
-    groups = answers.group_by(TEMPLATE, "language", QUESTION).agg(
-        pl.len(), pl.col("gap").sum(), (pl.col("gap") ** 2).sum().alias("squares")
-    )
-    return pooled_share(groups.select("len", "gap", "squares").rows())
+    """How much of the variance of one answer its question makes; None where no question has two answers."""
+    gap = pl.col("score") - pl.col("score").mean().over(_KIND)
+    answers = answer_scores(frame, metric, "discard").with_columns(gap=gap)
+    return pooled_share(answers.select(pl.struct(TEMPLATE, "language", QUESTION).rank("dense"), "gap"))
+
+
+def pooled_share(answers: pl.DataFrame) -> float | None:
+    """How much of the variance of `gap`, from the mean of the answers' kind, the groups in the first column make.
+
+    One-way analysis of variance of uneven groups.
+    """
+    groups = answers.group_by(answers.columns[0]).agg(pl.len().cast(pl.Float64), pl.col("gap").sum())
+    sizes, totals = groups["len"].to_numpy(), groups["gap"].to_numpy()
+    n, number = float(answers.height), groups.height
+    if n <= number or number < 2:
+        return None
+    between = float((totals**2 / sizes).sum())
+    chance = (float((answers["gap"] ** 2).sum()) - between) / (n - number)
+    question = max((between / (number - 1) - chance) / (n - float((sizes**2).sum()) / n) * (number - 1), 0.0)
+    return question / (question + chance) if question + chance > 0 else None
