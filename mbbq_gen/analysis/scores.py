@@ -16,21 +16,13 @@ import polars as pl
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import NO_RESPONSE, FrozenModel, Outcome
 from mbbq_gen.scoring.cells import COUNT_NAMES, Counts, Scenario, UnparsedPolicy, count_matrix
-from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, Average, PromptEffects
+from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, Average, PromptEffects
 from mbbq_gen.scoring.metrics import Metric, choose_metrics
 from mbbq_gen.scoring.observations import GoldLabels, relabel
 from mbbq_gen.scoring.tally import CLUSTER, Tally, grouping_columns, tally_groups
-from mbbq_gen.statistics.estimate import Estimate, EstimateResult, InferenceSettings, number
+from mbbq_gen.statistics.estimate import REASONS, Estimate, EstimateResult, InferenceSettings, number
 from mbbq_gen.statistics.hypothesis_tests import sizes_matter
-from mbbq_gen.statistics.intervals import (
-    LOW_PARSING,
-    LOW_PARSING_TEXT,
-    MIN_PROMPT_VARIANTS,
-    STRETCH,
-    TOO_FEW_PROMPT_VARIANTS,
-    UNSEEN_TEMPLATE_DEVIATION,
-    IntervalMethod,
-)
+from mbbq_gen.statistics.intervals import LOW_PARSING, LOW_PARSING_TEXT, MIN_PROMPT_VARIANTS, IntervalMethod
 from mbbq_gen.statistics.missing_data import MissingDataBounds, missing_data_bounds
 from mbbq_gen.statistics.panel import Panel, panel_of, plain_value
 
@@ -61,10 +53,10 @@ def _near_boundary(deviation: float, stretch: float) -> str:
 
 
 WARNINGS: dict[WarningCode, str] = {
-    "too_few_templates": TOO_FEW,
-    "too_few_prompt_variants": TOO_FEW_PROMPT_VARIANTS,
+    "too_few_templates": REASONS["too_few_templates"],
+    "too_few_prompt_variants": REASONS["too_few_prompt_variants"],
     "few_templates": f"fewer than {FEW_TEMPLATES} templates: the interval is rough",
-    "near_boundary": _near_boundary(UNSEEN_TEMPLATE_DEVIATION, STRETCH),
+    "near_boundary": _near_boundary(InferenceSettings.unseen_deviation, InferenceSettings.unseen_stretch),
     "low_parse_rate": LOW_PARSING_TEXT,
     "template_size_effect": "larger templates have other scores than small ones and dominate: with equal template "
     "weights the score is `mean_over_templates`",
@@ -176,9 +168,9 @@ class ScoreTable(FrozenModel):
     """Whether intervals and tests hold for the prompt variants of the run only, or for others like them."""
     average: Average = "questions"
     """What scores are the mean over: all questions, templates alike, or templates by their precision."""
-    unseen_deviation: float = UNSEEN_TEMPLATE_DEVIATION
+    unseen_deviation: float = InferenceSettings.unseen_deviation
     """How far off a template that was not seen may lie, in intervals with room for one."""
-    unseen_stretch: float = STRETCH
+    unseen_stretch: float = InferenceSettings.unseen_stretch
     """How much farther near an end of the scale, times its length."""
     cluster: tuple[str, ...]
     """Columns that identify a template."""
