@@ -189,14 +189,6 @@ class Estimate:
         return math.sqrt(float(self.adjusted_influence @ self.adjusted_influence))
 
     @property
-    def total_standard_error(self) -> float:
-        """The standard error over templates and random prompt variants; NaN where there is no interval."""
-        if self.missing_reason is not None:
-            return math.nan
-        drawn = 0.0 if self.crossed_effect is None else self.crossed_effect.variance
-        return math.hypot(self.standard_error, drawn**0.5)
-
-    @property
     def units(self) -> float:
         """Degrees of freedom of its error, plus one: what the t distribution of its intervals goes by."""
         return self.effective if math.isnan(self.df) else self.df + 1
@@ -212,8 +204,10 @@ class Estimate:
 
     def score(self, sampling: InferenceSettings | None) -> EstimateResult:
         """With its intervals; without settings, it has none and needs none."""
-        code, error = self.missing_reason, number(self.total_standard_error)
-        ends, margin = None, math.nan
+        code, error, ends, margin = self.missing_reason, None, None, math.nan
+        if code is None:
+            drawn = 0.0 if self.crossed_effect is None else self.crossed_effect.variance
+            error = number(math.hypot(self.standard_error, drawn**0.5))
         if sampling is not None:
             ends = self.interval(sampling.confidence)
             margin = math.nan if error is None else self.analytic_reach(sampling.confidence)
@@ -291,7 +285,11 @@ class Estimate:
         elif self.is_curved or beyond < intervals.LEAST_BEYOND:
             units = self.units
         least = intervals.t_interval(self.value, self.standard_error, units, confidence, self.bounds)
-        return intervals.interval_hull((low, high), least, self.room(confidence), self.from_sides(confidence))
+        sides = None
+        if self.operands is not None and any(one.has_room for one in self.operands):  # it is far from its own ends
+            first, second = (one.over_templates(confidence) for one in self.operands)
+            sides = difference_interval(self.operands, self.operands, first, second)
+        return intervals.interval_hull((low, high), least, self.room(confidence), sides)
 
     def room(self, confidence: float) -> Ends | None:
         """The interval with room for what was not seen, and the score interval near an end; None: no need."""
@@ -307,13 +305,6 @@ class Estimate:
         """Whether its interval is more than a bootstrap's: near an end of the scale, or with a boundary interval."""
         near = min(self.value - self.bounds[0], self.bounds[1] - self.value) < self.unseen_deviation
         return self.n_templates >= MIN_TEMPLATES and (near or self.boundary is not None)
-
-    def from_sides(self, confidence: float) -> Ends | None:
-        """The interval of a difference that its sides' make, where one has room: it is itself far from its ends."""
-        if self.operands is None or not any(one.has_room for one in self.operands):
-            return None
-        first, second = (one.over_templates(confidence) for one in self.operands)
-        return difference_interval(self.operands, self.operands, first, second)
 
     @cached_property
     def boundary(self) -> intervals.BoundaryInterval | None:
