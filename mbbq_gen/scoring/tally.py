@@ -312,8 +312,7 @@ def answer_scores(frame: pl.DataFrame, metric: Metric, unparsed: UnparsedPolicy)
 
 
 def item_scores(frame: pl.DataFrame, metric: Metric, unparsed: UnparsedPolicy, by: Sequence[str] = ()) -> pl.DataFrame:
-    """One row for each of `by` (columns) × template × question, with `score`, the mean over its answers."""
+    """One row for each of `by` (columns) × template × question: `score`, the mean over its `answers`."""
     keys = [*dict.fromkeys(by), TEMPLATE, QUESTION]
-    answers = answer_scores(frame, metric, unparsed)
-    texts = [pl.col(name).cast(pl.String) for name in by]
-    return answers.with_columns(texts).group_by(keys).agg(pl.col("score").mean()).sort(keys)
+    answers = answer_scores(frame, metric, unparsed).with_columns(pl.col(name).cast(pl.String) for name in by)
+    return answers.group_by(keys).agg(pl.col("score").mean(), pl.len().alias("answers")).sort(keys)
