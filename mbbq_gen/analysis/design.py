@@ -14,8 +14,8 @@ variants have t with K − 1 degrees of freedom, and the squares of the two are 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import product
 from typing import Final, Literal
 
 import numpy as np
@@ -173,14 +173,16 @@ class DesignSearch:
         """
         most, everything = self.offer.prompt_variants, self.everything()
         orders = [count for count in ORDERS if count <= self.offer.orders]
-        shapes = [shape for shape in product(range(1, most + 1), range(1, most + 1), orders) if shape[1] <= shape[0]]
+        shapes = (
+            (variants, each, n) for variants in range(1, most + 1) for each in range(1, variants + 1) for n in orders
+        )
         found = [design for shape in shapes if (design := self._best_of(shape, width=width, requests=requests))]
-        if not found:
-            return []
         found.sort(key=lambda one: (one.width, one.requests) if width is None else (one.requests, one.width))
-        best = everything if found[0].requests == everything.requests else found[0]
-        others = [one for one in found[1:] if one.requests < everything.requests and one.shape != best.shape]
-        return [best, *others]
+        if found and found[0].requests == everything.requests:
+            found[0] = everything
+        return found[:1] + [
+            one for one in found[1:] if one.requests < everything.requests and one.shape != found[0].shape
+        ]
 
     def as_run(self, *, width: float | None = None, requests: float | None = None) -> StudyDesign | None:
         """The best that `run --answers-per-template` can ask: all templates, prompt variants in turns, no repeats."""
@@ -275,11 +277,8 @@ def measured_assumptions(frame: pl.DataFrame, metric: Metric, source: str) -> Va
     Raises:
         UsageError: where nothing varies, or the metric is no mean over answers.
     """
-    try:
+    with suppress(TooFewCellsError):
         table = variance_components(frame, metric, InferenceSettings())
-    except TooFewCellsError:
-        pass
-    else:
         if table.chance is not None or table.is_balanced:
             return assumptions_of(table, f"taken from {source}")
     answers = answer_scores(frame, metric, "discard")
