@@ -10,13 +10,7 @@ import numpy as np
 import polars as pl
 
 from mbbq_gen.analysis.ability import AdjustedScore
-from mbbq_gen.analysis.correction import (
-    AnnotatedFrame,
-    ConfidenceShares,
-    Correction,
-    confidence_shares,
-    correction,
-)
+from mbbq_gen.analysis.correction import AnnotatedFrame, ConfidenceShares, Correction, confidence_shares, correction
 from mbbq_gen.analysis.follow_up import FollowUpReport
 from mbbq_gen.analysis.scores import ScoreTable, score
 from mbbq_gen.core.errors import UsageError
@@ -24,14 +18,7 @@ from mbbq_gen.core.records import FrozenModel, Normalise
 from mbbq_gen.scoring.cells import BASELINES, Array, Baseline, baseline_matrix
 from mbbq_gen.scoring.metrics import Metric, choose_metrics
 from mbbq_gen.scoring.tally import Subset, Tally, grouping_columns, tally_groups
-from mbbq_gen.statistics.estimate import (
-    EstimateResult,
-    InferenceSettings,
-    mean,
-    mean_of_strata,
-    no_score,
-    number,
-)
+from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings, mean, mean_of_strata, no_score, number
 from mbbq_gen.statistics.hypothesis_tests import TestResult, benjamini_hochberg, zero_tests
 from mbbq_gen.statistics.panel import i_squared, make_panel, panel_of, plain_value, reml_variance, template_scores
 
@@ -163,9 +150,7 @@ def macro_averages(
 ) -> list[MacroAverage]:
     """The macro averages over a grouping, for each group of the other groupings.
 
-    Raises:
-        UsageError: where `over` is also in `by`.
-        UnknownNameError: for an unknown grouping.
+    Raises UsageError where `over` is also in `by`, UnknownNameError for an unknown grouping.
     """
     if over in ("template", "subcategory"):
         raise UsageError(f"--macro-average {over}: average over category or variant")
@@ -180,12 +165,11 @@ def macro_averages(
         panel = panel_of(tallies, sampling, is_stratified=averaged == "category")
         levels = [str(group[averaged] or "–") for group in panel.groups]
         for metric in metrics:
-            estimates = dict(zip(levels, panel.estimates(metric), strict=True))
-            defined = [estimate for estimate in estimates.values() if not np.isnan(estimate.value)]
-            result = no_score("undefined throughout")
+            estimates = panel.estimates(metric)
+            defined, result = [one for one in estimates if not np.isnan(one.value)], no_score("undefined throughout")
             if defined:
                 result = (mean_of_strata if panel.strata else mean)(defined).score(sampling)
-                if result.ci_low is None and panel.strata and any(estimate.n_templates < 2 for estimate in defined):
+                if result.ci_low is None and panel.strata and any(one.n_templates < 2 for one in defined):
                     reason = "a category has a single template: its error is unknown"
                     result = result.model_copy(update={"reason": reason, "reason_code": "too_few_templates"})
             average = MacroAverage(
@@ -194,7 +178,7 @@ def macro_averages(
                 metric=metric.name,
                 score=result,
                 n_levels=len(defined),
-                undefined=tuple(level for level, estimate in estimates.items() if np.isnan(estimate.value)),
+                undefined=tuple(name for name, one in zip(levels, estimates, strict=True) if np.isnan(one.value)),
             )
             found.append(average)
     return found
@@ -297,14 +281,7 @@ def sensitivity(
             if estimate.n_templates >= SENSITIVITY_TEMPLATES and tau > 0:
                 cases["estimated"] = (1.96 * float(tau), stretch)
             for name, (far, farther) in cases.items():
-                ends = replace(estimate, unseen_deviation=far, unseen_stretch=farther).interval(sampling.confidence)
-                if ends is not None:
-                    yield SensitivityInterval(
-                        group=group,
-                        metric=metric.name,
-                        constants=name,
-                        unseen_deviation=far,
-                        unseen_stretch=farther,
-                        ci_low=ends[0],
-                        ci_high=ends[1],
-                    )
+                constants = {"unseen_deviation": far, "unseen_stretch": farther}
+                if (ends := replace(estimate, **constants).interval(sampling.confidence)) is not None:
+                    more = {"ci_low": ends[0], "ci_high": ends[1]}
+                    yield SensitivityInterval(group=group, metric=metric.name, constants=name, **constants, **more)
