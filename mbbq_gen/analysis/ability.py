@@ -121,10 +121,7 @@ def keep_templates(frame: pl.DataFrame, kept: Sequence[str]) -> pl.DataFrame:
 
 
 def split_panels(frame: pl.DataFrame, by: Sequence[str], sampling: InferenceSettings) -> tuple[Panel, Panel]:
-    """Two panels over the same templates and resamples: the groups' bias split, and their control split.
-
-    A group without control answers has empty cells there: its scores are undefined.
-    """
+    """The groups' bias and control splits over the same templates and resamples; empty cells without answers."""
     answers = frame.filter(pl.col("split").is_in(["bias", "control"]))
     found: dict[str | None, dict[tuple[str | None, ...], Tally]] = {"bias": {}, "control": {}}
     for tally in tally_groups(answers, {"split": "split", **grouping_columns(by)}, sampling.prompt_effects):

@@ -37,10 +37,7 @@ _ALL_ALIKE = 1e-12
 
 
 def choices(frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows that have a response and chose a role or nothing readable, with `choice`, `question` and `cluster`.
-
-    Rows that chose a person without a role are left out: they can't be compared.
-    """
+    """The rows with a response and a role or nothing parsed, with `choice`, `question` and `cluster`."""
     choice = pl.when(is_parsed()).then(pl.col("chosen_role").cast(pl.String)).otherwise(pl.lit("unparsed"))
     rows = frame.filter(has_response())
     named = rows.with_columns(choice.alias("choice"), question_expression(), template_expression())
@@ -143,10 +140,7 @@ def cohen_kappa(tables: Array) -> Array:
 
 
 def jackknife(tables: Array, function: Callable[[Array], Array], weights: Array) -> Estimate:
-    """A function of tables summed over templates; influences by leaving one template out (Efron & Stein 1981).
-
-    `tables` has templates as its first axis; `function` works on the others, with any axes before them.
-    """
+    """A function of tables summed over templates, their first axis; influences by the jackknife."""
     n, total, sizes = len(tables), tables.sum(axis=0), tables.sum(axis=tuple(range(1, tables.ndim)))
     influences = np.full(n, np.nan)
     if n > 1:
@@ -228,10 +222,7 @@ def flips(answers: pl.DataFrame, factor: str, sampling: InferenceSettings) -> Fl
 
 
 def fleiss_kappa(sums: Array) -> Array:
-    """Fleiss' kappa (1971) from sums over questions, last axis: questions, shares of equal pairs, shares of choices.
-
-    Questions may have different numbers of ratings. NaN where only one choice was ever made, or there is no question.
-    """
+    """Fleiss' kappa (1971) of sums over questions: number, shares of equal pairs, shares of choices."""
     n = np.where(sums[..., 0] > 0, sums[..., 0], np.nan)
     expected = ((sums[..., 2:] / n[..., None]) ** 2).sum(axis=-1)
     return quotient(sums[..., 1] / n - expected, np.where(expected < 1 - _ALL_ALIKE, 1 - expected, 0.0))

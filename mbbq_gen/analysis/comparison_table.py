@@ -195,10 +195,7 @@ both). In disambiguated contexts a third part is left over: "unknown" in one kin
 def kitagawa_decomposition(
     panel: Panel, metric: Metric, pair: tuple[int, int], difference: Estimate
 ) -> DifferenceDecomposition | None:
-    """Kitagawa's parts of the difference of two groups, and what is left; None where the score is no product.
-
-    A mean over templates is none: it is the mean of the templates' products.
-    """
+    """Kitagawa's parts of the difference of two groups, and what is left; None where the score is no product."""
     if metric.name not in FACTORS or panel.sampling.average != "questions":
         return None
     parts = [[panel.estimates(part)[place] for place in pair] for part in FACTORS[metric.name]]

@@ -313,15 +313,12 @@ def question_share(frame: pl.DataFrame, metric: Metric) -> float | None:
     """How much of the variance of one answer its question makes; None where no question has two answers."""
     gap = pl.col("score") - pl.col("score").mean().over(_KIND)
     answers = answer_scores(frame, metric, "discard").with_columns(gap=gap)
-    return pooled_share(answers.select(pl.struct(TEMPLATE, "language", QUESTION).rank("dense"), "gap"))
+    return pooled_share(answers.select(pl.struct(TEMPLATE, "language", QUESTION).alias("question"), "gap"))
 
 
 def pooled_share(answers: pl.DataFrame) -> float | None:
-    """How much of the variance of `gap`, from the mean of the answers' kind, the groups in the first column make.
-
-    One-way analysis of variance of uneven groups.
-    """
-    groups = answers.group_by(answers.columns[0]).agg(pl.len().cast(pl.Float64), pl.col("gap").sum())
+    """How much of the variance of `gap` the column `question` makes: one-way analysis of variance, uneven groups."""
+    groups = answers.group_by("question").agg(pl.len().cast(pl.Float64), pl.col("gap").sum())
     sizes, totals = groups["len"].to_numpy(), groups["gap"].to_numpy()
     n, number = float(answers.height), groups.height
     if n <= number or number < 2:

@@ -99,10 +99,7 @@ class FollowUpReport(FrozenModel):
 def follow_up_report(
     first: pl.DataFrame, second: pl.DataFrame, model: str, sampling: InferenceSettings
 ) -> FollowUpReport:
-    """The report of a run: `first` has the columns of the module's docstring.
-
-    `second` has the same rows with what follow-ups say in the place of what could not be read.
-    """
+    """The report of a run: its first answers, and the same rows with the readings of follow-ups."""
     texts = [pl.col(name).cast(pl.String) for name in ("language", "split")]
     second = second.with_columns(first[name] for name in ("reason", "reply", "counts"))
     had = has_response() & (pl.col("method") == "generate")

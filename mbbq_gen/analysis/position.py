@@ -213,10 +213,7 @@ _SHUFFLED = 1000
 
 
 def _dealt(table: _UnitTable, generator: np.random.Generator) -> Array:
-    """PERMUTATIONS × places: answers at each place, the orders dealt out anew among the questions.
-
-    Orders of many questions are drawn by the law of tables with these margins (Patefield 1981).
-    """
+    """PERMUTATIONS × places: answers at each place, the orders dealt out anew (Patefield 1981)."""
     rows, columns = table.counts.sum(axis=1), table.counts.sum(axis=0)
     n, is_few = int(rows.sum()), rows.sum() <= _SHUFFLED
     step = max(1, _AT_ONCE // (n if is_few else table.counts.size))

@@ -134,10 +134,8 @@ def power_table(
 ) -> PowerTable:
     """The smallest differences that a run of that many templates and prompt variants finds with the given power.
 
-    `orders`: option orders of every question.
-
-    Raises:
-        UsageError: for a benchmark of unknown shape without `questions` and `effective_share`; numbers out of range.
+    `orders`: option orders of every question. UsageError for a benchmark of unknown shape without `questions` and
+    `effective_share`, and for numbers out of range.
     """
     shape = SHAPES.get(benchmark)
     if shape is not None:
@@ -207,10 +205,7 @@ def variance_of(
     variants: Array | float,
     answers: Array | float,
 ) -> Array:
-    """The variance of a score, or of a difference, with fixed prompt variants: the formulas above.
-
-    `variants`: that a template meets; `answers`: what `answer_variance` says.
-    """
+    """The variance of a score or difference with fixed prompt variants; `variants`: that a template meets."""
     if question == "one score against 0":
         of_templates = (sd.template**2 + sd.template_language**2) / templates
         return np.asarray(of_templates + sd.template_prompt_variant**2 / (templates * variants) + answers)

@@ -68,10 +68,7 @@ class EffectTable(FrozenModel):
 
 
 def effect_table(frame: pl.DataFrame, metric: Metric, sampling: InferenceSettings) -> EffectTable | str | None:
-    """The effects of the axes in which a group's prompt variants differ, and of reasoning effort.
-
-    None where they are not composed, or all alike; why not, where their effects can't be separated.
-    """
+    """The effects of the axes of prompt variants and of reasoning effort; a text says why there are none."""
     variants = [str(variant) for variant in frame["variant"].unique().sort()]
     levels = in_order([str(level) for level in frame["reasoning_effort"].drop_nulls().unique()])
     axes = varied_axes(variants)

@@ -193,14 +193,8 @@ def score(
 ) -> ScoreTable:
     """The scores of an observations table, by any of GROUPINGS; no `by` gives one group of everything.
 
-    Args:
-        frame: One row for each answer, or an aggregated table (`mbbq_gen.scoring.tally`).
-        settings: Of the intervals, and whether unparsed answers leave the denominators of bias; None: the usual ones.
-        gold: Which right answers count; None: those that the table was observed with.
-        intervals: Whether to compute intervals.
-
-    Raises:
-        UsageError: for an unknown grouping or metric, or a table with both kinds of gold labels.
+    The table has a row for each answer, or is aggregated (`mbbq_gen.scoring.tally`). `gold`: which right answers count;
+    None: those that it was observed with. UsageError for an unknown name, or a table with both kinds of gold labels.
     """
     settings, chosen, columns = settings or InferenceSettings(), choose_metrics(metrics), grouping_columns(by)
     if gold is not None:

@@ -204,10 +204,7 @@ def scenario_matrix(scenario: Scenario) -> Array:
 
 @cache
 def baseline_matrix(baseline: Baseline) -> Array:
-    """Cells × cells: where a baseline's answers to the questions of each cell would be; rows add up to 1.
-
-    A guess is spread over the three options.
-    """
+    """Cells × cells: where a baseline's answers to each cell's questions would be, guesses spread; rows add up to 1."""
     return _moves(lambda cell: _supposed_cells(cell, baseline))
 
 

@@ -243,10 +243,7 @@ def observation_schema() -> dict[str, polars.DataType]:
 
 
 def observations_frame(observations: Iterable[Observation]) -> polars.DataFrame:
-    """The observations as a table with the columns of `observation_schema`; an empty one for none.
-
-    No more than CHUNK_ROWS rows stand in memory as Python objects at a time.
-    """
+    """The observations as a table, CHUNK_ROWS rows at a time in memory as Python objects; an empty one for none."""
     import polars as pl
 
     schema, rows, frames = observation_schema(), iter(observations), []
@@ -315,11 +312,7 @@ class Questions:
 def observations_from_columns(
     instances: Iterable[Instance] | Questions, answers: polars.DataFrame, gold: GoldLabels = "published"
 ) -> polars.DataFrame:
-    """The observations of a table of answers (`ANSWER_COLUMNS`), in its order.
-
-    Raises:
-        DataError: where an answer belongs to no question, or contradicts itself (as `observe` says).
-    """
+    """The observations of a table of answers (`ANSWER_COLUMNS`), in its order; DataError for one that does not fit."""
     import polars as pl
 
     schema = observation_schema()

@@ -217,10 +217,7 @@ def partition(frame: pl.DataFrame, by: Sequence[str]) -> list[tuple[dict[str, st
 
 
 def tally_groups(frame: pl.DataFrame, columns: dict[str, str], variants: PromptEffects = "fixed") -> Iterator[Tally]:
-    """What every group holds, sorted by the group's values: one pass over the rows, the rest on its small result.
-
-    With `random` prompt variants they are also counted by prompt variant.
-    """
+    """What every group holds, sorted by its values, with `random` variants also by prompt variant."""
     crossed = [PROMPT_VARIANT] if variants == "random" else []
     keys = {f"by_{name}": pl.col(column).cast(pl.String) for name, column in columns.items()}
     kept = dict.fromkeys((*columns.values(), *CLUSTER, "model", "split", "method", *crossed, "outcome", "cell"))
@@ -293,11 +290,7 @@ def template_expression() -> pl.Expr:
 
 
 def answer_scores(frame: pl.DataFrame, metric: Metric, unparsed: UnparsedPolicy) -> pl.DataFrame:
-    """The rows that stand in the metric's denominator, with `score`, `question` and `cluster` added.
-
-    Raises:
-        UsageError: for a metric that is no mean over answers.
-    """
+    """The rows in the metric's denominator, with `score`; UsageError if it is no mean over answers."""
     if not metric.is_mean:
         raise UsageError(f"metric {metric.name!r} is not a mean over answers, so single questions have no score")
     (fraction,), each = metric.fractions, Counts(count_matrix(), unparsed)

@@ -320,10 +320,7 @@ class Estimate:
 def difference_interval(
     lowest: tuple[Estimate, Estimate], highest: tuple[Estimate, Estimate], first: Ends | None, second: Ends | None
 ) -> Ends | None:
-    """The interval of a difference that those of its sides make (MOVER), with the correlation of their influences.
-
-    `lowest`, `highest`: the sides at its lowest and its highest; None where a side has no interval.
-    """
+    """The interval of a difference made from those of its sides (MOVER); None where a side has none."""
     if first is None or second is None:
         return None
     ends = []
@@ -342,10 +339,7 @@ _STEP = 1e-6
 
 
 def influence_values(metric: Metric, by_template: Counts, total: Counts) -> Array:
-    """The influence of every template: shape (…, templates); NaN where the score is undefined.
-
-    `by_template` has one axis more than `total`, templates, at its end.
-    """
+    """The influence of every template, the last axis of `by_template`; NaN where the score is undefined."""
     found = np.zeros(by_template.values.shape[:-1])
     for fraction, slope in zip(metric.fractions, metric_slopes(metric, total), strict=True):
         value, base = np.nan_to_num(fraction.value(total)), np.maximum(fraction.denominator(total), 1.0)

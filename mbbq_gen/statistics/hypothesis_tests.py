@@ -117,10 +117,7 @@ SIZE_LEVEL: Final = 0.01
 
 
 def sizes_matter(scores: Array, sizes: Array) -> bool:
-    """Whether larger templates have other scores: Spearman's rank correlation, with its t approximation.
-
-    `scores`: NaN for none; `sizes`: 0 for a template without answers.
-    """
+    """Whether larger templates have other scores: Spearman's rank correlation; NaN: no score, size 0: no answers."""
     has = (sizes > 0) & ~np.isnan(scores)
     scores, sizes = scores[has], sizes[has]
     n = scores.size
@@ -238,10 +235,7 @@ def friedman(scores: Array, hypothesis: str, *, unit: Unit = "template", is_even
 
 
 def kendall_w(scores: Array) -> float | None:
-    """How far the rows agree on the ranks of the columns: 0 not at all, 1 fully; None where no row ranks anything.
-
-    Kendall & Babington Smith 1939, with the correction for ties.
-    """
+    """Kendall's W with ties (Kendall & Babington Smith 1939): 0 to 1; None where no row ranks anything."""
     rows, columns = scores.shape
     if rows < 1 or columns < 2:
         return None
@@ -349,10 +343,7 @@ def zero_tests(
     what: str = "",
     is_even: bool = True,
 ) -> list[TestResult]:
-    """Tests of a number against 0: by its interval, by ranks of the templates' `scores`, and against a margin.
-
-    Where prompt variants are random, ranks are left out.
-    """
+    """Tests of a number against 0: by its interval, by ranks of `scores` (variants fixed), and against a margin."""
     tests = [zero_test(estimate, hypothesis, sampling)]
     if sampling.prompt_effects == "fixed":
         tests.append(wilcoxon(scores, f"{hypothesis} in the middle of the templates", is_even=is_even))

@@ -43,10 +43,7 @@ def _quantile(ordered: Array, share: float) -> float:
 
 
 def expanded_tail(confidence: float, units: float, widening: float) -> float:
-    """What is cut off at either end: Φ(−widening · t), t with `units` − 1 degrees of freedom; NaN for units ≤ 1.
-
-    Of a single score, `widening` is √(n / (n − 1)) (Hesterberg 2015, §5.3).
-    """
+    """The tail Φ(−widening · t) of each end, t with `units` − 1 degrees of freedom (Hesterberg 2015, §5.3)."""
     return float(special.ndtr(-widening * t_quantile(confidence, units)))
 
 
@@ -216,10 +213,7 @@ class Proportion(FrozenModel):
 
 
 def wilson(share: float, n: float, z: float = NormalDist().inv_cdf(0.975)) -> Ends:
-    """The ends of Wilson's interval of a share of `n`, which need not be whole; z: how many standard errors it reaches.
-
-    Wilson 1927, JASA 22, eq. 2.
-    """
+    """Wilson's interval of a share of `n` (1927, JASA 22, eq. 2), z standard errors wide; n need not be whole."""
     shrink = 1 + z * z / n
     centre = (share + z * z / (2 * n)) / shrink
     half = z / shrink * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))

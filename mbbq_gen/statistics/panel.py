@@ -255,10 +255,7 @@ def panel_of(
 
 
 def plain_value(metric: Metric, tally: Tally, settings: InferenceSettings, moved: Array | None = None) -> float | None:
-    """The metric of one group, averaged as the settings say, without an interval.
-
-    `moved`: CELLS × CELLS, where the answers are moved to first; None: they stay.
-    """
+    """The metric of one group without an interval; `moved`: CELLS × CELLS, where its answers are moved to first."""
     if settings.average == "questions" or metric.name == "parse_rate":
         return number(
             metric.value(tally.counts(settings.unparsed, tally.total if moved is None else tally.total @ moved))
@@ -292,10 +289,7 @@ _STEPS = 60
 
 
 def reml_variance(scores: Array, variances: Array) -> Array:
-    """τ² of each row by restricted maximum likelihood, 0 or more: the root of the restricted score function.
-
-    `scores`, `variances` within templates: rows × templates, NaN for none; NaN for fewer than two templates.
-    """
+    """τ² of each row of scores (NaN: none) by restricted maximum likelihood; NaN for fewer than two templates."""
     known = ~np.isnan(scores)
     y, v = np.where(known, scores, 0.0), np.maximum(variances, _LEAST_VARIANCE)
 

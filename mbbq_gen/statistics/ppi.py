@@ -225,10 +225,7 @@ class CorrectedEstimate(Estimate):
 def correct(
     metric: Metric, group: PPIGroup, unparsed: UnparsedPolicy, extracted: Estimate | None = None
 ) -> CorrectedEstimate:
-    """The corrected metric of a group that has labels; undefined where a denominator is not above 0.
-
-    `extracted`: the metric as it was extracted, over the same templates.
-    """
+    """The corrected metric of a group with labels; `extracted`: as it was extracted, over the same templates."""
 
     def counted(cells: Array) -> Counts:
         return Counts(cells @ count_matrix(), unparsed)

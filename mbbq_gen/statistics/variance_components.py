@@ -106,9 +106,7 @@ class Cells:
 def variance_components(frame: pl.DataFrame, metric: Metric, sampling: InferenceSettings) -> VarianceTable:
     """The components of a metric over the factors that vary in the table: one split, one model.
 
-    Raises:
-        UsageError: for a metric that is no mean over answers, or where fewer than two factors vary.
-        TooFewCellsError: as `estimate_components`.
+    Raises UsageError for a metric that is no mean over answers or fewer than two such factors, TooFewCellsError.
     """
     cells = _cells(frame, metric, sampling)
     try:
@@ -192,11 +190,7 @@ def _chance(answers: pl.DataFrame, keys: Sequence[str]) -> float | None:
 
 
 def estimate_components(cells: Cells, confidence: float = 0.95) -> dict[Term, tuple[float, float | None, float | None]]:
-    """Term → its variance by REML, and the interval of its sd.
-
-    Raises:
-        TooFewCellsError: the likelihood has no maximum, as where the components explain every cell.
-    """
+    """Term → its variance by REML, and the interval of its sd; TooFewCellsError where the likelihood has no maximum."""
     likelihood = _Likelihood(cells)
     number, scale = len(likelihood.terms), float(cells.scores.var())
     if scale <= _ROUNDING:
