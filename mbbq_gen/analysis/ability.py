@@ -21,15 +21,7 @@ from scipy import special
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.metrics import METRICS, Metric
-from mbbq_gen.scoring.tally import (
-    QUESTION,
-    TEMPLATE,
-    Tally,
-    answer_scores,
-    grouping_columns,
-    tally_groups,
-    template_expression,
-)
+from mbbq_gen.scoring.tally import TEMPLATE, Tally, grouping_columns, item_scores, tally_groups, template_expression
 from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings
 from mbbq_gen.statistics.panel import Panel, panel_of
 
@@ -75,19 +67,11 @@ class TemplateSelection(FrozenModel):
 
 
 def template_ability(frame: pl.DataFrame, by: Sequence[str]) -> list[TemplateAbility]:
-    """Accuracy on disambiguated control questions by group and template, sorted.
-
-    Unparsed answers are wrong; `error` and `content_filter` do not count.
-    """
+    """Accuracy on disambiguated control questions by group and template, sorted; unparsed answers are wrong."""
     columns = grouping_columns(by)
     keys = [*columns.values(), TEMPLATE]
     control = frame.filter(pl.col("split") == "control")
-    answers = answer_scores(control, METRICS["accuracy_disambiguated"], "keep")
-    questions = (
-        answers.with_columns(pl.col(name).cast(pl.String) for name in columns.values())
-        .group_by([*keys, QUESTION])
-        .agg(pl.col("score").mean(), pl.len().alias("answers"))
-    )
+    questions = item_scores(control, METRICS["accuracy_disambiguated"], "keep", [*columns.values()])
     templates = questions.group_by(keys).agg(pl.col("score").sum(), pl.len().alias("n"), pl.col("answers").sum())
     return [
         TemplateAbility(
@@ -103,11 +87,7 @@ def template_ability(frame: pl.DataFrame, by: Sequence[str]) -> list[TemplateAbi
 
 
 def select_templates(abilities: Iterable[TemplateAbility], templates: Iterable[str]) -> TemplateSelection:
-    """The templates on which every group is above chance.
-
-    Raises:
-        UsageError: where there is no control answer at all.
-    """
+    """The templates on which every group is above chance; UsageError where there is no control answer at all."""
     by_group: dict[str, dict[str, TemplateAbility]] = {}
     for ability in abilities:
         name = ", ".join(value or "–" for value in ability.group.values())
@@ -119,18 +99,18 @@ def select_templates(abilities: Iterable[TemplateAbility], templates: Iterable[s
         )
     wanted = sorted(set(templates))
     shared = [name for name in wanted if all(name in found for found in by_group.values())]
-    of_template = {name: [found[name] for found in by_group.values()] for name in shared}
+    of_group = [(group, [found[name] for name in shared]) for group, found in by_group.items()]
+    of_template = dict(zip(shared, zip(*(found for _, found in of_group), strict=True), strict=True))
     kept = tuple(name for name, found in of_template.items() if all(one.above_chance for one in found))
-    columns = [(group, [of_group[name] for name in shared]) for group, of_group in by_group.items()]
     return TemplateSelection(
         kept=kept,
         n_templates=len(shared),
         n_kept=len(kept),
         without_control=tuple(sorted(set(wanted) - set(shared))),
-        above_chance=tuple((group, sum(one.above_chance for one in found)) for group, found in columns),
+        above_chance=tuple((group, sum(one.above_chance for one in found)) for group, found in of_group),
         expected_by_chance=sum(math.prod(one.expected_by_chance for one in found) for found in of_template.values()),
         expected_by_chance_in_one=tuple(
-            (group, sum(one.expected_by_chance for one in found)) for group, found in columns
+            (group, sum(one.expected_by_chance for one in found)) for group, found in of_group
         ),
     )
 
@@ -141,10 +121,7 @@ def keep_templates(frame: pl.DataFrame, kept: Sequence[str]) -> pl.DataFrame:
 
 
 def split_panels(frame: pl.DataFrame, by: Sequence[str], sampling: InferenceSettings) -> tuple[Panel, Panel]:
-    """Two panels over the same templates and resamples: the groups' bias split, and their control split.
-
-    A group without control answers has empty cells there: its scores are undefined.
-    """
+    """The groups' bias and control splits over the same templates and resamples; empty cells without answers."""
     answers = frame.filter(pl.col("split").is_in(["bias", "control"]))
     found: dict[str | None, dict[tuple[str | None, ...], Tally]] = {"bias": {}, "control": {}}
     for tally in tally_groups(answers, {"split": "split", **grouping_columns(by)}, sampling.prompt_effects):

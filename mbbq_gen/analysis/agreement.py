@@ -15,8 +15,8 @@ from typing import Literal, get_args
 import numpy as np
 import polars as pl
 
-from mbbq_gen.core.records import NO_RESPONSE, PARSED, Condition, FrozenModel, Method, Normalise, Split
-from mbbq_gen.scoring.cells import Array, Choice, UnparsedPolicy, quotient
+from mbbq_gen.core.records import Condition, FrozenModel, Method, Normalise, Split
+from mbbq_gen.scoring.cells import Array, Choice, UnparsedPolicy, has_response, is_parsed, quotient
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import QUESTION, TEMPLATE, question_expression, template_expression
 from mbbq_gen.statistics.estimate import (
@@ -37,18 +37,11 @@ _ALL_ALIKE = 1e-12
 
 
 def choices(frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows that have a response and chose a role or nothing readable, with `choice`, `question` and `cluster`.
-
-    Rows that chose a person without a role are left out: they can't be compared.
-    """
-    outcome = pl.col("outcome").cast(pl.String)
-    is_read = outcome.is_in(sorted(PARSED))
-    choice = pl.when(is_read).then(pl.col("chosen_role").cast(pl.String)).otherwise(pl.lit("unparsed"))
-    return (
-        frame.filter(~outcome.is_in(sorted(NO_RESPONSE)))
-        .with_columns(choice.alias("choice"), question_expression(), template_expression())
-        .filter(pl.col("choice").is_not_null())
-    )
+    """The rows with a response and a role or nothing parsed, with `choice`, `question` and `cluster`."""
+    choice = pl.when(is_parsed()).then(pl.col("chosen_role").cast(pl.String)).otherwise(pl.lit("unparsed"))
+    rows = frame.filter(has_response())
+    named = rows.with_columns(choice.alias("choice"), question_expression(), template_expression())
+    return named.filter(pl.col("choice").is_not_null())
 
 
 # --- two groups ------------------------------------------------------------------------------------------------------
@@ -77,18 +70,18 @@ def pair_agreement(
     part = answers.filter((pl.col("condition") == condition) & (pl.col("choice") != "unparsed"))
     shared = _SHOWN if column != "method" else _shared_columns(part, pair)
     keys = [TEMPLATE, QUESTION, *(name for name in (*_ALIKE, *shared) if name != column)]
-    pairs = _pairs(part, column, pair, keys)
-    orders_differ = not pairs.height and "option_order" in keys
-    if orders_differ:
-        pairs = _pairs(part, column, pair, [name for name in keys if name != "option_order"])
-    templates, tables = _contingency(pairs)
-    equal_share, kappa = equality_and_kappa(templates, tables[:, :_ROLES, :_ROLES], sampling)
+    pairs, orders_differ = _pairs(part, column, pair, keys), False
+    if not pairs.height and "option_order" in keys:
+        keys.remove("option_order")
+        pairs = _pairs(part, column, pair, keys)
+        orders_differ = pairs.height > 0
+    equal_share, kappa = equality_and_kappa(*_contingency(pairs), sampling)
     return PairAgreement(
         first=pair[0],
         second=pair[1],
         condition=condition,
         n_pairs=pairs.height,
-        orders_differ=orders_differ and pairs.height > 0,
+        orders_differ=orders_differ,
         equal_share=equal_share,
         kappa=kappa,
     )
@@ -98,12 +91,8 @@ def _pairs(
     answers: pl.DataFrame, column: str, pair: Sequence[str], keys: Sequence[str], *, is_first_only: bool = True
 ) -> pl.DataFrame:
     """The choices of two values of a column, question by question; equal in the columns `keys`."""
-    ours, theirs = (
-        answers.filter(pl.col(column).cast(pl.String) == value).select(
-            *(pl.col(name).cast(pl.String) for name in keys), "choice"
-        )
-        for value in pair
-    )
+    texts, value = [pl.col(name).cast(pl.String) for name in keys], pl.col(column).cast(pl.String)
+    ours, theirs = (answers.filter(value == side).select(*texts, "choice") for side in pair)
     if is_first_only:
         ours, theirs = (side.unique(keys, keep="first", maintain_order=True) for side in (ours, theirs))
     return ours.join(theirs, on=keys, suffix="_other", nulls_equal=True)
@@ -113,21 +102,18 @@ def _contingency(pairs: pl.DataFrame) -> tuple[tuple[str, ...], Array]:
     """The templates of pairs, and how often each made which two CHOICES: templates × choices × choices."""
     templates, where = np.unique(pairs[TEMPLATE].to_numpy(), return_inverse=True)
     tables = np.zeros((len(templates), len(CHOICES), len(CHOICES)))
-    codes = pairs.select(
-        pl.col("choice", "choice_other").replace_strict(CHOICES, range(len(CHOICES)), return_dtype=pl.Int64)
-    )
-    np.add.at(tables, (where, *codes.to_numpy().T), 1.0)
+    codes = pl.col("choice", "choice_other").replace_strict(CHOICES, range(len(CHOICES)), return_dtype=pl.Int64)
+    np.add.at(tables, (where, *pairs.select(codes).to_numpy().T), 1.0)
     return tuple(templates.tolist()), tables
 
 
 def equality_and_kappa(
     templates: tuple[str, ...], tables: Array, sampling: InferenceSettings
 ) -> tuple[EstimateResult, EstimateResult]:
-    """Share of equal choices and Cohen's kappa of contingency tables (templates × k × k)."""
+    """Share of equal choices and Cohen's kappa, by contingency tables (templates × k × k) of CHOICES or others."""
     weights = resample_weights(templates, sampling.n_resamples, sampling.seed)
     equal = ratio_of(tables.trace(axis1=1, axis2=2), tables.sum(axis=(1, 2)), weights)
-    kappa = jackknife(tables, cohen_kappa, weights)
-    return equal.score(sampling), kappa.score(sampling)
+    return equal.score(sampling), jackknife(tables, cohen_kappa, weights).score(sampling)
 
 
 _ALIKE = ("model", "split", "language", "reasoning_effort")
@@ -154,10 +140,7 @@ def cohen_kappa(tables: Array) -> Array:
 
 
 def jackknife(tables: Array, function: Callable[[Array], Array], weights: Array) -> Estimate:
-    """A function of tables summed over templates; influences by leaving one template out (Efron & Stein 1981).
-
-    `tables` has templates as its first axis; `function` works on the others, with any axes before them.
-    """
+    """A function of tables summed over templates, their first axis; influences by the jackknife."""
     n, total, sizes = len(tables), tables.sum(axis=0), tables.sum(axis=tuple(range(1, tables.ndim)))
     influences = np.full(n, np.nan)
     if n > 1:
@@ -208,23 +191,21 @@ def flips(answers: pl.DataFrame, factor: str, sampling: InferenceSettings) -> Fl
         return None
     others = [name for name in _FACTORS if name != factor]
     both = tuple(name for name in others if name in ("option_order", "variant"))
+    named = [(pl.col("choice") == choice).sum().cast(pl.Float64).alias(choice) for choice in CHOICES]
     for loose in ((), *((name,) for name in both[::-1]), both):
         keys = [TEMPLATE, QUESTION, *(name for name in others if name not in loose)]
         part = answers.with_columns(pl.col(name).cast(pl.String) for name in [*keys, factor])
         one_each = part.unique([*keys, factor], keep="first", maintain_order=True)
-        named = [(pl.col("choice") == choice).sum().cast(pl.Float64).alias(choice) for choice in CHOICES]
         ratings = one_each.group_by(keys).agg(named).filter(pl.sum_horizontal(CHOICES) > 1)
         if ratings.height:
             break
     else:
         return None
     counts = ratings.select(CHOICES).to_numpy()
-    raters = counts.sum(axis=1)
+    raters, equal = counts.sum(axis=1), (counts * (counts - 1) / 2).sum(axis=1)
     pairs = raters * (raters - 1) / 2
-    equal = (counts * (counts - 1) / 2).sum(axis=1)
-    alike = (counts * (counts - 1)).sum(axis=1) / (raters * (raters - 1))
     templates, where = np.unique(ratings[TEMPLATE].to_numpy(), return_inverse=True)
-    columns = [pairs - equal, pairs, raters * 0 + 1, alike, *(counts / raters[:, None]).T]
+    columns = [pairs - equal, pairs, np.ones_like(raters), equal / pairs, *(counts / raters[:, None]).T]
     sums = np.stack([np.bincount(where, column, len(templates)) for column in columns], axis=1).astype(np.float64)
     weights = resample_weights(tuple(templates.tolist()), sampling.n_resamples, sampling.seed)
     habits = counts.sum(axis=0) / counts.sum()
@@ -241,10 +222,7 @@ def flips(answers: pl.DataFrame, factor: str, sampling: InferenceSettings) -> Fl
 
 
 def fleiss_kappa(sums: Array) -> Array:
-    """Fleiss' kappa (1971) from sums over questions, last axis: questions, shares of equal pairs, shares of choices.
-
-    Questions may have different numbers of ratings. NaN where only one choice was ever made, or there is no question.
-    """
+    """Fleiss' kappa (1971) of sums over questions: number, shares of equal pairs, shares of choices."""
     n = np.where(sums[..., 0] > 0, sums[..., 0], np.nan)
     expected = ((sums[..., 2:] / n[..., None]) ** 2).sum(axis=-1)
     return quotient(sums[..., 1] / n - expected, np.where(expected < 1 - _ALL_ALIKE, 1 - expected, 0.0))
@@ -316,11 +294,9 @@ def method_agreement(
     languages += [ALL] if len(languages) > 1 else []
     for split, (first, second) in product(get_args(Split), combinations(methods, 2)):
         part = answers.filter(pl.col("split") == split)
-        if not part.height:
-            continue
         keys = ["language", TEMPLATE, QUESTION, "instance_id", *_shared_columns(part, (first, second))]
         found = _pairs(part, "method", (first, second), keys, is_first_only=False)
-        for language in languages:
+        for language in languages if part.height else ():
             pairs = found if language == ALL else found.filter(pl.col("language") == language)
             templates, tables = _contingency(pairs)
             read, whole = tables[:, :_ROLES, :_ROLES], tables.sum(axis=0)
@@ -352,10 +328,9 @@ def method_scores(
     answers = {key: sum(tally.outcomes.values()) for key, tally in zip(keys, panel.tallies, strict=True)}
     for metric in metrics:
         found = dict(zip(keys, panel.estimates(metric), strict=True))
-        for language, split in dict.fromkeys(key[:2] for key in keys):
-            first = found.get((language, split, methods[0]))
-            for method in [method for method in methods if (language, split, method) in found]:
-                own = found[language, split, method]
+        for (language, split), method in product(dict.fromkeys(key[:2] for key in keys), methods):
+            own, first = found.get((language, split, method)), found.get((language, split, methods[0]))
+            if own is not None:
                 yield MethodScore(
                     language=str(language),
                     split="control" if split == "control" else "bias",

@@ -15,21 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import chain, combinations, islice
 from typing import Literal
 
 import numpy as np
 import polars as pl
 
-from mbbq_gen.analysis.ability import (
-    Selection,
-    TemplateSelection,
-    keep_templates,
-    select_templates,
-    split_panels,
-    template_ability,
-)
+from mbbq_gen.analysis.ability import Selection, keep_templates, select_templates, split_panels, template_ability
 from mbbq_gen.analysis.agreement import choices, pair_agreement
 from mbbq_gen.analysis.comparison_table import (
     PARSING_GAP,
@@ -45,31 +37,21 @@ from mbbq_gen.analysis.comparison_table import (
 )
 from mbbq_gen.analysis.correction import (
     AnnotatedFrame,
-    CorrectedDifference,
     confidence_shares,
     confusion_matrices,
-    corrected_numbers,
     extraction_errors,
     labelled_groups,
 )
 from mbbq_gen.analysis.position import balanced_score, place_test, read_answers
 from mbbq_gen.core.errors import MbbqGenError, UsageError
-from mbbq_gen.core.records import NO_RESPONSE, Condition, Split
+from mbbq_gen.core.records import Condition, Split
+from mbbq_gen.scoring.cells import has_response
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.scoring.tally import GROUPINGS, TEMPLATE, item_scores, partition, template_expression
+from mbbq_gen.statistics import hypothesis_tests
 from mbbq_gen.statistics.estimate import Estimate, EstimateResult, InferenceSettings, no_score
-from mbbq_gen.statistics.hypothesis_tests import (
-    TestResult,
-    equality_test,
-    friedman,
-    holm,
-    kruskal_wallis,
-    missing,
-    tost,
-    wilcoxon,
-    zero_test,
-)
+from mbbq_gen.statistics.hypothesis_tests import TestResult, holm, zero_test, zero_tests
 from mbbq_gen.statistics.intervals import LOW_PARSING
 from mbbq_gen.statistics.missing_data import missing_data_bounds, tipping_point
 from mbbq_gen.statistics.panel import Panel, plain_value
@@ -91,7 +73,6 @@ def compare(
     labelled: AnnotatedFrame | None = None,
     margin: float | None = None,
     adjust_over: Extent = "pairs",
-    simultaneous: bool = False,
     may_leave_out: bool = False,
     split: Split = "bias",
 ) -> ComparisonTable:
@@ -99,8 +80,7 @@ def compare(
 
     Bias is measured on the bias split; the control split, where it is there, tells ability and is taken off. With
     labelled answers, scores and differences are also given with extraction errors removed; with a margin, it is
-    also tested whether they are smaller than it. `simultaneous`: the intervals of differences hold all at once, over
-    what p values are adjusted over (Bonferroni). `may_leave_out`: groups that can't be compared are left out and named.
+    also tested whether they are smaller than it. `may_leave_out`: groups that can't be compared are left out and named.
     `split` control: the control questions are compared, and nothing is taken off.
 
     Raises:
@@ -111,12 +91,6 @@ def compare(
         raise UsageError(
             "--prompt-effects random: --across variant compares the prompt variants of the run; leave one out"
         )
-    if labelled is not None and sampling.prompt_effects == "random":
-        raise UsageError(
-            "--prompt-effects random: corrected scores need fixed prompt effects; leave --correct-with out"
-        )
-    if labelled is not None and sampling.average != "questions":
-        raise UsageError(f"--average {sampling.average}: corrected scores are over questions; leave --correct-with out")
     if split == "control":
         if labelled is not None or select is not None:
             raise UsageError("--split control: leave --correct-with and --template-filter out")
@@ -131,34 +105,25 @@ def compare(
         kept = counts.filter(pl.col("n") > 1)["method"]
         frame = frame.filter(pl.col("method").is_in(kept.implode())) if kept.len() else frame
     parts = partition(frame, [name for name in within if name != across])
-    levels = [part.filter(pl.col("split") == "bias")[GROUPINGS[across]].drop_nulls().n_unique() for _, part in parts]
-    pairs = [math.comb(count, 2) for count in levels]
     found: list[Comparison] = []
     left_out: list[str] = []
-    for (group, part), own_pairs in zip(parts, pairs, strict=True):
-        count = max(1, own_pairs if adjust_over == "pairs" else len(metrics) * sum(pairs)) if simultaneous else 1
-        wide = replace(sampling, confidence=1 - (1 - sampling.confidence) / count) if count > 1 else sampling
+    for group, part in parts:
         own = [pl.col(GROUPINGS[name]).cast(pl.String).eq_missing(pl.lit(value)) for name, value in group.items()]
         annotated = None if labelled is None else labelled.frame.filter(pl.lit(value=True), *own)
         try:
-            levels_of = ComparedLevels(part, group, across, sampling, wide, select, margin, annotated)
-            found.append(levels_of.comparison(metrics))
+            found.append(ComparedLevels(part, group, across, sampling, select, margin, annotated).comparison(metrics))
         except MbbqGenError as error:
             if not may_leave_out or len(left_out) + 1 == len(parts):
                 raise
             left_out.append(f"{', '.join(str(value) for value in group.values())}: {error}")
     return ComparisonTable(
         across=across,
-        confidence_level=sampling.confidence,
-        n_resamples=sampling.n_resamples,
-        seed=sampling.seed,
-        unparsed=sampling.unparsed,
+        **sampling.facts(),
         prompt_effects=sampling.prompt_effects,
         average=sampling.average,
         split=split,
         comparisons=_adjusted(found, adjust_over),
         adjusted_over=adjust_over,
-        simultaneous=simultaneous,
         left_out=tuple(left_out),
         margin=margin,
         corrected_by=None if labelled is None else labelled.source,
@@ -168,17 +133,15 @@ def compare(
 def _adjusted(comparisons: Sequence[Comparison], over: Extent) -> tuple[Comparison, ...]:
     """The comparisons with the p values of each kind of test of their pairs adjusted over the family (Holm)."""
     families = [metric.pairs for comparison in comparisons for metric in comparison.metrics]
-    if over == "all":
-        families = [tuple(chain.from_iterable(families))]
-    adjusted = chain.from_iterable(map(_holm_of_pairs, families))
-
-    def of_metric(metric: MetricComparison) -> MetricComparison:
-        return metric.model_copy(update={"pairs": tuple(islice(adjusted, len(metric.pairs)))})
-
-    return tuple(
-        comparison.model_copy(update={"metrics": tuple(map(of_metric, comparison.metrics))})
-        for comparison in comparisons
-    )
+    adjusted = chain.from_iterable(map(_holm_of_pairs, [[*chain(*families)]] if over == "all" else families))
+    found = []
+    for comparison in comparisons:
+        metrics = [
+            metric.model_copy(update={"pairs": tuple(islice(adjusted, len(metric.pairs)))})
+            for metric in comparison.metrics
+        ]
+        found.append(comparison.model_copy(update={"metrics": tuple(metrics)}))
+    return tuple(found)
 
 
 def _holm_of_pairs(pairs: Sequence[PairDifference]) -> Iterator[PairDifference]:
@@ -201,53 +164,53 @@ class ComparedLevels:
         within: dict[str, str | None],
         across: str,
         sampling: InferenceSettings,
-        wide: InferenceSettings,
         select: Selection | None,
         margin: float | None,
         labelled: pl.DataFrame | None,
     ) -> None:
-        """Raises UsageError or MbbqGenError where there is too little to compare; `wide`: of differences."""
+        """Raises UsageError or MbbqGenError where there is too little to compare."""
         self._within, self._across, self._column = within, across, GROUPINGS[across]
-        self._sampling, self._wide, self._select, self._margin = sampling, wide, select, margin
-        self._inside = "".join(f" of {name} {value}" for name, value in within.items())
-        self._levels, frame, shared, self._excluded = self._shared_templates(frame)
-        is_answer = ~pl.col("outcome").cast(pl.String).is_in(sorted(NO_RESPONSE))
-        control = frame.filter((pl.col("split") == "control") & (pl.col("condition") == "disambiguated") & is_answer)
-        self._selection: TemplateSelection | None = None
+        self._sampling, self._margin = sampling, margin
+        inside = "".join(f" of {name} {value}" for name, value in within.items())
+        self._levels, frame, shared, self._excluded = self._shared_templates(frame, inside)
+        control = frame.filter(pl.col("split") == "control", pl.col("condition") == "disambiguated", has_response())
+        self._able, common = None, f"all of {', '.join(self._levels)}{inside}"
         if control.height or select:
-            self._selection = select_templates(template_ability(frame, [across]), shared)
-        if select and self._selection:
-            shared = list(self._selection.kept)
-        if len(shared) < 2:
-            common = f"all of {', '.join(self._levels)}{self._inside}"
-            if select and self._selection:
+            self._able = select_templates(template_ability(frame, [across]), shared)
+        self._selected = self._able if select else None
+        if self._selected is not None:
+            shared = list(self._selected.kept)
+            if len(shared) < 2:
                 raise MbbqGenError(
-                    f"--template-filter {select}: {len(shared)} of {self._selection.n_templates} templates pass in "
+                    f"--template-filter {select}: {len(shared)} of {self._selected.n_templates} templates pass in "
                     f"{common}, two are needed; leave --template-filter out, or compare fewer"
                 )
+        if len(shared) < 2:
             raise UsageError(f"--across {across}: {len(shared)} templates are left that {common} have")
         kept = keep_templates(frame, shared)
         self._frame = kept.filter(pl.col("split") == "bias")
         self._bias, self._control = split_panels(kept, [across], sampling)
-        able = [name for name in (self._selection.kept if self._selection else ()) if name in self._bias.templates]
+        able = [name for name in (self._able.kept if self._able else ()) if name in self._bias.templates]
         self._matched = self._bias.on_templates(able) if len(able) > 1 else None
         self._confidences = {found.group[across]: found.shares for found in confidence_shares(self._frame, [across])}
         self._is_crossed = sampling.prompt_effects == "random"
         self._labelled = None
         if labelled is not None:
             is_level = pl.col(self._column).cast(pl.String).is_in(self._levels)
-            self._labelled = keep_templates(labelled, shared).filter((pl.col("split") == "bias") & is_level)
+            self._labelled = keep_templates(labelled, shared).filter(pl.col("split") == "bias", is_level)
             groups = labelled_groups(self._frame, self._labelled, [across], sampling)
             self._annotated = {group.group[across]: group for group in groups}
             errors = extraction_errors(self._labelled, [across], sampling.confidence)
             self._errors = {found.group[across]: found for found in errors}
 
-    def _shared_templates(self, frame: pl.DataFrame) -> tuple[list[str], pl.DataFrame, list[str], list[str]]:
+    def _shared_templates(
+        self, frame: pl.DataFrame, inside: str
+    ) -> tuple[list[str], pl.DataFrame, list[str], list[str]]:
         """The levels, their rows, the templates that all of them have, and those that some lack."""
         bias, level = frame.filter(pl.col("split") == "bias"), pl.col(self._column).cast(pl.String)
         levels = sorted(str(name) for name in bias[self._column].drop_nulls().unique().to_list())
         if len(levels) < 2:
-            found = f"{len(levels)} of it ({', '.join(levels) or 'none'}) in the bias split{self._inside}"
+            found = f"{len(levels)} of it ({', '.join(levels) or 'none'}) in the bias split{inside}"
             raise UsageError(f"--across {self._across}: {found}; give runs with two or more")
         seen = bias.select(template_expression(), level).unique().drop_nulls().group_by(TEMPLATE).len().sort(TEMPLATE)
         is_shared = seen["len"] == len(levels)
@@ -256,17 +219,16 @@ class ComparedLevels:
 
     def comparison(self, metrics: Sequence[Metric]) -> Comparison:
         """All metrics over all levels; p values of pairs are not yet adjusted."""
-        answers, selection = choices(self._frame), self._selection
+        answers, labelled = choices(self._frame), self._labelled
         compared = tuple(self._metric(metric) for metric in metrics)
         codes = {code for metric in compared for pair in metric.pairs for code in pair.warnings}
         conditions: tuple[Condition, ...] = ("ambiguous", "disambiguated")
-        labelled = self._labelled if self._labelled is not None and self._labelled.height else None
         return Comparison(
             within=self._within,
             across=self._across,
             levels=tuple(self._levels),
-            selection=selection if self._select else None,
-            matched=selection,
+            selection=self._selected,
+            matched=self._able,
             metrics=compared,
             agreement=tuple(
                 pair_agreement(answers, self._column, pair, condition, self._sampling)
@@ -282,30 +244,23 @@ class ComparedLevels:
         scores = self._bias.estimates(metric)
         lacking = [name for name, score in zip(self._levels, scores, strict=True) if score.missing_reason is not None]
         left_out = tuple(lacking) if len(lacking) + 2 <= len(self._levels) else ()
-        places = range(len(self._levels))
-        pairs = list(combinations(places, 2))
-        corrected = self._corrected_differences(metric, pairs)
         return MetricComparison(
             metric=metric.name,
             sign=metric.sign,
             n_templates=len(self._bias.templates),
-            levels=tuple(self._level(metric, place) for place in places),
+            levels=tuple(self._level(metric, place) for place in range(len(self._levels))),
             overall=tuple(self._overall_tests(metric, left_out)),
             left_out=left_out,
-            pairs=tuple(self._pair(metric, pair, found) for pair, found in zip(pairs, corrected, strict=True)),
+            pairs=tuple(self._pair(metric, pair) for pair in combinations(range(len(self._levels)), 2)),
         )
 
     def _level(self, metric: Metric, place: int) -> LevelScore:
         level, sampling = self._levels[place], self._sampling
         score, control = self._bias.estimates(metric)[place], self._control.estimates(metric)[place]
-        hypothesis, tests = f"{metric.name} of {level} is 0", []
+        what, tests = f"{metric.name} of {level}", list[TestResult]()
         if metric.low < 0:
-            tests.append(zero_test(score, hypothesis, sampling))
-            if not self._is_crossed:
-                alone = self._bias.template_scores(metric)[place]
-                tests.append(wilcoxon(alone, f"{hypothesis} in the middle of the templates"))
-            if self._margin is not None:
-                tests.append(tost(score, self._margin, f"{metric.name} of {level}", sampling))
+            alone = self._bias.template_scores(metric)[place]
+            tests = zero_tests(score, alone, f"{what} is 0", sampling, margin=self._margin, what=what)
 
         def value(name: str, panel: Panel) -> float | None:
             return plain_value(METRICS[name], panel.tallies[place], sampling)
@@ -334,45 +289,43 @@ class ComparedLevels:
         hypothesis = f"{metric.name} does not differ across {self._across}"
         if left_out:
             hypothesis += f", leaving out {', '.join(left_out)}"
-        yield equality_test(compared, hypothesis, self._sampling)
+        yield hypothesis_tests.equality_test(compared, hypothesis, self._sampling)
         if self._is_crossed:
             return
         panel = self._bias.on_groups(defined)
         by_template, is_even = panel.template_scores(metric), panel.has_even_counts(metric)
-        yield friedman(by_template.T, hypothesis, is_even=is_even)
-        yield kruskal_wallis(list(by_template), hypothesis, "template", is_even=is_even)
-        if (nothing := missing("kruskal_wallis", compared, hypothesis)) is not None:
+        yield hypothesis_tests.friedman(by_template.T, hypothesis, is_even=is_even)
+        yield hypothesis_tests.kruskal_wallis(list(by_template), hypothesis, "template", is_even=is_even)
+        if (nothing := hypothesis_tests.missing("kruskal_wallis", compared, hypothesis)) is not None:
             yield nothing.model_copy(update={"unit": "item"})
         elif metric.is_mean:
             items = item_scores(self._frame, metric, self._sampling.unparsed, [self._column])
             levels = (items.filter(items[self._column] == self._levels[place]) for place in defined)
-            yield kruskal_wallis([level["score"].to_numpy() for level in levels], hypothesis, "item")
+            yield hypothesis_tests.kruskal_wallis([level["score"].to_numpy() for level in levels], hypothesis, "item")
         else:
             reason = "the metric is no mean over answers: a question has no score of it"
             result = TestResult(test="kruskal_wallis", unit="item", hypothesis=hypothesis, n=0)
             yield result.missing(reason, "not_applicable")
 
-    def _pair(self, metric: Metric, pair: tuple[int, int], corrected: CorrectedDifference | None) -> PairDifference:
+    def _pair(self, metric: Metric, pair: tuple[int, int]) -> PairDifference:
         first, second = (self._levels[place] for place in pair)
         difference, controlled = (_difference(panel, metric, pair) for panel in (self._bias, self._control))
-        adjusted, found = difference.subtract(controlled), difference.score(self._wide)
+        adjusted, found, sampling = difference.subtract(controlled), difference.score(self._sampling), self._sampling
         bounds = tipping = None
         if (ends := self._bias.extremes(metric)) is not None:
             (low, low_other), (high, high_other) = ([side[place] for place in pair] for side in ends)
             lowest, highest = low.subtract(high_other), high.subtract(low_other)
-            bounds = missing_data_bounds(lowest, highest, difference, self._wide)
+            bounds = missing_data_bounds(lowest, highest, difference, sampling)
         if found.excludes_zero:
             tipping = tipping_point(self._bias, metric, pair, first_is_higher=(found.value or 0.0) > 0)
-        hypothesis = f"{metric.name} is equal in {first} and {second}"
-        tests = [zero_test(difference, hypothesis, self._sampling)]
-        if not self._is_crossed:
-            panel = self._bias.on_groups(pair)
-            ours, theirs = panel.template_scores(metric)
-            middle = f"{hypothesis} in the middle of the templates"
-            tests.append(wilcoxon(ours - theirs, middle, is_even=panel.has_even_counts(metric)))
-        if self._margin is not None:
-            what = f"the difference of {metric.name} of {first} and {second}"
-            tests.append(tost(difference, self._margin, what, self._sampling))
+        panel = self._bias.on_groups(pair)
+        ours, theirs = panel.template_scores(metric)
+        tests = zero_tests(
+            *(difference, ours - theirs, f"{metric.name} is equal in {first} and {second}", sampling),
+            margin=self._margin,
+            what=f"the difference of {metric.name} of {first} and {second}",
+            is_even=panel.has_even_counts(metric),
+        )
         hypothesis = f"{metric.name} minus control is equal in {first} and {second}"
         pair_difference = PairDifference(
             first=first,
@@ -381,44 +334,24 @@ class ComparedLevels:
             bounds=bounds,
             tipping_point=tipping,
             tests=tuple(tests),
-            adjusted=adjusted.score(self._wide),
-            adjusted_test=zero_test(adjusted, hypothesis, self._sampling),
+            adjusted=adjusted.score(sampling),
+            adjusted_test=zero_test(adjusted, hypothesis, sampling),
             matched=self._matched_difference(metric, pair),
             decomposition=kitagawa_decomposition(self._bias, metric, pair, difference),
             warnings=(),
-            corrected=corrected,
+            corrected=None if self._labelled is None else self._annotated[first].minus(self._annotated[second], metric),
         )
-        warnings = self._warnings(metric, pair, pair_difference, controlled.score(self._sampling))
+        warnings = self._warnings(metric, pair, pair_difference, controlled.score(sampling))
         return pair_difference.model_copy(update={"warnings": tuple(warnings)})
 
     def _matched_difference(self, metric: Metric, pair: tuple[int, int]) -> EstimateResult:
         """The difference on the templates that are above chance in all levels."""
         if self._matched is not None:
-            return _difference(self._matched, metric, pair).score(self._wide)
-        if self._selection is None:
+            return _difference(self._matched, metric, pair).score(self._sampling)
+        if self._able is None:
             return no_score("no answers to disambiguated control questions")
-        found = f"{self._selection.n_kept} of {self._selection.n_templates} templates"
+        found = f"{self._able.n_kept} of {self._able.n_templates} templates"
         return no_score(f"{found} are above chance in all levels; two are needed")
-
-    def _corrected_differences(
-        self, metric: Metric, pairs: Sequence[tuple[int, int]]
-    ) -> Sequence[CorrectedDifference | None]:
-        """The difference of every pair with extraction errors removed; None without labels."""
-        if self._labelled is None:
-            return [None] * len(pairs)
-        found: list[CorrectedDifference] = []
-        for groups in ([self._annotated[self._levels[place]] for place in pair] for pair in pairs):
-            one, other = (group.estimate(metric) for group in groups)
-            labels = sum(group.n_labels for group in groups)
-            if one is None or other is None:
-                reason = groups[0].reason or groups[1].reason
-                found.append(CorrectedDifference(value=None, n_labels=labels, reason=reason, reason_code="undefined"))
-                continue
-            difference = one.minus(other)
-            p_value = zero_test(difference, "the corrected scores are equal", self._sampling).p_value
-            numbers = corrected_numbers(difference, labels, self._sampling)
-            found.append(CorrectedDifference(**numbers, p_value=p_value))
-        return found
 
     def _warnings(
         self, metric: Metric, pair: tuple[int, int], found: PairDifference, controlled: EstimateResult

@@ -156,8 +156,6 @@ class ComparisonTable(FrozenModel):
     sign: str = "differences are first minus second; above 0: the first is more stereotypical"
     comparisons: tuple[Comparison, ...]
     adjusted_over: Extent = "pairs"
-    simultaneous: bool = False
-    """Whether intervals of differences hold at once over the same (Bonferroni)."""
     left_out: tuple[str, ...] = ()
     serving: str | None = None
     """How the runs differ in server or sampling, in a sentence; None where they do not."""
@@ -197,25 +195,21 @@ both). In disambiguated contexts a third part is left over: "unknown" in one kin
 def kitagawa_decomposition(
     panel: Panel, metric: Metric, pair: tuple[int, int], difference: Estimate
 ) -> DifferenceDecomposition | None:
-    """Kitagawa's parts of the difference of two groups, and what is left; None where the score is no product.
-
-    A mean over templates is none: it is the mean of the templates' products.
-    """
+    """Kitagawa's parts of the difference of two groups, and what is left; None where the score is no product."""
     if metric.name not in FACTORS or panel.sampling.average != "questions":
         return None
-    (n1, n2), (l1, l2) = four = [[panel.estimates(part)[place] for place in pair] for part in FACTORS[metric.name]]
-    operands = [estimate for part in four for estimate in part]
-    rate, direction = (n1.value + n2.value) / 2, (l1.value + l2.value) / 2
-    half_rate, half_direction = (n1.value - n2.value) / 2, (l1.value - l2.value) / 2
+    parts = [[panel.estimates(part)[place] for place in pair] for part in FACTORS[metric.name]]
+    operands = [estimate for part in parts for estimate in part]
+    n1, n2, l1, l2 = (estimate.value for estimate in operands)
     by_rate = delta_method(
         operands,
         lambda rate1, rate2, direction1, direction2: (rate1 - rate2) * (direction1 + direction2) / 2,
-        (direction, -direction, half_rate, half_rate),
+        ((l1 + l2) / 2, -(l1 + l2) / 2, (n1 - n2) / 2, (n1 - n2) / 2),
     )
     by_direction = delta_method(
         operands,
         lambda rate1, rate2, direction1, direction2: (rate1 + rate2) / 2 * (direction1 - direction2),
-        (half_direction, half_direction, rate, -rate),
+        ((l1 - l2) / 2, (l1 - l2) / 2, (n1 + n2) / 2, -(n1 + n2) / 2),
     )
     rest = difference.subtract(by_rate).subtract(by_direction)
     return DifferenceDecomposition(

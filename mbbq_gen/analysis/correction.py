@@ -6,15 +6,15 @@ The labelled answers are rows of observations with some columns more: `weight`, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
 
-from mbbq_gen.core.records import NO_RESPONSE, PARSED, Confidence, FrozenModel
-from mbbq_gen.scoring.cells import Array, cell_expression
+from mbbq_gen.core.records import Confidence, FrozenModel
+from mbbq_gen.scoring.cells import Array, cell_expression, has_response, is_parsed
 from mbbq_gen.scoring.codes import ReasonCode
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import (
@@ -28,6 +28,7 @@ from mbbq_gen.scoring.tally import (
     weights_of_answers,
 )
 from mbbq_gen.statistics.estimate import REASONS, InferenceSettings, number
+from mbbq_gen.statistics.hypothesis_tests import zero_test
 from mbbq_gen.statistics.intervals import Proportion, proportion
 from mbbq_gen.statistics.panel import Panel, panel_of
 from mbbq_gen.statistics.ppi import MIN_LABELS, AnnotatedCells, CorrectedEstimate, PPIGroup, correct, usual_error_rate
@@ -139,22 +140,21 @@ class AnnotatedFrame:
     frame: pl.DataFrame
     """The observations as they were extracted, with `prompt_id`, `weight` (answers that each stands for), and of the
     label `right_outcome`, `right_role`, `right_index` and `right_cell`; a row for each answer that a label allows."""
-    labels: int
+    n_labels: int
     unsampled_annotations: int
     incomplete_annotations: int
     stale_annotations: int
-    """Annotations that are in no drawn sample, only reject an extraction, or one that has changed."""
+
+    def counts(self) -> dict[str, int]:
+        """The labels, and the annotations that were left out, as `Correction` names them."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, int)}
 
 
-def joined(parts: Iterable[AnnotatedFrame]) -> AnnotatedFrame:
+def joined(parts: Sequence[AnnotatedFrame]) -> AnnotatedFrame:
     """The labelled answers of several runs, by one source."""
-    found = list(parts)
-    counts = ("labels", "unsampled_annotations", "incomplete_annotations", "stale_annotations")
-    return AnnotatedFrame(
-        found[0].source,
-        pl.concat([part.frame for part in found]),
-        **{name: sum(getattr(part, name) for part in found) for name in counts},
-    )
+    counts = [part.counts() for part in parts]
+    sums = {name: sum(count[name] for count in counts) for name in counts[0]}
+    return AnnotatedFrame(parts[0].source, pl.concat([part.frame for part in parts]), **sums)
 
 
 _CLASS = ("class_model", "class_language", "class_kind", "class_confidence")
@@ -179,10 +179,38 @@ class AnnotatedGroup:
 
     def score(self, metric: Metric) -> CorrectedScore:
         """The corrected metric, or why there is none."""
-        estimate = self.estimate(metric)
+        return CorrectedScore(**self.numbers(self.estimate(metric)))
+
+    def numbers(self, estimate: CorrectedEstimate | None) -> dict[str, Any]:
+        """The fields of a corrected score of the group; value and interval are cut off where the score can't go."""
         if estimate is None:
-            return CorrectedScore(value=None, n_labels=self.n_labels, reason=self.reason, reason_code="undefined")
-        return CorrectedScore(**corrected_numbers(estimate, self.n_labels, self.panel.sampling))
+            return {"value": None, "n_labels": self.n_labels, "reason": self.reason, "reason_code": "undefined"}
+        found, plain, (low, high) = number(estimate.value), number(estimate.plain), estimate.bounds
+        interval, code = estimate.interval(self.panel.sampling.confidence), estimate.missing_reason
+        value = None if found is None else min(max(found, low), high)
+        return {
+            "value": value,
+            "ci_low": interval and min(interval[0], high),
+            "ci_high": interval and max(interval[1], low),
+            "standard_error": interval and number(estimate.standard_error),
+            "uncorrected": plain,
+            "correction": None if value is None or plain is None else value - plain,
+            "ppi_lambda": number(estimate.ppi_lambda),
+            "degrees_of_freedom": interval and number(estimate.units - 1),
+            "n_labels": self.n_labels,
+            "reason": code and REASONS[code],
+            "reason_code": code,
+        }
+
+    def minus(self, other: AnnotatedGroup, metric: Metric) -> CorrectedDifference:
+        """The difference of the corrected metric from that of another group, with its test against 0."""
+        ours, theirs = self.estimate(metric), other.estimate(metric)
+        both = replace(self, n_labels=self.n_labels + other.n_labels, reason=self.reason or other.reason)
+        if ours is None or theirs is None:
+            return CorrectedDifference(**both.numbers(None))
+        difference = ours.minus(theirs)
+        p_value = zero_test(difference, "the corrected scores are equal", self.panel.sampling).p_value
+        return CorrectedDifference(**both.numbers(difference), p_value=p_value)
 
 
 def labelled_groups(
@@ -196,17 +224,13 @@ def labelled_groups(
     panel = panel_of(list(tally_groups(frame, grouping_columns(by))), sampling)
     sizes, keyed = _keyed(frame), _keyed(labelled)
     keyed = keyed.with_columns(weight=keyed["weight"] * weights_of_answers(keyed, frame))
-    by_language = {
-        key: part["prompt_id"].n_unique() for key, part in keyed.partition_by(_CLASS[:2], as_dict=True).items()
-    }
+    counted = keyed.group_by(_CLASS[:2]).agg(pl.col("prompt_id").n_unique()).rows()
+    by_language = {(model, language): n for model, language, n in counted}
     rate = usual_error_rate((keyed["cell"] != keyed["right_cell"]).to_numpy(), keyed["weight"].to_numpy())
-    all_rows, all_labels = (
-        {tuple(group.values()): part for group, part in partition(table, by)} for table in (sizes, keyed)
-    )
+    all_rows, all_labels = ({str(group): part for group, part in partition(table, by)} for table in (sizes, keyed))
     found = []
     for place, group in enumerate(panel.groups):
-        key = tuple(group.values())
-        rows, labels = all_rows.get(key, sizes.clear()), all_labels.get(key, keyed.clear())
+        rows, labels = all_rows.get(str(group), sizes.clear()), all_labels.get(str(group), keyed.clear())
         n_labels, correctable = labels["prompt_id"].n_unique(), None
         languages = sorted(rows.select(_CLASS[:2]).unique().rows())
         counts = [(f" in {pair[1]}", by_language.get(pair, 0)) for pair in languages] + [("", n_labels)]
@@ -237,10 +261,10 @@ def _correctable(
 def _keyed(frame: pl.DataFrame) -> pl.DataFrame:
     """The rows that can be labelled, with their template, cell and class."""
     outcome, role = pl.col("outcome").cast(pl.String), pl.col("chosen_role").cast(pl.String)
-    is_settled = outcome.is_in(sorted(NO_RESPONSE)) | (outcome == "empty")
+    is_settled = ~has_response() | (outcome == "empty")
     # Where the service says so itself, the extractor is certain that an answer was cut off: there is no text to judge.
     is_settled |= (outcome == "truncated") & (pl.col("confidence").cast(pl.String) == "high")
-    kind = pl.when(~outcome.is_in(sorted(PARSED))).then(pl.lit("none")).when(role == "unknown").then(pl.lit("unknown"))
+    kind = pl.when(~is_parsed()).then(pl.lit("none")).when(role == "unknown").then(pl.lit("unknown"))
     return frame.filter(~is_settled).with_columns(
         template_expression(),
         cell_expression(),
@@ -265,41 +289,14 @@ def correction(
     return Correction(
         source=labelled.source,
         confidence_level=sampling.confidence,
-        n_labels=labelled.labels,
-        unsampled_annotations=labelled.unsampled_annotations,
-        incomplete_annotations=labelled.incomplete_annotations,
-        stale_annotations=labelled.stale_annotations,
+        **labelled.counts(),
         groups=tuple(
-            CorrectedGroup(
-                group=group.group,
-                n_labels=group.n_labels,
-                metrics={metric.name: group.score(metric) for metric in metrics},
-            )
-            for group in labelled_groups(frame, labelled.frame, by, sampling)
+            CorrectedGroup(group=one.group, n_labels=one.n_labels, metrics={m.name: one.score(m) for m in metrics})
+            for one in labelled_groups(frame, labelled.frame, by, sampling)
         ),
         errors=tuple(extraction_errors(labelled.frame, by, sampling.confidence)),
         matrices=tuple(confusion_matrices(labelled.frame, sampling.confidence)),
     )
-
-
-def corrected_numbers(estimate: CorrectedEstimate, labels: int, sampling: InferenceSettings) -> dict[str, Any]:
-    """The fields of a corrected score; value and interval are cut off where the score can't go."""
-    found, plain = number(estimate.value), number(estimate.plain)
-    interval, code = estimate.interval(sampling.confidence), estimate.missing_reason
-    value = None if found is None else min(max(found, estimate.bounds[0]), estimate.bounds[1])
-    return {
-        "value": value,
-        "ci_low": None if interval is None else min(interval[0], estimate.bounds[1]),
-        "ci_high": None if interval is None else max(interval[1], estimate.bounds[0]),
-        "standard_error": None if interval is None else number(estimate.standard_error),
-        "uncorrected": plain,
-        "correction": None if value is None or plain is None else value - plain,
-        "ppi_lambda": number(estimate.ppi_lambda),
-        "degrees_of_freedom": None if interval is None else number(estimate.units - 1),
-        "n_labels": labels,
-        "reason": None if code is None else REASONS[code],
-        "reason_code": code,
-    }
 
 
 # --- extraction errors ----------------------------------------------------------------------------------------------
@@ -309,8 +306,11 @@ def _judged(labelled: pl.DataFrame) -> pl.DataFrame:
     """Labelled answers with what was read, what is right, and whether these differ."""
 
     def role(name: str, outcome: str) -> pl.Expr:
-        is_read = pl.col(outcome).cast(pl.String).is_in(sorted(PARSED))
-        return pl.when(~is_read).then(pl.lit("none")).otherwise(pl.col(name).cast(pl.String).fill_null("person"))
+        return (
+            pl.when(~is_parsed(outcome))
+            .then(pl.lit("none"))
+            .otherwise(pl.col(name).cast(pl.String).fill_null("person"))
+        )
 
     return labelled.with_columns(
         read=role("chosen_role", "outcome"),
@@ -339,26 +339,21 @@ def confusion_matrices(labelled: pl.DataFrame, confidence: float = 0.95) -> list
     parts = [(group["language"], part) for group, part in partition(rows, ["language"])]
     for language, part in [(None, rows), *parts] if len(parts) > 1 else parts:
         counted = part.group_by("read", "right").agg(pl.col("part").sum(), pl.col("weight").sum())
-        wholes = dict(counted.group_by("read").agg(pl.col("weight").sum()).rows())
+        counted = counted.with_columns(share=pl.col("weight") / pl.col("weight").sum().over("read"))
         cells = [
-            ConfusionCell(read=read, right=right, count=count, share=weight / wholes[read])
-            for read, right, count, weight in counted.rows()
+            ConfusionCell(read=row["read"], right=row["right"], count=row["part"], share=row["share"])
+            for row in counted.sort(*(pl.col(name).cast(pl.Enum(order)) for name in ("read", "right"))).rows(named=True)
         ]
-        matrix = ConfusionMatrix(
-            language=language,
-            n_labels=part["prompt_id"].n_unique(),
-            rate=proportion(zip(part["is_wrong"], part["weight"], strict=True), confidence),
-            cells=tuple(sorted(cells, key=lambda cell: (order.index(cell.read), order.index(cell.right)))),
-        )
-        found.append(matrix)
+        rate = proportion(zip(part["is_wrong"], part["weight"], strict=True), confidence)
+        n_labels = part["prompt_id"].n_unique()
+        found.append(ConfusionMatrix(language=language, n_labels=n_labels, rate=rate, cells=tuple(cells)))
     return found
 
 
 def confidence_shares(frame: pl.DataFrame, by: Sequence[str]) -> list[ConfidenceShares]:
     """The extractor's confidence in the answers with a response, by group, sorted by the group's values."""
-    columns = dict.fromkeys(grouping_columns(by).values())
-    had = frame.filter(~pl.col("outcome").cast(pl.String).is_in(sorted(NO_RESPONSE)))
-    counted = had.group_by(*columns, "confidence").agg(rows_of(had).alias("rows"))
+    had = frame.filter(has_response())
+    counted = had.group_by(*dict.fromkeys(grouping_columns(by).values()), "confidence").agg(rows_of(had).alias("rows"))
     found = []
     for group, part in partition(counted, by) if counted.height else ():
         counts, whole = dict(part.select(pl.col("confidence").cast(pl.String), "rows").rows()), part["rows"].sum()

@@ -14,9 +14,8 @@ variants have t with K − 1 degrees of freedom, and the squares of the two are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import product
 from typing import Final, Literal
 
 import numpy as np
@@ -174,14 +173,16 @@ class DesignSearch:
         """
         most, everything = self.offer.prompt_variants, self.everything()
         orders = [count for count in ORDERS if count <= self.offer.orders]
-        shapes = [shape for shape in product(range(1, most + 1), range(1, most + 1), orders) if shape[1] <= shape[0]]
+        shapes = (
+            (variants, each, n) for variants in range(1, most + 1) for each in range(1, variants + 1) for n in orders
+        )
         found = [design for shape in shapes if (design := self._best_of(shape, width=width, requests=requests))]
-        if not found:
-            return []
         found.sort(key=lambda one: (one.width, one.requests) if width is None else (one.requests, one.width))
-        best = everything if found[0].requests == everything.requests else found[0]
-        others = [one for one in found[1:] if one.requests < everything.requests and one.shape != best.shape]
-        return [best, *others]
+        if found and found[0].requests == everything.requests:
+            found[0] = everything
+        return found[:1] + [
+            one for one in found[1:] if one.requests < everything.requests and one.shape != found[0].shape
+        ]
 
     def as_run(self, *, width: float | None = None, requests: float | None = None) -> StudyDesign | None:
         """The best that `run --answers-per-template` can ask: all templates, prompt variants in turns, no repeats."""
@@ -252,23 +253,6 @@ class DesignSearch:
 _LEAST_VARIANCE: Final = 1e-12
 
 
-def pooled_share(groups: Sequence[tuple[int, float, float]]) -> float | None:
-    """How much of the variance of answers their questions make (one-way analysis of variance, uneven groups).
-
-    `groups`: answers, their sum and sum of squares, from the mean of their kind. None where no question has two.
-    """
-    counts = sum(count for count, _, _ in groups)
-    number = len(groups)
-    if counts <= number or number < 2:
-        return None
-    between = sum(total**2 / count for count, total, _ in groups)
-    whole = sum(squares for _, _, squares in groups)
-    chance = (whole - between) / (counts - number)
-    size = (counts - sum(count**2 for count, _, _ in groups) / counts) / (number - 1)
-    question = max((between / (number - 1) - chance) / size, 0.0)
-    return question / (question + chance) if question + chance > 0 else None
-
-
 LEAST_FREEDOM: Final = 20
 """Fewest degrees of freedom for estimating the variance within a template: answers minus groups."""
 
@@ -293,11 +277,8 @@ def measured_assumptions(frame: pl.DataFrame, metric: Metric, source: str) -> Va
     Raises:
         UsageError: where nothing varies, or the metric is no mean over answers.
     """
-    try:
+    with suppress(TooFewCellsError):
         table = variance_components(frame, metric, InferenceSettings())
-    except TooFewCellsError:
-        pass
-    else:
         if table.chance is not None or table.is_balanced:
             return assumptions_of(table, f"taken from {source}")
     answers = answer_scores(frame, metric, "discard")
@@ -329,11 +310,20 @@ def _numbers(column: pl.Series) -> Codes:
 
 
 def question_share(frame: pl.DataFrame, metric: Metric) -> float | None:
-    """How much of the variance of one answer its question makes; None if no question was used twice."""
-    answers = answer_scores(frame, metric, "discard").with_columns(
-        gap=pl.col("score") - pl.col("score").mean().over(_KIND)
-    )
-    groups = answers.group_by(TEMPLATE, "language", QUESTION).agg(
-        pl.len(), pl.col("gap").sum(), (pl.col("gap") ** 2).sum().alias("squares")
-    )
-    return pooled_share(groups.select("len", "gap", "squares").rows())
+    """How much of the variance of one answer its question makes; None where no question has two answers."""
+    gap = pl.col("score") - pl.col("score").mean().over(_KIND)
+    answers = answer_scores(frame, metric, "discard").with_columns(gap=gap)
+    return pooled_share(answers.select(pl.struct(TEMPLATE, "language", QUESTION).alias("question"), "gap"))
+
+
+def pooled_share(answers: pl.DataFrame) -> float | None:
+    """How much of the variance of `gap` the column `question` makes: one-way analysis of variance, uneven groups."""
+    groups = answers.group_by("question").agg(pl.len().cast(pl.Float64), pl.col("gap").sum())
+    sizes, totals = groups["len"].to_numpy(), groups["gap"].to_numpy()
+    n, number = float(answers.height), groups.height
+    if n <= number or number < 2:
+        return None
+    between = float((totals**2 / sizes).sum())
+    chance = (float((answers["gap"] ** 2).sum()) - between) / (n - number)
+    question = max((between / (number - 1) - chance) / (n - float((sizes**2).sum()) / n) * (number - 1), 0.0)
+    return question / (question + chance) if question + chance > 0 else None

@@ -8,13 +8,13 @@ first reading) and `agrees` (whether it names the option that was read).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from itertools import product
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import polars as pl
 
-from mbbq_gen.core.records import NO_RESPONSE, PARSED, FrozenModel
+from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.scoring.cells import has_response, is_parsed
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings, no_score
 from mbbq_gen.statistics.intervals import Proportion, proportion
@@ -99,21 +99,13 @@ class FollowUpReport(FrozenModel):
 def follow_up_report(
     first: pl.DataFrame, second: pl.DataFrame, model: str, sampling: InferenceSettings
 ) -> FollowUpReport:
-    """The report of a run.
-
-    Args:
-        first: The first answers, with the columns of the module's docstring.
-        second: The same rows with what follow-ups say in the place of what could not be read.
-        model: What the model is called.
-        sampling: Of the intervals.
-    """
-    had = ~pl.col("outcome").cast(pl.String).is_in(sorted(NO_RESPONSE)) & (pl.col("method") == "generate")
-    keys = first.select(pl.col("language", "split").cast(pl.String)).unique().sort("split", "language").rows()
+    """The report of a run: its first answers, and the same rows with the readings of follow-ups."""
+    texts = [pl.col(name).cast(pl.String) for name in ("language", "split")]
+    second = second.with_columns(first[name] for name in ("reason", "reply", "counts"))
+    had = has_response() & (pl.col("method") == "generate")
     groups = []
-    for language, split in keys:
-        within = (pl.col("language").cast(pl.String) == language, pl.col("split").cast(pl.String) == split)
-        beside = {name: first[name] for name in ("reason", "reply", "counts")}
-        one, other = (side.with_columns(**beside).filter(*within, had) for side in (first, second))
+    for language, split in first.select(texts).unique().sort("split", "language").rows():
+        one, other = (side.filter(texts[0] == language, texts[1] == split, had) for side in (first, second))
         if one.height:
             groups.append(_group(language, split, one, other, sampling))
     findings = []
@@ -129,15 +121,14 @@ def follow_up_report(
     checked = first.filter(pl.col("reason") == "check", pl.col("agrees").is_not_null() | pl.col("reply").is_null())
     checked = checked.with_columns(pl.col("language", "confidence").cast(pl.String))
     checks = []
-    languages: Sequence[str | None] = sorted(checked["language"].unique())
+    languages: list[str | None] = sorted(checked["language"].unique())
     levels = [None, *(level for level in ("high", "medium", "low") if level in set(checked["confidence"]))]
     for language, level in product([None, *languages] if len(languages) > 1 else languages, levels):
-        part = checked if language is None else checked.filter(pl.col("language") == language)
-        part = part if level is None else part.filter(pl.col("confidence") == level)
+        wanted = {"language": language, "confidence": level}
+        part = checked.filter(pl.lit(True), **{name: value for name, value in wanted.items() if value is not None})
         if part.height:
-            agrees = proportion(((bool(holds), 1.0) for holds in part["agrees"].drop_nulls()), sampling.confidence)
-            check = CheckAgreement(language=language, confidence=level, followed_up=part.height, agrees=agrees)
-            checks.append(check)
+            agrees = _proportion(part["agrees"].drop_nulls(), sampling)
+            checks.append(CheckAgreement(**wanted, followed_up=part.height, agrees=agrees))
     return FollowUpReport(
         model=model,
         confidence_level=sampling.confidence,
@@ -150,7 +141,7 @@ def follow_up_report(
 def _group(
     language: str, split: str, first: pl.DataFrame, second: pl.DataFrame, sampling: InferenceSettings
 ) -> FollowUpGroup:
-    is_read = pl.col("outcome").cast(pl.String).is_in(sorted(PARSED))
+    is_read = is_parsed()
     again = first.filter(pl.col("reason").is_in(["unread", "low"]))
     read, replies = first.filter(is_read, ~pl.col("counts")), second.filter(is_read, pl.col("counts"))
     metrics = [METRICS[name] for name in FOLLOW_UP_METRICS]
@@ -180,18 +171,21 @@ def _group(
             )
             for name, found in sides.items()
         },
-        choices=tuple(
-            _shares(source, rows.filter(pl.col("has_single_target")), sampling.confidence)
-            for source, rows in (("first", read), ("follow-up", replies))
-        ),
+        choices=(_shares("first", read, sampling), _shares("follow-up", replies, sampling)),
         pressed=pressed,
     )
 
 
-def _shares(source: Any, rows: pl.DataFrame, confidence: float) -> ChoiceShares:
-    unknown = (rows["chosen_role"].cast(pl.String) == "unknown").fill_null(value=False)
-    columns = {"biased": rows["biased"], "counter_biased": rows["counter_biased"], "unknown": unknown}
-    shares = {
-        name: proportion(((bool(holds), 1.0) for holds in column), confidence) for name, column in columns.items()
-    }
-    return ChoiceShares(source=source, n=rows.height, **shares)
+def _shares(source: Literal["first", "follow-up"], rows: pl.DataFrame, sampling: InferenceSettings) -> ChoiceShares:
+    rows = rows.filter(pl.col("has_single_target"))
+    return ChoiceShares(
+        source=source,
+        n=rows.height,
+        biased=_proportion(rows["biased"], sampling),
+        counter_biased=_proportion(rows["counter_biased"], sampling),
+        unknown=_proportion(rows["chosen_role"].cast(pl.String) == "unknown", sampling),
+    )
+
+
+def _proportion(holds: pl.Series, sampling: InferenceSettings) -> Proportion:
+    return proportion(((bool(one), 1.0) for one in holds), sampling.confidence)

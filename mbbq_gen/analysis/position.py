@@ -19,8 +19,17 @@ import polars as pl
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.option_display import LABEL_STYLES
-from mbbq_gen.core.records import PARSED, FrozenModel
-from mbbq_gen.scoring.cells import CELLS, Array, Counts, cell_expression, count_matrix, question_kinds, quotient
+from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.scoring.cells import (
+    CELLS,
+    Array,
+    Counts,
+    cell_expression,
+    count_matrix,
+    is_parsed,
+    question_kinds,
+    quotient,
+)
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import TEMPLATE, partition, template_expression, weight_of_rows
 from mbbq_gen.statistics.estimate import (
@@ -102,39 +111,32 @@ class PositionTable(FrozenModel):
 def position_reports(
     frame: pl.DataFrame, by: Sequence[str], metrics: Sequence[Metric], sampling: InferenceSettings
 ) -> list[PositionReport]:
-    """The preferences of every group; prompt variants without places are left out.
-
-    Raises:
-        UsageError: where no others are left.
-    """
+    """The preferences of every group; prompt variants without places are left out, UsageError if that leaves none."""
     frame = frame.filter(pl.col("option_order").is_not_null())
     if not frame.height:
         raise UsageError("the prompts list no options, so no option has a position or a label")
-    reports = []
-    for group, part in partition(frame, by):
-        read = read_answers(part)
-        report = PositionReport(
+    return [
+        PositionReport(
             group=group,
-            n_answers=read.height,
+            n_answers=(read := read_answers(part)).height,
             places=tuple(_place_shares(read)),
             test=place_test(read, seed=sampling.seed),
             scores=tuple(balanced_score(part, metric, sampling) for metric in metrics),
         )
-        reports.append(report)
-    return reports
+        for group, part in partition(frame, by)
+    ]
 
 
 def _place_shares(read: pl.DataFrame) -> Iterator[PositionShare]:
     """Every place, by label style."""
-    styles = read.with_columns(pl.col("label_style").cast(pl.String)).partition_by("label_style", as_dict=True)
-    for (style,), part in sorted(styles.items(), key=lambda item: str(item[0])):
-        tables = [table.answers.T @ table.counts for table in _unit_tables(part)]
+    for group, part in partition(read, ["label_style"]):
+        style, tables = group["label_style"], [table.answers.T @ table.counts for table in _unit_tables(part)]
         independent = [np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum() for table in tables]
         chosen, expected = _places(np.sum(tables, axis=0)), _places(np.sum(independent, axis=0))
-        labels = LABEL_STYLES.get(str(style), ("1st", "2nd", "3rd"))
+        labels = LABEL_STYLES.get(style or "", ("1st", "2nd", "3rd"))
         for place, (found, foreseen) in enumerate(zip(chosen, expected, strict=True)):
             yield PositionShare(
-                label_style=None if style is None else str(style),
+                label_style=style,
                 place=place,
                 label=labels[place],
                 chosen=int(found),
@@ -147,9 +149,7 @@ def _place_shares(read: pl.DataFrame) -> Iterator[PositionShare]:
 def read_answers(frame: pl.DataFrame) -> pl.DataFrame:
     """The answers that chose a role, to questions whose options all have one; order and role as text."""
     return frame.with_columns(pl.col("option_order", "chosen_role", "outcome").cast(pl.String)).filter(
-        pl.col("outcome").is_in(sorted(PARSED))
-        & pl.col("chosen_role").is_not_null()
-        & pl.col("option_order").is_in(ORDERS)
+        is_parsed() & pl.col("chosen_role").is_not_null() & pl.col("option_order").is_in(ORDERS)
     )
 
 
@@ -179,17 +179,15 @@ def place_test(read: pl.DataFrame, *, seed: int = 0) -> TestResult:
     n = int(sum(table.counts.sum() for table in tables))
     unit: Unit = "answer" if n == read.height else "question"
     result = TestResult(test="randomisation", unit=unit, hypothesis=hypothesis, n=n)
-    usable = [table.counts[:, table.counts.sum(axis=0) > 0] for table in tables]
-    if not any(min(counts.shape) > 1 for counts in usable):
+    if not any(min(len(table.counts), np.count_nonzero(table.counts.sum(axis=0))) > 1 for table in tables):
         return result.missing("every kind of question was shown in one order, or got one answer")
     generator = np.random.default_rng(stable_number("place_test", seed, read.height))
-    drawn = np.sum([_dealt(table, generator) for table in tables], axis=0)
-    margins = [(table, table.counts.sum(axis=1), table.counts.sum(axis=0)) for table in tables]
-    parts = [_places(table.answers.T @ (np.outer(rows, columns) / rows.sum())) for table, rows, columns in margins]
-    expected, chosen = (
-        np.sum(parts, axis=0),
-        np.sum([_places(table.answers.T @ table.counts) for table in tables], axis=0),
-    )
+    drawn, expected, chosen = np.zeros((PERMUTATIONS, len(ROLES))), np.zeros(len(ROLES)), np.zeros(len(ROLES))
+    for table in tables:
+        rows, columns = table.counts.sum(axis=1), table.counts.sum(axis=0)
+        drawn += _dealt(table, generator)
+        expected += _places(table.answers.T @ (np.outer(rows, columns) / rows.sum()))
+        chosen += _places(table.answers.T @ table.counts)
     safe = np.where(expected > 0, expected, 1.0)
     statistics = ((drawn - expected) ** 2 / safe).sum(axis=1)
     observed = float(((chosen - expected) ** 2 / safe).sum())
@@ -215,10 +213,7 @@ _SHUFFLED = 1000
 
 
 def _dealt(table: _UnitTable, generator: np.random.Generator) -> Array:
-    """PERMUTATIONS × places: answers at each place, the orders dealt out anew among the questions.
-
-    Orders of many questions are drawn by the law of tables with these margins (Patefield 1981).
-    """
+    """PERMUTATIONS × places: answers at each place, the orders dealt out anew (Patefield 1981)."""
     rows, columns = table.counts.sum(axis=1), table.counts.sum(axis=0)
     n, is_few = int(rows.sum()), rows.sum() <= _SHUFFLED
     step = max(1, _AT_ONCE // (n if is_few else table.counts.size))
@@ -241,15 +236,12 @@ def _dealt(table: _UnitTable, generator: np.random.Generator) -> Array:
 def _unit_tables(read: pl.DataFrame) -> list[_UnitTable]:
     """The tables of the strata, sorted; a unit is a question in one order with all its answers."""
     texts = [pl.col(name).cast(pl.String) for name in (*_STRATA, *_ONE_QUESTION)]
-    units = (
-        read.group_by(*texts, "option_order")
-        .agg((pl.col("chosen_role") == role).sum().cast(pl.Int64).alias(role) for role in ROLES)
-        .group_by(*_STRATA, *ROLES, "option_order")
-        .len()
-        .sort(pl.all().cast(pl.String))
+    units = read.group_by(*texts, "option_order").agg(
+        (pl.col("chosen_role") == role).sum().cast(pl.Int64).alias(role) for role in ROLES
     )
+    counted = units.group_by(*_STRATA, *ROLES, "option_order").len().sort(pl.all().cast(pl.String))
     found = []
-    for _, part in sorted(units.partition_by(_STRATA, as_dict=True).items(), key=lambda item: str(item[0])):
+    for _, part in sorted(counted.partition_by(_STRATA, as_dict=True).items(), key=lambda item: str(item[0])):
         answers, places = np.unique(part.select(ROLES).to_numpy(), axis=0, return_inverse=True)
         counts = np.zeros((len(answers), len(ORDERS)), dtype=np.int64)
         orders = np.array([ORDERS.index(order) for order in part["option_order"]])
@@ -264,17 +256,14 @@ def _unit_tables(read: pl.DataFrame) -> list[_UnitTable]:
 def balanced_score(frame: pl.DataFrame, metric: Metric, sampling: InferenceSettings) -> BalancedScore:
     """The score as it is and with every order weighing the same within context × polarity."""
     panel = make_panel(frame, [], sampling)
-    plain, nothing = no_score("no answers"), no_score("no answers")
+    plain = balanced = difference = no_score("no answers")
     if panel.templates:
         (estimate,) = panel.estimates(metric)
         plain = estimate.score(sampling)
-        nothing = no_score("some order of roles is missing, so that a role never stands at some place")
-        if (balanced := _balanced_estimate(frame, metric, panel)) is not None:
-            difference = estimate.subtract(balanced).score(sampling)
-            return BalancedScore(
-                metric=metric.name, plain=plain, balanced=balanced.score(sampling), difference=difference
-            )
-    return BalancedScore(metric=metric.name, plain=plain, balanced=nothing, difference=nothing)
+        balanced = difference = no_score("some order of roles is missing, so that a role never stands at some place")
+        if (found := _balanced_estimate(frame, metric, panel)) is not None:
+            balanced, difference = found.score(sampling), estimate.subtract(found).score(sampling)
+    return BalancedScore(metric=metric.name, plain=plain, balanced=balanced, difference=difference)
 
 
 def _balanced_estimate(frame: pl.DataFrame, metric: Metric, panel: Panel) -> Estimate | None:
@@ -313,9 +302,8 @@ def _order_factors(totals: Array) -> Array | None:
     """
     sizes = totals @ question_kinds()
     factors = np.zeros(sizes.shape)
-    for kind, counts in enumerate(sizes.T):
-        if not counts.any():
-            continue
+    for kind in np.flatnonzero(sizes.any(axis=0)):
+        counts = sizes[:, kind]
         present = {order for order, size in zip(ORDERS, counts, strict=True) if size > 0}
         balancing = next((orders for orders in (ORDERS, *LATIN_SQUARES) if set(orders) <= present), None)
         if balancing is None:

@@ -134,40 +134,42 @@ def power_table(
 ) -> PowerTable:
     """The smallest differences that a run of that many templates and prompt variants finds with the given power.
 
-    `orders`: option orders of every question.
-
-    Raises:
-        UsageError: for a benchmark of unknown shape without `questions` and `effective_share`; numbers out of range.
+    `orders`: option orders of every question. UsageError for a benchmark of unknown shape without `questions` and
+    `effective_share`, and for numbers out of range.
     """
     shape = SHAPES.get(benchmark)
-    if shape is None and (questions is None or effective_share is None):
+    if shape is not None:
+        if templates > shape.templates:
+            raise UsageError(f"--templates {templates}: {benchmark} has {shape.templates}")
+        questions = shape.questions if questions is None else questions
+        effective_share = shape.effective_share if effective_share is None else effective_share
+    if questions is None or effective_share is None:
         raise UsageError(
             f"--benchmark {benchmark}: its templates have not been counted (those of {', '.join(SHAPES)} have); "
             "give --questions N and --pilot RUN"
         )
-    if shape is not None and templates > shape.templates:
-        raise UsageError(f"--templates {templates}: {benchmark} has {shape.templates}")
-    known = shape or BenchmarkSize(templates=templates, effective_share=1.0, questions=1.0)
-    n_questions = known.questions if questions is None else questions
-    effective = max(templates * (known.effective_share if effective_share is None else effective_share), 1.0)
+    effective = max(templates * effective_share, 1.0)
     if templates < MIN_TEMPLATES:
         raise UsageError(f"--templates {templates}: {TOO_FEW}; give {MIN_TEMPLATES} or more")
     if effective <= 1:
         raise UsageError(f"--templates {templates}: of so uneven sizes they count as {effective:.1f}; give more")
-    if variants < 1 or n_questions <= 0:
-        raise UsageError(f"--variants {variants}, --questions {n_questions:g}: at least 1 of each is needed")
+    if variants < 1 or questions <= 0:
+        raise UsageError(f"--variants {variants}, --questions {questions:g}: at least 1 of each is needed")
     if prompt_effects == "random" and variants < MIN_PROMPT_VARIANTS:
         raise UsageError(f"--variants {variants}: {TOO_FEW_PROMPT_VARIANTS}; give {MIN_PROMPT_VARIANTS} or more")
-    whole = templates * n_questions
+    whole = templates * questions
     answers = float(answer_variance(assumptions.answer, question_share, whole, whole * orders * variants))
     again = assumptions.answer**2 * (1 - question_share) / (whole * orders)  # two prompt variants: the same questions
-    reach, further = _reach(effective, level, power), _reach(max(variants, 2), level, power)
+
+    def reach(units: float) -> float:
+        """How many standard errors over that many templates, or prompt variants, a difference must have."""
+        return t_quantile(1 - level, units) + t_quantile(2 * power - 1, units)
 
     def detectable(name: Question) -> DetectableEffect:
         chance = again if name == "two prompt variants" else answers
         variance = float(variance_of(name, assumptions, effective, variants, chance))
         drawn = variance_of_variants(name, assumptions, variants) if prompt_effects == "random" else 0.0
-        size = (reach**2 * variance + further**2 * drawn) ** 0.5
+        size = (reach(effective) ** 2 * variance + reach(max(variants, 2)) ** 2 * drawn) ** 0.5
         largest = 1.0 if name == "one score against 0" else 2.0  # of biases, from −1 to 1
         return DetectableEffect(
             question=name,
@@ -182,7 +184,7 @@ def power_table(
         n_templates_effective=effective,
         variants=variants,
         prompt_effects=prompt_effects,
-        questions=n_questions,
+        questions=questions,
         level=level,
         power=power,
         assumptions=assumptions,
@@ -203,10 +205,7 @@ def variance_of(
     variants: Array | float,
     answers: Array | float,
 ) -> Array:
-    """The variance of a score, or of a difference, with fixed prompt variants: the formulas above.
-
-    `variants`: that a template meets; `answers`: what `answer_variance` says.
-    """
+    """The variance of a score or difference with fixed prompt variants; `variants`: that a template meets."""
     if question == "one score against 0":
         of_templates = (sd.template**2 + sd.template_language**2) / templates
         return np.asarray(of_templates + sd.template_prompt_variant**2 / (templates * variants) + answers)
@@ -222,18 +221,13 @@ def variance_of_variants(question: Question, sd: VarianceAssumptions, variants: 
     return one / variants
 
 
-def _reach(units: float, level: float, power: float) -> float:
-    """How many standard errors over that many templates, or prompt variants, a difference must have."""
-    return t_quantile(1 - level, units) + t_quantile(2 * power - 1, units)
-
-
 def assumptions_of(table: VarianceTable, source: str) -> VarianceAssumptions:
     """The standard deviations that a run's variance components tell; what did not vary there keeps the assumed one."""
     found = {component.factor: component.sd for component in table.components}
     known = {name: found[factor] for name, factor in _FACTORS.items() if factor in found}
-    assumed = [factor for name, factor in _FACTORS.items() if name not in known]
-    taken = ", ".join([*(_FACTORS[name] for name in known), "one answer"])
-    said = f"{source}: {taken}" + (f"; assumed, for they did not vary there: {', '.join(assumed)}" if assumed else "")
+    assumed = ", ".join(factor for name, factor in _FACTORS.items() if name not in known)
+    said = f"{source}: {', '.join([*(_FACTORS[name] for name in known), 'one answer'])}"
+    said += f"; assumed, for they did not vary there: {assumed}" if assumed else ""
     if table.chance is not None:
         answer = table.chance.sd
     else:  # chance could not be separated: all of the combination of all factors

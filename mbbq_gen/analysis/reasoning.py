@@ -20,7 +20,8 @@ import numpy as np
 import polars as pl
 
 from mbbq_gen.core.reasoning import in_order
-from mbbq_gen.core.records import PARSED, FrozenModel
+from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.scoring.cells import is_parsed
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import partition, template_expression
 from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings, ratio_of
@@ -109,15 +110,13 @@ def reasoning_groups(
     """A report for each group."""
     names = ("outcome", "chosen_index", "chosen_role", "biased", "counter_biased", "correct")
     conclusion = frames.reasoning.select(pl.col(name).alias(f"conclusion_{name}") for name in names)
-    table = (
-        frames.answers.with_columns(template_expression()).hstack(conclusion).hstack(frames.facts).with_row_index("row")
-    )
-    read = [pl.col(name).cast(pl.String).is_in(sorted(PARSED)) for name in ("outcome", "conclusion_outcome")]
-    both = pl.col("has_thought") & read[0] & read[1]
+    answers = frames.answers.with_columns(template_expression())
+    both = pl.col("has_thought") & is_parsed() & is_parsed("conclusion_outcome")
     apart = pl.col("chosen_index") != pl.col("conclusion_chosen_index")
     unknown = pl.col("chosen_role").cast(pl.String) == "unknown"
+    table = answers.hstack(conclusion).hstack(frames.facts).with_row_index("row")
     joined = table.with_columns(
-        concluded=read[1],
+        concluded=is_parsed("conclusion_outcome"),
         both=both,
         scorable=both & pl.col("has_single_target"),
         consistent=~apart,
@@ -145,27 +144,26 @@ def _group(
     metrics: Sequence[Metric],
     sampling: InferenceSettings,
 ) -> ReasoningGroup:
-    """The report of one group's rows."""
-    reasoning, had = part.filter("has_thought"), part["has_thought"]
-    transitions = {
-        name: "scorable" if name in ("switched_to_stereotype", "switched_to_other") else "both" for name in TRANSITIONS
-    }
-    mean_characters, mean_tokens = reasoning["characters"].mean(), part["reasoning_tokens"].mean()
-    codes = reasoning["reasoning_language"].fill_null("?").alias("code")
-    languages = reasoning.group_by(codes).len().sort("len", descending=True)
-
+    had = part["has_thought"]
+    traces = part.filter(had)
+    mean_characters, mean_tokens = traces["characters"].mean(), part["reasoning_tokens"].mean()
+    codes = traces["reasoning_language"].fill_null("?").alias("code")
+    languages = traces.group_by(codes).len().sort("len", descending=True)
+    scorable = {"switched_to_stereotype", "switched_to_other"}
     both = {"answers": frames.answers.filter(had), "reasoning": frames.reasoning.filter(had)}
     return ReasoningGroup(
         group=group,
         n_answers=part.height,
-        n_traces=reasoning.height,
-        n_cut=int(reasoning["is_cut"].sum()),
+        n_traces=traces.height,
+        n_cut=int(traces["is_cut"].sum()),
         mean_characters=mean_characters if isinstance(mean_characters, float) else None,
         mean_tokens=mean_tokens if isinstance(mean_tokens, float) else None,
         reasoning_language={str(code): int(count) for code, count in languages.rows()},
-        concluded=_share(reasoning, "concluded", "has_thought", sampling),
-        transitions=tuple(_share(part, name, of, sampling) for name, of in transitions.items()),
-        stances=tuple(_share(reasoning, name, "has_thought", sampling) for name in STANCES),
+        concluded=_share(traces, "concluded", sampling),
+        transitions=tuple(
+            _share(part.filter("scorable" if name in scorable else "both"), name, sampling) for name in TRANSITIONS
+        ),
+        stances=tuple(_share(traces, name, sampling) for name in STANCES),
         scores=tuple(
             ReasoningScore(
                 metric=name,
@@ -179,9 +177,7 @@ def _group(
     )
 
 
-def _share(part: pl.DataFrame, name: str, of: str, sampling: InferenceSettings) -> ReasoningShare:
-    """A share over the rows of which `of` holds."""
-    rows = part.filter(pl.col(of))
+def _share(rows: pl.DataFrame, name: str, sampling: InferenceSettings) -> ReasoningShare:
     sums = rows.group_by("cluster").agg(pl.col(name).sum().alias("above"), pl.len().alias("below")).sort("cluster")
     weights = resample_weights(tuple(sums["cluster"].to_list()), sampling.n_resamples, sampling.seed)
     above, below = (sums[column].to_numpy().astype(np.float64) for column in ("above", "below"))

@@ -68,10 +68,7 @@ class EffectTable(FrozenModel):
 
 
 def effect_table(frame: pl.DataFrame, metric: Metric, sampling: InferenceSettings) -> EffectTable | str | None:
-    """The effects of the axes in which a group's prompt variants differ, and of reasoning effort.
-
-    None where they are not composed, or all alike; why not, where their effects can't be separated.
-    """
+    """The effects of the axes of prompt variants and of reasoning effort; a text says why there are none."""
     variants = [str(variant) for variant in frame["variant"].unique().sort()]
     levels = in_order([str(level) for level in frame["reasoning_effort"].drop_nulls().unique()])
     axes = varied_axes(variants)
@@ -95,11 +92,15 @@ def effect_table(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetting
         for level in levels or [""]
     }
     keyed = [(key[0], cells[key[1:]], estimate) for key, estimate in found.items()]
-    settings = _Contrasts(axes, metric, sampling, confounded_interactions(variants))
-    effects = [effect for order in (1, 2) for effect in settings.effects(keyed, order)]
+    contrasts = _Contrasts(axes, metric, sampling, confounded_interactions(variants))
+    effects = [effect for order in (1, 2) for effect in contrasts.effects(keyed, order)]
     adjusted = holm([effect.test.p_value for effect in effects])
-    effects = [
-        effect.model_copy(update={"test": effect.test.adjusted(p)}) for effect, p in zip(effects, adjusted, strict=True)
+    pairs = zip(effects, adjusted, strict=True)
+    effects = [effect.model_copy(update={"test": effect.test.adjusted(p)}) for effect, p in pairs]
+    by_language = [
+        effect
+        for language in (languages if len(languages) > 1 else ())
+        for effect in contrasts.effects([cell for cell in keyed if cell[0] == language], 1, language)
     ]
     return EffectTable(
         metric=metric.name,
@@ -116,12 +117,7 @@ def effect_table(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetting
         ),
         main=tuple(effect for effect in effects if len(effect.axes) == 1),
         interactions=tuple(effect for effect in effects if len(effect.axes) == 2),
-        by_language=tuple(
-            effect
-            for language in languages
-            if len(languages) > 1
-            for effect in settings.effects([cell for cell in keyed if cell[0] == language], 1, language)
-        ),
+        by_language=tuple(by_language),
     )
 
 
@@ -146,27 +142,22 @@ class _Contrasts:
         """Every level against its axis's first one; of order 2, every two levels of two axes, beyond what each does."""
         for axes in combinations(self.axes, order):
             against = tuple(self.axes[axis][0] for axis in axes)
-            alike = tuple(
-                second if first == axes else first for first, second in self.aliased if axes in (first, second)
-            )
+            alike = tuple(two if one == axes else one for one, two in self.aliased if axes in (one, two))
             for levels in product(*(self.axes[axis][1:] for axis in axes)):
                 weights = np.zeros(len(cells))
-                for is_first in product((False, True), repeat=order):
-                    chosen = [
-                        pair[choice] for pair, choice in zip(zip(levels, against, strict=True), is_first, strict=True)
-                    ]
-                    weights += (-1) ** sum(is_first) * _shares(cells, dict(zip(axes, chosen, strict=True)))
+                for chosen in product(*zip(levels, against, strict=True)):
+                    sign = (-1) ** sum(map(str.__ne__, chosen, levels))
+                    weights += sign * _shares(cells, dict(zip(axes, chosen, strict=True)))
                 used = [(cell[2], float(weight)) for cell, weight in zip(cells, weights, strict=True) if weight]
                 difference = combine(*zip(*used, strict=True))
                 what = " × ".join(f"{axis}={level}" for axis, level in zip(axes, levels, strict=True))
-                hypothesis = f"{what} does nothing to {self.metric.name}"
                 yield Effect(
                     axes=axes,
                     levels=levels,
                     against=against,
                     language=language,
                     difference=difference.score(self.sampling),
-                    test=zero_test(difference, hypothesis, self.sampling),
+                    test=zero_test(difference, f"{what} does nothing to {self.metric.name}", self.sampling),
                     aliased_with=alike,
                 )
 
@@ -247,7 +238,7 @@ def robustness_reports(
     reports = []
     for group, part in partition(frame, by):
         factors = [factor for factor in FACTORS if part[factor].n_unique() > 1]
-        notes, components = [], []
+        notes, components, answers = [], [], choices(part)
         for metric in metrics:
             try:
                 components.append(variance_components(part, metric, sampling))
@@ -255,13 +246,11 @@ def robustness_reports(
                 notes.append(str(error))
         tables = [effect_table(part, metric, sampling) for metric in metrics]
         notes += dict.fromkeys(table for table in tables if isinstance(table, str))
-        answers = choices(part)
-        found = [flips(answers, factor, sampling) for factor in factors]
         report = RobustnessReport(
             group=group,
             n_answers=part.height,
             spreads=tuple(spread(part, metric, factor, sampling) for metric in metrics for factor in factors),
-            flips=tuple(flip for flip in found if flip is not None),
+            flips=tuple(found for factor in factors if (found := flips(answers, factor, sampling))),
             components=tuple(components),
             effects=tuple(table for table in tables if isinstance(table, EffectTable)),
             notes=tuple(notes),
@@ -275,12 +264,11 @@ def spread(frame: pl.DataFrame, metric: Metric, factor: Factor, sampling: Infere
     panel = make_panel(frame, [factor], sampling)
     estimates = {group[factor]: one for group, one in zip(panel.groups, panel.estimates(metric), strict=True)}
     rates = METRICS["parse_rate"].value(panel.total)
-    defined = {name: estimate for name, estimate in estimates.items() if not np.isnan(estimate.value)}
-    values = {name: estimate.value for name, estimate in defined.items()}
+    values = {name: estimate.value for name, estimate in estimates.items() if not np.isnan(estimate.value)}
     worst = min(values, key=lambda name: -abs(values[name]) if metric.low < 0 else values[name]) if values else None
     hypothesis = f"{metric.name} does not differ between values of {factor}"
-    answered = panel.by_template.values.sum(axis=2)
-    shared = panel.on_templates([name for place, name in enumerate(panel.templates) if (answered[:, place] > 0).all()])
+    is_shared = (panel.by_template.values.sum(axis=2) > 0).all(axis=0)
+    shared = panel.on_templates([panel.templates[place] for place in np.flatnonzero(is_shared)])
     return MetricSpread(
         metric=metric.name,
         factor=factor,
@@ -288,7 +276,7 @@ def spread(frame: pl.DataFrame, metric: Metric, factor: Factor, sampling: Infere
             FactorLevel(level=name, score=estimate.score(sampling), parse_rate=number(rate))
             for (name, estimate), rate in zip(estimates.items(), rates, strict=True)
         ),
-        mean=mean([*defined.values()]).score(sampling) if defined else no_score("undefined throughout"),
+        mean=mean([estimates[name] for name in values]).score(sampling) if values else no_score("undefined throughout"),
         sd=float(np.std([*values.values()], ddof=1)) if len(values) > 1 else None,
         lowest=min(values.values(), default=None),
         highest=max(values.values(), default=None),
@@ -306,13 +294,11 @@ def rank_stability(
 ) -> RankStability | None:
     """Kendall's W of the ranks that the values of a factor give to the models; None with one model or one value."""
     panel = make_panel(frame, ["model", factor], sampling)
-    values = metric.value(panel.total)
-    models = sorted({str(group["model"]) for group in panel.groups})
-    levels = sorted({str(group[factor]) for group in panel.groups})
+    models, levels = (sorted({str(group[name]) for group in panel.groups}) for name in ("model", factor))
     if len(models) < 2 or len(levels) < 2:
         return None
     table = np.full((len(levels), len(models)), np.nan)
-    for group, value in zip(panel.groups, values, strict=True):
+    for group, value in zip(panel.groups, metric.value(panel.total), strict=True):
         table[levels.index(str(group[factor])), models.index(str(group["model"]))] = value
     whole = table[~np.isnan(table).any(axis=1)]
     hypothesis = f"the values of {factor} do not rank the models by {metric.name}"

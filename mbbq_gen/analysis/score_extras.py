@@ -10,13 +10,7 @@ import numpy as np
 import polars as pl
 
 from mbbq_gen.analysis.ability import AdjustedScore
-from mbbq_gen.analysis.correction import (
-    AnnotatedFrame,
-    ConfidenceShares,
-    Correction,
-    confidence_shares,
-    correction,
-)
+from mbbq_gen.analysis.correction import AnnotatedFrame, ConfidenceShares, Correction, confidence_shares, correction
 from mbbq_gen.analysis.follow_up import FollowUpReport
 from mbbq_gen.analysis.scores import ScoreTable, score
 from mbbq_gen.core.errors import UsageError
@@ -24,15 +18,8 @@ from mbbq_gen.core.records import FrozenModel, Normalise
 from mbbq_gen.scoring.cells import BASELINES, Array, Baseline, baseline_matrix
 from mbbq_gen.scoring.metrics import Metric, choose_metrics
 from mbbq_gen.scoring.tally import Subset, Tally, grouping_columns, tally_groups
-from mbbq_gen.statistics.estimate import (
-    EstimateResult,
-    InferenceSettings,
-    mean,
-    mean_of_strata,
-    no_score,
-    number,
-)
-from mbbq_gen.statistics.hypothesis_tests import TestResult, benjamini_hochberg, tost, wilcoxon, zero_test
+from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings, mean, mean_of_strata, no_score, number
+from mbbq_gen.statistics.hypothesis_tests import TestResult, benjamini_hochberg, zero_tests
 from mbbq_gen.statistics.panel import i_squared, make_panel, panel_of, plain_value, reml_variance, template_scores
 
 
@@ -163,9 +150,7 @@ def macro_averages(
 ) -> list[MacroAverage]:
     """The macro averages over a grouping, for each group of the other groupings.
 
-    Raises:
-        UsageError: where `over` is also in `by`.
-        UnknownNameError: for an unknown grouping.
+    Raises UsageError where `over` is also in `by`, UnknownNameError for an unknown grouping.
     """
     if over in ("template", "subcategory"):
         raise UsageError(f"--macro-average {over}: average over category or variant")
@@ -180,12 +165,11 @@ def macro_averages(
         panel = panel_of(tallies, sampling, is_stratified=averaged == "category")
         levels = [str(group[averaged] or "–") for group in panel.groups]
         for metric in metrics:
-            estimates = dict(zip(levels, panel.estimates(metric), strict=True))
-            defined = [estimate for estimate in estimates.values() if not np.isnan(estimate.value)]
-            result = no_score("undefined throughout")
+            estimates = panel.estimates(metric)
+            defined, result = [one for one in estimates if not np.isnan(one.value)], no_score("undefined throughout")
             if defined:
                 result = (mean_of_strata if panel.strata else mean)(defined).score(sampling)
-                if result.ci_low is None and panel.strata and any(estimate.n_templates < 2 for estimate in defined):
+                if result.ci_low is None and panel.strata and any(one.n_templates < 2 for one in defined):
                     reason = "a category has a single template: its error is unknown"
                     result = result.model_copy(update={"reason": reason, "reason_code": "too_few_templates"})
             average = MacroAverage(
@@ -194,7 +178,7 @@ def macro_averages(
                 metric=metric.name,
                 score=result,
                 n_levels=len(defined),
-                undefined=tuple(level for level, estimate in estimates.items() if np.isnan(estimate.value)),
+                undefined=tuple(name for name, one in zip(levels, estimates, strict=True) if np.isnan(one.value)),
             )
             found.append(average)
     return found
@@ -209,24 +193,22 @@ def group_tests(
     against_zero: bool = True,
     margin: float | None = None,
 ) -> list[GroupTest]:
-    """Every group's scores against 0, by their intervals and by Wilcoxon's test, with the false discovery rate held.
-
-    Where prompt variants are random, by the interval over templates and prompt variants alone.
+    """Every group's scores against 0 (`zero_tests`), with the false discovery rate held.
 
     Only metrics whose 0 means no bias are tested. With a margin, also whether each is shown to be smaller than it.
     """
     panel = make_panel(frame, by, sampling)
     found: list[GroupTest] = []
     for metric in (metric for metric in metrics if metric.low < 0):
-        rows = []
-        for scores, estimate in zip(panel.template_scores(metric), panel.estimates(metric), strict=True):
-            tests = [zero_test(estimate, f"{metric.name} is 0", sampling)] if against_zero else []
-            if against_zero and sampling.prompt_effects == "fixed":
-                tests.append(wilcoxon(scores, f"{metric.name} is 0 in the middle of the templates"))
-            rows.append([*tests, *(() if margin is None else (tost(estimate, margin, metric.name, sampling),))])
-        adjusted = [benjamini_hochberg([test.p_value for test in column]) for column in zip(*rows, strict=True)]
-        for group, row, p_values in zip(panel.groups, rows, zip(*adjusted, strict=True), strict=True):
-            tests = [test.adjusted(p, "benjamini_hochberg") for test, p in zip(row, p_values, strict=True)]
+        rows = [
+            zero_tests(estimate, scores, f"{metric.name} is 0", sampling, margin=margin, what=metric.name)
+            for scores, estimate in zip(panel.template_scores(metric), panel.estimates(metric), strict=True)
+        ]
+        columns = list(zip(*rows, strict=True))[0 if against_zero else -1 :]
+        adjusted = [benjamini_hochberg([test.p_value for test in column]) for column in columns]
+        for place, group in enumerate(panel.groups):
+            pairs = zip(columns, adjusted, strict=True)
+            tests = [tests[place].adjusted(p[place], "benjamini_hochberg") for tests, p in pairs]
             found.append(GroupTest(group=group, metric=metric.name, tests=tuple(tests)))
     return found
 
@@ -253,37 +235,29 @@ def heterogeneity(
     for tally in tally_groups(frame, grouping_columns([*by, "category"])) if "category" not in names else ():
         parts.setdefault(tuple(tally.group[name] for name in names), []).append(tally)
     for tally in tally_groups(frame, grouping_columns(by)):
-        whole, *more = (
-            panel_of(tallies, sampling, is_resampled=False)
-            for tallies in ([tally], parts.get(tuple(tally.group.values()), []))
-            if tallies
-        )
+        whole = panel_of([tally], sampling, is_resampled=False)
+        key = tuple(tally.group.values())
+        categories = panel_of(parts[key], sampling, is_resampled=False) if key in parts else None
         for metric in (metric for metric in metrics if metric.name != "parse_rate"):
             own = template_scores(whole, metric)
-            known = ~np.isnan(own.scores)
-            yield _heterogeneity(tally, metric, "template", own.scores[known], own.variances[known])
-            for categories in more:
+            scored: dict[Literal["template", "category"], tuple[Array, Array]]
+            scored = {"template": (own.scores[0], own.variances[0])}
+            if categories is not None:
                 found = [one for one in categories.estimates(metric) if (one.template_weights > 0).sum() > 1]
-                found = [one for one in found if not np.isnan(one.value)]
                 errors = [float(one.adjusted_influence @ one.adjusted_influence) for one in found]
-                values = np.array([one.value for one in found])
-                yield _heterogeneity(tally, metric, "category", values, np.array(errors))
-
-
-def _heterogeneity(
-    tally: Tally, metric: Metric, over: Literal["template", "category"], values: Array, variances: Array
-) -> Heterogeneity:
-    tau_squared = reml_variance(values[None], variances[None])
-    share = i_squared(tau_squared, variances[None], np.full((1, values.size), True))
-    return Heterogeneity(
-        group=tally.group,
-        metric=metric.name,
-        over=over,
-        n=values.size,
-        tau_squared=number(tau_squared[0]),
-        tau=number(np.sqrt(tau_squared[0])),
-        i_squared=number(share[0]),
-    )
+                scored["category"] = np.array([one.value for one in found]), np.array(errors)
+            for over, (values, variances) in scored.items():
+                known = ~np.isnan(values)[None]
+                tau_squared = reml_variance(values[None], variances[None])
+                yield Heterogeneity(
+                    group=tally.group,
+                    metric=metric.name,
+                    over=over,
+                    n=int(known.sum()),
+                    tau_squared=number(tau_squared[0]),
+                    tau=number(np.sqrt(tau_squared[0])),
+                    i_squared=number(i_squared(tau_squared, variances[None], known)[0]),
+                )
 
 
 def sensitivity(
@@ -307,14 +281,7 @@ def sensitivity(
             if estimate.n_templates >= SENSITIVITY_TEMPLATES and tau > 0:
                 cases["estimated"] = (1.96 * float(tau), stretch)
             for name, (far, farther) in cases.items():
-                ends = replace(estimate, unseen_deviation=far, unseen_stretch=farther).interval(sampling.confidence)
-                if ends is not None:
-                    yield SensitivityInterval(
-                        group=group,
-                        metric=metric.name,
-                        constants=name,
-                        unseen_deviation=far,
-                        unseen_stretch=farther,
-                        ci_low=ends[0],
-                        ci_high=ends[1],
-                    )
+                constants = {"unseen_deviation": far, "unseen_stretch": farther}
+                if (ends := replace(estimate, **constants).interval(sampling.confidence)) is not None:
+                    more = {"ci_low": ends[0], "ci_high": ends[1]}
+                    yield SensitivityInterval(group=group, metric=metric.name, constants=name, **constants, **more)

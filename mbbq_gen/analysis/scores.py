@@ -16,21 +16,13 @@ import polars as pl
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import NO_RESPONSE, FrozenModel, Outcome
 from mbbq_gen.scoring.cells import COUNT_NAMES, Counts, Scenario, UnparsedPolicy, count_matrix
-from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, Average, PromptEffects
+from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, Average, PromptEffects
 from mbbq_gen.scoring.metrics import Metric, choose_metrics
 from mbbq_gen.scoring.observations import GoldLabels, relabel
 from mbbq_gen.scoring.tally import CLUSTER, Tally, grouping_columns, tally_groups
-from mbbq_gen.statistics.estimate import Estimate, EstimateResult, InferenceSettings, number
+from mbbq_gen.statistics.estimate import REASONS, Estimate, EstimateResult, InferenceSettings, number
 from mbbq_gen.statistics.hypothesis_tests import sizes_matter
-from mbbq_gen.statistics.intervals import (
-    LOW_PARSING,
-    LOW_PARSING_TEXT,
-    MIN_PROMPT_VARIANTS,
-    STRETCH,
-    TOO_FEW_PROMPT_VARIANTS,
-    UNSEEN_TEMPLATE_DEVIATION,
-    IntervalMethod,
-)
+from mbbq_gen.statistics.intervals import LOW_PARSING, LOW_PARSING_TEXT, MIN_PROMPT_VARIANTS, IntervalMethod
 from mbbq_gen.statistics.missing_data import MissingDataBounds, missing_data_bounds
 from mbbq_gen.statistics.panel import Panel, panel_of, plain_value
 
@@ -61,10 +53,10 @@ def _near_boundary(deviation: float, stretch: float) -> str:
 
 
 WARNINGS: dict[WarningCode, str] = {
-    "too_few_templates": TOO_FEW,
-    "too_few_prompt_variants": TOO_FEW_PROMPT_VARIANTS,
+    "too_few_templates": REASONS["too_few_templates"],
+    "too_few_prompt_variants": REASONS["too_few_prompt_variants"],
     "few_templates": f"fewer than {FEW_TEMPLATES} templates: the interval is rough",
-    "near_boundary": _near_boundary(UNSEEN_TEMPLATE_DEVIATION, STRETCH),
+    "near_boundary": _near_boundary(InferenceSettings.unseen_deviation, InferenceSettings.unseen_stretch),
     "low_parse_rate": LOW_PARSING_TEXT,
     "template_size_effect": "larger templates have other scores than small ones and dominate: with equal template "
     "weights the score is `mean_over_templates`",
@@ -176,9 +168,9 @@ class ScoreTable(FrozenModel):
     """Whether intervals and tests hold for the prompt variants of the run only, or for others like them."""
     average: Average = "questions"
     """What scores are the mean over: all questions, templates alike, or templates by their precision."""
-    unseen_deviation: float = UNSEEN_TEMPLATE_DEVIATION
+    unseen_deviation: float = InferenceSettings.unseen_deviation
     """How far off a template that was not seen may lie, in intervals with room for one."""
-    unseen_stretch: float = STRETCH
+    unseen_stretch: float = InferenceSettings.unseen_stretch
     """How much farther near an end of the scale, times its length."""
     cluster: tuple[str, ...]
     """Columns that identify a template."""
@@ -201,14 +193,8 @@ def score(
 ) -> ScoreTable:
     """The scores of an observations table, by any of GROUPINGS; no `by` gives one group of everything.
 
-    Args:
-        frame: One row for each answer, or an aggregated table (`mbbq_gen.scoring.tally`).
-        settings: Of the intervals, and whether unparsed answers leave the denominators of bias; None: the usual ones.
-        gold: Which right answers count; None: those that the table was observed with.
-        intervals: Whether to compute intervals.
-
-    Raises:
-        UsageError: for an unknown grouping or metric, or a table with both kinds of gold labels.
+    The table has a row for each answer, or is aggregated (`mbbq_gen.scoring.tally`). `gold`: which right answers count;
+    None: those that it was observed with. UsageError for an unknown name, or a table with both kinds of gold labels.
     """
     settings, chosen, columns = settings or InferenceSettings(), choose_metrics(metrics), grouping_columns(by)
     if gold is not None:
@@ -216,38 +202,23 @@ def score(
     found: list[GoldLabels] = frame["gold"].unique().to_list()
     if len(found) > 1:
         raise UsageError("the table holds rows with published and with corrected gold labels; choose one of the two")
-    tallies = list(tally_groups(frame, columns, settings.prompt_effects))
-    groups = _score_groups(tallies, chosen, settings, intervals=intervals)
-    codes = {code for group in groups for code in group.warnings}
-    codes |= {code for group in groups for scored in group.metrics.values() for code in scored.warnings}
+    groups = _score_groups(list(tally_groups(frame, columns, settings.prompt_effects)), chosen, settings, intervals)
+    codes = {code for group in groups for one in (group, *group.metrics.values()) for code in one.warnings}
+    near = _near_boundary(settings.unseen_deviation, settings.unseen_stretch)
     return ScoreTable(
         by=tuple(columns),
         gold=found[0] if found else None,
-        unparsed=settings.unparsed,
-        confidence_level=settings.confidence if intervals else None,
+        **settings.facts() | ({} if intervals else {"confidence_level": None}),
         interval_method="hartung_knapp" if settings.average == "random-effects" else "expanded_percentile",
-        n_resamples=settings.n_resamples,
-        seed=settings.seed,
         prompt_effects=settings.prompt_effects,
         average=settings.average,
         unseen_deviation=settings.unseen_deviation,
         unseen_stretch=settings.unseen_stretch,
         cluster=CLUSTER,
-        definitions={
-            metric.name: MetricDefinition(
-                formula=metric.formula, source=metric.source, meaning=metric.meaning, sign=metric.sign
-            )
-            for metric in chosen
-        },
+        definitions={metric.name: MetricDefinition.model_validate(metric, from_attributes=True) for metric in chosen},
         groups=groups,
         gold_differences=_label_differences(frame, columns, chosen, settings),
-        warnings={
-            code: _near_boundary(settings.unseen_deviation, settings.unseen_stretch)
-            if code == "near_boundary"
-            else text
-            for code, text in WARNINGS.items()
-            if code in codes
-        },
+        warnings={code: text for code, text in (WARNINGS | {"near_boundary": near}).items() if code in codes},
     )
 
 
@@ -256,7 +227,7 @@ BATCH_GROUPS = 64
 
 
 def _score_groups(
-    tallies: Sequence[Tally], metrics: Sequence[Metric], settings: InferenceSettings, *, intervals: bool
+    tallies: Sequence[Tally], metrics: Sequence[Metric], settings: InferenceSettings, intervals: bool
 ) -> tuple[GroupScore, ...]:
     """The scores in the tallies' order; groups with the same templates share a panel."""
     same: dict[tuple[str, ...], list[int]] = {}
@@ -265,39 +236,28 @@ def _score_groups(
     scored: dict[int, GroupScore] = {}
     batches = (rows[at : at + BATCH_GROUPS] for rows in same.values() for at in range(0, len(rows), BATCH_GROUPS))
     for rows in batches:
-        found = _score_batch([tallies[row] for row in rows], metrics, settings, intervals=intervals)
-        scored.update(zip(rows, found, strict=True))
+        parts = [tallies[row] for row in rows]
+        is_resampled = intervals and len(parts[0].templates) >= MIN_TEMPLATES
+        panel = panel_of(parts, settings, is_resampled=is_resampled)
+        unweighted = np.stack([tally.n_requested.sum(axis=0) for tally in parts])
+        requested = Counts(unweighted @ count_matrix(), settings.unparsed)
+        measured = {metric.name: _metric_scores(metric, panel, requested, settings, intervals) for metric in metrics}
+        for place, (row, tally) in enumerate(zip(rows, parts, strict=True)):
+            scored[row] = GroupScore(
+                group=tally.group,
+                n_answers=sum(tally.outcomes.values()),
+                n_instances=tally.n_instances,
+                n_templates=len(tally.templates),
+                outcomes=tally.outcomes,
+                counts=dict(zip(COUNT_NAMES, requested.values[place].astype(int).tolist(), strict=True)),
+                metrics={name: scores[place] for name, scores in measured.items()},
+                warnings=tuple(_group_warnings(tally, requested, place)),
+            )
     return tuple(scored[row] for row in range(len(tallies)))
 
 
-def _score_batch(
-    tallies: Sequence[Tally], metrics: Sequence[Metric], settings: InferenceSettings, *, intervals: bool
-) -> list[GroupScore]:
-    """The scores of groups with the same templates."""
-    is_resampled = intervals and len(tallies[0].templates) >= MIN_TEMPLATES
-    panel = panel_of(tallies, settings, is_resampled=is_resampled)
-    unweighted = np.stack([tally.n_requested.sum(axis=0) for tally in tallies])
-    requested = Counts(unweighted @ count_matrix(), settings.unparsed)
-    measured = {
-        metric.name: _metric_scores(metric, panel, requested, settings, intervals=intervals) for metric in metrics
-    }
-    return [
-        GroupScore(
-            group=tally.group,
-            n_answers=sum(tally.outcomes.values()),
-            n_instances=tally.n_instances,
-            n_templates=len(tally.templates),
-            outcomes=tally.outcomes,
-            counts=dict(zip(COUNT_NAMES, requested.values[place].astype(int).tolist(), strict=True)),
-            metrics={name: scores[place] for name, scores in measured.items()},
-            warnings=tuple(_group_warnings(tally, requested, place)),
-        )
-        for place, tally in enumerate(tallies)
-    ]
-
-
 def _metric_scores(
-    metric: Metric, panel: Panel, requested: Counts, settings: InferenceSettings, *, intervals: bool
+    metric: Metric, panel: Panel, requested: Counts, settings: InferenceSettings, intervals: bool
 ) -> list[MetricScore]:
     """One metric of every group of a panel; `requested`: counts of the groups, whatever answers weigh."""
     by_template, ends = panel.template_scores(metric), panel.extremes(metric)
@@ -316,13 +276,13 @@ def _metric_scores(
             low, high = metric.extremes
             limits = missing_data_bounds(ends[0][place], ends[1][place], estimate, sampling)
             bounds = Bounds(**dict(limits), low_scenario=low, high_scenario=high)
-        warnings = [*_metric_warnings(estimate, has_interval=has_interval)] if intervals else []
-        if intervals and is_whole and sizes_matter(by_template[place], sizes[place]):
-            warnings.append("template_size_effect")
+        warnings: list[WarningCode] = ["low_parse_rate"] if estimate.parse_rate < LOW_PARSING else []
         if not (is_whole or own.size == len(panel.templates) or math.isnan(estimate.value)):
-            warnings.insert(0, "templates_without_score")
-        if estimate.parse_rate < LOW_PARSING:
-            warnings.insert(0, "low_parse_rate")
+            warnings.append("templates_without_score")
+        if intervals:
+            warnings += _interval_warnings(estimate, has_interval)
+            if is_whole and sizes_matter(by_template[place], sizes[place]):
+                warnings.append("template_size_effect")
         scored = MetricScore(
             **numbers,
             method=_method(estimate) if has_interval else None,
@@ -353,7 +313,7 @@ def _method(estimate: Estimate) -> IntervalMethod:
     return "hartung_knapp" if estimate.is_analytic else "expanded_percentile"
 
 
-def _metric_warnings(estimate: Estimate, *, has_interval: bool) -> Iterator[WarningCode]:
+def _interval_warnings(estimate: Estimate, has_interval: bool) -> Iterator[WarningCode]:
     """What an interval, or that there is none, must be read with."""
     if estimate.n_templates < FEW_TEMPLATES:
         yield "too_few_templates" if estimate.n_templates < MIN_TEMPLATES else "few_templates"

@@ -21,7 +21,6 @@ from mbbq_gen.cli.options import (
     equivalence_option,
     extracted,
     groupings_of,
-    inference_facts,
     metrics_of,
     several,
     variances_of,
@@ -44,7 +43,7 @@ class Compare(RunsCommand):
 
     help_examples = (
         "  mbbq-gen compare my-run --across language --template-filter above-chance\n"
-        "  mbbq-gen compare my-run --across language --group-by category --p-adjust-over all --simultaneous-intervals\n"
+        "  mbbq-gen compare my-run --across language --group-by category --p-adjust-over all\n"
         "  mbbq-gen compare my-run --across language --split control    (is it as able in every language?)\n"
         "  mbbq-gen compare run-a run-b --across model --metric mbbq_bias_ambiguous --json"
     )
@@ -79,11 +78,6 @@ class Compare(RunsCommand):
         default="pairs",
         metavar="FAMILY",
     )
-    simultaneous_intervals: bool = option(
-        "Statistics",
-        "Intervals of differences that hold all at once (Bonferroni), over what --p-adjust-over names.",
-        default=False,
-    )
     statistics: ScoreOptions
     equivalence_margin: float | None = equivalence_option("each bias and each difference")
     answers: AnswersChoice = "first"
@@ -114,7 +108,6 @@ class Compare(RunsCommand):
             labelled=labelled,
             margin=self.equivalence_margin,
             adjust_over=self.p_adjust_over,
-            simultaneous=self.simultaneous_intervals,
             may_leave_out=bool(groupings),
             split=self.split,
         )
@@ -152,7 +145,7 @@ class Agreement(RunCommand):
             model=manifest.config.model,
             methods=methods,
             normalization=self.normalization or manifest.config.normalization,
-            **inference_facts(sampling),
+            **sampling.facts(),
             pairs=tuple(agreement.method_agreement(frame, methods, sampling)),
             scores=tuple(agreement.method_scores(frame, methods, metrics_of(self.metric), sampling)),
         )
@@ -216,7 +209,7 @@ class PositionBias(RunsCommand):
         groupings = groupings_of(self.group_by)
         frame = self.statistics.frame(self.run_paths, self.where)
         table = PositionTable(
-            **inference_facts(sampling),
+            **sampling.facts(),
             signs={measured.name: measured.sign for measured in metrics},
             groups=tuple(position_reports(frame, groupings, metrics, sampling)),
         )
@@ -290,7 +283,7 @@ class Robustness(RunsCommand):
         frame = self.statistics.frame(self.run_paths, self.where)
         ranks = (rank_stability(frame, measured, factor, sampling) for measured in metrics for factor in FACTORS)
         table = RobustnessTable(
-            **inference_facts(sampling),
+            **sampling.facts(),
             signs={measured.name: measured.sign for measured in metrics},
             groups=tuple(robustness_reports(frame, ["model", "split"], metrics, sampling)),
             ranks=tuple(found for found in ranks if found is not None),
@@ -345,7 +338,7 @@ class Reasoning(RunCommand):
             run=str(path),
             model=model,
             version=version,
-            **inference_facts(sampling),
+            **sampling.facts(),
             groups=tuple(reasoning_groups(frames, groups, metrics, sampling)),
         )
         show_result(found, reasoning_blocks, as_json=self.as_json)

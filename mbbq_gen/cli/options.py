@@ -292,12 +292,6 @@ def variances_of(path: Path, metric: str, where: PackPaths) -> Components:
     return measured_components(InferenceOptions().frame([path], where), METRICS[metric], str(path))
 
 
-def inference_facts(sampling: InferenceSettings) -> dict[str, Any]:
-    """What a report says of its intervals and tests."""
-    names = ("n_resamples", "seed", "unparsed")
-    return {"confidence_level": sampling.confidence, **{name: getattr(sampling, name) for name in names}}
-
-
 def check_correction(correct_with: str | None, sampling: InferenceSettings, answers: str = "first") -> None:
     """Raises UsageError where scores can't be corrected with these settings."""
     if correct_with is None:

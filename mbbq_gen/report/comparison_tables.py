@@ -65,7 +65,6 @@ def comparison_blocks(table: ComparisonTable) -> Iterator[Block]:
         f"unparsed answers: {table.unparsed}; {SPOKEN_OF[table.prompt_effects]}. "
         f"p (Holm): {_P_BY[table.prompt_effects]}, corrected for the number of {family}."
         + (f" Scores: {AVERAGES[table.average]}." if table.average != "questions" else "")
-        + (f" Intervals of differences hold at once over all {family}." if table.simultaneous else "")
     )
     if table.corrected_by is not None:
         yield (

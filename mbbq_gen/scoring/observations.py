@@ -1,9 +1,7 @@
 """From a question and what was read out of its answer to one flat row: what all scores are counted from.
 
-Which label is right, the published or the corrected one, is decided in `observe` and can be changed on a whole table
-(`relabel`). For runs of a million answers one Python object each is too slow, but what an answer means depends on
-little. So `observations_from_columns` flattens every question once, observes every distinct (question signature, order,
-outcome, option) once, and joins the rest.
+A table of a million answers flattens every question once, observes every distinct (question signature, order, outcome,
+option) once, and joins the rest (`observations_from_columns`).
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args, get_type_hints
 
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.files import stable_number
@@ -130,30 +128,25 @@ def observe(
     method: Method = "generate",
     reasoning: str | None = None,
 ) -> Observation:
-    """The row of one answer.
+    """The row of one answer, or DataError where order, outcome and option contradict each other.
 
     `order[place]` is the index in `instance.options` of what is shown at that place; `extraction.option` is a place,
     which an unknown statement or a refusal may lack.
-
-    Raises:
-        DataError: where order, outcome and option contradict each other; begins with the instance's key.
     """
     problem = contradiction(instance, order, extraction)
     if problem:
         raise DataError(f"{instance.key}: {problem}")
-    published_roles = [option.role for option in instance.options]
-    corrected_roles = published_roles
+    published_roles = corrected_roles = [option.role for option in instance.options]
     if instance.groups_swapped:  # the two people the other way round
         corrected_roles = [role if role == "unknown" else other_person(role) for role in published_roles]
     roles = corrected_roles if gold == "corrected" else published_roles
-    place = None
-    if extraction.outcome in PARSED:
-        place = order.index(instance.unknown_index) if extraction.option is None else extraction.option
+    place = extraction.option if extraction.outcome in PARSED else None
+    if extraction.outcome in PARSED and place is None:
+        place = order.index(instance.unknown_index)
     index = None if place is None else order[place]
     chosen = None if index is None else roles[index]
-    published = instance.gold_index
+    published, corrected = instance.gold_index, corrected_index(instance)
     assert published is not None  # an Instance always has one
-    corrected = corrected_index(instance)
     right = corrected if gold == "corrected" and corrected is not None else published
     answer = roles[right]
     had = extraction.outcome not in NO_RESPONSE
@@ -241,32 +234,16 @@ def observation_schema() -> dict[str, polars.DataType]:
     """The column types of an observations table, in order."""
     import polars as pl
 
-    text, index, flag = pl.Categorical(), pl.Int8(), pl.Boolean()
-    role = pl.Enum(get_args(Role))
-    kinds: dict[str, polars.DataType] = {
-        "split": pl.Enum(get_args(Split)),
-        "condition": pl.Enum(get_args(Condition)),
-        "polarity": pl.Enum(get_args(Polarity)),
-        "alignment": pl.Enum(get_args(Alignment)),
-        "outcome": pl.Enum(get_args(Outcome)),
-        "confidence": pl.Enum(get_args(Confidence)),
-        "gold": pl.Enum(get_args(GoldLabels)),
-        **dict.fromkeys(("chosen_role", "gold_role", "published_gold_role", "corrected_gold_role"), role),
-        **dict.fromkeys(("chosen_index", "chosen_position", "published_index", "corrected_index"), index),
-        **dict.fromkeys(("has_single_target", "correct", "biased", "counter_biased", "target_chosen"), flag),
-        **dict.fromkeys(("groups_swapped", "proper_names"), flag),
-        "intersectional_contrast": pl.Enum(get_args(Comparison)),
-        "context_id": pl.UInt64(),
-        "method": pl.Enum(get_args(Method)),
-    }
-    return {name: kinds.get(name, text) for name in Observation._fields}
+    plain: dict[Any, polars.DataType] = {str: pl.Categorical(), bool: pl.Boolean(), int: pl.Int8()}
+    columns: dict[str, polars.DataType] = {}
+    for name, hint in get_type_hints(Observation).items():
+        kind = get_args(hint)[0] if type(None) in get_args(hint) else hint
+        columns[name] = plain[kind] if kind in plain else pl.Enum(get_args(kind))
+    return columns | {"context_id": pl.UInt64()}
 
 
 def observations_frame(observations: Iterable[Observation]) -> polars.DataFrame:
-    """The observations as a table with the columns of `observation_schema`; an empty one for none.
-
-    No more than CHUNK_ROWS rows stand in memory as Python objects at a time.
-    """
+    """The observations as a table, CHUNK_ROWS rows at a time in memory as Python objects; an empty one for none."""
     import polars as pl
 
     schema, rows, frames = observation_schema(), iter(observations), []
@@ -309,16 +286,8 @@ def relabel(frame: polars.DataFrame, gold: GoldLabels) -> polars.DataFrame:
 # --- tables built by columns ------------------------------------------------------------------------------------------
 
 ANSWER_COLUMNS = (
-    "instance_key",
-    "model",
-    "variant",
-    "label_style",
-    "option_order",
-    "outcome",
-    "option",
-    "confidence",
-    "extractor",
-)
+    "instance_key", "model", "variant", "label_style", "option_order", "outcome", "option", "confidence", "extractor",
+)  # fmt: skip
 """What a table of answers holds, one row a prompt: `Instance.key`, `option_order` as a JSON list of indices in
 `Instance.options` by place, `option` as a place or null. Columns `method` and `reasoning_effort` may stand beside."""
 METHOD: Final = "method"
@@ -343,53 +312,34 @@ class Questions:
 def observations_from_columns(
     instances: Iterable[Instance] | Questions, answers: polars.DataFrame, gold: GoldLabels = "published"
 ) -> polars.DataFrame:
-    """The observations of a table of answers (`ANSWER_COLUMNS`), in its order.
-
-    Raises:
-        DataError: where an answer belongs to no question, or contradicts itself (as `observe` says).
-    """
+    """The observations of a table of answers (`ANSWER_COLUMNS`), in its order; DataError for one that does not fit."""
     import polars as pl
 
     schema = observation_schema()
     questions = instances if isinstance(instances, Questions) else flattened(instances)
     usual = {METHOD: pl.lit("generate"), REASONING_EFFORT: pl.lit(None, pl.String)}
-    answers = answers.with_columns(**{name: usual[name] for name in usual.keys() - set(answers.columns)})
-    given = answers.lazy().with_columns(
+    given = answers.lazy().with_columns(**{name: usual[name] for name in usual.keys() - set(answers.columns)})
+    given = given.with_columns(
         *(pl.col(name).cast(schema[name]) for name in (*_SHARED, "outcome")),
         pl.col("option_order").cast(pl.Categorical).alias("shown"),
         pl.col("option").cast(pl.Int8),
         pl.col("instance_key").cast(pl.Categorical),
-    )
-    joined = (
-        given.drop("option_order")
-        .join(questions.frame.lazy(), on="instance_key", how="left", maintain_order="left")
-        .collect()
-    )
+    ).drop("option_order")
+    joined = given.join(questions.frame.lazy(), on="instance_key", how="left", maintain_order="left").collect()
     lost = joined.filter(joined["signature"].is_null())
     if lost.height:
         raise DataError(f"{lost['instance_key'][0]}: an answer to a question that is not among the questions")
     distinct = joined.select(_MEANING).unique()
-    observed = [
-        observe(
-            questions.examples[signature],
-            json.loads(shown),
-            Extraction(outcome=outcome, option=option),
-            model=None,
-            variant=None,
-            label_style=None,
-            gold=gold,
-        )._asdict()
-        for signature, shown, outcome, option in distinct.iter_rows()
-    ]
-    meanings = distinct.with_columns(
-        pl.Series(name, [row[name] for row in observed], schema[name]) for name in _DERIVED
-    )
-    return (
-        joined.lazy()
-        .join(meanings.lazy(), on=_MEANING, how="left", nulls_equal=True, maintain_order="left")
-        .select(list(schema))
-        .collect()
-    )
+    observed = []
+    for signature, shown, outcome, option in distinct.iter_rows():
+        extraction = Extraction(outcome=outcome, option=option)
+        instance = questions.examples[signature]
+        row = observe(instance, json.loads(shown), extraction, model=None, variant=None, label_style=None, gold=gold)
+        observed.append([getattr(row, name) for name in _DERIVED])
+    types = {name: schema[name] for name in _DERIVED}
+    meanings = distinct.hstack(pl.DataFrame(observed, schema=types, orient="row"))
+    found = joined.lazy().join(meanings.lazy(), on=_MEANING, how="left", nulls_equal=True, maintain_order="left")
+    return found.select(list(schema)).collect()
 
 
 QUESTION_ROW: Final = ("key", *INSTANCE_COLUMNS, "role_0", "role_1", "role_2", "gold_index", "corrected_gold_role")

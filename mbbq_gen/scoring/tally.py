@@ -11,15 +11,8 @@ import numpy as np
 import polars as pl
 
 from mbbq_gen.core.errors import UnknownNameError, UsageError
-from mbbq_gen.core.records import PARSED, Outcome
-from mbbq_gen.scoring.cells import (
-    CELLS,
-    Array,
-    Counts,
-    UnparsedPolicy,
-    cell_expression,
-    count_matrix,
-)
+from mbbq_gen.core.records import Outcome
+from mbbq_gen.scoring.cells import CELLS, Array, Counts, UnparsedPolicy, cell_expression, count_matrix, is_parsed
 from mbbq_gen.scoring.codes import PromptEffects
 from mbbq_gen.scoring.metrics import Metric
 
@@ -53,9 +46,7 @@ def sums(frame: pl.DataFrame, groups: Sequence[str], beside: Sequence[str] = ())
 
     `beside`: columns that other scores of the same table are grouped by. Methods and splits are kept apart anyway.
     """
-    first = pl.struct(
-        *QUESTION_KEYS, *(name for name in (*groups, "method") if name not in QUESTION_KEYS)
-    ).is_first_distinct()
+    first = pl.struct(*dict.fromkeys((*QUESTION_KEYS, *groups, "method"))).is_first_distinct()
     kept = list(dict.fromkeys((*groups, *beside, *_TOLD_APART)))
     return (
         frame.lazy()
@@ -70,9 +61,8 @@ def added(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """The sum of added-up tables with the same columns; two in memory at a time. Raises ValueError for none."""
     whole: pl.DataFrame | None = None
     for part in parts:
-        keys = [name for name in part.columns if name not in {ROWS, QUESTIONS}]
         both = part if whole is None else pl.concat([whole, part])
-        whole = both.group_by(keys).agg(pl.col(ROWS).sum(), pl.col(QUESTIONS).sum())
+        whole = both.group_by(pl.all().exclude(ROWS, QUESTIONS)).agg(pl.col(ROWS, QUESTIONS).sum())
     if whole is None:
         raise ValueError("nothing to add up")
     return whole
@@ -92,8 +82,7 @@ def subset(frame: pl.DataFrame, name: Subset) -> pl.DataFrame:
     if name == "all":
         return frame
     is_disambiguated = pl.col("condition") == "disambiguated"
-    is_read = pl.col("outcome").cast(pl.String).is_in(sorted(PARSED))
-    role = pl.when(is_disambiguated & is_read).then(pl.col("chosen_role").cast(pl.String))
+    role = pl.when(is_disambiguated & is_parsed()).then(pl.col("chosen_role").cast(pl.String))
     polarity = pl.when(is_disambiguated).then(pl.col("polarity").cast(pl.String))
     alike = ("context_id", "variant", "label_style", "extractor", "method", "reasoning_effort")
     pair = [pl.col(column) for column in ("model", *STRATA[2:7], *alike)]
@@ -138,12 +127,11 @@ def weights_of_answers(rows: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:
     """What some answers, such as labelled ones, weigh in a table that they are of; 1 where all weigh alike."""
     if WEIGHT not in frame.columns:
         return pl.repeat(1.0, rows.height, eager=True)
-    keys = [pl.col(name).cast(pl.String) for name in ("model", *STRATA[2:])]
-    strata = frame.group_by(keys).agg(pl.col(WEIGHT).mean().alias("design"))
-    joined = rows.select(keys).join(
-        strata, on=[key.meta.output_name() for key in keys], how="left", maintain_order="left"
-    )
-    return joined["design"].fill_null(1.0)
+    names = ["model", *STRATA[2:]]
+    keys = [pl.col(name).cast(pl.String) for name in names]
+    strata = frame.group_by(keys).agg(pl.col(WEIGHT).mean())
+    joined = rows.select(keys).join(strata, on=names, how="left", maintain_order="left")
+    return joined[WEIGHT].fill_null(1.0)
 
 
 def alike(frames: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
@@ -154,26 +142,12 @@ def alike(frames: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
 
 
 GROUPINGS: dict[str, str] = {
-    "model": "model",
-    "method": "method",
-    "benchmark": "benchmark",
-    "version": "version",
-    "split": "split",
-    "language": "language",
-    "category": "category",
-    "subcategory": "subcategory",
-    "template": "template_id",
-    "variant": "variant",
-    "option_order": "option_order",
-    "label_style": "label_style",
-    "reasoning_effort": "reasoning_effort",
-    "polarity": "polarity",
-    "unknown_text": "unknown_text",
-    "extractor": "extractor",
-    "proper_names": "proper_names",
-    "intersectional_contrast": "intersectional_contrast",
-    "target_group": "target_group",
-    "non_target_group": "non_target_group",
+    name: "template_id" if name == "template" else name
+    for name in (
+        *("model", "method", "benchmark", "version", "split", "language", "category", "subcategory", "template"),
+        *("variant", "option_order", "label_style", "reasoning_effort", "polarity", "unknown_text", "extractor"),
+        *("proper_names", "intersectional_contrast", "target_group", "non_target_group"),
+    )
 }
 """What scores can be grouped by → the column that holds it."""
 
@@ -215,8 +189,8 @@ class Tally:
     def without_answers(self) -> Tally:
         """The same group without templates."""
         by_variant = None if self.by_prompt_variant is None else self.by_prompt_variant[:0]
-        empty = self.cells[:0]
-        return replace(self, templates=(), cells=empty, without_weights=empty, by_prompt_variant=by_variant)
+        none = self.cells[:0]
+        return replace(self, templates=(), cells=none, without_weights=none, by_prompt_variant=by_variant)
 
     @property
     def n_requested(self) -> Array:
@@ -226,11 +200,10 @@ class Tally:
 
 def grouping_columns(by: Sequence[str]) -> dict[str, str]:
     """The groupings → their columns, in order; a column's own name is understood too; or UnknownNameError."""
-    names = {column: name for name, column in GROUPINGS.items()}
-    for name in by:
-        if name not in GROUPINGS and name not in names:
+    chosen = ["template" if name == "template_id" else name for name in by]
+    for name in chosen:
+        if name not in GROUPINGS:
             raise UnknownNameError("grouping", name, GROUPINGS)
-    chosen = [names.get(name, name) for name in by]
     return {name: GROUPINGS[name] for name in chosen}
 
 
@@ -244,21 +217,14 @@ def partition(frame: pl.DataFrame, by: Sequence[str]) -> list[tuple[dict[str, st
 
 
 def tally_groups(frame: pl.DataFrame, columns: dict[str, str], variants: PromptEffects = "fixed") -> Iterator[Tally]:
-    """What every group holds, sorted by the group's values: one pass over the rows, the rest on its small result.
-
-    With `random` prompt variants they are also counted by prompt variant.
-    """
+    """What every group holds, sorted by its values, with `random` variants also by prompt variant."""
     crossed = [PROMPT_VARIANT] if variants == "random" else []
     keys = {f"by_{name}": pl.col(column).cast(pl.String) for name, column in columns.items()}
+    kept = dict.fromkeys((*columns.values(), *CLUSTER, "model", "split", "method", *crossed, "outcome", "cell"))
     counted = (
         frame.lazy()
         .with_columns(cell_expression(), was_corrected=pl.col("corrected_index").is_not_null())
-        .group_by(
-            *dict.fromkeys((*columns.values(), *CLUSTER, "model", "split", "method", *crossed)),
-            "outcome",
-            "cell",
-            "was_corrected",
-        )
+        .group_by(*kept, "was_corrected")
         .agg(rows_of(frame).alias("rows"), weight_of_rows(frame).alias("weight"))
         .with_columns(**keys, cluster=template_expression(), everything=pl.lit(0))
         .collect()
@@ -277,21 +243,20 @@ def tally_groups(frame: pl.DataFrame, columns: dict[str, str], variants: PromptE
     )
     for values, part in sorted(coded.partition_by(names, as_dict=True).items(), key=lambda item: _order(item[0])):
         rows, weights = part["rows"].to_numpy(), part["weight"].to_numpy()
-        outcomes = np.bincount(part["outcome"].to_physical().to_numpy(), rows, len(get_args(Outcome)))
+        outcomes = np.bincount(part["outcome"].to_physical().to_numpy(), rows, len(get_args(Outcome))).astype(int)
         answered = part["cell"].is_not_null().to_numpy()
         numbers, where = np.unique(part["template"].to_numpy()[answered], return_inverse=True)
-        cells, plain = np.zeros((len(numbers), len(CELLS))), np.zeros((len(numbers), len(CELLS)))
+        cells, plain, by_variant = np.zeros((len(numbers), len(CELLS))), np.zeros((len(numbers), len(CELLS))), None
         places = (where, part["cell"].fill_null(0).to_numpy()[answered])
         np.add.at(cells, places, weights[answered])
         np.add.at(plain, places, rows[answered])
-        by_variant = None
         if crossed:
             by_variant = np.zeros((len(numbers), coded["variant_code"].n_unique(), len(CELLS)))
             np.add.at(by_variant, (where, part["variant_code"].to_numpy()[answered], places[1]), weights[answered])
         yield Tally(
             group=dict(zip(columns, values[1:], strict=True)),
             n_instances=instances[values],
-            outcomes={outcome: int(count) for outcome, count in zip(get_args(Outcome), outcomes, strict=True)},
+            outcomes=dict(zip(get_args(Outcome), outcomes.tolist(), strict=True)),
             pooled_over={name: part[name].n_unique() for name in ("model", "split", "benchmark", "method")},
             n_corrected=int(rows[part["was_corrected"].to_numpy()].sum()),
             templates=tuple(clusters[int(number)] for number in numbers),
@@ -325,11 +290,7 @@ def template_expression() -> pl.Expr:
 
 
 def answer_scores(frame: pl.DataFrame, metric: Metric, unparsed: UnparsedPolicy) -> pl.DataFrame:
-    """The rows that stand in the metric's denominator, with `score`, `question` and `cluster` added.
-
-    Raises:
-        UsageError: for a metric that is no mean over answers.
-    """
+    """The rows in the metric's denominator, with `score`; UsageError if it is no mean over answers."""
     if not metric.is_mean:
         raise UsageError(f"metric {metric.name!r} is not a mean over answers, so single questions have no score")
     (fraction,), each = metric.fractions, Counts(count_matrix(), unparsed)
@@ -344,8 +305,7 @@ def answer_scores(frame: pl.DataFrame, metric: Metric, unparsed: UnparsedPolicy)
 
 
 def item_scores(frame: pl.DataFrame, metric: Metric, unparsed: UnparsedPolicy, by: Sequence[str] = ()) -> pl.DataFrame:
-    """One row for each of `by` (columns) × template × question, with `score`, the mean over its answers."""
+    """One row for each of `by` (columns) × template × question: `score`, the mean over its `answers`."""
     keys = [*dict.fromkeys(by), TEMPLATE, QUESTION]
-    answers = answer_scores(frame, metric, unparsed)
-    texts = [pl.col(name).cast(pl.String) for name in by]
-    return answers.with_columns(texts).group_by(keys).agg(pl.col("score").mean()).sort(keys)
+    answers = answer_scores(frame, metric, unparsed).with_columns(pl.col(name).cast(pl.String) for name in by)
+    return answers.group_by(keys).agg(pl.col("score").mean(), pl.len().alias("answers")).sort(keys)

@@ -22,27 +22,8 @@ from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Array, Counts, UnparsedPolicy, quotient
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, Average, PromptEffects, ReasonCode
 from mbbq_gen.scoring.metrics import Metric
-from mbbq_gen.statistics.intervals import (
-    LEAST_BEYOND,
-    LOW_PARSING,
-    MIN_PROMPT_VARIANTS,
-    STRETCH,
-    TOO_FEW_PROMPT_VARIANTS,
-    UNSEEN_TEMPLATE_DEVIATION,
-    BoundaryInterval,
-    CrossedEffect,
-    Ends,
-    boundary_interval,
-    effective_number,
-    expanded_tail,
-    interval_hull,
-    mover_interval,
-    percentile_interval,
-    score_interval,
-    t_interval,
-    t_quantile,
-    widen_for_prompts,
-)
+from mbbq_gen.statistics import intervals
+from mbbq_gen.statistics.intervals import CrossedEffect, Ends, effective_number
 
 
 @dataclass(frozen=True)
@@ -57,9 +38,9 @@ class InferenceSettings:
     prompt_effects: PromptEffects = "fixed"
     """Whether a statement holds for the prompt variants of the run only, or for others like them."""
     average: Average = "questions"
-    unseen_deviation: float = UNSEEN_TEMPLATE_DEVIATION
+    unseen_deviation: float = intervals.UNSEEN_TEMPLATE_DEVIATION
     """How far off a template that was not seen may lie, and how much farther near an end of the scale."""
-    unseen_stretch: float = STRETCH
+    unseen_stretch: float = intervals.STRETCH
 
     def __post_init__(self) -> None:
         """Refuses settings out of range (UsageError)."""
@@ -76,6 +57,15 @@ class InferenceSettings:
                 raise UnknownNameError(kind, name, known)
         if not (0 <= self.unseen_deviation < math.inf and 0 <= self.unseen_stretch < math.inf):
             raise UsageError("deviation and stretch of an unseen template: give numbers of 0 or more")
+
+    def facts(self) -> dict[str, Any]:
+        """The settings that every table of an analysis shows."""
+        return {
+            "confidence_level": self.confidence,
+            "n_resamples": self.n_resamples,
+            "seed": self.seed,
+            "unparsed": self.unparsed,
+        }
 
 
 class EstimateResult(FrozenModel):
@@ -109,13 +99,13 @@ class EstimateResult(FrozenModel):
 REASONS: dict[ReasonCode, str] = {
     "undefined": "a denominator is 0",
     "too_few_templates": TOO_FEW,
-    "too_few_prompt_variants": TOO_FEW_PROMPT_VARIANTS,
+    "too_few_prompt_variants": intervals.TOO_FEW_PROMPT_VARIANTS,
 }
 
 
-def no_score(reason: str, code: ReasonCode = "undefined") -> EstimateResult:
+def no_score(reason: str) -> EstimateResult:
     """The result for a score that does not exist, with the reason."""
-    return EstimateResult(value=None, reason=reason, reason_code=code)
+    return EstimateResult(value=None, reason=reason, reason_code="undefined")
 
 
 def number(value: Array | float) -> float | None:
@@ -140,8 +130,8 @@ class Estimate:
     """The value in every resample; NaN where undefined."""
     bounds: Ends = (-math.inf, math.inf)
     """Smallest and largest value that there can be."""
-    unseen_deviation: float = UNSEEN_TEMPLATE_DEVIATION
-    unseen_stretch: float = STRETCH
+    unseen_deviation: float = intervals.UNSEEN_TEMPLATE_DEVIATION
+    unseen_stretch: float = intervals.STRETCH
     df: float = math.nan
     """Degrees of freedom of its error; NaN: effective templates less one."""
     parse_rate: float = math.nan
@@ -162,14 +152,14 @@ class Estimate:
     @cached_property
     def n_templates(self) -> int:
         """Templates that bear on it; of a difference, on the side that has fewer."""
-        own: int = self._n_weighted if self.support is None else self.support
-        return min([own, *(int(part.n_templates) for part in (*(self.operands or ()), *self.components))])
+        own = np.count_nonzero(self.template_weights > 0) if self.support is None else self.support
+        return min([int(own), *(part.n_templates for part in (*(self.operands or ()), *self.components))])
 
     @cached_property
     def _n_weighted(self) -> int:
         """Templates with a weight, which is of the denominator that fewest make; of a difference, the fewest."""
-        own = int(np.count_nonzero(self.template_weights > 0))
-        return min([own, *(int(part._n_weighted) for part in (*(self.operands or ()), *self.components))])
+        own = np.count_nonzero(self.template_weights > 0)
+        return min([int(own), *(part._n_weighted for part in (*(self.operands or ()), *self.components))])
 
     @cached_property
     def effective(self) -> float:
@@ -183,7 +173,7 @@ class Estimate:
             return "undefined"
         if self.n_templates < MIN_TEMPLATES or math.isnan(self.standard_error):
             return "too_few_templates"
-        is_enough = self.n_prompt_variants is None or self.n_prompt_variants >= MIN_PROMPT_VARIANTS
+        is_enough = self.n_prompt_variants is None or self.n_prompt_variants >= intervals.MIN_PROMPT_VARIANTS
         return None if is_enough else "too_few_prompt_variants"
 
     @property
@@ -199,14 +189,6 @@ class Estimate:
         return math.sqrt(float(self.adjusted_influence @ self.adjusted_influence))
 
     @property
-    def total_standard_error(self) -> float:
-        """The standard error over templates and random prompt variants; NaN where there is no interval."""
-        if self.missing_reason is not None:
-            return math.nan
-        drawn = 0.0 if self.crossed_effect is None else self.crossed_effect.variance
-        return math.hypot(self.standard_error, drawn**0.5)
-
-    @property
     def units(self) -> float:
         """Degrees of freedom of its error, plus one: what the t distribution of its intervals goes by."""
         return self.effective if math.isnan(self.df) else self.df + 1
@@ -218,13 +200,14 @@ class Estimate:
     def analytic_reach(self, confidence: float) -> float:
         """How far its interval reaches to either side by t distributions; NaN where there is none."""
         prompts = 0.0 if self.crossed_effect is None else self.crossed_effect.reach(confidence)
-        return math.hypot(self.standard_error * t_quantile(confidence, self.units), prompts)
+        return math.hypot(self.standard_error * intervals.t_quantile(confidence, self.units), prompts)
 
     def score(self, sampling: InferenceSettings | None) -> EstimateResult:
         """With its intervals; without settings, it has none and needs none."""
-        code, error = self.missing_reason, number(self.total_standard_error)
-        ends: Ends | None = None
-        margin = math.nan
+        code, error, ends, margin = self.missing_reason, None, None, math.nan
+        if code is None:
+            drawn = 0.0 if self.crossed_effect is None else self.crossed_effect.variance
+            error = number(math.hypot(self.standard_error, drawn**0.5))
         if sampling is not None:
             ends = self.interval(sampling.confidence)
             margin = math.nan if error is None else self.analytic_reach(sampling.confidence)
@@ -242,7 +225,7 @@ class Estimate:
             n_prompt_variants=self.n_prompt_variants,
             reason=code and REASONS[code],
             reason_code=code,
-            warnings=("low_parse_rate",) if self.parse_rate < LOW_PARSING else (),
+            warnings=("low_parse_rate",) if self.parse_rate < intervals.LOW_PARSING else (),
         )
 
     def interval(self, confidence: float) -> Ends | None:
@@ -252,24 +235,25 @@ class Estimate:
 
     def over_templates(self, confidence: float) -> Ends | None:
         """The interval over templates, with room for what was not seen; None where there is none."""
-        if confidence not in self._intervals:
+        if confidence not in self._intervals:  # several numbers are made from it
             has_none = self.missing_reason is not None or math.isnan(self.standard_error)
             self._intervals[confidence] = None if has_none else self._over_templates(confidence)
         return self._intervals[confidence]
 
     @cached_property
     def _intervals(self) -> dict[float, Ends | None]:
-        """Confidence → the interval over templates, for several numbers are made from it."""
         return {}
 
-    def _over_templates(self, confidence: float) -> Ends | None:
+    def _over_templates(self, confidence: float) -> Ends:
         """The interval of the bootstrap, or of t where it is analytic."""
         if self.is_analytic:
-            ends = t_interval(self.value, self.standard_error, self.units, confidence, self.bounds)
+            ends = intervals.t_interval(self.value, self.standard_error, self.units, confidence, self.bounds)
             return self.with_room(*(ends or (self.value, self.value)), confidence)
         plain = math.sqrt(float(self.influence_values @ self.influence_values))
-        tail = expanded_tail(confidence, self.units, self.standard_error / plain if plain else widening(self.units))
-        low, high = percentile_interval(self._ordered_values, tail)
+        tail = intervals.expanded_tail(
+            confidence, self.units, self.standard_error / plain if plain else widening(self.units)
+        )
+        low, high = intervals.percentile_interval(self._ordered_values, tail)
         return self.with_room(low, high, confidence, tail * self.bootstrap_values.size)
 
     @cached_property
@@ -287,29 +271,34 @@ class Estimate:
         """An interval round it with what prompt variants add, where they are random."""
         if self.crossed_effect is None:
             return interval
-        return widen_for_prompts(self.value, interval, self.crossed_effect.reach(confidence), self.bounds)
+        return intervals.widen_for_prompts(self.value, interval, self.crossed_effect.reach(confidence), self.bounds)
 
     def with_room(self, low: float, high: float, confidence: float, beyond: float = math.inf) -> Ends:
         """The ends of the interval, as wide as few templates ask for, and what was not seen.
 
-        No resample of five templates lies beyond the farthest of them; t, of one degree of freedom less, can (Cameron &
-        Miller 2015, §VI.D). Where fewer than LEAST_BEYOND resamples (`beyond`) would be cut off, as at the
-        levels of runs in rounds, or where the score is curved, t is held too.
+        No resample of five templates lies beyond the farthest of them; t can (Cameron & Miller 2015, §VI.D). Where the
+        score is curved, or fewer than LEAST_BEYOND resamples (`beyond`) would be cut off, t is held too.
         """
         units = None
         if self._n_weighted < FEW_TEMPLATES:
             units = float(self._n_weighted)
-        elif self.is_curved or beyond < LEAST_BEYOND:
+        elif self.is_curved or beyond < intervals.LEAST_BEYOND:
             units = self.units
-        least = t_interval(self.value, self.standard_error, units, confidence, self.bounds)
-        return interval_hull((low, high), least, self.room(confidence), self.from_sides(confidence))
+        least = intervals.t_interval(self.value, self.standard_error, units, confidence, self.bounds)
+        sides = None
+        if self.operands is not None and any(one.has_room for one in self.operands):  # it is far from its own ends
+            first, second = (one.over_templates(confidence) for one in self.operands)
+            sides = difference_interval(self.operands, self.operands, first, second)
+        return intervals.interval_hull((low, high), least, self.room(confidence), sides)
 
     def room(self, confidence: float) -> Ends | None:
         """The interval with room for what was not seen, and the score interval near an end; None: no need."""
         if not self.has_room:
             return None
         ends = (self.value, self.value) if self.boundary is None else self.boundary.ends(confidence)
-        return interval_hull(ends, score_interval(self.value, self.standard_error, self.units, confidence, self.bounds))
+        return intervals.interval_hull(
+            ends, intervals.score_interval(self.value, self.standard_error, self.units, confidence, self.bounds)
+        )
 
     @cached_property
     def has_room(self) -> bool:
@@ -317,31 +306,21 @@ class Estimate:
         near = min(self.value - self.bounds[0], self.bounds[1] - self.value) < self.unseen_deviation
         return self.n_templates >= MIN_TEMPLATES and (near or self.boundary is not None)
 
-    def from_sides(self, confidence: float) -> Ends | None:
-        """The interval of a difference that its sides' make, where one has room: it is itself far from its ends."""
-        if self.operands is None or not any(one.has_room for one in self.operands):
-            return None
-        first, second = (one.over_templates(confidence) for one in self.operands)
-        return difference_interval(self.operands, self.operands, first, second)
-
     @cached_property
-    def boundary(self) -> BoundaryInterval | None:
+    def boundary(self) -> intervals.BoundaryInterval | None:
         """The interval with room for what was not seen; None where none is needed, or templates are too few."""
         if self.n_templates < MIN_TEMPLATES:
             return None
         bears = self.template_weights > 0
         sizes = self.template_weights[bears]
         own = self.value + self.influence_values[bears] / sizes
-        return boundary_interval(own, sizes, self.bounds, self.unseen_deviation, self.unseen_stretch)
+        return intervals.boundary_interval(own, sizes, self.bounds, self.unseen_deviation, self.unseen_stretch)
 
 
 def difference_interval(
     lowest: tuple[Estimate, Estimate], highest: tuple[Estimate, Estimate], first: Ends | None, second: Ends | None
 ) -> Ends | None:
-    """The interval of a difference that those of its sides make (MOVER), with the correlation of their influences.
-
-    `lowest`, `highest`: the sides at its lowest and its highest; None where a side has no interval.
-    """
+    """The interval of a difference made from those of its sides (MOVER); None where a side has none."""
     if first is None or second is None:
         return None
     ends = []
@@ -349,7 +328,7 @@ def difference_interval(
         mine, its = one.influence_values, other.influence_values
         both = float((mine @ mine) * (its @ its)) ** 0.5
         correlation = float(mine @ its) / both if both > 0 else 0.0  # 0 where templates make nothing of one
-        ends.append(mover_interval((one.value, other.value), first, second, correlation))
+        ends.append(intervals.mover_interval((one.value, other.value), first, second, correlation))
     return ends[0][0], ends[1][1]
 
 
@@ -360,10 +339,7 @@ _STEP = 1e-6
 
 
 def influence_values(metric: Metric, by_template: Counts, total: Counts) -> Array:
-    """The influence of every template: shape (…, templates); NaN where the score is undefined.
-
-    `by_template` has one axis more than `total`, templates, at its end.
-    """
+    """The influence of every template, the last axis of `by_template`; NaN where the score is undefined."""
     found = np.zeros(by_template.values.shape[:-1])
     for fraction, slope in zip(metric.fractions, metric_slopes(metric, total), strict=True):
         value, base = np.nan_to_num(fraction.value(total)), np.maximum(fraction.denominator(total), 1.0)
@@ -420,8 +396,8 @@ def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate
     """A weighted sum of estimates of one panel; undefined where one of them is."""
     pairs = list(zip(estimates, factors, strict=True))
 
-    def total(of: Callable[[Estimate], Any]) -> Any:
-        return sum(factor * of(estimate) for estimate, factor in pairs)
+    def total(name: str) -> Any:
+        return sum(factor * getattr(estimate, name) for estimate, factor in pairs)
 
     def side(sign: int) -> Estimate | None:
         parts = [(estimate, sign * factor) for estimate, factor in pairs if sign * factor > 0]
@@ -431,21 +407,20 @@ def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate
 
     ends = [sorted((factor * estimate.bounds[0], factor * estimate.bounds[1])) for estimate, factor in pairs]
     added, taken = side(1), side(-1)
-    rates = [estimate.parse_rate for estimate in estimates if not math.isnan(estimate.parse_rate)]
     crossed = [estimate.crossed_effect for estimate in estimates if estimate.crossed_effect is not None]
-    sizes = sum(abs(factor) * estimate.template_weights for estimate, factor in pairs)
-    whole, is_analytic = float(np.sum(sizes)), any(estimate.is_analytic for estimate in estimates)
+    sizes = np.asarray(sum(abs(factor) * estimate.template_weights for estimate, factor in pairs))
+    whole, is_analytic = float(sizes.sum()), any(estimate.is_analytic for estimate in estimates)
     return Estimate(
-        value=float(total(lambda one: one.value)),
-        influence_values=total(lambda one: one.influence_values),
-        adjusted_influence=total(lambda one: one.adjusted_influence),
-        template_weights=np.asarray(sizes) / whole if whole else np.asarray(sizes),
-        bootstrap_values=total(lambda one: one.bootstrap_values),
+        value=float(total("value")),
+        influence_values=total("influence_values"),
+        adjusted_influence=total("adjusted_influence"),
+        template_weights=sizes / whole if whole else sizes,
+        bootstrap_values=total("bootstrap_values"),
         bounds=(sum(low for low, _ in ends), sum(high for _, high in ends)),
         unseen_deviation=math.hypot(*(factor * estimate.unseen_deviation for estimate, factor in pairs)),
         unseen_stretch=max(estimate.unseen_stretch for estimate in estimates),
         df=min(estimate.df for estimate in estimates) if is_analytic else math.nan,
-        parse_rate=min(rates, default=math.nan),
+        parse_rate=min((one.parse_rate for one in estimates if not math.isnan(one.parse_rate)), default=math.nan),
         crossed_effect=CrossedEffect.combine(crossed, factors) if len(crossed) == len(pairs) else None,
         operands=(added, taken) if added and taken else None,
         is_curved=any(estimate.is_curved for estimate in estimates),

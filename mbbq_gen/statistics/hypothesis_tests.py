@@ -117,10 +117,7 @@ SIZE_LEVEL: Final = 0.01
 
 
 def sizes_matter(scores: Array, sizes: Array) -> bool:
-    """Whether larger templates have other scores: Spearman's rank correlation, with its t approximation.
-
-    `scores`: NaN for none; `sizes`: 0 for a template without answers.
-    """
+    """Whether larger templates have other scores: Spearman's rank correlation; NaN: no score, size 0: no answers."""
     has = (sizes > 0) & ~np.isnan(scores)
     scores, sizes = scores[has], sizes[has]
     n = scores.size
@@ -238,32 +235,25 @@ def friedman(scores: Array, hypothesis: str, *, unit: Unit = "template", is_even
 
 
 def kendall_w(scores: Array) -> float | None:
-    """How far the rows agree on the ranks of the columns: 0 not at all, 1 fully; None where no row ranks anything.
-
-    Kendall & Babington Smith 1939, with the correction for ties.
-    """
+    """Kendall's W with ties (Kendall & Babington Smith 1939): 0 to 1; None where no row ranks anything."""
     rows, columns = scores.shape
     if rows < 1 or columns < 2:
         return None
     ranks = np.stack([mid_ranks(row) for row in scores])
-    ties = sum(
-        float(np.sum(counts**3 - counts)) for counts in (np.unique(row, return_counts=True)[1] for row in scores)
-    )
+    counts = [np.unique(row, return_counts=True)[1] for row in scores]
+    ties = sum(float(np.sum(count**3 - count)) for count in counts)
     most = rows**2 * (columns**3 - columns) - rows * ties
-    if most <= 0:
-        return None
     spread = float(np.sum((ranks.sum(axis=0) - rows * (columns + 1) / 2) ** 2))
-    return float(12 * spread / most)
+    return float(12 * spread / most) if most > 0 else None
 
 
 def sign_flip_groups(shares: Array, hypothesis: str, *, seed: int = 0) -> TestResult:
     """Do groups over the same templates have the same score? Each template's differences keep or change their sign.
 
-    `shares` is groups × templates: what each template adds to each group's score, so that rows add up to the scores.
-    Under the hypothesis a template's differences between groups could as well have the other sign (Fisher 1935, "The
-    Design of Experiments", §21). For two groups the statistic is the difference of the scores; for more it is the sum s
-    of the templates' deviations from their mean, as s′ C⁺ s, where C is the sum of their outer products, which no flip
-    changes. Assumes symmetric differences.
+    `shares` is groups × templates: what each template adds to each group's score. Under the hypothesis a template's
+    differences could as well have the other sign (Fisher 1935, "The Design of Experiments", §21). For two groups the
+    statistic is the difference of the scores; for more it is the sum s of the templates' deviations from their mean, as
+    s′ C⁺ s, where C is the sum of their outer products, which no flip changes. Assumes symmetric differences.
     """
     groups, n = shares.shape
     result = TestResult(test="sign_flip", unit="template", hypothesis=hypothesis, n=n)
@@ -280,9 +270,8 @@ def sign_flip_groups(shares: Array, hypothesis: str, *, seed: int = 0) -> TestRe
     statistics, observed = np.einsum("rg,gh,rh->r", sums, inverse, sums), float(own @ inverse @ own)
     is_exact = deviations.shape[1] <= EXACT_UP_TO
     p_value = permutation_p(statistics, observed, is_exact=is_exact)
-    if groups == 2:
-        return result.found(p_value, float(own[0] - own[1]), "difference", is_exact=is_exact)
-    return result.found(p_value, observed, "chi_squared", is_exact=is_exact)
+    shown = (float(own[0] - own[1]), "difference") if groups == 2 else (observed, "chi_squared")
+    return result.found(p_value, *shown, is_exact=is_exact)
 
 
 # --- many tests at once ----------------------------------------------------------------------------------------------
@@ -305,10 +294,9 @@ def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def tost(estimate: Estimate, margin: float, what: str, sampling: InferenceSettings) -> TestResult:
-    """The test that a number is nearer to 0 than the margin, by two one-sided tests (Schuirmann 1987).
+    """The test that the number named `what` is nearer to 0 than the margin, by two one-sided tests (Schuirmann 1987).
 
-    The p value is the least level p at which the interval of confidence 1 − 2p lies within the margin. `what` names the
-    number.
+    The p value is the least level p at which the interval of confidence 1 − 2p lies within the margin.
     """
     hypothesis = f"{what} is {margin:g} or farther from 0"
     if (nothing := missing("tost", [estimate], hypothesis)) is not None:
@@ -327,13 +315,11 @@ def tost(estimate: Estimate, margin: float, what: str, sampling: InferenceSettin
 
 
 def zero_test(estimate: Estimate, hypothesis: str, sampling: InferenceSettings) -> TestResult:
-    """Is the number 0? The p value is the least level at which its interval excludes 0.
+    """Is the number 0? The p value is the least level at which its interval excludes 0 (Davison & Hinkley 1997, §5.6).
 
-    So p is below 1 − confidence if and only if the interval that is shown excludes 0 (inversion of a confidence
-    interval: Davison & Hinkley 1997, §5.6). Where prompt variants are random, so is the interval over them.
-    Effect: the number over the standard deviation of templates (Cohen's d_z).
+    So p is below 1 − confidence if and only if the interval that is shown excludes 0. Effect: the number over the
+    standard deviation of templates (Cohen's d_z).
     """
-    level = 1 - sampling.confidence
     if (nothing := missing("interval", [estimate], hypothesis)) is not None:
         return nothing
 
@@ -343,9 +329,25 @@ def zero_test(estimate: Estimate, hypothesis: str, sampling: InferenceSettings) 
 
     spread = estimate.standard_error * estimate.effective**0.5
     effect = number(estimate.value / spread) if spread > _TIE else None
-    result = _of_estimate("interval", hypothesis, estimate)
-    p_value = _least_level(excludes_zero, level)
-    return result.found(p_value, estimate.value, "value", effect=effect, effect_name="d_z")
+    found = _least_level(excludes_zero, 1 - sampling.confidence), estimate.value, "value"
+    return _of_estimate("interval", hypothesis, estimate).found(*found, effect=effect, effect_name="d_z")
+
+
+def zero_tests(
+    estimate: Estimate,
+    scores: Array,
+    hypothesis: str,
+    sampling: InferenceSettings,
+    *,
+    margin: float | None = None,
+    what: str = "",
+    is_even: bool = True,
+) -> list[TestResult]:
+    """Tests of a number against 0: by its interval, by ranks of `scores` (variants fixed), and against a margin."""
+    tests = [zero_test(estimate, hypothesis, sampling)]
+    if sampling.prompt_effects == "fixed":
+        tests.append(wilcoxon(scores, f"{hypothesis} in the middle of the templates", is_even=is_even))
+    return tests if margin is None else [*tests, tost(estimate, margin, what, sampling)]
 
 
 def _of_estimate(test: TestName, hypothesis: str, estimate: Estimate) -> TestResult:
@@ -360,10 +362,7 @@ _STEPS = 16
 
 
 def _least_level(is_found: Callable[[float], bool], first: float, most: float = 1.0) -> float:
-    """The least level at which something is found, `most` if at none that is looked at.
-
-    `first` is looked at itself, so that no rounding moves p over it.
-    """
+    """The least level at which something is found, `most` if at none; `first` is looked at itself, without rounding."""
     low, high = math.log(min(first, most)), math.log(most)
     if is_found(first):
         if is_found(_LEAST):
@@ -401,9 +400,7 @@ def equality_test(estimates: Sequence[Estimate], hypothesis: str, sampling: Infe
         if len(tests) == 1 or not known:
             return tests[0]
         largest = max(abs(test.statistic or 0.0) for test in tests)
-        return tests[0].model_copy(
-            update={"p_value": min(known), "statistic": largest, "statistic_name": "largest difference", "effect": None}
-        )
+        return tests[0].found(min(known), largest, "largest difference", effect=None)
     # A template has the same share of each value: with its own shares, uneven reading would make it differ.
     shares = np.mean([estimate.template_weights for estimate in estimates], axis=0)
     added = np.stack([estimate.influence_values + estimate.value * shares for estimate in estimates])

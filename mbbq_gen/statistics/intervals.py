@@ -29,10 +29,7 @@ Ends = tuple[float, float]
 
 
 def percentile_interval(ordered: Array, tail: float) -> Ends:
-    """What is left of sorted values when a tail of them is cut off at either end; NaN where there is none.
-
-    Quantiles are interpolated linearly, as numpy does.
-    """
+    """Sorted values less a tail at either end, by linearly interpolated quantiles; NaN where there is none."""
     if not ordered.size or math.isnan(tail):
         return math.nan, math.nan
     return _quantile(ordered, tail), _quantile(ordered, 1 - tail)
@@ -46,11 +43,7 @@ def _quantile(ordered: Array, share: float) -> float:
 
 
 def expanded_tail(confidence: float, units: float, widening: float) -> float:
-    """What is cut off at either end: Φ(−widening · t), t with `units` − 1 degrees of freedom; NaN for units ≤ 1.
-
-    Of a single score, `widening` is √(n / (n − 1)) (Hesterberg 2015, §5.3). For many templates the tail is
-    (1 − confidence) / 2.
-    """
+    """The tail Φ(−widening · t) of each end, t with `units` − 1 degrees of freedom (Hesterberg 2015, §5.3)."""
     return float(special.ndtr(-widening * t_quantile(confidence, units)))
 
 
@@ -75,9 +68,8 @@ def score_interval(value: float, error: float, units: float, confidence: float, 
     """The values that lie within t standard errors of the score, were the errors those of that value.
 
     Between the ends of a scale, variance goes with (value − low) · (high − value), as that of a share does. So this is
-    Wilson's interval (1927, JASA 22, eq. 2) of the effective number of answers, with t in place of the normal (Korn &
-    Graubard 1998, Survey Methodology 24; Franco, Little, Louis & Slud 2019, J. Survey Statistics and Methodology 7).
-    None where the value is an end, nothing varies, or the scale has no ends.
+    Wilson's interval of the effective number of answers, with t in place of the normal (Korn & Graubard 1998, Survey
+    Methodology 24). None where the value is an end, nothing varies, or the scale has no ends.
     """
     length = ends[1] - ends[0]
     share = (value - ends[0]) / length
@@ -94,10 +86,7 @@ def interval_hull(interval: Ends, *others: Ends | None) -> Ends:
 
 
 def mover_interval(values: tuple[float, float], first: Ends, second: Ends, correlation: float = 0.0) -> Ends:
-    """The interval of first − second that the intervals of the two make (MOVER: Zou 2007; Zou & Donner 2008).
-
-    What the ends of theirs are off their values adds up as standard errors do.
-    """
+    """The interval of first − second that the intervals of the two make (MOVER: Zou 2007; Zou & Donner 2008)."""
 
     def joined(mine: float, its: float) -> float:
         return math.sqrt(max(mine**2 + its**2 - 2 * correlation * mine * its, 0.0))
@@ -157,28 +146,24 @@ def boundary_interval(
     scores, whole = np.round(scores, _DIGITS), float(sizes.sum())
     middle = float(scores @ sizes) / whole
     near_low, near_high = middle - ends[0] < unseen, ends[1] - middle < unseen
-    usual = _usual_score(scores, sizes, whole)
-    apart = np.abs(scores - usual) if usual is not None else None
+    start = _usual_score(scores, sizes, whole)
     down: Array | None
     up: Array | None
-    if usual is not None and apart is not None and effective_number(sizes * apart) < ENOUGH:
-        start, down, up, are_few = usual, apart, apart, True
-    else:
-        away = scores - middle
+    down = up = None if start is None else np.abs(scores - start)
+    if start is None or down is None or effective_number(sizes * down) >= ENOUGH:
+        start, away = middle, scores - middle
         spread = float(sizes @ away**2) / whole
         skew = float(sizes @ away**3) / whole / spread**1.5 if spread > 0 else 0.0
-        start = middle
         is_rough = effective_number(sizes) < ROOM_BELOW
         down = np.maximum(-away, 0.0) if skew < -SKEWED or (near_high and is_rough) else None
         up = np.maximum(away, 0.0) if skew > SKEWED or (near_low and is_rough) else None
         if down is None and up is None:
             return None
-        are_few = any(effective_number(sizes * tail) < ENOUGH for tail in (down, up) if tail is not None)
+    are_few = any(effective_number(sizes * tail) < ENOUGH for tail in (down, up) if tail is not None)
     drawn = _exponential_weights(scores.size)
     extra = drawn[:, -1] * (whole / sizes.size)
     weighted, below = drawn[:, :-1] @ (sizes * scores), drawn[:, :-1] @ sizes + extra
-    lower = upper = None
-    at_an_end = stretch * (ends[1] - ends[0])
+    lower, upper, at_an_end = None, None, stretch * (ends[1] - ends[0])
     if down is not None:
         far = max(unseen * (at_an_end if near_high else 1.0), float(down.max()))
         lower = np.sort((weighted + extra * max(ends[0], start - far)) / below)
@@ -228,10 +213,7 @@ class Proportion(FrozenModel):
 
 
 def wilson(share: float, n: float, z: float = NormalDist().inv_cdf(0.975)) -> Ends:
-    """The ends of Wilson's interval of a share of `n`, which need not be whole; z: how many standard errors it reaches.
-
-    Wilson 1927, JASA 22, eq. 2.
-    """
+    """Wilson's interval of a share of `n` (1927, JASA 22, eq. 2), z standard errors wide; n need not be whole."""
     shrink = 1 + z * z / n
     centre = (share + z * z / (2 * n)) / shrink
     half = z / shrink * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
@@ -272,8 +254,7 @@ TOO_FEW_PROMPT_VARIANTS: Final = (
 class CrossedEffect:
     """What each template in each prompt variant makes of a number: how far prompt variants widen its interval.
 
-    The variance of a score over templates × prompt variants is the templates' own, which the intervals over templates
-    hold, and what prompt variants add to it,
+    What prompt variants add to the variance of a score over templates is
 
         K / (K − 1) · Σ_w ψ_w²  −  K / (K − 1) · n / (n − 1) · Σ_tw ρ_tw²
 

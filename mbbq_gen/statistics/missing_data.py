@@ -72,8 +72,7 @@ def missing_data_bounds(
 ) -> MissingDataBounds:
     """The bounds of a number whose lowest and highest values are these estimates; `plain`: as it was extracted.
 
-    The interval holds the plain one, whatever that is made of; where there is none of the one there is none of the
-    other. Without settings there is none.
+    The interval holds the plain one; where there is none of the one there is none of the other, nor without settings.
     """
     own = None if sampling is None else plain.interval(sampling.confidence)
     interval: tuple[float | None, float | None] = own or (None, None)
@@ -83,24 +82,36 @@ def missing_data_bounds(
         _, above = high.over_prompt_variants((high.value, found[1]), sampling.confidence)
         below, above = interval_hull((max(below, low.bounds[0]), min(above, high.bounds[1])), own)
         interval = number(below), number(above)
-    return MissingDataBounds(
-        low=number(low.value), high=number(high.value), interval_low=interval[0], interval_high=interval[1]
-    )
+    ends = {"interval_low": interval[0], "interval_high": interval[1]}
+    return MissingDataBounds(low=number(low.value), high=number(high.value), **ends)
 
 
 def _over_templates(low: Estimate, high: Estimate, plain: Estimate, confidence: float) -> Ends | None:
-    """The interval for sampling and missing answers, prompt variants fixed; None where the number itself has none."""
+    """The interval for sampling and missing answers, prompt variants fixed; None where the number itself has none.
+
+    Where a side of a difference has room for what was not seen, it holds the interval that those of the sides make; the
+    lowest difference is that of the first's lowest and the second's highest value.
+    """
     own = plain.over_templates(confidence)
     if own is None:
         return None
-    errors = low.standard_error, high.standard_error
-    margin = imbens_manski_margin(
-        abs(high.value - low.value), max(errors), min(low.effective, high.effective), confidence
-    )
+    errors, gap = (low.standard_error, high.standard_error), abs(high.value - low.value)
+    margin = imbens_manski_margin(gap, max(errors), min(low.effective, high.effective), confidence)
     lowest, highest = low.value - margin * errors[0], high.value + margin * errors[1]
     lowest = min(lowest, *(low.room(confidence) or own))
     highest = max(highest, *(high.room(confidence) or own))
-    return interval_hull((lowest, highest), own, _from_sides(low, high, plain, confidence))
+    sides = None
+    if (
+        low.operands
+        and high.operands
+        and plain.operands
+        and any(side.has_room for side in (*low.operands, *high.operands, *plain.operands))
+    ):
+        (one_low, other_high), (one_high, other_low), (one, other) = low.operands, high.operands, plain.operands
+        first = _over_templates(one_low, one_high, one, confidence)
+        second = _over_templates(other_low, other_high, other, confidence)
+        sides = difference_interval(low.operands, high.operands, first, second)
+    return interval_hull((lowest, highest), own, sides)
 
 
 def imbens_manski_margin(gap: float, error: float, effective: float, confidence: float) -> float:
@@ -127,18 +138,3 @@ def imbens_manski_margin(gap: float, error: float, effective: float, confidence:
         if step < _ROUNDING:
             break
     return margin
-
-
-def _from_sides(low: Estimate, high: Estimate, plain: Estimate, confidence: float) -> Ends | None:
-    """The interval that those of a difference's sides make, where one has room for what was not seen.
-
-    The lowest difference is that of the first's lowest and the second's highest value.
-    """
-    if low.operands is None or high.operands is None or plain.operands is None:
-        return None
-    if not any(side.has_room for side in (*low.operands, *high.operands, *plain.operands)):
-        return None
-    (one_low, other_high), (one_high, other_low), (one, other) = low.operands, high.operands, plain.operands
-    first = _over_templates(one_low, one_high, one, confidence)
-    second = _over_templates(other_low, other_high, other, confidence)
-    return difference_interval(low.operands, high.operands, first, second)

@@ -83,15 +83,21 @@ class Panel:
         """Named counts of groups × templates."""
         return Counts(self.cells @ count_matrix(), self.sampling.unparsed)
 
-    @property
-    def counted(self) -> Array:
-        """Groups × templates × CELLS: answers, whatever they weigh."""
-        return self.cells if self.without_weights is None else self.without_weights
-
     @cached_property
     def total(self) -> Counts:
         """Named counts of groups."""
         return Counts(self.by_template.values.sum(axis=1), self.sampling.unparsed)
+
+    @cached_property
+    def _estimates(self) -> dict[Metric, list[Estimate]]:
+        return {}
+
+    def estimates(self, metric: Metric) -> list[Estimate]:
+        """The metric of every group, as the settings average it; a parse rate is always the share of all answers."""
+        if metric not in self._estimates:
+            is_whole = self.sampling.average == "questions" or metric.name == "parse_rate"
+            self._estimates[metric] = self._over_questions(metric) if is_whole else average_estimates(self, metric)
+        return self._estimates[metric]
 
     @cached_property
     def _resampled(self) -> Counts:
@@ -102,34 +108,18 @@ class Panel:
         drawn = (flat @ self.weights.T).reshape(names, groups, -1)
         return Counts(drawn.transpose(1, 2, 0), self.sampling.unparsed)
 
-    @cached_property
-    def _estimates(self) -> dict[Metric, list[Estimate]]:
-        return {}
-
-    def estimates(self, metric: Metric) -> list[Estimate]:
-        """The metric of every group, as the settings average it; a parse rate is always the share of all answers."""
-        if metric not in self._estimates:
-            self._estimates[metric] = self._estimated(metric)
-        return self._estimates[metric]
-
-    def _estimated(self, metric: Metric) -> list[Estimate]:
-        if self.sampling.average != "questions" and metric.name != "parse_rate":
-            return average_estimates(self, metric)
+    def _over_questions(self, metric: Metric) -> list[Estimate]:
         influences = influence_values(metric, self.by_template, self.total)
-        sizes = template_shares(metric, self.by_template)
-        crossed = None
+        sizes, crossed = template_shares(metric, self.by_template), None
         if self.crossed is not None:
             shape = self.crossed.shape[:-1]
             flat = Counts(self.crossed.reshape(shape[0], shape[1] * shape[2], -1) @ count_matrix(), self.total.unparsed)
             parts = influence_values(metric, flat, self.total), template_shares(metric, flat)
             crossed = [*map(CrossedEffect, *(part.reshape(shape) for part in parts))]
-        return self.as_estimates(
-            metric,
-            (metric.value(self.total), influences, sizes, metric.value(self._resampled)),
-            [influence * widening(effective_number(own)) for influence, own in zip(influences, sizes, strict=True)],
-            crossed,
-            is_curved=len(metric.fractions) > 1,
-        )
+        pairs = zip(influences, sizes, strict=True)
+        adjusted = [influence * widening(effective_number(own)) for influence, own in pairs]
+        found = metric.value(self.total), influences, sizes, metric.value(self._resampled)
+        return self.as_estimates(metric, found, adjusted, crossed, is_curved=len(metric.fractions) > 1)
 
     def as_estimates(
         self,
@@ -194,14 +184,13 @@ class Panel:
 
     @cached_property
     def _supposed(self) -> dict[Scenario, Panel]:
-        """The panel with all unparsed answers of one kind: several metrics suppose the same."""
         return {}
 
     def extremes(self, metric: Metric) -> tuple[list[Estimate], list[Estimate]] | None:
         """The metric of every group at its lowest and its highest; None if unparsed answers do not bear on it."""
         if metric.extremes is None:
             return None
-        for scenario in metric.extremes:
+        for scenario in metric.extremes:  # several metrics suppose the same
             if scenario not in self._supposed:
                 self._supposed[scenario] = self.supposing(scenario)
         low, high = (self._supposed[scenario].estimates(metric) for scenario in metric.extremes)
@@ -266,10 +255,7 @@ def panel_of(
 
 
 def plain_value(metric: Metric, tally: Tally, settings: InferenceSettings, moved: Array | None = None) -> float | None:
-    """The metric of one group, averaged as the settings say, without an interval.
-
-    `moved`: CELLS × CELLS, where the answers are moved to first; None: they stay.
-    """
+    """The metric of one group without an interval; `moved`: CELLS × CELLS, where its answers are moved to first."""
     if settings.average == "questions" or metric.name == "parse_rate":
         return number(
             metric.value(tally.counts(settings.unparsed, tally.total if moved is None else tally.total @ moved))
@@ -303,10 +289,7 @@ _STEPS = 60
 
 
 def reml_variance(scores: Array, variances: Array) -> Array:
-    """τ² of each row by restricted maximum likelihood, 0 or more: the root of the restricted score function.
-
-    `scores`, `variances` within templates: rows × templates, NaN for none; NaN for fewer than two templates.
-    """
+    """τ² of each row of scores (NaN: none) by restricted maximum likelihood; NaN for fewer than two templates."""
     known = ~np.isnan(scores)
     y, v = np.where(known, scores, 0.0), np.maximum(variances, _LEAST_VARIANCE)
 
@@ -358,8 +341,10 @@ def template_scores(panel: Panel, metric: Metric) -> TemplateScores:
     of the panel as it was extracted, so that the lower and the upper bound have the same weights.
     """
     scores, own = panel.template_scores(metric), panel.supposed_of or panel
-    single, cells = Counts(count_matrix(), own.sampling.unparsed), own.counted
-    counts, sized = (Counts(one.counted @ count_matrix(), one.sampling.unparsed) for one in (own, panel))
+    tables = [one.cells if one.without_weights is None else one.without_weights for one in (own, panel)]
+    cells, single = tables[0], Counts(count_matrix(), own.sampling.unparsed)
+    pairs = zip((own, panel), tables, strict=True)
+    counts, sized = (replace(one.total, values=table @ count_matrix()) for one, table in pairs)
     residuals, freedom = [], []
     for fraction in metric.fractions:
         value = np.nan_to_num(fraction.value(counts))[..., None]

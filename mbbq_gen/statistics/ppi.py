@@ -1,9 +1,9 @@
 """Scores corrected for extraction errors, from a sample of answers that somebody read without error.
 
 Prediction-powered inference (Angelopoulos, Bates, Fannjiang, Jordan & Zrnic 2023, Science 382, 669; with a tuned λ:
-Angelopoulos, Duchi & Zrnic 2023, "PPI++", arXiv:2311.01453). The cells that metrics count are corrected. With f an
-answer's cell as it was extracted, y the cell by its label, b the mean cell of what was read in answers to questions of
-its kind (context and polarity), and w how many answers a label stands for,
+Angelopoulos, Duchi & Zrnic 2023, "PPI++", arXiv:2311.01453) of the cells that metrics count. With f an answer's cell as
+it was extracted, y the cell by its label, b the mean cell of what was read in answers to questions of its kind (context
+and polarity), and w how many answers a label stands for,
 
     predicted  g = λ · f + (1 − λ) · b            λ = 1: the extraction, 0: the labels alone
     corrected  Σ_all g  +  Σ_labelled w · (y − g)
@@ -15,9 +15,9 @@ for each score so that the labels' part of its variance is least. The error clus
     u_t = Σ_{i in t} (ψ·g_i + r̄_class(i))  +  Σ_{labelled i in t} w_i · (r_i − r̄_class(i)),    r = ψ·(y − g)
 
 ψ being the score's linear part. Σ u² holds the sampling of templates and of labels (two-phase sampling: Särndal,
-Swensson & Wretman 1992, ch. 9), with Satterthwaite's degrees of freedom (1946). Where few wrong extractions are among
-the labels of a class, errors may be too rare to be seen: the variance takes one more there, wrong as often as labels of
-the whole run are, but no more than one in as many labels as the class has and one more.
+Swensson & Wretman 1992, ch. 9), with Satterthwaite's degrees of freedom (1946). Errors may be too rare to be seen in a
+class: the variance takes one more there, wrong as often as labels of the whole run are, but no more than one in as many
+labels as the class has and one more.
 """
 
 from __future__ import annotations
@@ -184,9 +184,9 @@ class CorrectedEstimate(Estimate):
     def _over_templates(self, confidence: float) -> Ends | None:
         """The interval as extracted, to whose variance that of the labels is added; value ± t · error without one.
 
-        A template that was not seen can lie as far off the corrected score as off the extracted one. So the variance
-        of templates is, on either side, what the interval as extracted stands for: (its reach / t)². Labels add their
-        own, or all by which the corrected score's is larger. No end is nearer than as extracted.
+        An unseen template can lie as far off the corrected score as off the extracted one. So the variance of templates
+        is, on either side, (the reach of the interval as extracted / t)². Labels add their own, or all by which the
+        corrected score's is larger. No end is nearer than as extracted.
         """
         reaches = [self.analytic_reach(confidence)] * 2
         plain = None if self.extracted is None else self.extracted.over_templates(confidence)
@@ -225,10 +225,7 @@ class CorrectedEstimate(Estimate):
 def correct(
     metric: Metric, group: PPIGroup, unparsed: UnparsedPolicy, extracted: Estimate | None = None
 ) -> CorrectedEstimate:
-    """The corrected metric of a group that has labels; undefined where a denominator is not above 0.
-
-    `extracted`: the metric as it was extracted, over the same templates.
-    """
+    """The corrected metric of a group with labels; `extracted`: as it was extracted, over the same templates."""
 
     def counted(cells: Array) -> Counts:
         return Counts(cells @ count_matrix(), unparsed)

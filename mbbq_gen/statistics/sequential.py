@@ -9,10 +9,10 @@ grows, α · t^ρ, t being the part of the information that the run is after (La
 DeMets 1987, Biometrika 74). They are repeated confidence intervals (Jennison & Turnbull 1989, JRSS B 51): valid
 whatever the reason to stop. For a width ρ = 6 leaves nearly all of α for the last look; a decision takes ρ = 0.7.
 
-Information is 1 / variance of a score: what templates differ by, which stays, and what chance leaves in a template's
-answers, which falls with their number. Successive scores have independent increments (Jennison & Turnbull 1997, JASA
-92; Lee & DeMets 1991, JASA 86). Bounds are integrated numerically (Armitage, McPherson & Rowe 1969, JRSS A 132;
-Jennison & Turnbull 2000, ch. 19; t in place of the normal: §11.5). `benches/simulate_all.py` checks them.
+Information is 1 / variance of a score: that of templates, which stays, and that of chance in their answers, which falls
+with their number. Successive scores have independent increments (Jennison & Turnbull 1997, JASA 92; Lee & DeMets 1991,
+JASA 86). Bounds are integrated numerically (Armitage, McPherson & Rowe 1969, JRSS A 132; Jennison & Turnbull 2000,
+ch. 19; t in place of the normal: §11.5). `benches/simulate_all.py` checks them.
 """
 
 from __future__ import annotations
@@ -55,25 +55,25 @@ HOPELESS: Final = 0.05
 """Chance of giving up on a width that all questions together would have reached."""
 
 
+def _step(at: Array, places: Array, weights: Array, root: float) -> Array:
+    """The density after a normal step of standard deviation `root` from weighted places."""
+    away = (at[:, None] - places[None, :]) / root
+    found: Array = (np.exp(-0.5 * away**2) @ weights) / (root * math.sqrt(2 * math.pi))
+    return found
+
+
 class ErrorSpending:
     """The levels of successive looks, one after another."""
 
     def __init__(self, alpha: float, rho: float) -> None:
-        self._alpha = alpha
-        self._rho = rho
-        self._information = 0.0
-        self._spent = 0.0
-        self._places: Array = np.zeros(1)
-        """Where the sum of the score may stand that has crossed no bound so far…"""
-        self._weights: Array = np.ones(1)
-        """…and how likely it stands there."""
+        self._alpha, self._rho, self._information, self._spent = alpha, rho, 0.0, 0.0
+        self._places, self._weights = np.zeros(1), np.ones(1)
+        """Where the sum of the score may stand that has crossed no bound so far, and how likely it stands there."""
 
     def look(self, information: float, part: float) -> float:
         """How many standard errors the interval of this look reaches, for a normal score.
 
-        Args:
-            information: 1 / variance, in any unit that is the same at all looks.
-            part: of the information that the run is after.
+        `information` is 1 / variance, in any unit; `part` is of the information that the run is after.
         """
         now = max(information, self._information * (1 + LEAST_GROWTH))
         due = (1 - KEPT) * self._alpha * math.pow(min(part, 1.0), self._rho) - self._spent
@@ -90,7 +90,7 @@ class ErrorSpending:
         grid = np.linspace(-reach * scale, reach * scale, POINTS)
         ends = np.full(POINTS, grid[1] - grid[0])
         ends[[0, -1]] /= 2
-        self._places, self._weights = grid, _density(grid, self._places, self._weights, root) * ends
+        self._places, self._weights = grid, _step(grid, self._places, self._weights, root) * ends
         self._information, self._spent = now, self._spent + step
         return reach
 
@@ -128,9 +128,8 @@ def measures(metric: Metric, panel: Panel, requested: Array, offered: Array) -> 
         offered: groups × templates: answers that count for the metric if every question were used.
     """
     needed = np.array(needed_cells([metric]))
-    single = Counts(
-        np.broadcast_to(count_matrix(), (len(panel.groups), *count_matrix().shape)), panel.sampling.unparsed
-    )
+    each = np.broadcast_to(count_matrix(), (len(panel.groups), *count_matrix().shape))
+    single = Counts(each, panel.sampling.unparsed)
     pull = influence_values(metric, single, panel.total)[:, None, :]  # of one answer in each cell
     counted = np.where(needed, requested, 0.0)
     number = counted.sum(axis=-1)
@@ -169,11 +168,9 @@ class Interval:
 
 def interval_at(measure: InterimEstimate, reach: float) -> Interval:
     """The interval of a look of such a bound, for a normal score, with room for a template that was not seen."""
-    level = level_of(reach)
-    estimate = measure.estimate
+    level, estimate = level_of(reach), measure.estimate
     margin = estimate.standard_error * t_quantile(1 - level, estimate.units)
-    lowest, highest = estimate.bounds
-    ends = max(estimate.value - margin, lowest), min(estimate.value + margin, highest)
+    ends = max(estimate.value - margin, estimate.bounds[0]), min(estimate.value + margin, estimate.bounds[1])
     low, high = estimate.with_room(*ends, 1 - level)
     return Interval(estimate.value, low, high, level, measure.variance)
 
@@ -182,13 +179,8 @@ def interval_after(looks: Sequence[InterimEstimate], alpha: float, rho: float, a
     """The interval of the last of a run's looks; those of all looks together hold the truth with confidence 1 − alpha.
 
     Looks at which templates all say the same, so that they tell no variance, spend nothing; their interval is that of
-    the first look of a run that has hardly begun.
-
-    Args:
-        alpha: 0.05 for 95 %.
-        rho: how late the error is spent.
-        aim: the variance that the run is after; 0: what all questions give. It may move from look to look: the bounds
-            do not depend on the score.
+    the first look of a run that has hardly begun. `rho`: how late the error is spent; `aim`: the variance that the run
+    is after (0: what all questions give), which may move, for the bounds do not depend on the score.
     """
     bounds, reach = ErrorSpending(alpha, rho), ErrorSpending(alpha, rho).look(1.0, FIRST_PART)
     for seen in looks:
@@ -241,16 +233,14 @@ class _Stage:
     """Where a score may stand before a look, were the truth 0, and where the look stops the run."""
 
     places: Array
-    """Of score × information, at the look before."""
+    """Of score × information, at the look before, with weights."""
     weights: Array
     before: float
     information: float
     upper: float
-    """The run stops above it, …"""
     lower: float
-    """… below it, …"""
     inner: tuple[float, float]
-    """… and between these."""
+    """The run stops above `upper`, below `lower`, and between these."""
 
     def chance(self, truth: float, low: float, high: float) -> float:
         """How likely the run comes to this look and its score lies between."""
@@ -268,14 +258,7 @@ class _Stage:
         root = math.sqrt(self.information - self.before)
         edges = [np.linspace(*part, POINTS) * self.information for part in parts] or [np.zeros(2)]
         places, ends = np.concatenate([(one[1:] + one[:-1]) / 2 for one in edges]), np.concatenate(np.diff(edges))
-        return places, _density(places, self.places, self.weights, root) * ends
-
-
-def _density(at: Array, places: Array, weights: Array, root: float) -> Array:
-    """The density after a normal step of standard deviation `root` from weighted places."""
-    away = (at[:, None] - places[None, :]) / root
-    found: Array = (np.exp(-0.5 * away**2) @ weights) / (root * math.sqrt(2 * math.pi))
-    return found
+        return places, _step(places, self.places, self.weights, root) * ends
 
 
 def reach_of(level: float) -> float:
@@ -295,18 +278,14 @@ def variance_of_width(width: float, measure: InterimEstimate, alpha: float) -> f
 
 
 def variance_to_find(size: float, measure: InterimEstimate, alpha: float) -> float:
-    """The variance at which a run that looks on the way has found a score of that size in 90 %: that of a fixed test of
-    the same power, and what its looks cost."""
+    """The variance at which a run with looks finds a score of that size with POWER: a fixed test's, less LOOKS_COST."""
     units = measure.estimate.effective
     reach = t_quantile(1 - alpha, units) + t_quantile(2 * POWER - 1, units)
     return (size / reach) ** 2 / LOOKS_COST if reach > 0 else 0.0
 
 
 def width_at_end(measure: InterimEstimate, reach: float, alpha: float) -> float:
-    """The least width that all questions together could believably give.
-
-    Its bound is that of a last look, or of this one where smaller; its variance as small as so many templates allow.
-    """
+    """The least width that all questions could believably give: the bound of a last look, and the least variance."""
     reach, templates, least = min(reach, reach_of((1 - KEPT) * alpha)), measure.estimate.effective, 0.0
     if templates > 1 and measure.variance > 0:
         smallest = measure.variance * (templates - 1) / float(special.chdtri(templates - 1, HOPELESS))
@@ -317,8 +296,7 @@ def width_at_end(measure: InterimEstimate, reach: float, alpha: float) -> float:
 def is_undecidable(measure: InterimEstimate, interval: Interval, small: float, alpha: float) -> bool:
     """Whether all questions would, believably, show neither that a score is not 0 nor that it is small.
 
-    Their interval would be too wide for the second, and chance in the answers can't move the score two standard errors
-    away from 0.
+    Their interval would be too wide, and chance in the answers can't move the score two standard errors away from 0.
     """
     end = width_at_end(measure, reach_of(interval.level), alpha) / 2
     way = 2 * math.sqrt(max(measure.noise - measure.noise_at_end, 0.0))

@@ -38,6 +38,8 @@ Codes = NDArray[np.int64]
 
 AXES = ("language", "variant", "option_order", "label_style", "reasoning_effort")
 """Crossed factors, by the columns that hold them. Category and template, nested in it, come beside."""
+_COLUMNS = {"template": TEMPLATE}
+"""Factor → its column, where that has another name."""
 _ROUNDING = 1e-12
 """A variance below this is one of rounding, and has no shares."""
 _STEPS, _HALVINGS, _CLOSE, _MOST = 100, 20, 1e-7, 10.0
@@ -104,9 +106,7 @@ class Cells:
 def variance_components(frame: pl.DataFrame, metric: Metric, sampling: InferenceSettings) -> VarianceTable:
     """The components of a metric over the factors that vary in the table: one split, one model.
 
-    Raises:
-        UsageError: for a metric that is no mean over answers, or where fewer than two factors vary.
-        TooFewCellsError: as `estimate_components`.
+    Raises UsageError for a metric that is no mean over answers or fewer than two such factors, TooFewCellsError.
     """
     cells = _cells(frame, metric, sampling)
     try:
@@ -122,13 +122,10 @@ def variance_components(frame: pl.DataFrame, metric: Metric, sampling: Inference
             factor=factor, n_levels=n_levels, variance=variance, sd=variance**0.5, sd_low=low, sd_high=high, share=share
         )
 
-    components = [
-        component(" × ".join(_shown(term)), _levels(cells.codes[term]), *found) for term, found in estimated.items()
-    ]
+    levels = {_shown(term): _levels(codes) for term, codes in cells.codes.items()}
+    components = [component(" × ".join(_shown(term)), levels[_shown(term)], *one) for term, one in estimated.items()]
+    expected = math.prod(number for factors, number in levels.items() if len(factors) == 1 and factors != ("category",))
     sizes = cells.answers
-    single = [term for term in cells.codes if len(_shown(term)) == 1 and _shown(term) != ("category",)]
-    expected = math.prod(_levels(cells.codes[term]) for term in single)
-    is_complete = expected == max(_levels(found) for found in cells.codes.values())
     return VarianceTable(
         metric=metric.name,
         n_cells=int(cells.scores.size),
@@ -136,7 +133,7 @@ def variance_components(frame: pl.DataFrame, metric: Metric, sampling: Inference
         mean=float(cells.scores.mean()),
         components=tuple(sorted(components, key=lambda one: one.factor.count("×"))),
         chance=None if cells.chance is None else component("chance", int(sizes.sum()), cells.chance),
-        is_balanced=bool((sizes == sizes[0]).all()) and is_complete,
+        is_balanced=bool((sizes == sizes[0]).all()) and expected == max(levels.values()),
     )
 
 
@@ -155,26 +152,18 @@ def _levels(codes: Codes) -> int:
 def _cells(frame: pl.DataFrame, metric: Metric, sampling: InferenceSettings) -> Cells:
     answers = answer_scores(frame, metric, sampling.unparsed)
     varying = [name for name in AXES if answers[name].n_unique() > 1]
-    nested = [
-        name for name, column in (("category", "category"), ("template", TEMPLATE)) if answers[column].n_unique() > 1
-    ]
+    nested = [name for name in ("category", "template") if answers[_COLUMNS.get(name, name)].n_unique() > 1]
     if len(varying) + ("template" in nested) < 2:
         raise UsageError(f"{metric.name}: fewer than two of template, {', '.join(AXES)} vary; nothing to decompose")
     keys = ["category", TEMPLATE, *varying]
-    table = (
-        answers.with_columns(pl.col(key).cast(pl.String) for key in keys)
-        .group_by(keys)
-        .agg(pl.col("score").mean(), pl.len().alias("n"))
-        .sort(keys)
-    )
-    chain: list[Term] = [(), *(tuple(nested[: depth + 1]) for depth in range(len(nested)))]
+    texts = answers.with_columns(pl.col(key).cast(pl.String) for key in keys)
+    table = texts.group_by(keys).agg(pl.col("score").mean(), pl.len().alias("n")).sort(keys)
     codes: dict[Term, Codes] = {}
-    for above, *chosen in product(chain, *(((), (name,)) for name in varying)):
+    for above, *chosen in product([nested[:depth] for depth in range(len(nested) + 1)], *(((), (n,)) for n in varying)):
         term = (*above, *(name for part in chosen for name in part))
         if term:
-            names = [TEMPLATE if name == "template" else name for name in term]
-            combined = table.select(pl.concat_str(names, separator="\x1f").rank("dense").alias("code"))
-            codes[term] = combined["code"].to_numpy().astype(np.int64) - 1
+            combined = pl.concat_str([_COLUMNS.get(name, name) for name in term], separator="\x1f").rank("dense")
+            codes[term] = table.select(combined).to_series().to_numpy().astype(np.int64) - 1
     return Cells(
         scores=table["score"].to_numpy(),
         codes=dict(sorted(codes.items(), key=lambda item: len(item[0]))),  # from single factors to all together
@@ -201,11 +190,7 @@ def _chance(answers: pl.DataFrame, keys: Sequence[str]) -> float | None:
 
 
 def estimate_components(cells: Cells, confidence: float = 0.95) -> dict[Term, tuple[float, float | None, float | None]]:
-    """Term → its variance by REML, and the interval of its sd.
-
-    Raises:
-        TooFewCellsError: the likelihood has no maximum, as where the components explain every cell.
-    """
+    """Term → its variance by REML, and the interval of its sd; TooFewCellsError where the likelihood has no maximum."""
     likelihood = _Likelihood(cells)
     number, scale = len(likelihood.terms), float(cells.scores.var())
     if scale <= _ROUNDING:

@@ -110,13 +110,12 @@ def test_a_design_speaks_of_what_intervals_speak_of(speaks_of: PromptEffects) ->
 def test_the_share_of_questions_is_measured() -> None:
     """Effects of questions with a share of 0.3 of the variance, answers in uneven numbers."""
     generator = np.random.default_rng(1)
-    groups = []
-    for _ in range(4000):
-        answers = generator.normal(generator.normal(0, 0.3**0.5), 0.7**0.5, int(generator.integers(1, 6)))
-        groups.append((answers.size, float(answers.sum()), float((answers**2).sum())))
-    share = known(pooled_share(groups))
-    assert share == pytest.approx(0.3, abs=0.03)
-    assert pooled_share([(1, 0.5, 0.25), (1, -0.5, 0.25)]) is None
+    parts = []
+    for question in range(4000):
+        gaps = generator.normal(generator.normal(0, 0.3**0.5), 0.7**0.5, int(generator.integers(1, 6)))
+        parts.append(pl.DataFrame({"question": [question] * gaps.size, "gap": gaps}))
+    assert known(pooled_share(pl.concat(parts))) == pytest.approx(0.3, abs=0.03)
+    assert pooled_share(pl.DataFrame({"question": [1, 2], "gap": [0.5, -0.5]})) is None
 
 
 def designed(capsys: Capture, *arguments: object) -> dict[str, Any]:

@@ -199,7 +199,7 @@ def test_every_scenario_moves_each_answer_to_one_cell_and_leaves_the_detected_wh
         matrix = scenario_matrix(scenario)
         assert (matrix.sum(axis=1) == 1).all()
         for code, cell in enumerate(CELLS):
-            assert matrix[code, code] == (1 if cell.is_parsed or scenario == "wrong" else 0)
+            assert matrix[code, code] == (1 if (cell.outcome != "unparsed") or scenario == "wrong" else 0)
 
 
 def test_counts_are_sums_of_whole_cells() -> None:
