@@ -112,7 +112,7 @@ def _extraction_findings(resources: PackPaths, code: str) -> Iterator[Finding]:
     """Faults of an extraction pack: a wrong class, or an example that fails."""
     faults = check_pack(resources, code, _starter_persons(code))
     for fault in faults:
-        yield Finding(file=fault.file, what=f"{fault.key}: {fault.message} (value: {fault.value!r})")
+        yield Finding(file=f"extractors/{code}.toml", what=fault)
     if faults or resources.find("extractors", f"reasoning/{code}") is None:
         return
     try:

@@ -234,7 +234,7 @@ def _is_anybody(line: Line, question: PreparedQuestion, m: Mention, start: int, 
     if m.how is not MentionKind.TEXT or question.texts[m.option].anybody:
         return False
     masks, words = line.masks, line.words[m.start : min(m.end + 1, end)]
-    if question.verb_final and any([word.classes & C["indefinite"] for word in words]):
+    if question.lexicon.verb_final and any([word.classes & C["indefinite"] for word in words]):
         return True
     for place in range(m.start - 1, max(m.start - SUBJECT, start) - 1, -1):
         if masks[place] & C["indefinite"]:
@@ -248,7 +248,7 @@ def _is_ellipsis(question: PreparedQuestion, after: list[int]) -> bool:
     """Whether the words after the mention of a clause stand for what was said before: "The mother did."."""
     if not 0 < len(after) <= MAX_ELLIPSIS or question.unspaced:
         return False
-    ends = after if question.verb_final else after[:: len(after) - 1 or 1]
+    ends = after if question.lexicon.verb_final else after[:: len(after) - 1 or 1]
     return any([mask & (C["affirm"] | NEG) for mask in ends]) and all([mask & PLAIN_WORDS for mask in after])
 
 
@@ -306,7 +306,7 @@ def mention_features(
         cleft = bool(part & C["between"]) and not part & (C["who"] | NOT | C["both"])
     apart = bool(s.bits & _DOER) and _names_doer(line, m, end, s.first)
     apart = apart or (
-        question.verb_final
+        question.lexicon.verb_final
         and start != s.first
         and line.gaps[start] == COMMA
         and s.mentions[0] is m
@@ -318,7 +318,7 @@ def mention_features(
     # polarity
     ellipsis = _is_ellipsis(question, after)
     said = bits
-    if not (fits or ellipsis) and question.verb_final and bits & C["neg"]:
+    if not (fits or ellipsis) and question.lexicon.verb_final and bits & C["neg"]:
         said = bits & ~C["neg"] | line.bits(m.end, end)  # a negation before it denies something else
     deny = DENY | C["hard"] if label or bare or announces else DENY
     denied = bool(said & deny)

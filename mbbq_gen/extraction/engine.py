@@ -173,7 +173,7 @@ class RuleExtractor:
         """The question with its own sentence."""
         sentence = _last_question(question.prompt, self._question_end)
         shared = shared_forms(question.prompt or "", sentence, self.lexicon) if sentence else frozenset()
-        return question.key(sentence, shared)
+        return question.key()._replace(sentence=sentence, shared=shared)
 
     def _by_slots(self, response: str, normal: NormalText, zoned: ZonedText, question: Question) -> Analysis:
         """The decision of the strongest slot, unless it is taken back or its sentence denies it."""

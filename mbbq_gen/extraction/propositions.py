@@ -77,7 +77,7 @@ class Sentence:
         self.clauses = split_clauses(line, mentions, self.first, self.last)
         if not mentions and not self.bits & C["both"]:
             return
-        join_lists(line, mentions, pairs=self.question.verb_final and not self.bits & DENY)
+        join_lists(line, mentions, pairs=self.question.lexicon.verb_final and not self.bits & DENY)
         if any(len(m.joined) == len(self.question.options) > 2 for m in mentions):  # "I choose A, B or C"
             mentions = self.mentions = [m for m in mentions if not m.joined or m.how is not MentionKind.LABEL]
         self.options = {m.option for m in mentions}
