@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 from mbbq_gen.analysis.reasoning import ReasoningFrames
@@ -18,7 +18,8 @@ from mbbq_gen.core.records import Response
 from mbbq_gen.extraction.reasoning import (
     STANCES,
     ReasoningExtraction,
-    load_reasoning_extractor,
+    ReasoningText,
+    read_trace,
     reasoning_version,
     split_reasoning,
 )
@@ -31,33 +32,18 @@ from mbbq_gen.storage.schema import BATCH
 from mbbq_gen.storage.store import COMPLETED, WORDS, CompletedPrompt, RunStore
 
 
-@dataclass(frozen=True)
-class ReasoningText:
-    """The reasoning before an answer."""
-
-    text: str
-    start: int | None
-    """Where it begins in the response's text; None where the service keeps it apart."""
-    end: int | None
-    """Where what follows it begins in that text; None as for `start`."""
-    is_cut: bool
-    """Whether the tokens ended before it did."""
-
-
 def reasoning_text(response: Response, resources: PackPaths) -> ReasoningText | None:
     """The reasoning trace of a response, kept apart or in its text; None where there is none, or it is hidden."""
     text = response.text or ""
     if response.reasoning and response.reasoning.strip():
         return ReasoningText(response.reasoning, None, None, response.finish_reason == "length" and not text.strip())
-    found = split_reasoning(text, resources)
-    return None if found is None else ReasoningText(found.reasoning, found.start, found.end, found.is_open)
+    return split_reasoning(text, resources)
 
 
 def extract_reasoning(answered: CompletedPrompt, reasoning: ReasoningText, resources: PackPaths) -> ReasoningExtraction:
     """The extraction of a reasoning trace."""
-    return load_reasoning_extractor(answered.prompt.language, resources).read(
-        reasoning.text, question_of(answered), is_cut=reasoning.is_cut
-    )
+    language, question = answered.prompt.language, question_of(answered)
+    return read_trace(reasoning.text, question, language, resources, is_cut=reasoning.is_cut)
 
 
 def extract_all_reasoning(folder: RunFolder, resources: PackPaths, step: Callable[[int], None]) -> str:
