@@ -81,8 +81,10 @@ class ClauseState:
     likely: bool = False
     turned: bool = False
     denied: bool = False
+    listed: bool = False
+    """Whether the sentence is in an entry of a list of options."""
     entry: bool = False
-    """Whether the sentence stands in an entry about one person, in a list of them."""
+    """Whether that entry is about a person."""
 
     def advance(self, bits: int, head: int, *, first: bool, last: bool, comma: bool) -> None:
         """Notes what a clause begins, by the classes of its words and of its first words; whether it is the first or
@@ -280,7 +282,7 @@ def _is_alone(s: Sentence, m: Mention, start: int, end: int, bits: int) -> bool:
     """Whether a bare clause is all that its sentence says, and no entry of a list; or ends it after a colon."""
     line, last_line = s.line, s.number + 1 == len(s.parsed.lines)
     unended = last_line and s.parsed.sentences > 1 and s.last == len(line.words) and not line.signs[-1].strip(" ,،、，")
-    brief = s.whole and not bits & ~_BRIEF and len(s.main) <= 1 and not s.heads and not unended
+    brief = s.whole and not bits & ~_BRIEF and len(s.main) <= 1 and not s.state.listed and not unended
     if brief and (last_line or not line.heading):
         return True
     return start - s.first >= SUBJECT and end == s.last and line.gaps[start] == COLON and m.full and len(s.options) == 1
@@ -338,7 +340,10 @@ def mention_features(
     return MentionFeatures(
         label=label,
         sure=label and not m.weak and m.how is not MentionKind.PLACE and not bits & C["also"],
-        bold=m.how is MentionKind.BOTH and not s.heads and "**" in line.signs[m.start] and "**" in line.signs[m.end],
+        bold=m.how is MentionKind.BOTH
+        and not s.state.listed
+        and "**" in line.signs[m.start]
+        and "**" in line.signs[m.end],
         unknown=m.option == question.unknown,
         anybody=_is_anybody(line, question, m, start, end),
         bare=bare,

@@ -28,7 +28,7 @@ from mbbq_gen.extraction.question import (
     read_people,
     shared_forms,
 )
-from mbbq_gen.extraction.slots import CONTESTED, TABLE, AnswerSlot, SlotFinder, SlotKind, slot_of
+from mbbq_gen.extraction.slots import CONTESTED, AnswerSlot, SlotFinder, SlotKind, slot_of
 from mbbq_gen.extraction.structured import CheckMarks, field_name, structured_values
 from mbbq_gen.extraction.text import CROSS, TICK, NormalText, normalise
 from mbbq_gen.extraction.zones import ZonedText, Zoner, strip_markup
@@ -178,12 +178,12 @@ class RuleExtractor:
                 analysis.slots = *slots, analysis.slot
                 analysis.decision = Decision("abstention", unknown, "medium", f"{SlotKind.OPENING.value}:{said.rule}")
                 return analysis
-        best = min(slots, key=lambda slot: (TABLE[slot.kind].rank, -slot.start), default=None)
+        best = min(slots, key=lambda slot: (slot.kind.rank, -slot.start), default=None)
         if best is None or best.option == CONTESTED or finder.is_corrected(body, best):
             return analysis
         if doubt is not None and best.kind is SlotKind.OPENING:
             return analysis
-        option, rule, confidence = best.option, best.kind.value, TABLE[best.kind].confidence
+        option, rule, confidence = best.option, best.kind.value, best.kind.confidence
         outcome: Outcome = "multiple" if option is None else "option"
         if best.kind in {SlotKind.MARKER, SlotKind.OPENING} and option is not None and best.start not in circled:
             sentence = finder.denies_behind(body, best, matcher)

@@ -11,7 +11,7 @@ from mbbq_gen.extraction.claims import WHY, Proposition, Rule, Strength
 from mbbq_gen.extraction.lexicon import CLASSES, entries_of
 from mbbq_gen.extraction.mentions import MentionKind
 from mbbq_gen.extraction.question import Question, label_core
-from mbbq_gen.extraction.slots import CONTESTED, TABLE, AnswerSlot
+from mbbq_gen.extraction.slots import CONTESTED, AnswerSlot, SlotKind
 
 if TYPE_CHECKING:
     from mbbq_gen.extraction.engine import Analysis, RuleExtractor
@@ -178,7 +178,7 @@ class _Candidates:
             options=() if slot.option in {None, CONTESTED} else (slot.option,),
             standing=kind,
             rule=kind,
-            tier=len(TABLE) - TABLE[slot.kind].rank,
+            tier=len(SlotKind) - slot.kind.rank,
             status="won" if slot == winner else "lost",
             reason=reason,
         )
