@@ -15,7 +15,7 @@ from mbbq_gen.core.files import PACK_KINDS, PackKind, PackPaths
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.extraction.pack_tools import check_pack
 from mbbq_gen.extraction.question import Question, read_people
-from mbbq_gen.extraction.reasoning import load_reasoning_extractor, read_reasoning_pack
+from mbbq_gen.extraction.reasoning import read_reasoning_pack, read_trace
 from mbbq_gen.languages.axes_pack import paraphrase_fault, read_axes
 from mbbq_gen.languages.control_pack import read_control_set
 from mbbq_gen.languages.packs import TO_DO, read_toml
@@ -112,17 +112,18 @@ def _extraction_findings(resources: PackPaths, code: str) -> Iterator[Finding]:
     """Faults of an extraction pack: a wrong class, or an example that fails."""
     faults = check_pack(resources, code, _starter_persons(code))
     for fault in faults:
-        yield Finding(file=fault.file, what=f"{fault.key}: {fault.message} (value: {fault.value!r})")
+        yield Finding(file=f"extractors/{code}.toml", what=fault)
     if faults or resources.find("extractors", f"reasoning/{code}") is None:
         return
     try:
-        pack, reader = read_reasoning_pack(resources, code), load_reasoning_extractor(code, resources)
+        pack = read_reasoning_pack(resources, code)
     except MbbqGenError:
         return  # reported as a fault of its file
     for example in pack.example if pack is not None else ():
         count = len(example.options)
         try:
-            found = reader.read(example.reasoning, Question(example.options, "ABCDEFGHIJ"[:count], count - 1))
+            question = Question(example.options, "ABCDEFGHIJ"[:count], count - 1)
+            found = read_trace(example.reasoning, question, code, resources)
         except PackError:
             return  # another pack's fault, which its own check finds
         if example.stance not in found.stances or example.conclusion not in (None, found.option):

@@ -73,7 +73,7 @@ class Extract(PackCommand):
     helping: WorkerOptions
 
     def _run(self) -> None:
-        from mbbq_gen.extraction.jsonl import extractor_names
+        from mbbq_gen.extraction.simple import extractor_names
 
         helpers, extractor = self.helping.helpers(), one_of("extractor", self.extractor, extractor_names())
         if (self.run_path is None) == (self.jsonl is None):
@@ -133,7 +133,7 @@ class Extract(PackCommand):
     def _extract_lines(self, extractor: str) -> None:
         """Extracts the answers of a file and writes its lines with them."""
         from mbbq_gen.extraction import has_pack
-        from mbbq_gen.extraction.jsonl import extract_lines
+        from mbbq_gen.extraction.simple import extract_lines
 
         path, where = self.jsonl or Path("-"), self.where
         counts: Counter[str] = Counter()

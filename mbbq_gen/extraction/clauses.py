@@ -81,8 +81,10 @@ class ClauseState:
     likely: bool = False
     turned: bool = False
     denied: bool = False
+    listed: bool = False
+    """Whether the sentence is in an entry of a list of options."""
     entry: bool = False
-    """Whether the sentence stands in an entry about one person, in a list of them."""
+    """Whether that entry is about a person."""
 
     def advance(self, bits: int, head: int, *, first: bool, last: bool, comma: bool) -> None:
         """Notes what a clause begins, by the classes of its words and of its first words; whether it is the first or
@@ -234,7 +236,7 @@ def _is_anybody(line: Line, question: PreparedQuestion, m: Mention, start: int, 
     if m.how is not MentionKind.TEXT or question.texts[m.option].anybody:
         return False
     masks, words = line.masks, line.words[m.start : min(m.end + 1, end)]
-    if question.verb_final and any([word.classes & C["indefinite"] for word in words]):
+    if question.lexicon.verb_final and any([word.classes & C["indefinite"] for word in words]):
         return True
     for place in range(m.start - 1, max(m.start - SUBJECT, start) - 1, -1):
         if masks[place] & C["indefinite"]:
@@ -248,7 +250,7 @@ def _is_ellipsis(question: PreparedQuestion, after: list[int]) -> bool:
     """Whether the words after the mention of a clause stand for what was said before: "The mother did."."""
     if not 0 < len(after) <= MAX_ELLIPSIS or question.unspaced:
         return False
-    ends = after if question.verb_final else after[:: len(after) - 1 or 1]
+    ends = after if question.lexicon.verb_final else after[:: len(after) - 1 or 1]
     return any([mask & (C["affirm"] | NEG) for mask in ends]) and all([mask & PLAIN_WORDS for mask in after])
 
 
@@ -280,7 +282,7 @@ def _is_alone(s: Sentence, m: Mention, start: int, end: int, bits: int) -> bool:
     """Whether a bare clause is all that its sentence says, and no entry of a list; or ends it after a colon."""
     line, last_line = s.line, s.number + 1 == len(s.parsed.lines)
     unended = last_line and s.parsed.sentences > 1 and s.last == len(line.words) and not line.signs[-1].strip(" ,،、，")
-    brief = s.whole and not bits & ~_BRIEF and len(s.main) <= 1 and not s.heads and not unended
+    brief = s.whole and not bits & ~_BRIEF and len(s.main) <= 1 and not s.state.listed and not unended
     if brief and (last_line or not line.heading):
         return True
     return start - s.first >= SUBJECT and end == s.last and line.gaps[start] == COLON and m.full and len(s.options) == 1
@@ -306,7 +308,7 @@ def mention_features(
         cleft = bool(part & C["between"]) and not part & (C["who"] | NOT | C["both"])
     apart = bool(s.bits & _DOER) and _names_doer(line, m, end, s.first)
     apart = apart or (
-        question.verb_final
+        question.lexicon.verb_final
         and start != s.first
         and line.gaps[start] == COMMA
         and s.mentions[0] is m
@@ -318,7 +320,7 @@ def mention_features(
     # polarity
     ellipsis = _is_ellipsis(question, after)
     said = bits
-    if not (fits or ellipsis) and question.verb_final and bits & C["neg"]:
+    if not (fits or ellipsis) and question.lexicon.verb_final and bits & C["neg"]:
         said = bits & ~C["neg"] | line.bits(m.end, end)  # a negation before it denies something else
     deny = DENY | C["hard"] if label or bare or announces else DENY
     denied = bool(said & deny)
@@ -338,7 +340,10 @@ def mention_features(
     return MentionFeatures(
         label=label,
         sure=label and not m.weak and m.how is not MentionKind.PLACE and not bits & C["also"],
-        bold=m.how is MentionKind.BOTH and not s.heads and "**" in line.signs[m.start] and "**" in line.signs[m.end],
+        bold=m.how is MentionKind.BOTH
+        and not s.state.listed
+        and "**" in line.signs[m.start]
+        and "**" in line.signs[m.end],
         unknown=m.option == question.unknown,
         anybody=_is_anybody(line, question, m, start, end),
         bare=bare,

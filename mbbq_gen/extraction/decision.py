@@ -31,10 +31,10 @@ class Decision(NamedTuple):
     """The outcome of a response."""
 
     outcome: Outcome
-    option: int | None
-    confidence: Confidence
-    rule: str
-    proposition: Proposition | None
+    option: int | None = None
+    confidence: Confidence = "low"
+    rule: str = "no_candidate"
+    proposition: Proposition | None = None
     row: str = ""
     """The row of the table that decided."""
 
@@ -78,7 +78,7 @@ def decide(parsed: ParsedResponse) -> Decision:
         decision = row.decide(ranked)
         if decision is not None and not (row.in_passing and _is_in_passing(decision, parsed)):
             return decision._replace(row=row.name)
-    return Decision("unparsed", None, "low", "conflict" if ranked.plain else "no_candidate", None)
+    return Decision("unparsed", rule="conflict" if ranked.plain else "no_candidate")
 
 
 def _is_in_passing(decision: Decision, parsed: ParsedResponse) -> bool:

@@ -15,10 +15,10 @@ from mbbq_gen.extraction import SECOND_LANGUAGE, current_version, has_pack, has_
 from mbbq_gen.extraction.claims import ParsedResponse, Strength
 from mbbq_gen.extraction.decision import OUTCOME_OF, Decision, decide, person_by_overlap
 from mbbq_gen.extraction.explain import Explanation, explain_analysis
-from mbbq_gen.extraction.lexicon import BORROWED, CLASSES, KNOWN, SMALL, Lexicon, words_of
+from mbbq_gen.extraction.lexicon import BORROWED, CLASSES, KNOWN, SMALL, Lexicon, Token, words_of
 from mbbq_gen.extraction.lines import STOP, Line, mark_phrases, read_lines
 from mbbq_gen.extraction.mentions import Mention, MentionKind, find_mentions, mark_misspelt
-from mbbq_gen.extraction.option_matcher import circled_places
+from mbbq_gen.extraction.option_matcher import OptionMatcher, circled_places
 from mbbq_gen.extraction.propositions import read_propositions
 from mbbq_gen.extraction.question import (
     Question,
@@ -28,7 +28,7 @@ from mbbq_gen.extraction.question import (
     read_people,
     shared_forms,
 )
-from mbbq_gen.extraction.slots import CONTESTED, TABLE, AnswerSlot, SlotFinder, SlotKind, slot_of
+from mbbq_gen.extraction.slots import CONTESTED, AnswerSlot, SlotFinder, SlotKind, slot_of
 from mbbq_gen.extraction.structured import CheckMarks, field_name, structured_values
 from mbbq_gen.extraction.text import CROSS, TICK, NormalText, normalise
 from mbbq_gen.extraction.zones import ZonedText, Zoner, strip_markup
@@ -41,8 +41,6 @@ MIN_WORDS, ROW, MAX_FRESH = 18, 3, 0.4
 """Words of a text that may be a loop; words of a row that is repeated; share of rows that differ in a loop."""
 GENERIC = "generic"
 """Prefix of the rules of a language without a pack."""
-_SILENT = frozenset({"no_candidate", "conflict"})
-"""Rules of responses in which nothing was found."""
 MIN_CUT = 5
 """Words of a last line that may be a sentence without its end."""
 LAST_PARAGRAPHS = 4
@@ -56,45 +54,39 @@ MIN_FOREIGN = 3
 
 @dataclass(slots=True)
 class Analysis:
-    """What the stages found in one response."""
+    """The results of all stages for one response."""
 
     normal: NormalText
     zoned: ZonedText
     parsed: ParsedResponse | None
     decision: Decision
     offset: int = 0
-    """Where the text that was parsed begins in the normalised text, in which slots stand."""
+    """Start of the parsed text in the normalised text."""
     slots: tuple[AnswerSlot, ...] = ()
-    """The answer slots that were found."""
     slot: AnswerSlot | None = None
-    """The one that decided; None where prose did, or nothing."""
+    """The slot that decided; None if prose decided, or nothing."""
 
     @property
     def extraction(self) -> Extraction:
         """The result for callers."""
         decision, parsed = self.decision, self.parsed
-        spans: tuple[tuple[int, int], ...] = ()
+        span: tuple[int, int] | None = None
         against: list[str] = []
         if self.slot is not None:
-            spans = (self.normal.raw_span(self.slot.start, self.slot.end),)
+            span = self.slot.start, self.slot.end
             against = [slot.kind.value for slot in self.slots if slot.option != decision.option]
             against += ["label"] if self.slot.conflict is not None else []
         elif parsed is not None:
             if decision.proposition is not None:
                 said = decision.proposition
                 start, end = parsed.lines[said.line].span(said.first, said.last)
-                spans = (self.normal.raw_span(start + self.offset, end + self.offset),)
-            against = [
-                said.rule.label
-                for said in parsed.propositions
-                if said.positive
-                and said.force >= Strength.HEDGED
-                and said.kind != "correction"
-                and (
-                    said.option != decision.option
-                    or (said.option is None and OUTCOME_OF.get(said.kind) != decision.outcome)
+                span = start + self.offset, end + self.offset
+            for said in parsed.propositions:
+                agrees = said.option == decision.option and (
+                    said.option is not None or OUTCOME_OF.get(said.kind) == decision.outcome
                 )
-            ]
+                if said.positive and said.force >= Strength.HEDGED and said.kind != "correction" and not agrees:
+                    against.append(said.rule.label)
             conflicts = any(mention.conflict is not None for line in parsed.mentions for mention in line)
             against += ["label"] if conflicts else []
         return Extraction(
@@ -102,7 +94,7 @@ class Analysis:
             option=decision.option,
             confidence=decision.confidence,
             rule=decision.rule,
-            spans=spans,
+            spans=() if span is None else (self.normal.raw_span(*span),),
             conflicts=tuple(dict.fromkeys(against)),
         )
 
@@ -110,7 +102,7 @@ class Analysis:
 class RuleExtractor:
     """The compiled extractor of a language, for any question.
 
-    Safe to share between threads that only extract; other processes make their own with `load_extractor`.
+    Threads that only extract may share it; other processes make their own with `load_extractor`.
     """
 
     def __init__(
@@ -128,7 +120,7 @@ class RuleExtractor:
         self.lexicon = Lexicon(grammar, second)
         self._english = Lexicon(second) if second is not None and english is None else english
         shared = read_shared_pack(resources)
-        keys = [grammar.structured, *([second.structured] if second else []), shared.structured]
+        keys = [*(part.structured for part in self.grammars), shared.structured]
         self._answer_fields = frozenset(field_name(key) for part in keys for key in part.answer_keys)
         self._zoner = Zoner(shared, tuple(key for part in keys[:-1] for key in part.reasoning_keys))
         self._ticks = CheckMarks(shared)
@@ -139,11 +131,11 @@ class RuleExtractor:
         self._question = lru_cache(maxsize=1024)(build_question)
 
     def extract(self, response: str, question: Question, *, finish_reason: str | None = None) -> Extraction:
-        """As the function `extract`, for a question that is built already."""
+        """The extraction of a response; like the function `extract`."""
         return self.analyse(response, question, finish_reason=finish_reason).extraction
 
     def explain(self, response: str, question: Question, *, finish_reason: str | None = None) -> Explanation:
-        """The extraction with its slots and propositions, their words in the packs, and why each won or lost."""
+        """The extraction with its slots and propositions, the pack entries, and why each won or lost."""
         analysis = self.analyse(response, question, finish_reason=finish_reason)
         return explain_analysis(self, analysis, response, question)
 
@@ -153,10 +145,10 @@ class RuleExtractor:
         return RuleExtractor(grammar, second, self.version, self.resources, self._english)
 
     def analyse(self, response: str, question: Question, *, finish_reason: str | None = None) -> Analysis:
-        """All stages on one response: slots first, prose where no slot decides."""
+        """All stages for one response: slots first, prose if no slot decides."""
         normal = normalise(response)
         if not response.strip():
-            return Analysis(normal, ZonedText("", (), False), None, Decision("empty", None, "high", "empty", None))
+            return Analysis(normal, ZonedText("", (), False), None, Decision("empty", None, "high", "empty"))
         prompt = question.prompt
         echoes = prompt is not None and any(probe in normal.text for probe in _probes(prompt))
         zoned = self._zoner.read(normal.text, prompt if echoes else None, tuple(question.options))
@@ -169,59 +161,65 @@ class RuleExtractor:
             analysis.decision = _by_detour(analysis.decision, GENERIC)
         return analysis
 
-    def _key(self, question: Question) -> QuestionKey:
-        """The question with its own sentence."""
-        sentence = _last_question(question.prompt, self._question_end)
-        shared = shared_forms(question.prompt or "", sentence, self.lexicon) if sentence else frozenset()
-        return question.key(sentence, shared)
-
     def _by_slots(self, response: str, normal: NormalText, zoned: ZonedText, question: Question) -> Analysis:
         """The decision of the strongest slot, unless it is taken back or its sentence denies it."""
-        body = self._ticks.mark(strip_markup(zoned.body))
-        matcher = self._slots.matcher(tuple(question.options), tuple(question.labels))
+        body, finder, unknown = self._plain(zoned.body), self._slots, question.unknown_index
+        matcher = finder.matcher(tuple(question.options), tuple(question.labels))
         circled = circled_places(response, normal) if matcher.circled else frozenset()
-        slots: list[AnswerSlot] = []
-        for value in structured_values(zoned.body, self._answer_fields)[:1]:
-            inner = self._ticks.mark(strip_markup(zoned.body[value.start : value.end]))
-            content = matcher.at(inner, 0, native=True)
-            if content is not None and not inner[content.end :].strip(" .。)]}*_\"'$\n"):
-                slots = [slot_of(SlotKind(value.kind), content, value.start)]
-        slots = slots or self._slots.find(body, circled, matcher)
-        undecided = Decision("unparsed", None, "low", "no_candidate", None)
-        doubt = self._slots.doubt_of_opening(body, matcher)
+        slots = self._structured_slots(zoned.body, matcher) or finder.find(body, circled, matcher)
+        analysis = Analysis(normal, zoned, None, Decision("unparsed"), slots=tuple(slots))
+        doubt = finder.doubt_of_opening(body, matcher)
         if doubt is not None:
             said = decide(self._read(body[slice(*doubt)], question.key()))
             again = self._read(body[slice(*doubt)], self._key(question))
             answers = again.question.negated and any(line.predicate for line in again.lines)
             if said.outcome == "abstention" and not answers:  # "The tailor was unable to come" answers who was
-                slot = AnswerSlot(SlotKind.OPENING, question.unknown_index, *doubt)
-                found = Decision("abstention", question.unknown_index, "medium", f"{slot.kind.value}:{said.rule}", None)
-                return Analysis(normal, zoned, None, found, slots=(*slots, slot), slot=slot)
-        analysis = Analysis(normal, zoned, None, undecided, slots=tuple(slots))
-        best = min(slots, key=lambda slot: (TABLE[slot.kind].rank, -slot.start), default=None)
-        if best is None or best.option == CONTESTED or self._slots.is_corrected(body, best):
+                analysis.slot = AnswerSlot(SlotKind.OPENING, unknown, *doubt)
+                analysis.slots = *slots, analysis.slot
+                analysis.decision = Decision("abstention", unknown, "medium", f"{SlotKind.OPENING.value}:{said.rule}")
+                return analysis
+        best = min(slots, key=lambda slot: (slot.kind.rank, -slot.start), default=None)
+        if best is None or best.option == CONTESTED or finder.is_corrected(body, best):
             return analysis
         if doubt is not None and best.kind is SlotKind.OPENING:
             return analysis
-        option, rule, confidence = best.option, best.kind.value, TABLE[best.kind].confidence
+        option, rule, confidence = best.option, best.kind.value, best.kind.confidence
         outcome: Outcome = "multiple" if option is None else "option"
         if best.kind in {SlotKind.MARKER, SlotKind.OPENING} and option is not None and best.start not in circled:
-            sentence = self._slots.denies_behind(body, best, matcher)
-            if sentence is not None and option != question.unknown_index:
+            sentence = finder.denies_behind(body, best, matcher)
+            if sentence is not None and option != unknown:
                 said = decide(self._read(body[slice(*sentence)], question.key()))
                 if said.outcome not in {"abstention", "refusal"}:
                     return analysis
-                option, rule, confidence = question.unknown_index, f"{rule}:{said.rule}", "medium"
-                outcome = "abstention"
+                outcome, option, confidence, rule = "abstention", unknown, "medium", f"{rule}:{said.rule}"
         if best.conflict is not None or any(slot.option != option for slot in slots):
             confidence = "medium"
-        analysis.slot, analysis.decision = best, Decision(outcome, option, confidence, rule, None)
+        analysis.slot, analysis.decision = best, Decision(outcome, option, confidence, rule)
         return analysis
+
+    def _structured_slots(self, body: str, matcher: OptionMatcher) -> list[AnswerSlot]:
+        """The slot of the strongest box, field or tag, if it holds one option and nothing else."""
+        for value in structured_values(body, self._answer_fields)[:1]:
+            inner = self._plain(body[value.start : value.end])
+            content = matcher.at(inner, 0, native=True)
+            if content is not None and not inner[content.end :].strip(" .。)]}*_\"'$\n"):
+                return [slot_of(SlotKind(value.kind), content, value.start)]
+        return []
+
+    def _plain(self, text: str) -> str:
+        """The text without markup, with a word for each tick and cross, as long as before."""
+        return self._ticks.mark(strip_markup(text))
+
+    def _key(self, question: Question) -> QuestionKey:
+        """The key of a question with its own sentence."""
+        sentence = _last_question(question.prompt, self._question_end)
+        shared = shared_forms(question.prompt or "", sentence, self.lexicon) if sentence else frozenset()
+        return question.key()._replace(sentence=sentence, shared=shared)
 
     def _by_prose(
         self, normal: NormalText, zoned: ZonedText, question: Question, finish_reason: str | None
     ) -> Analysis:
-        """The decision of all propositions; of those by the options' other names where they say nothing."""
+        """The decision of all propositions, with other names of the options if their texts are not found."""
         key = self._key(question)
         analysis = self._read_all(normal, zoned, key)
         for prefix, texts in self._other_names(analysis.parsed, question) if _is_silent(analysis) else ():
@@ -229,29 +227,27 @@ class RuleExtractor:
             said, parsed = again.decision.proposition, again.parsed
             if again.decision.outcome == "unparsed":
                 continue
-            if said is not None and parsed is not None:  # labels and doubts were read without the other names
+            if prefix == "alias" and said is not None and parsed is not None:  # the first reading found labels, doubts
                 named = [m for m in parsed.mentions[said.line] if said.first <= m.start < said.last]
-                named = named if said.kind in {"option", "several"} else []
-                if prefix == "alias" and all(m.how is MentionKind.LABEL for m in named):
+                if said.kind not in {"option", "several"} or all(m.how is MentionKind.LABEL for m in named):
                     continue
             again.decision = _by_detour(again.decision, prefix)
             analysis = again
             break
         if _rests_on_too_little(analysis):
-            analysis.decision = Decision("unparsed", None, "low", "conflict", None)
+            analysis.decision = Decision("unparsed", rule="conflict")
         if _is_silent(analysis) and analysis.parsed is not None:
             person = person_by_overlap(analysis.parsed)
             if person is not None:
-                analysis.decision = Decision("option", person, "low", "predicate_overlap", None)
+                analysis.decision = Decision("option", person, rule="predicate_overlap")
         if _breaks_off(analysis):
-            analysis.decision = Decision("truncated", None, "low", "truncated", None)
+            analysis.decision = Decision("truncated", rule="truncated")
         elif _is_silent(analysis) and (finish_reason == "length" or zoned.open_reasoning):
-            analysis.decision = Decision("truncated", None, "medium", "truncated", None)
+            analysis.decision = Decision("truncated", None, "medium", "truncated")
         return analysis
 
     def read_end(self, text: str, question: Question) -> tuple[Analysis, int]:
-        """The analysis of the last paragraph that decides, of the last few ones, else of the whole text; and where it
-        begins."""
+        """The analysis of the last of the final paragraphs that decides, else of the whole text; and its start."""
         for paragraph in reversed(list(_PARAGRAPH.finditer(text))[-LAST_PARAGRAPHS:]):
             found = self.analyse(paragraph.group(), question)
             if found.decision.outcome in PARSED:
@@ -262,27 +258,25 @@ class RuleExtractor:
         """The decision of structured values, else of the whole text."""
         body = zoned.body
         for value in structured_values(body, self._answer_fields):
-            inner = self._ticks.mark(strip_markup(body[value.start : value.end]))
-            parsed = self._read(inner, key)
+            parsed = self._read(self._plain(body[value.start : value.end]), key)
             decision = decide(parsed)
             if decision.outcome != "unparsed":
                 decision = decision._replace(rule=f"{value.kind}:{decision.rule}", confidence="high")
                 return Analysis(normal, zoned, parsed, decision, value.start)
-        parsed = self._read(self._ticks.mark(strip_markup(body)), key)
+        parsed = self._read(self._plain(body), key)
         decision = decide(parsed)
         firm = decision.proposition is not None and decision.proposition.force >= Strength.ANNOUNCED
         if is_degenerate(parsed.lines, firm):
-            decision = Decision("unparsed", None, "medium", "degenerate", None)
+            decision = Decision("unparsed", None, "medium", "degenerate")
         return Analysis(normal, zoned, parsed, decision)
 
     def _other_names(self, parsed: ParsedResponse | None, question: Question) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """The options' texts in other languages, then English words of an English response for such people; each with
-        the prefix of a rule that rests on them."""
+        """Prefix of a rule → other texts of the options: in other languages, then in an English response's words."""
         yield from (("alias", tuple(texts)) for _, texts in sorted(question.aliases.items()))
-        people = read_people(self.resources, self.language)
-        if people and self._english is not None and parsed is not None and parsed.is_english:
-            words = [self._english[text] for line in parsed.lines for text in line.texts]
-            texts = english_texts(question.options, question.unknown_index, words, people, self._english.stemmer)
+        people, english = read_people(self.resources, self.language), self._english
+        if people and english is not None and parsed is not None and parsed.is_english:
+            words = [english[text] for line in parsed.lines for text in line.texts]
+            texts = english_texts(question.options, question.unknown_index, words, people, english.stemmer)
             if texts is not None:
                 yield "foreign", texts
 
@@ -306,7 +300,7 @@ class RuleExtractor:
 
 
 def is_degenerate(lines: list[Line], firm: bool) -> bool:
-    """Whether one word, or the same rows of words, make most of a text; where it answers firmly, only the former."""
+    """Whether one word, or the same phrases, make most of a text; of a text that answers firmly, only one word."""
     keys = [word.key for line in lines for word in line.words]
     if len(keys) < MIN_LOOP or len(set(keys)) > MAX_FRESH * len(keys) + 1:
         return False
@@ -321,31 +315,33 @@ def is_degenerate(lines: list[Line], firm: bool) -> bool:
 
 def _is_english(lines: list[Line], english: Lexicon) -> bool:
     """Whether clearly more words of a response are known to English than to the question's language."""
+
+    def is_home(word: Token) -> bool:
+        return bool(word.classes & (KNOWN | SMALL) and not word.classes & BORROWED)
+
     home = foreign = total = 0
     for line in lines:
         total += len(line.words)
-        home += sum([1 for word in line.words if word.classes & (KNOWN | SMALL) and not word.classes & BORROWED])
+        home += sum([is_home(word) for word in line.words])
         if total >= ENOUGH:
             break
     if 3 * home > total:
         return False
-    home = 0
-    for line in lines:
-        for text, word in zip(line.texts, line.words, strict=True):
-            if len(text) > 1 and text.isascii():
-                home += bool(word.classes & (KNOWN | SMALL) and not word.classes & BORROWED)
-                foreign += bool(english[text].classes & (KNOWN | SMALL))
+    pairs = [(text, word) for line in lines for text, word in zip(line.texts, line.words, strict=True)]
+    plain = [(text, word) for text, word in pairs if len(text) > 1 and text.isascii()]
+    home = sum(is_home(word) for _, word in plain)
+    foreign = sum(bool(english[text].classes & (KNOWN | SMALL)) for text, _ in plain)
     return foreign >= home + MIN_FOREIGN and foreign > 1.5 * home
 
 
 def _is_silent(analysis: Analysis) -> bool:
     """Whether nothing was found."""
-    return analysis.decision.outcome == "unparsed" and analysis.decision.rule in _SILENT
+    return analysis.decision.outcome == "unparsed" and analysis.decision.rule in {"no_candidate", "conflict"}
 
 
 def _rests_on_too_little(analysis: Analysis) -> bool:
-    """Whether an English answer to a question in another language decides by the only person whose name was understood,
-    or by an abstention in a talk of people none of whom was understood."""
+    """Whether an English answer to a question in another language decides by the only person whose name was found,
+    or by an abstention in a text about people none of whom was found."""
     reading, said = analysis.parsed, analysis.decision.proposition
     if reading is None or said is None or not reading.is_english or len(reading.persons) > 1:
         return False
@@ -361,7 +357,7 @@ def _by_detour(decision: Decision, prefix: str) -> Decision:
 
 
 def _breaks_off(analysis: Analysis) -> bool:
-    """Whether a text breaks off in the sentence that decides, or in a list of which that sentence is an entry."""
+    """Whether a text breaks off in the deciding sentence, or in a list that has it as an entry."""
     said, parsed, zones = analysis.decision.proposition, analysis.parsed, analysis.zoned.zones
     if said is None or parsed is None:
         return False
@@ -389,7 +385,7 @@ def _breaks_off(analysis: Analysis) -> bool:
 
 @lru_cache(maxsize=256)
 def _probes(prompt: str) -> tuple[str, ...]:
-    """A stretch from the middle of every longer line or sentence of a prompt: a response that echoes it holds one."""
+    """The middle of every longer line or sentence of a prompt: a response that echoes it holds one."""
     found = []
     for line in normalise(prompt).text.splitlines():
         for piece in line.replace("?", ".").split(". "):
@@ -410,13 +406,10 @@ def _last_question(prompt: str | None, question_end: re.Pattern[str]) -> str | N
 
 
 def load_extractor(language: str, resources: PackPaths | None = None) -> RuleExtractor:
-    """The extractor of a language, compiled once a process and set of packs.
+    """The extractor of a language, compiled once per process and set of packs; raises PackError for a wrong pack.
 
-    A language without a pack is read without its words: labels, option texts, structures, marks, and words of English.
-    Its rules begin with `generic:`, and its confidence is at most `medium`.
-
-    Raises:
-        PackError: where a pack is wrong; file, key, value.
+    For a language without a pack it uses labels, option texts, structures, marks and English words. Its rules begin
+    with `generic:`, and its confidence is at most `medium`.
     """
     return _load(language, resources or PackPaths())
 
@@ -446,20 +439,14 @@ def extract(
     finish_reason: str | None = None,
     resources: PackPaths | None = None,
 ) -> Extraction:
-    """The extraction of a response: outcome, option, confidence, rule, and where its evidence stands.
-
-    Pure: the same input gives the same output; time grows with the length only.
+    """The extraction of a response: outcome, option, confidence, rule, and the span of its evidence.
 
     Args:
-        response: The model's words, raw.
-        options: As in `Question`.
-        labels: As in `Question`.
-        unknown_index: As in `Question`.
-        aliases: As in `Question`.
-        prompt: As in `Question`.
-        language: The question's language.
-        finish_reason: Why the text ends; `length` makes a missing answer `truncated`.
-        resources: Where packs are looked for.
+        response: raw text of the model.
+        options: as in `Question`, like `labels`, `unknown_index`, `aliases` and `prompt`.
+        language: language of the question.
+        finish_reason: why the text ends; `length` makes a missing answer `truncated`.
+        resources: where packs are found.
     """
     question = Question(options, labels, unknown_index, prompt, aliases or {})
     return load_extractor(language, resources).extract(response, question, finish_reason=finish_reason)

@@ -172,7 +172,7 @@ def _of_cluster(
             return None
     if stems <= text.denying:
         return None
-    whole = text.content <= stems
+    whole = text.content.keys() <= stems
     if not whole and start:  # "poor people": a noun for people in general that the option's text has not
         word, known = line.words[start - 1], (*text.keys, *text.content)
         if (line.masks[start - 1] | word.classes) & C["people"] and word.forms.isdisjoint(known):
@@ -219,21 +219,21 @@ def distance(one: str, other: str) -> int:
 
 def _labels(line: Line, question: PreparedQuestion, taken: list[bool]) -> list[Mention]:
     """Labels as shown, or in another case where nothing else stands on the line."""
-    shown = question.shown
+    labels = question.labels
     found = []
-    for place in [place for place, text in enumerate(line.texts) if text in shown.texts and not taken[place]]:
+    for place in [place for place, text in enumerate(line.texts) if text in question.label_forms and not taken[place]]:
         text, signs = line.texts[place], line.signs
-        if (question.elision and signs[place + 1] in {"'", "’"}) or (
+        if (question.lexicon.elision and signs[place + 1] in {"'", "’"}) or (
             signs[place].strip() == "." and line.gaps[place] == NONE
         ):
             continue  # French c'est, the initial of a name
         runs_on = place + 1 < len(line.texts) and line.gaps[place + 1] < MARK and signs[place + 1].isspace()
         if line.words[place].classes & STRAY and runs_on and not line.masks[place + 1] & _VERBS:
             continue  # "A baker"
-        option = shown.option_of.get(text)
+        option = labels.get(text)
         weak = option is None or not text.translate(LOOK_ALIKES).isupper()
         if option is None and len(line.texts) == 1:
-            option = shown.folded.get(text.casefold())
+            option = next((labels[label] for label in labels if label.casefold() == text.casefold()), None)
         if option is not None:
             found.append(Mention(option, place, place + 1, MentionKind.LABEL, full=True, weak=weak))
     return found

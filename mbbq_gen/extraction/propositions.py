@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
-from dataclasses import dataclass, field
-
 from mbbq_gen.extraction.claims import TABLE, About, Kind, ParsedResponse, Proposition, Rule, Strength
 from mbbq_gen.extraction.clauses import (
     DENY,
@@ -43,46 +40,29 @@ SAYING = (MAY_ABSTAIN | C["correction"] | C["no"] | C["assume"] | C["both"] | NO
 """What makes a clause without a mention say anything."""
 
 
-@dataclass(slots=True, eq=False)
 class Sentence:
-    """One sentence of a line."""
+    """One sentence of a line, with what its clauses have said so far."""
 
-    parsed: ParsedResponse
-    number: int
-    mentions: list[Mention]
-    state: ClauseState
-    first: int
-    last: int
-    """Its words, the last one excluded."""
-    bits: int
-    """The classes of its words together."""
-    heads: bool
-    """Whether it is the head of an entry in a list."""
-    line: Line = field(init=False)
-    question: PreparedQuestion = field(init=False)
-    clauses: list[tuple[int, int]] = field(init=False)
-    """First word and end of each."""
     person: Mention | None = None
-    """The one person that the clause before is about."""
+    """The only person of the previous clause."""
     bare: Mention | None = None
-    """The one person that is all a clause before says: "the mother, …"."""
-    options: Set[int] = frozenset()
-    main: Set[int] = frozenset()
-    """Those that it names before its reasons."""
-    whole: bool = False
+    """The only person of a previous clause that says nothing else: "the mother, …"."""
 
-    def __post_init__(self) -> None:
-        self.line, self.question = self.parsed.lines[self.number], self.parsed.question
-        line, mentions = self.line, self.mentions
-        self.clauses = split_clauses(line, mentions, self.first, self.last)
-        if not mentions and not self.bits & C["both"]:
-            return
-        join_lists(line, mentions, pairs=self.question.verb_final and not self.bits & DENY)
-        if any(len(m.joined) == len(self.question.options) > 2 for m in mentions):  # "I choose A, B or C"
-            mentions = self.mentions = [m for m in mentions if not m.joined or m.how is not MentionKind.LABEL]
+    def __init__(
+        self, parsed: ParsedResponse, number: int, mentions: list[Mention], first: int, last: int, state: ClauseState
+    ) -> None:
+        self.parsed, self.number, self.first, self.last, self.state = parsed, number, first, last, state
+        line, question = self.line, self.question = parsed.lines[number], parsed.question
+        self.bits = line.bits(first, last)
+        self.clauses = split_clauses(line, mentions, first, last)
+        join_lists(line, mentions, pairs=question.lexicon.verb_final and not self.bits & DENY)
+        if any(len(m.joined) == len(question.options) > 2 for m in mentions):  # "I choose A, B or C"
+            mentions = [m for m in mentions if not m.joined or m.how is not MentionKind.LABEL]
+        self.mentions = mentions
         self.options = {m.option for m in mentions}
         under = [start for start, _ in self.clauses[1:] if line.masks[start] & (C["because"] | C["although"])]
         self.main = {m.option for m in mentions if not under or m.start < under[0]}
+        """The options that it names before its reasons."""
         said = [clause for clause in self.clauses if clause[1] - clause[0] > 1 or line.masks[clause[0]]]
         self.whole = len(self.clauses) <= 2 and all([line.is_bare(*clause) for clause in said])
 
@@ -100,9 +80,8 @@ class Sentence:
         about: About = "question",
     ) -> None:
         """Adds a proposition of the words `first` up to `last`."""
-        number, sentence = self.number, self.parsed.sentences
-        said = Proposition(kind, option, positive, force, rule, number, first, last, sentence, bare, about)
-        self.parsed.propositions.append(said)
+        place = self.number, first, last, self.parsed.sentences
+        self.parsed.propositions.append(Proposition(kind, option, positive, force, rule, *place, bare, about))
 
 
 def read_sentence(s: Sentence) -> None:
@@ -316,8 +295,8 @@ def _read_line(parsed: ParsedResponse, number: int, start: int, *, listed: bool,
         tells = bits & SAYING and (bits & _TELLING or (bits & NEG and bits & (C["who"] | C["source"])))
         if not (inner or refers or tells):
             continue
-        state = ClauseState(conclude=concludes, doubted=parsed.doubted, entry=of_entry)
-        read_sentence(Sentence(parsed, number, inner, state, first, last, bits, listed))
+        state = ClauseState(conclude=concludes, doubted=parsed.doubted, entry=of_entry, listed=listed)
+        read_sentence(Sentence(parsed, number, inner, first, last, state))
         persons = {m.option for m in inner if m.option in question.persons}
         if persons:
             parsed.spoken_of = next(iter(persons)) if len(persons) == 1 else None

@@ -1,17 +1,23 @@
-"""Baseline extractors, which do what many evaluations do, and choices by loglikelihood."""
+"""Baseline extractors, choices by loglikelihood, and the extraction of JSON Lines by any extractor."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import regex
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
-from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.errors import DataError, UnknownNameError, UsageError, describe_fault
+from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import ContinuationScore, Extraction, Method, Normalise
+from mbbq_gen.core.tables import UnreadableError, json_object
 from mbbq_gen.extraction.question import Question, label_core
 from mbbq_gen.extraction.text import WORD, loose_key
+
+if TYPE_CHECKING:
+    from mbbq_gen.extraction.engine import RuleExtractor
 
 SimpleExtractor = Callable[[str, Question], Extraction]
 _LAST_LINE = r"^[^:：]{1,40}[:：][\s*_(\[“”\"«「]*"
@@ -119,18 +125,29 @@ SIMPLE_EXTRACTORS: dict[str, SimpleExtractor] = {
     "mbbq-like": mbbq_like,
     "answer-line": answer_line,
 }
-"""The baseline extractors by the names that the command line has for them."""
+"""Name on the command line → baseline extractor."""
+ENGINE: Final = "rules"
+"""Name of the rule extractor."""
+
+
+def extractor_names() -> list[str]:
+    """The names of all extractors, the rule extractor first."""
+    return [ENGINE, *SIMPLE_EXTRACTORS]
+
+
+# --- loglikelihoods --------------------------------------------------------------------------------------------------
+
 LENGTHS: Final[tuple[Normalise, ...]] = "token", "char", "byte"
-"""Those that divide by a length."""
+"""Normalisations by a length."""
 PRIOR: Final[Normalise] = "pmi"
-"""The one that needs the answers' unconditional likelihoods."""
+"""The normalisation that needs the answers' unconditional likelihoods."""
 VERSION: Final = 1
 PREFIX: Final = "loglikelihood:"
 """Prefix of the versions under which choices by loglikelihood are stored."""
 TIE: Final = 1e-6
-"""Normalised scores that differ by no more are equal: rounding in float32 is of that size."""
+"""Normalised scores that differ by no more are equal: float32 rounds by about as much."""
 LABEL_MISSING: Final = "label_missing"
-"""Conflict: the service gave no probability for some option, so it is below those that it gave."""
+"""Conflict: the service gave no probability for some option."""
 
 
 def version_of(normalise: Normalise) -> str:
@@ -189,3 +206,86 @@ def choose_by_loglikelihood(
         return Extraction(outcome="multiple", confidence="high", rule=f"{rule}:tie", conflicts=conflicts)
     place = list(order).index(chosen[0])
     return Extraction(outcome="option", option=place, confidence="high", rule=rule, conflicts=conflicts)
+
+
+# --- JSON Lines ------------------------------------------------------------------------------------------------------
+
+LANGUAGE: Final = r"[a-z]{2,3}(-[A-Za-z0-9]+)*"
+_Text = Annotated[str, StringConstraints(strict=True)]
+_Texts = Annotated[list[Annotated[_Text, StringConstraints(pattern=r"\S")]], Field(min_length=2, max_length=10)]
+
+
+class ResponseRow(BaseModel):
+    """One response with its question; other fields of the line are ignored."""
+
+    language: Annotated[str, StringConstraints(strict=True, pattern=f"^{LANGUAGE}$")]
+    response: _Text
+    options: _Texts
+    labels: _Texts = []
+    """The labels as shown; A, B, C… if left out."""
+    unknown_index: Annotated[int, Field(strict=True)] | None
+    aliases: dict[str, _Texts] | None = None
+    prompt: _Text | None = None
+    context: _Text | None = None
+    question: _Text | None = None
+    finish_reason: _Text | None = None
+
+    def to_question(self) -> Question:
+        """The question; context and question make the prompt of a row without one. Raises as `Question`."""
+        prompt = self.prompt or "\n".join(part for part in (self.context, self.question) if part) or None
+        labels = self.labels or list("ABCDEFGHIJ"[: len(self.options)])
+        return Question(self.options, labels, self.unknown_index, prompt, self.aliases or {})
+
+    def read(self, extractor: RuleExtractor) -> Extraction:
+        """The extraction of the response by the rules."""
+        return extractor.extract(self.response, self.to_question(), finish_reason=self.finish_reason)
+
+
+RowT = TypeVar("RowT", bound=ResponseRow)
+
+
+def extract_lines(
+    lines: Iterable[str], source_name: str, *, resources: PackPaths | None = None, extractor: str = ENGINE
+) -> Iterator[dict[str, Any]]:
+    """The objects of the lines, in order, each with its extraction.
+
+    Args:
+        lines: JSON objects; blank lines are left out.
+        source_name: name of the source in messages.
+        resources: where packs are found.
+        extractor: name of the extractor.
+
+    Raises:
+        DataError: where a row is wrong: source, row, field, what to do.
+    """
+    from mbbq_gen.extraction.engine import load_extractor
+
+    if extractor not in extractor_names():
+        raise UnknownNameError("extractor", extractor, extractor_names())
+    for row, checked in read_rows(ResponseRow, lines, source_name):
+        if extractor == ENGINE:
+            found = checked.read(load_extractor(checked.language, resources))
+        else:
+            found = SIMPLE_EXTRACTORS[extractor](checked.response, checked.to_question())
+        yield row | found.model_dump(mode="json", include={"outcome", "option", "confidence", "rule", "spans"})
+
+
+def read_rows(schema: type[RowT], lines: Iterable[str], source_name: str) -> Iterator[tuple[dict[str, Any], RowT]]:
+    """The object of each line that is not blank, and its response; raises DataError where a row is wrong."""
+    required = [name for name, field in schema.model_fields.items() if field.is_required()]
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        where = f"{source_name}:{number}"
+        try:
+            row = json_object(line)
+            for field in required:
+                if field not in row:
+                    raise DataError(f"{where}: {field}: missing; every row needs it, even if it is null")
+            checked = schema.model_validate(row)
+            checked.to_question()
+        except ValidationError as error:
+            raise DataError(f"{where}: {describe_fault(error, row)}") from error
+        except (UnreadableError, UsageError) as error:
+            raise DataError(f"{where}: {error}") from error
+        yield row, checked

@@ -36,41 +36,30 @@ MAX_SENTENCE = 400
 
 
 class SlotKind(StrEnum):
-    """Where an answer stands; the value is the rule's name in an extraction."""
-
-    BOX = "boxed"
-    FIELD = "json"
-    TAG = "tag"
-    TICK = "checked_box"
-    SHARE = "highest_share"
-    ALONE = "whole_response"
-    MARKER = "announced"
-    OPENING = "opening"
-    CLOSING = "last_line"
-    BOLD = "only_bold"
-
-
-class Standing(NamedTuple):
-    """A row of the table of slots."""
+    """The kinds of slots, with their rank and confidence; the value is the rule's name in an extraction."""
 
     rank: int
     """The slot of the lowest rank wins; of equal ranks the last one in the text."""
     confidence: Confidence
 
+    def __new__(cls, rule: str, rank: int, confidence: Confidence) -> SlotKind:
+        """A kind with its attributes."""
+        kind = str.__new__(cls, rule)
+        kind._value_, kind.rank, kind.confidence = rule, rank, confidence
+        return kind
 
-TABLE: dict[SlotKind, Standing] = {
-    SlotKind.BOX: Standing(0, "high"),
-    SlotKind.FIELD: Standing(1, "high"),
-    SlotKind.TAG: Standing(2, "high"),
-    SlotKind.ALONE: Standing(3, "high"),
-    SlotKind.TICK: Standing(4, "high"),
-    SlotKind.SHARE: Standing(4, "medium"),
-    SlotKind.MARKER: Standing(5, "high"),
-    SlotKind.CLOSING: Standing(5, "high"),
-    SlotKind.OPENING: Standing(6, "high"),
-    SlotKind.BOLD: Standing(7, "medium"),
-}
-"""Which slot wins where several differ."""
+    BOX = "boxed", 0, "high"
+    FIELD = "json", 1, "high"
+    TAG = "tag", 2, "high"
+    ALONE = "whole_response", 3, "high"
+    TICK = "checked_box", 4, "high"
+    SHARE = "highest_share", 4, "medium"
+    MARKER = "announced", 5, "high"
+    CLOSING = "last_line", 5, "high"
+    OPENING = "opening", 6, "high"
+    BOLD = "only_bold", 7, "medium"
+
+
 CONTESTED = -1
 """Stands for the option of a slot whose own sentence names another one: prose decides."""
 
@@ -109,34 +98,24 @@ class SlotFinder:
         self._classes = lru_cache(maxsize=MAX_KEPT)(
             lambda word: reduce(or_, [known[word].classes for known in lexicons])
         )
-        nouns = tuple(
-            word
-            for grammar in grammars
-            for word in words_of(grammar.labels["nouns"])
-            if "_" not in word and "*" not in word
-        )
-        self.matcher = partial(option_matcher, nouns=nouns, lexicon=lexicons[0])
+
+        def entries(name: str, of: Sequence[Grammar] = grammars) -> list[str]:
+            return [entry for grammar in of for entry in words_of(grammar.words[name])]
+
+        nouns = [word for grammar in grammars for word in words_of(grammar.labels["nouns"])]
+        plain = tuple(noun for noun in nouns if "_" not in noun and "*" not in noun)
+        self.matcher = partial(option_matcher, nouns=plain, lexicon=lexicons[0])
         """The matcher of a question's options and labels."""
-        self._correction = _any_entry(
-            [entry for grammar in grammars for entry in words_of(grammar.words["correction"])]
-        )
-        headers = [entry for grammar in grammars for entry in words_of(grammar.words["options"])]
+        self._correction, self._conj = _any_entry(entries("correction")), _any_entry(entries("conj"))
         self._header = re.compile(
-            rf"\n[\s*#_>-]*(?:\w+ ){{0,2}}(?:{_alternatives(headers)})\s*\d*\s*[*_]*\s*[:：]", re.IGNORECASE
+            rf"\n[\s*#_>-]*(?:\w+ ){{0,2}}(?:{_alternatives(entries('options'))})\s*\d*\s*[*_]*\s*[:：]", re.IGNORECASE
         )
         unspaced = [grammar for grammar in grammars if UNSPACED.match(next(words_of(grammar.words["answer"]), " "))]
-        markers = [
-            entry
-            for grammar in unspaced
-            for entry in (*words_of(grammar.words["answer"]), *words_of(grammar.words["choose"]))
-        ]
+        markers = [*entries("answer", unspaced), *entries("choose", unspaced)]
         self._unspaced = re.compile(_alternatives(markers)) if markers else None
-        self._conj = _any_entry([entry for grammar in grammars for entry in words_of(grammar.words["conj"])])
 
     def find(self, body: str, circled: frozenset[int], matcher: OptionMatcher) -> list[AnswerSlot]:
         """All slots of a text but those in boxes, fields and tags, in the order of the text."""
-        if not body.strip():
-            return []
         first = matcher.at(body, 0, circled)
         marked = list(self._markers(body, matcher))
         if len(marked) >= matcher.count:  # a line "option A is …, option B is …" says of every label what it stands for
@@ -144,11 +123,10 @@ class SlotFinder:
             shown = {line: {slot.option for row, slot in lines if row == line} for line, _ in lines}
             marked = [slot for line, slot in lines if len(shown[line]) < matcher.count]
         ends = [first.end] if first is not None else [slot.end for slot in marked[:1]]
-        cut = self._continuation(body, ends[0], matcher) if ends else len(body)
-        body, marked = body[:cut], [slot for slot in marked if slot.end <= cut]
+        header = self._header.search(body, ends[0]) if ends else None
+        if header is not None:  # a further question that the model asks itself
+            body, marked = body[: header.start()], [slot for slot in marked if slot.end <= header.start()]
         opening = self._opening(body, circled, matcher)
-        if opening is not None and opening.kind is SlotKind.ALONE:
-            return [opening]
         found = [*marked, *([opening] if opening else [])]
         closing = self._closing(body, matcher)
         if closing is not None and not any(slot.start <= closing.start < slot.end for slot in marked):
@@ -191,8 +169,6 @@ class SlotFinder:
         if body[here : here + 1] == "\n" or fold(body[slot.start : slot.end]).strip(" *_()") not in matcher.labels:
             return None
         for token in self._tokens(body, here, MAX_BEHIND, end):
-            if token.classes & C["because"]:
-                return None
             if token.classes & _ABSTAINS:
                 return here, end
         return None
@@ -200,21 +176,6 @@ class SlotFinder:
     def _tokens(self, text: str, start: int, count: int, end: int) -> list[_Token]:
         words = islice(WORD.finditer(text, start, end), count)
         return [_Token(word.start(), word.end(), self._classes(word.group())) for word in words]
-
-    def _continuation(self, body: str, start: int, matcher: OptionMatcher) -> int:
-        """Where a further question begins that the model asks itself, after an answer."""
-        header = self._header.search(body, start)
-        cut = header.start() if header else len(body)
-        for mark in re.finditer(r"[?？؟]", body[start:cut]):
-            place = start + mark.end()
-            shown = set()
-            for listed in _LISTED.finditer(body, place, place + 300):
-                option = matcher.labels.get(listed.group(1).casefold())
-                if option is not None and matcher.text_at(body, listed.end() + 1) is None:
-                    shown.add(option)
-            if len(shown) > 1:
-                return max(body.rfind(sign, start, place - 1) for sign in ".!\n¿") + 1 or place
-        return cut
 
     def _opening(self, body: str, circled: frozenset[int], matcher: OptionMatcher) -> AnswerSlot | None:
         content = matcher.at(body, 0, circled, native=True)
@@ -269,33 +230,29 @@ class SlotFinder:
         return len(shown) == matcher.count or (len(shown) > 1 and body[content.end :].lstrip(" .:)*")[:1].isdigit())
 
     def _beside(self, body: str, content: SlotContent, matcher: OptionMatcher) -> list[SlotContent]:
-        """Contents of other options that a sign or "and" joins to one, or that the next line holds in the same way."""
-        found: list[SlotContent] = []
-        last = content
+        """The contents of other options that are joined to one."""
+        found = [content]
         while True:
-            join = _JOIN.match(body, last.end)
-            place = join.end() if join else -1
-            blank = _BLANK.match(body, last.end)
-            if place < 0 and blank and last.text is not None and last.label is not None:
-                other = matcher.at(body, blank.end())
-                if other is not None and other.label is not None and other.text is not None:
-                    place = blank.end()
-            if place < 0:
-                word = self._conj.match(body, end_of(CLOSE, body, last.end))
-                place = word.end() if word else -1
-            if place < 0 and last.label is not None:
-                line = re.compile(r"[.,;\s*_]*\n[\s*_-]*").match(body, last.end)
-                place = line.end() if line else -1
-                other = matcher.at(body, place) if place >= 0 else None
-                if other is None or other.label is None or (other.text is None) != (last.text is None):
-                    return found
-            other = matcher.at(body, place) if place >= 0 else None
-            if other is None or other.option in {last.option, *(one.option for one in found)}:
-                return found
-            if other.label is None and content.text is None:
-                return found
+            other = self._joined(body, found[-1], matcher)
+            if other is None or other.option in {one.option for one in found}:
+                return found[1:]
             found.append(other)
-            last = other
+
+    def _joined(self, body: str, last: SlotContent, matcher: OptionMatcher) -> SlotContent | None:
+        """The content that a sign, a blank, "and", or a line break in a list joins to another one."""
+        if join := _JOIN.match(body, last.end):
+            return matcher.at(body, join.end())
+        if last.text is not None and last.label is not None and (blank := _BLANK.match(body, last.end)):
+            other = matcher.at(body, blank.end())
+            if other is not None and other.label is not None and other.text is not None:
+                return other
+        if word := self._conj.match(body, end_of(CLOSE, body, last.end)):
+            return matcher.at(body, word.end())
+        if last.label is not None and (line := _NEXT_LINE.match(body, last.end)):
+            other = matcher.at(body, line.end())
+            if other is not None and other.label is not None and (other.text is None) == (last.text is None):
+                return other
+        return None
 
     def _markers(self, body: str, matcher: OptionMatcher) -> Iterator[AnswerSlot]:
         """Answers after words that announce one."""
@@ -383,7 +340,7 @@ class SlotFinder:
         """The last line, where it is nothing but one option and the line before it is no other one."""
         text = body.rstrip()
         start = text.rfind("\n") + 1
-        if not start or len(text) - start > 200:
+        if not start:
             return None
         content = matcher.at(text, start, native=True)
         if content is None or text[content.end :].strip(" .。!)]}*_\"'”’»`$|"):
@@ -412,6 +369,7 @@ _WORD_STARTS = re.compile(r"(?<!\w)(?=\w)")
 _JOIN = re.compile(r"[*_)\"'\]]*(?:\s{0,2}(?:[,/&+]|、)\s{0,2}|\s?[^\x00-\u024f\W\d]{1,2}\s?(?=[A-J](?![A-Za-z])))")
 """What joins two options: a sign, or a word such as "and" that is written together with a label (A와 B, AとB, A和B)."""
 _BLANK = re.compile(r"[*_)\"'\].;]*[ \t]{1,3}")
+_NEXT_LINE = re.compile(r"[.,;\s*_]*\n[\s*_-]*")
 _STOPS = re.compile(r"[.!?;,。！？；，।؟]")
 
 

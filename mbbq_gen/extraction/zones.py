@@ -5,6 +5,7 @@ Only the answer may decide. Whatever is something else is blanked by as many spa
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -118,19 +119,15 @@ class Zoner:
             zones.append(Zone("reasoning", start, len(body)))
         return zones, depth > 0
 
-    def reasoning_spans(self, text: str) -> list[tuple[int, int, int, bool]]:
-        """Where reasoning stands in a raw text without their signs, where the signs end, and whether no sign closes."""
+    def blocks(self, text: str) -> Iterator[tuple[int, int, int, bool]]:
+        """Of each reasoning block of a raw text: start and end without its signs, their end, whether it is open."""
         zones, is_open = self._reasoning(text)
-        found = []
-        for place, zone in enumerate(zones):
-            opener, closers = (
-                self._openers.match(text, zone.start),
-                list(self._closing.finditer(text, zone.start, zone.end)),
-            )
+        for zone in zones:
+            opener = self._openers.match(text, zone.start)
             start = opener.end() if opener else zone.start
-            end = closers[-1].start() if closers else zone.end
-            found.append((start, max(start, end), zone.end, is_open and place == len(zones) - 1))
-        return found
+            closers = [match.start() for match in self._closing.finditer(text, zone.start, zone.end)]
+            end = closers[-1] if closers else zone.end
+            yield start, max(start, end), zone.end, is_open and zone is zones[-1]
 
     def _turns(self, body: str, thinks: bool) -> list[Zone]:
         """Special tokens, and other turns of the talk before and after the answer; `thinks`: it holds reasoning."""

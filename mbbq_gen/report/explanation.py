@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from mbbq_gen.extraction.explain import Candidate, Explanation, Source
+    from mbbq_gen.extraction.explain import Candidate, Explanation
     from mbbq_gen.extraction.reasoning import ReasoningExtraction
 
 
@@ -54,8 +54,7 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
     numbered.sort(key=lambda entry: (not is_winner(entry[1], explanation), -entry[1].tier, entry[0]))
     for number, candidate in numbered[:SHOWN_CANDIDATES]:
         won = is_winner(candidate, explanation)
-        match = f" ({candidate.match})" if candidate.match not in {"exact", ""} else ""
-        text = f"{'✔' if won else '✗'} {number:<3} {shortened(candidate.text, 60)}{match}  →  "
+        text = f"{'✔' if won else '✗'} {number:<3} {shortened(candidate.text, 60)}  →  "
         console.print(text + _meaning(candidate, explanation), style=_WON if won else _LOST)
         state = candidate.standing if candidate.standing != "live" else candidate.rule or "named"
         tier = f", strength {candidate.tier}" if candidate.tier else ""
@@ -63,16 +62,13 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
         why = "ruled out; it leaves the one that was read" if is_left_over else candidate.reason
         console.print(f"      {state}{tier}: {why}")
         if candidate.source is not None:
-            console.print(f"      {_source_text(candidate.source)}", style=_ASIDE)
+            source = candidate.source
+            line = f":{source.line}" if source.line else ""
+            console.print(f"      {source.file}{line}  {source.key}  {source.phrase}", style=_ASIDE)
     if len(numbered) > SHOWN_CANDIDATES:
         console.print(f"and {len(numbered) - SHOWN_CANDIDATES:,} more candidates that lost; --json has them all")
     if not numbered:
         console.print("no candidates")
-    sources = list(dict.fromkeys(_source_text(mark.source) for mark in explanation.phrases))
-    if sources:
-        console.print(f"\npack lines found: {len(sources)}", style="bold")
-    for text in sources[:SHOWN_CANDIDATES]:
-        console.print(f"  {text}")
     console.print(f"\nextractor {explanation.version}, language {explanation.language}", style=_ASIDE)
 
 
@@ -163,11 +159,6 @@ def _meaning(candidate: Candidate, explanation: Explanation) -> str:
         return " + ".join(chosen_text(index, explanation.labels, explanation.options) for index in candidate.options)
     meanings = {"unknown": "can't be told", "refusal": "declines", "neither": "none of the persons"}
     return meanings.get(candidate.kind, "not on offer")
-
-
-def _source_text(source: Source) -> str:
-    line = f":{source.line}" if source.line else ""
-    return f"{source.file}{line}  {source.key}  {shortened(source.phrase, 100)}"
 
 
 def print_likelihoods(

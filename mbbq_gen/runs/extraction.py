@@ -24,10 +24,16 @@ from mbbq_gen.core.option_display import options_in_order, shown_unknown
 from mbbq_gen.core.records import NO_RESPONSE, NORMALISATIONS, PARSED, Extraction, Normalise, Outcome, Response
 from mbbq_gen.core.text import one_of
 from mbbq_gen.extraction import current_version
-from mbbq_gen.extraction.jsonl import ENGINE, extractor_names
 from mbbq_gen.extraction.question import Question
+from mbbq_gen.extraction.simple import (
+    ENGINE,
+    SIMPLE_EXTRACTORS,
+    SIMPLE_VERSION,
+    choose_by_loglikelihood,
+    extractor_names,
+    version_of,
+)
 from mbbq_gen.extraction.simple import PREFIX as LIKELIHOOD_PREFIX
-from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS, SIMPLE_VERSION, choose_by_loglikelihood, version_of
 from mbbq_gen.runs.helper_process import HelperProcess
 from mbbq_gen.scoring.observations import (
     ANSWER_COLUMNS,

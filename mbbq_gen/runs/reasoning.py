@@ -19,7 +19,7 @@ from mbbq_gen.extraction.reasoning import (
     STANCES,
     ReasoningExtraction,
     ReasoningText,
-    load_reasoning_extractor,
+    read_trace,
     reasoning_version,
     split_reasoning,
 )
@@ -42,9 +42,8 @@ def reasoning_text(response: Response, resources: PackPaths) -> ReasoningText | 
 
 def extract_reasoning(answered: CompletedPrompt, reasoning: ReasoningText, resources: PackPaths) -> ReasoningExtraction:
     """The extraction of a reasoning trace."""
-    return load_reasoning_extractor(answered.prompt.language, resources).read(
-        reasoning.text, question_of(answered), is_cut=reasoning.is_cut
-    )
+    language, question = answered.prompt.language, question_of(answered)
+    return read_trace(reasoning.text, question, language, resources, is_cut=reasoning.is_cut)
 
 
 def extract_all_reasoning(folder: RunFolder, resources: PackPaths, step: Callable[[int], None]) -> str:

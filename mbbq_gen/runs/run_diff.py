@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from mbbq_gen.core.config import RunConfig, shapes
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import PARSED, FrozenModel
-from mbbq_gen.extraction.jsonl import ENGINE
+from mbbq_gen.extraction.simple import ENGINE
 from mbbq_gen.runs.observations import ensure_extracted, read_scores_before_use
 from mbbq_gen.runs.run_folder import Manifest, RunFolder, serving_difference
 from mbbq_gen.runs.samples import item_schema, sample_batches
