@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NoReturn
 from filelock import FileLock, Timeout
 from pydantic import BeforeValidator, Field, ValidationError
 
-from mbbq_gen.benchmarks.archives import ArchiveLimits, unpack
 from mbbq_gen.core.errors import DownloadError, UnknownNameError, UsageError
 from mbbq_gen.core.files import cache_directory, file_digest
 from mbbq_gen.core.records import FrozenModel
@@ -40,6 +39,8 @@ from mbbq_gen.languages.packs import Pack, Slug, Text, validate_pack
 
 if TYPE_CHECKING:
     import httpx
+
+    from mbbq_gen.benchmarks.download import ArchiveLimits
 
 
 _TABLE = "releases.toml"
@@ -258,7 +259,7 @@ class InstallTools:
 
     catalogue: ReleaseCatalogue = field(default_factory=shipped_catalogue)
     client: httpx.Client | None = None
-    limits: ArchiveLimits = field(default_factory=ArchiveLimits)
+    limits: ArchiveLimits | None = None
     sleep: Callable[[float], None] = time.sleep
     progress: Progress = lambda _stage, _done, _total: None
 
@@ -415,19 +416,19 @@ def _copy_of(
     release: Release, origin: str, folder: Path, raw: Path, tools: InstallTools
 ) -> Iterator[Mapping[str, Path]]:
     """The files of a source by their paths in it; a download that arrived is removed at the end, right or not."""
-    path, step = Path(origin).expanduser(), partial(tools.progress, "unpacking")
-    raw.mkdir()
-    if not _is_address(origin):
-        yield (
-            read_folder(path)
-            if path.is_dir()
-            else unpack(path, raw, origin, release.wants, limits=tools.limits, step=step)
-        )
-        return
     import httpx
 
-    from mbbq_gen.benchmarks.download import Download
+    from mbbq_gen.benchmarks.download import Download, unpack
 
+    path = Path(origin).expanduser()
+    if not _is_address(origin) and path.is_dir():
+        yield read_folder(path)
+        return
+    raw.mkdir()
+    step = partial(tools.progress, "unpacking")
+    if not _is_address(origin):
+        yield unpack(path, raw, origin, release.wants, limits=tools.limits, step=step)
+        return
     own = httpx.Client(follow_redirects=True, timeout=httpx.Timeout(30.0, connect=15.0))
     client, received = tools.client or own, partial(tools.progress, "downloading")
     download = Download(origin, _beside(folder, ".part"), client, _LARGEST_ARCHIVE, tools.sleep, received)
