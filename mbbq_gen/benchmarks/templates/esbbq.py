@@ -373,8 +373,8 @@ def load_esbbq_templates(folder: Path, language: str) -> Iterator[Instance]:
     paths, vocabulary = template_files(folder), read_vocabulary(folder, language)
     digested = [path for path in (*paths, folder / VOCABULARY_FILE, folder / NAMES_FILE) if path.is_file()]
     version = f"templates-{stable_digest(*(f'{path.name} {file_digest(path)}' for path in digested))[:10]}"
-    benchmark, categories = f"esbbq_{language}", find_benchmark("esbbq").categories
-    whole = SplitInfo({"es": "esbbq", "ca": "cabbq"}.get(language, benchmark), version, language, "bias")
+    categories, names = find_benchmark("esbbq").categories, {"es": "esbbq", "ca": "cabbq"}
+    whole = SplitInfo(names.get(language, f"esbbq_{language}"), version, language, "bias")
     for_file = {path: re.sub(r"\W+|(?<=[a-z0-9])(?=[A-Z])", "_", path.stem).casefold() for path in paths}
     return itertools.chain.from_iterable(
         instances_of(esbbq_rows(path, vocabulary, language), replace(whole, category=categories.get(path.stem, slug)))
@@ -419,7 +419,7 @@ def _filled(
         texts = {column: getattr(template, column) for column in _COLUMNS}
         texts |= {column: _swap_names(texts[column]) for column in swapped}
         is_flipped = "answer_negative" in swapped
-        for pair, *words in itertools.product(pairs, *template.lexical_diversity):
+        for pair, words in itertools.product(pairs, itertools.product(*template.lexical_diversity)):
             values = {f"NAME{number}{form}": text for number in (1, 2) for form, text in pair[number - 1].forms.items()}
             for word in words:
                 values |= word
@@ -435,8 +435,7 @@ def _swap_names(text: str) -> str:
 def _fill_slots(text: str, values: Mapping[str, str], place: RowLocation, column: str) -> str:
     for name in _SLOT.findall(text):
         if name not in values:
-            problem = f"nothing to put in {{{{{name}}}}}; list words for it or correct the placeholder"
-            raise place.error(problem, column)
+            raise place.error(f"nothing to put in {{{{{name}}}}}; list words for it or correct the placeholder", column)
     return _SLOT.sub(lambda match: values[match[1]], text)
 
 
