@@ -52,7 +52,7 @@ class _TransientError(Exception):
 class _Origin(FrozenModel):
     url: str
     mark: str | None
-    """What the server calls this edition of the file: a strong ETag, or the date of its last change."""
+    """The server's mark of this edition of the file: a strong ETag, or the date of its last change."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Download:
             raise DownloadError(f"{self.url}: {_first_line(error)}") from error
 
     def _take(self, response: httpx.Response, have: int, mark: str | None) -> None:
-        """Writes what a response brings after the first `have` bytes, or raises for one that brings nothing of use."""
+        """Writes the content of a response after the first `have` bytes; raises for other responses."""
         found = _RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
         start = int(found["start"]) if found and found["start"] else None
         total = int(found["total"]) if found and found["total"] != "*" else None
@@ -143,7 +143,7 @@ class Download:
             raise _TransientError(f"the server answers {status}", pause)
 
     def _receive(self, response: httpx.Response, have: int) -> int:
-        """Writes what comes after the first `have` bytes; the size then."""
+        """Writes the bytes after the first `have`; returns the new size."""
         length = response.headers.get("Content-Length", "")
         total = have + int(length) if length.isdigit() else None
         self._check_size(total or have)
@@ -173,7 +173,7 @@ def _pause(state: tenacity.RetryCallState) -> float:
 
 
 def _mark(response: httpx.Response) -> str | None:
-    """What If-Range may name: a strong ETag, else the date of the last change, else None."""
+    """The value for If-Range: a strong ETag, else the date of the last change, else None."""
     etag: str = response.headers.get("ETag", "")
     date: str | None = response.headers.get("Last-Modified")
     return etag if etag.startswith('"') else date
@@ -190,7 +190,7 @@ _UNREADABLE: Final = (
     tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile,
     NotImplementedError, RuntimeError, ValueError, OverflowError,
 )  # fmt: skip
-"""What the readers of archives raise for one that is damaged, encrypted or of a kind that they can't read."""
+"""Errors of the standard library for an archive that is damaged, encrypted or of an unknown kind."""
 _COMPRESSED: Final[dict[bytes, Callable[..., Any]]] = {
     b"\x1f\x8b": gzip.open,
     b"\xfd7zXZ\x00": lzma.open,
