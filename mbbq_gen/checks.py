@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from mbbq_gen.benchmarks.registry import find_benchmark, load_benchmark
-from mbbq_gen.benchmarks.templates.files import missing_forms, starter_folder, starter_templates
+from mbbq_gen.benchmarks.templates.fill import missing_forms, starter_folder, starter_templates
 from mbbq_gen.core.errors import MbbqGenError, PackError, describe_faults
 from mbbq_gen.core.files import PACK_KINDS, PackKind, PackPaths
 from mbbq_gen.core.records import FrozenModel

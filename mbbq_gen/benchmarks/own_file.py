@@ -26,7 +26,7 @@ A field of theirs that has our name and is not mentioned is taken as it is; thei
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
@@ -80,94 +80,79 @@ class FieldMap(Pack):
         return self
 
 
-class _FieldMapper:
-    """Makes our fields of a user's rows by a field map."""
+Get = Callable[[str, str], Any]
+"""Key of the field map, name of their field → its value, which may be empty; raises DataError without such a field."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises UsageError where there is no such file, PackError where it is wrong."""
-        if not path.is_file():
-            raise UsageError(f"--instances-field-map {path}: no such file; the guide on benchmarks shows one")
-        self.field_map, self.path = validate_pack(FieldMap, read_toml(path), path), path
 
-    def fields_of(self, row: Mapping[str, Any], place: RowLocation) -> dict[str, Any]:
-        """Our fields of a row, without empty ones; raises DataError where one of theirs is missing or unknown."""
-        field_map = self.field_map
-        found = {name: value for name, value in row.items() if name in FIELDS}
-        for ours, theirs in field_map.fields.items():
-            found[ours] = self._get(row, theirs, place, f"fields.{ours}")
-        found |= field_map.constants
-        for ours, known in field_map.values.items():
-            value = found.get(ours)
-            text = value if isinstance(value, str) else json.dumps(value, default=str)
-            if not is_empty(value):
-                if text not in known:
-                    raise place.error(
-                        f"{text!r} is not among {', '.join(known)}; add it to [values.{ours}] of {self.path}",
-                        field_map.fields.get(ours, ours),
-                    )
-                found[ours] = known[text]
-        if field_map.metadata:
-            values = {
-                ours: self._get(row, theirs, place, f"metadata.{ours}") for ours, theirs in field_map.metadata.items()
-            }
-            extra = {ours: value for ours, value in values.items() if not is_empty(value)}
-            found["metadata"] = with_metadata(found.get("metadata"), extra, place)
-        if field_map.options is not None:
-            self._add_options(found, field_map.options, row, place)
-        return {name: value for name, value in found.items() if not is_empty(value)}
+def _our_fields(row: Mapping[str, Any], field_map: FieldMap, path: Path, place: RowLocation) -> dict[str, Any]:
+    """Our fields of a row, without empty ones, by the field map of a file; raises DataError where one is wrong."""
 
-    def _add_options(
-        self, found: dict[str, Any], options: OptionFields, row: Mapping[str, Any], place: RowLocation
-    ) -> None:
-        """Adds the options, and what follows from their places."""
-        places: list[int | None] = []
-        for what in ("unknown", "target"):
-            named: int | str = getattr(options, what)
-            value = named if isinstance(named, int) else self._get(row, named, place, f"options.{what}")
-            theirs = f"options.{what}" if isinstance(named, int) else named
-            places.append(None if is_empty(value) else _counted(value, options.counted_from, theirs, place))
-        unknown, target = places
-        if unknown is None:
-            raise place.error(
-                "the position of the unknown option is missing; every question needs one", str(options.unknown)
-            )
-        if target == unknown:
-            raise place.error("target and unknown option have the same position", str(options.target))
-        found["options"] = []
-        for index, (text, group) in enumerate(zip(options.texts, options.groups or (None,) * 3, strict=True)):
-            theirs = self._get(row, text, place, f"options.texts[{index}]")
-            tag = None if group is None else self._get(row, group, place, f"options.groups[{index}]") or None
-            found["options"].append({"role": option_role(index, unknown, target), "text": theirs, "group": tag})
-        if target is None:
-            found["has_single_target"] = False
-            found.setdefault("no_target_reason", NO_TARGET)
-        if not is_empty(found.get("gold_index")):
-            theirs = self.field_map.fields.get("gold_index", "gold_index")
-            found["gold_index"] = _counted(found["gold_index"], options.counted_from, theirs, place)
-
-    def _get(self, row: Mapping[str, Any], theirs: str, place: RowLocation, key: str) -> Any:
-        """The value of a field of theirs, which must be there but may be empty."""
+    def get(key: str, theirs: str) -> Any:
         found, value = look_up(row, theirs)
         if not found:
             raise place.error(
-                f"no such field, but {self.path} has {key} = {theirs!r}; the row has: {', '.join(row)}", theirs
+                f"no such field, but {path} has {key} = {theirs!r}; the row has: {', '.join(row)}", theirs
             )
         return value
 
+    found = {name: value for name, value in row.items() if name in FIELDS}
+    found |= {ours: get(f"fields.{ours}", theirs) for ours, theirs in field_map.fields.items()} | field_map.constants
+    for ours, known in field_map.values.items():
+        value = found.get(ours)
+        text = value if isinstance(value, str) else json.dumps(value, default=str)
+        if is_empty(value):
+            continue
+        if text not in known:
+            problem = f"{text!r} is not among {', '.join(known)}; add it to [values.{ours}] of {path}"
+            raise place.error(problem, field_map.fields.get(ours, ours))
+        found[ours] = known[text]
+    extra = {ours: get(f"metadata.{ours}", theirs) for ours, theirs in field_map.metadata.items()}
+    if extra:
+        found["metadata"] = _with_metadata(found.get("metadata"), extra, place)
+    if (options := field_map.options) is not None:
+        found["options"] = _our_options(options, get, place)
+        if all(option["role"] != "target" for option in found["options"]):
+            found["has_single_target"] = False
+            found.setdefault("no_target_reason", NO_TARGET)
+        if not is_empty(gold := found.get("gold_index")):
+            theirs = field_map.fields.get("gold_index", "gold_index")
+            found["gold_index"] = _option_index(gold, options.counted_from, theirs, place)
+    return {name: value for name, value in found.items() if not is_empty(value)}
 
-def _counted(value: Any, first: int, theirs: str, place: RowLocation) -> int:
-    """A place of theirs as we count it; raises DataError for what is none."""
+
+def _our_options(options: OptionFields, get: Get, place: RowLocation) -> list[dict[str, Any]]:
+    places: list[int | None] = []
+    for key, named in (("options.unknown", options.unknown), ("options.target", options.target)):
+        value, theirs = (named, key) if isinstance(named, int) else (get(key, named), named)
+        places.append(None if is_empty(value) else _option_index(value, options.counted_from, theirs, place))
+    unknown, target = places
+    if unknown is None:
+        raise place.error(
+            "the position of the unknown option is missing; every question needs one", str(options.unknown)
+        )
+    if target == unknown:
+        raise place.error("target and unknown option have the same position", str(options.target))
+    texts = [get(f"options.texts[{index}]", theirs) for index, theirs in enumerate(options.texts)]
+    groups = [get(f"options.groups[{index}]", theirs) or None for index, theirs in enumerate(options.groups or ())]
+    return [
+        {"role": option_role(index, unknown, target), "text": text, "group": group}
+        for index, (text, group) in enumerate(zip(texts, groups or [None] * len(texts), strict=True))
+    ]
+
+
+def _option_index(value: Any, first: int, theirs: str, place: RowLocation) -> int:
+    """The index of an option, counted from 0, for a user's value, which counts from `first`."""
     text = str(value).strip().removesuffix(".0")
     if not text.isdecimal() or not 0 <= int(text) - first <= 2:
         raise place.error(f"{value!r} is not the position of an option; possible: {first} to {first + 2}", theirs)
     return int(text) - first
 
 
-def with_metadata(metadata: Any, extra: Mapping[str, Any], place: RowLocation) -> dict[str, Any]:
-    """A row's metadata, which must be a table where there is any, and more of it."""
+def _with_metadata(metadata: Any, extra: Mapping[str, Any], place: RowLocation) -> dict[str, Any]:
+    """A row's metadata, which must be a table if there is any, and more of it that is not empty."""
     if not is_empty(metadata) and not isinstance(metadata, Mapping):
         raise place.error("is not an object of names and values", "metadata")
-    return {**(metadata or {}), **extra}
+    return {**(metadata or {}), **{name: value for name, value in extra.items() if not is_empty(value)}}
 
 
 def is_empty(value: Any) -> bool:
@@ -194,24 +179,25 @@ def read_instances(path: Path, field_map: Path | None = None) -> Iterator[Instan
     """The instances of a file, in file order: CSV, TSV, Parquet or .xlsx by its name, else JSON Lines.
 
     Args:
-        field_map: a TOML file that says which of its fields is which of ours; None where they have our names.
+        field_map: a TOML file that maps the file's fields to ours; None where they have our names.
 
     Raises:
         UsageError, PackError: at once, where there is no such file, or the field map is wrong.
         DataError: while reading, at the first row that is not an instance or has the key of an earlier one.
     """
     if not path.is_file():
-        raise UsageError(
-            f"no file {path}; give a file of instances: JSON Lines as `mbbq-gen data show --json` writes it, CSV or"
-            " Parquet"
-        )
-    return _read(path, None if field_map is None else _FieldMapper(field_map))
+        formats = "JSON Lines as `mbbq-gen data show --json` writes it, CSV or Parquet"
+        raise UsageError(f"no file {path}; give a file of instances: {formats}")
+    if field_map is None:
+        return _unique(read_json_lines(path, Instance) if not is_table(path) else _mapped_rows(path, None, path))
+    if not field_map.is_file():
+        raise UsageError(f"--instances-field-map {field_map}: no such file; the guide on benchmarks shows one")
+    return _unique(_mapped_rows(path, validate_pack(FieldMap, read_toml(field_map), field_map), field_map))
 
 
-def _read(path: Path, mapper: _FieldMapper | None) -> Iterator[Instance]:
-    """The instances of a file that is there, each of whose keys may stand once."""
+def _unique(rows: Iterable[tuple[RowLocation, Instance]]) -> Iterator[Instance]:
+    """The instances; raises DataError where a key is repeated."""
     seen: dict[str, int] = {}
-    rows = read_json_lines(path, Instance) if mapper is None and not is_table(path) else _mapped_rows(path, mapper)
     for place, instance in rows:
         first = seen.setdefault(instance.key, place.row)
         if first != place.row:
@@ -219,22 +205,23 @@ def _read(path: Path, mapper: _FieldMapper | None) -> Iterator[Instance]:
         yield instance
 
 
-def _mapped_rows(path: Path, mapper: _FieldMapper | None) -> Iterator[tuple[RowLocation, Instance]]:
-    """The instances made of a file's fields; a fault names our field, and theirs where it has another name."""
+def _mapped_rows(path: Path, field_map: FieldMap | None, map_path: Path) -> Iterator[tuple[RowLocation, Instance]]:
+    """The instances of a table, or of any file with a field map; a fault names our field and theirs."""
     of_table = is_table(path)
+    names = field_map.fields if field_map else {}
     for number, given in table_rows(note_file(path)) if of_table else lines_of(note_file(path)):
         place = RowLocation(path, number)
         row = json_row(given, place) if isinstance(given, bytes) else given
         fields = _nested(row, place) if of_table else dict(row)
-        if mapper is not None:
-            fields = _typed(mapper.fields_of({**row, **fields}, place), place)
+        if field_map is not None:
+            fields = _typed(_our_fields({**row, **fields}, field_map, map_path, place), place)
         whole = {name: int(value) for name, value in fields.items() if isinstance(value, float) and value.is_integer()}
         try:
             yield place, Instance.model_validate(fields | whole)
         except ValidationError as error:
             location = error.errors(include_url=False, include_input=False, include_context=False)[0]["loc"]
             ours = str(location[0]) if location else ""
-            theirs = mapper.field_map.fields.get(ours, ours) if mapper else ours
+            theirs = names.get(ours, ours)
             other = f" (their field {theirs!r})" if theirs != ours else ""
             raise place.error(describe_fault(error, {}) + other) from error
 
@@ -258,7 +245,7 @@ def _nested(row: Mapping[str, Any], place: RowLocation) -> dict[str, Any]:
     if isinstance(fields.get("metadata"), dict):  # a column of Parquet has every row's names: null is not there
         fields["metadata"] = {name: value for name, value in fields["metadata"].items() if value is not None}
     if metadata:
-        fields["metadata"] = with_metadata(fields.get("metadata"), metadata, place)
+        fields["metadata"] = _with_metadata(fields.get("metadata"), metadata, place)
     return fields
 
 

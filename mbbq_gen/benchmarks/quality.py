@@ -33,7 +33,7 @@ class DataIssue(FrozenModel):
     level: Level
     what: str
     action: str
-    """What the loader does about it."""
+    """The loader's treatment of it."""
     benchmark: str
     split: str | None = None
     """None where it is about all splits together; likewise language and category."""
@@ -88,7 +88,7 @@ def _issue(code: str, count: int, examples: Iterable[str], part: Iterable[str | 
 
 
 def _row_codes(instance: Instance) -> list[str]:
-    """Codes of what a row shows by itself."""
+    """Codes of the issues of a single row."""
     options = [option.text for option in instance.options]
     texts, low = (instance.context, instance.question, *options), [text.casefold() for text in options]
     heads = [text.split()[0] for text in options] if instance.language == "tr" else []
@@ -107,26 +107,23 @@ def _row_codes(instance: Instance) -> list[str]:
 
 
 class _Whole:
-    """What only shows when rows are seen together; remembers numbers that stand for rows, and counts, not rows."""
+    """Issues of several rows together; keeps digests of rows and counts, not rows."""
 
     def __init__(self) -> None:
         self.seen: dict[str, set[int]] = defaultdict(set)
-        self.parts: Counter[tuple[str, str, str, str]] = Counter()
-        self.places: Counter[tuple[str, str, str, str, int]] = Counter()
-        self.alignments: Counter[tuple[str, str, str, str, str]] = Counter()
+        self.places: dict[tuple[str, str, str, str], Counter[int]] = defaultdict(Counter)
+        self.alignments: dict[tuple[str, str, str, str], Counter[str | None]] = defaultdict(Counter)
         self.phrases: dict[tuple[str, str, str], set[str]] = defaultdict(set)
         self.patterns: dict[tuple[str, str, str], re.Pattern[str]] = {}
         self.parallel: set[str] = set()
 
     def codes(self, instance: Instance) -> Iterator[str]:
-        """Codes of what a row shows beside those before it."""
+        """Codes of the issues of a row compared with earlier rows."""
         part = instance.benchmark, instance.split, instance.language, instance.category
-        self.parts[part] += 1
         for place, option in enumerate(instance.options):
             if option.role is not None:
-                self.places[*part[:3], option.role, place] += 1
-        if instance.alignment is not None:
-            self.alignments[*part, instance.alignment] += 1
+                self.places[*part[:3], option.role][place] += 1
+        self.alignments[part][instance.alignment] += 1
         question = stable_number(*part, instance.context, instance.question)
         marks = {
             "duplicate_id": stable_number(instance.key),
@@ -163,23 +160,20 @@ class _Whole:
     def issues(self) -> Iterator[DataIssue]:
         """Issues in the counts: they differ between languages, order gives roles away, alignments differ in number."""
         sizes: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
-        for (benchmark, split, language, category), count in self.parts.items():
-            sizes[benchmark, split, category][language] = count
+        for (benchmark, split, language, category), alignments in self.alignments.items():
+            sizes[benchmark, split, category][language] = alignments.total()
         for (benchmark, split, category), by_language in sizes.items():
             difference = max(by_language.values()) - min(by_language.values())
             if difference:
                 examples = [f"{language}: {count}" for language, count in sorted(by_language.items())]
                 yield _issue("counts_differ", difference, examples, (benchmark, split, None, category))
-        totals: Counter[tuple[str, ...]] = Counter()
-        for (*role_of, _), count in self.places.items():
-            totals[tuple(role_of)] += count
-        for (benchmark, split, language, role, place), count in sorted(self.places.items()):
-            total = totals[benchmark, split, language, role]
+        for (benchmark, split, language, role), counts in sorted(self.places.items()):
+            total, (place, count) = counts.total(), counts.most_common(1)[0]
             if count > 0.9 * total:
                 example = f"{role} stands at place {place + 1} in {count} of {total}"
                 yield _issue("order_confounded", count, [example], (benchmark, split, language, None))
-        for where in self.parts:
-            biased, counter = (self.alignments[*where, alignment] for alignment in ("biased", "counter_biased"))
+        for where, alignments in self.alignments.items():
+            biased, counter = alignments["biased"], alignments["counter_biased"]
             if biased != counter:
                 examples = [f"biased: {biased}", f"counter-biased: {counter}"]
                 yield _issue("contexts_unbalanced", abs(biased - counter), examples, where)

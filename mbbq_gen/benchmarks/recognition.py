@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import accumulate, islice
 
 from mbbq_gen.core.records import Instance
 
@@ -28,7 +29,6 @@ _WORD_START = re.compile(r"(?<!\w)\w|[^\w\s]")
 _LABEL = re.compile(r"(?:([(\[（])\s*)?(?<!\w)([^\W_]{1,2})\s*([)\]）.:：、．]+)\s*[*_`\"']*\s*$")
 _BEFORE = 12
 """How many characters before an option may be its label."""
-_BREAK = re.compile(r"\S+")
 _SENTENCE_END = re.compile(r"[.!?。！？؟।۔](?:\W|$)")
 _CLOSING = "\"'”’»」』)]*_`"
 
@@ -89,59 +89,34 @@ class QuestionIndex:
 
         Several, where the benchmark has them more than once or the options of one are part of those of another.
         """
-        whole, without_options = _Text.of(text), list[IndexedInstance]()
-        for context, end in self._contexts(whole.plain):
-            candidates = [known for known in self._by_context[context] if whole.ends_at(end, known.question)]
-            without_options = without_options or candidates
-            found = [known for known in candidates if _has_options(whole.plain, end, known)]
-            if found:
+        lines = [line for line in map(plain, text.split("\n")) if line]
+        whole, without_options = " ".join(lines), list[IndexedInstance]()
+        breaks = set(accumulate((len(line) + 1 for line in lines), initial=-1))
+        """Places of the spaces that stand for the end of a line."""
+        for context, end in islice(self._contexts(whole), _MOST_CONTEXTS):
+            asked = [known for known in self._by_context[context] if _goes_on(whole, end, known.question, breaks)]
+            without_options = without_options or asked
+            if found := [known for known in asked if _has_options(whole, end, known)]:
                 return found
         return without_options
 
     def _contexts(self, text: str) -> Iterator[tuple[str, int]]:
-        """The contexts that stand in a text, each with its end: the last one first, and the longest first of those
-        that begin at the same place."""
-        count = 0
+        """The contexts in a text, each with its end: the last one first, at the same place the longest one first."""
         for match in reversed(list(_WORD_START.finditer(text))):
             start = match.start()
             for length in self._lengths.get(text[start : start + _ANCHOR], ()):
                 if text[start : start + length] in self._by_context:
                     yield text[start : start + length], start + length
-                    count += 1
-                    if count == _MOST_CONTEXTS:
-                        return
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """A text with one blank for any number of them, and where its lines ended."""
-
-    plain: str
-    breaks: frozenset[int]
-    """Places of the spaces that stand for a line's end."""
-
-    @classmethod
-    def of(cls, text: str) -> _Text:
-        """The text of a prompt."""
-        words: list[str] = []
-        breaks: set[int] = set()
-        length = before = 0
-        for match in _BREAK.finditer(text):
-            if words and "\n" in text[before : match.start()]:
-                breaks.add(length)
-            length += len(match.group()) + bool(words)
-            words.append(match.group())
-            before = match.end()
-        return cls(" ".join(words), frozenset(breaks))
-
-    def ends_at(self, end: int, question: str) -> bool:
-        """Whether a question follows, and the context does not go on before it with another sentence."""
-        at = self.plain.find(question, end)
-        if at < 0:
-            return False
-        while end < at and self.plain[end] in _CLOSING:
-            end += 1
-        return end in self.breaks or _SENTENCE_END.search(self.plain[end:at]) is None
+def _goes_on(text: str, end: int, question: str, breaks: Set[int]) -> bool:
+    """Whether a question follows a context's end, with no sentence between them in the context's line."""
+    at = text.find(question, end)
+    if at < 0:
+        return False
+    while end < at and text[end] in _CLOSING:
+        end += 1
+    return end in breaks or _SENTENCE_END.search(text[end:at]) is None
 
 
 def plain(text: str) -> str:

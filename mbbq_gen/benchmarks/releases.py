@@ -21,18 +21,16 @@ import time
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache, cached_property, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from filelock import FileLock, Timeout
 from pydantic import BeforeValidator, Field, ValidationError
 
-from mbbq_gen.benchmarks.archives import ArchiveLimits, unpack
 from mbbq_gen.core.errors import DownloadError, UnknownNameError, UsageError
 from mbbq_gen.core.files import cache_directory, file_digest
 from mbbq_gen.core.records import FrozenModel
@@ -40,6 +38,8 @@ from mbbq_gen.languages.packs import Pack, Slug, Text, validate_pack
 
 if TYPE_CHECKING:
     import httpx
+
+    from mbbq_gen.benchmarks.download import ArchiveLimits
 
 
 _TABLE = "releases.toml"
@@ -67,7 +67,7 @@ class Release(Pack):
     serves: tuple[Slug, ...] = ()
     repository: Text
     commit: str | None = None
-    """The commit, or the version of a package, that the checksums are of; None if it is had on request alone."""
+    """The commit or package version of the checksums; None for a release that is only sent on request."""
     archive: Text | None = None
     on_request: Text | None = None
     licence: Text
@@ -91,26 +91,22 @@ class Release(Pack):
         """The pinned files by their path."""
         return {pin.path: pin for pin in self.files}
 
-    @cached_property
-    def pinned_names(self) -> frozenset[str]:
-        """The names, without folders, of the pinned files."""
-        return frozenset(map(_name, self.pins))
-
     def takes(self, path: str) -> bool:
-        """Whether a file that stands there is taken along."""
+        """Whether a file at this path is installed."""
         is_known = path in self.pins or path in self.unpinned
         return is_known or ("\\" not in path and any(fits(path, pattern) for pattern in self.take))
 
     def wants(self, path: str) -> bool:
-        """Whether a file of an archive can be one of it: by its path from some step on, or by a pinned file's name."""
-        return _name(path) in self.pinned_names or any(self.takes(path[len(folder) :]) for folder in _folders(path))
+        """Whether a file of an archive may belong to it, by the end of its path or by a pinned file's name."""
+        is_pinned = any(_name(pin) == _name(path) for pin in self.pins)
+        return is_pinned or any(self.takes(path[len(folder) :]) for folder in _folders(path))
 
 
 class ReleaseCatalogue(Pack):
     """The whole of releases.toml."""
 
     archive: Text
-    """Where the archive of a commit is, with `{repository}` and `{commit}` in it; a release may say otherwise."""
+    """Address of the archive of a commit, with `{repository}` and `{commit}`; a release may have its own."""
     release: tuple[Release, ...]
 
     def find(self, benchmark: str) -> Release:
@@ -122,7 +118,7 @@ class ReleaseCatalogue(Pack):
         return served[written]
 
     def archive_url(self, release: Release) -> str:
-        """Where the archive of the release's commit is; raises UsageError where the release is had on request alone."""
+        """Address of the archive of the release; raises UsageError for a release that is only sent on request."""
         if release.commit is None:
             raise UsageError(
                 f"{release.name}: no download: {release.on_request} ({release.repository}); "
@@ -139,7 +135,7 @@ def fits(path: str, pattern: str) -> bool:
 
 @cache
 def shipped_catalogue() -> ReleaseCatalogue:
-    """The releases that we know."""
+    """The releases of `releases.toml`."""
     text = files("mbbq_gen.benchmarks").joinpath(_TABLE).read_text(encoding="utf-8")
     return validate_pack(ReleaseCatalogue, tomllib.loads(text), Path(_TABLE))
 
@@ -149,12 +145,8 @@ def read_folder(folder: Path) -> dict[str, Path]:
 
     Raises UsageError where it holds more files than a release can have.
     """
-
-    def stop(error: OSError) -> NoReturn:
-        raise error
-
     found: dict[str, Path] = {}
-    for root, folders, names in os.walk(folder, onerror=stop):
+    for root, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         paths = (Path(root) / name for name in sorted(names))
         found |= {path.relative_to(folder).as_posix(): path for path in paths if path.is_file()}
@@ -217,17 +209,17 @@ _LARGEST_ARCHIVE: Final = 1 << 32
 
 
 class InstalledFile(FrozenModel):
-    """A file that was put in its place."""
+    """An installed file."""
 
     path: str
     size: int
     sha256: str
     pinned: bool
-    """Whether this content is known to be the release's; False: it is what the source held."""
+    """Whether its checksum is in `releases.toml`; False: it was taken from the source unchecked."""
 
 
 class InstallRecord(FrozenModel):
-    """What stands in the folder of a release; `install.json` holds it."""
+    """The content of a release's folder, as stored in `install.json`."""
 
     release: str
     repository: str
@@ -247,7 +239,7 @@ class InstallResult(FrozenModel):
     """Where the release is: what `--data-dir` takes."""
     record: InstallRecord
     missing: tuple[str, ...]
-    """Files of the release that the source did not have; none that is required."""
+    """Optional files of the release that the source lacks."""
     damaged: tuple[str, ...] = ()
     """Files of an earlier installation that were changed or missing, and were replaced."""
 
@@ -258,7 +250,7 @@ class InstallTools:
 
     catalogue: ReleaseCatalogue = field(default_factory=shipped_catalogue)
     client: httpx.Client | None = None
-    limits: ArchiveLimits = field(default_factory=ArchiveLimits)
+    limits: ArchiveLimits | None = None
     sleep: Callable[[float], None] = time.sleep
     progress: Progress = lambda _stage, _done, _total: None
 
@@ -382,11 +374,11 @@ def _install(release: Release, origin: str, shown: str, folder: Path, tools: Ins
     tree = fresh / "tree"
     tree.mkdir(parents=True)
     try:
-        with _copy_of(release, origin, folder, fresh / "raw", tools) as copy:
-            files = [
-                _put(copy[place], tree, name, f"{origin}: {place}", release)
-                for name, place in collect(copy, release, origin).items()
-            ]
+        copy = _copy_of(release, origin, folder, fresh / "raw", tools)
+        files = [
+            _put(copy[place], tree, name, f"{origin}: {place}", release)
+            for name, place in collect(copy, release, origin).items()
+        ]
         # Valid files of an earlier installation that the new source does not have are kept.
         before, there = _read_record(folder), {file.path for file in files}
         for file in before.files if before else ():
@@ -410,35 +402,28 @@ def _install(release: Release, origin: str, shown: str, folder: Path, tools: Ins
     return record
 
 
-@contextmanager
-def _copy_of(
-    release: Release, origin: str, folder: Path, raw: Path, tools: InstallTools
-) -> Iterator[Mapping[str, Path]]:
-    """The files of a source by their paths in it; a download that arrived is removed at the end, right or not."""
-    path, step = Path(origin).expanduser(), partial(tools.progress, "unpacking")
-    raw.mkdir()
-    if not _is_address(origin):
-        yield (
-            read_folder(path)
-            if path.is_dir()
-            else unpack(path, raw, origin, release.wants, limits=tools.limits, step=step)
-        )
-        return
+def _copy_of(release: Release, origin: str, folder: Path, raw: Path, tools: InstallTools) -> Mapping[str, Path]:
+    """The files of a source by their paths in it, unpacked into the folder `raw` if they are in an archive."""
     import httpx
 
-    from mbbq_gen.benchmarks.download import Download
+    from mbbq_gen.benchmarks.download import Download, unpack
 
-    own = httpx.Client(follow_redirects=True, timeout=httpx.Timeout(30.0, connect=15.0))
-    client, received = tools.client or own, partial(tools.progress, "downloading")
-    download = Download(origin, _beside(folder, ".part"), client, _LARGEST_ARCHIVE, tools.sleep, received)
-    with own:
+    path = Path(origin).expanduser()
+    if not _is_address(origin) and path.is_dir():
+        return read_folder(path)
+    raw.mkdir()
+    step = partial(tools.progress, "unpacking")
+    if not _is_address(origin):
+        return unpack(path, raw, origin, release.wants, limits=tools.limits, step=step)
+    received = partial(tools.progress, "downloading")
+    with httpx.Client(follow_redirects=True, timeout=httpx.Timeout(30.0, connect=15.0)) as own:
+        client = tools.client or own
+        download = Download(origin, _beside(folder, ".part"), client, _LARGEST_ARCHIVE, tools.sleep, received)
         download.fetch()
     try:
-        yield unpack(download.part, raw, origin, release.wants, limits=tools.limits, step=step)
-    except DownloadError:
+        return unpack(download.part, raw, origin, release.wants, limits=tools.limits, step=step)
+    finally:
         download.discard()
-        raise
-    download.discard()
 
 
 def _put(source: Path, tree: Path, name: str, shown: str, release: Release) -> InstalledFile:

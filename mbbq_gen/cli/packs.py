@@ -136,16 +136,16 @@ class ListAxes(PackCommand):
     language: Language = "en"
 
     def _run(self) -> None:
-        from mbbq_gen.languages.axes import AXES, AxisLevel
+        from mbbq_gen.languages.axes import AXES
         from mbbq_gen.languages.axes_pack import read_axes
 
         pack = read_axes(self.where, self.language)
         levels = [
-            AxisLevel(axis=axis.name, level=level, is_base=level == axis.base, text=pack.says(axis.name, level))
+            {"axis": axis.name, "level": level, "is_base": level == axis.base, "text": pack.says(axis.name, level)}
             for axis in AXES.values()
             for level in (pack.addresses if axis.name == "address" else axis.levels)
         ]
-        print_rows([level.model_dump() for level in levels], as_json=self.as_json)
+        print_rows(levels, as_json=self.as_json)
 
 
 prompts_app = command_group(

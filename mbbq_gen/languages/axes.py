@@ -16,12 +16,12 @@ A cell is named by what differs from the plain request: `plain_1`, `plain_3`, `c
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, product
 from typing import Final, Literal, NamedTuple
 
 from mbbq_gen.core.errors import ConfigError
-from mbbq_gen.core.records import FrozenModel
 
 Design = Literal["full", "fractional"]
 DESIGNS: Final[tuple[Design, ...]] = ("full", "fractional")
@@ -32,16 +32,6 @@ PERSONAS: Final = (
     "as_poor_person",
 )  # fmt: skip
 BASE_REQUEST: Final = "plain_1"
-
-
-class AxisLevel(FrozenModel):
-    """A level of an axis, and what it says in a language: a line of `mbbq-gen prompts axes --json`."""
-
-    axis: str
-    level: str
-    is_base: bool
-    text: str | None
-    """None for a level that changes the position or order of the text, not the words."""
 
 
 class Axis(NamedTuple):
@@ -105,8 +95,8 @@ def varied_axes(variants: Iterable[str]) -> dict[str, tuple[str, ...]]:
     for axis in AXES.values():
         present = {cell[axis.name] for cell in known}
         if len(present) > 1:
-            found[axis.name] = tuple(level for level in (axis.base, *axis.levels) if level in present)
-    return {name: tuple(dict.fromkeys(levels)) for name, levels in found.items()}
+            found[axis.name] = tuple(dict.fromkeys(level for level in (axis.base, *axis.levels) if level in present))
+    return found
 
 
 def parse_axes(text: str) -> dict[str, tuple[str, ...]]:
@@ -186,15 +176,10 @@ def confounded_interactions(variants: Sequence[str]) -> list[tuple[tuple[str, st
 
 def is_orthogonal(variants: Sequence[str]) -> bool:
     """Whether the cells are distinct and all pairs of axes are orthogonal."""
-    axes = varied_axes(variants)
     cells = [parse_variant_name(variant) or {} for variant in variants]
-    count = len(cells)
-    if len(set(variants)) < count:
-        return False
-    for one, other in combinations(axes, 2):
-        for level, its in product(axes[one], axes[other]):
-            both = sum(cell[one] == level and cell[other] == its for cell in cells)
-            alone = sum(cell[one] == level for cell in cells) * sum(cell[other] == its for cell in cells)
-            if both * count != alone:
-                return False
-    return True
+    for one, other in combinations(varied_axes(variants), 2):
+        both = Counter((cell[one], cell[other]) for cell in cells)
+        ones, others = (Counter(cell[axis] for cell in cells) for axis in (one, other))
+        if any(both[pair] * len(cells) != ones[pair[0]] * others[pair[1]] for pair in product(ones, others)):
+            return False
+    return len(set(variants)) == len(cells)

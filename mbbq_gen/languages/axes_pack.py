@@ -1,4 +1,4 @@
-"""`prompts/axes/xx.toml`: what composed variants say in a language, and the variants composed from it.
+"""`prompts/axes/xx.toml`: the sentences of composed variants in a language, and their composition.
 
 A variant is put together from whole sentences and lines, in one order in every language:
 
@@ -94,7 +94,7 @@ class AxisSentences(Pack):
 
 
 class AxesPack(Pack):
-    """What composed variants say in a language."""
+    """The sentences of composed variants in a language."""
 
     meta: PackInfo
     joint: str = " "

@@ -13,127 +13,128 @@ NameGender = Literal["f", "m"]
 
 
 class Agreement(Pack):
-    """How words about a person follow the gender of the name: Spanish "fue contratada", of Emma."""
+    """Words that agree with the gender of a name: Spanish "fue contratada", of Emma."""
 
     copulas: tuple[Text, ...]
-    """Words after which a word about the person stands, lower case."""
+    """Verbs before a word that agrees with the person, in lower case."""
     adverbs: tuple[Text, ...] = ()
-    """Words that may stand between."""
+    """Words that may stand between the verb and that word."""
     male: Text
-    """How a word ends about a man."""
+    """Ending of such a word for a man."""
     female: Text
-    """How it ends about a woman."""
+    """Ending of such a word for a woman."""
     participles: tuple[Text, ...] = ()
-    """What stands before that ending in every word that agrees, such as `ad`, `id`."""
+    """Stems before these endings in all participles: `ad`, `id`."""
     words: tuple[Text, ...] = ()
-    """Other words that agree, about a man."""
+    """Other words with these endings, in the masculine."""
     forms: dict[str, str] = {}
-    """Words that agree otherwise, about a man → about a woman."""
+    """Words with other endings, masculine → feminine."""
     both: dict[str, str] = {}
-    """Words about both people, if both are men → if both are women: `ambos = "ambas"`."""
+    """Words about both people, two men → two women: `ambos = "ambas"`."""
     both_behind: tuple[Text, ...] = ()
-    """Words after which such a word is about both people ("dos"); itself, where it always is."""
+    """Words before a word of `both` that show that it is about the two people ("dos"), or that word itself."""
     both_articles: dict[str, str] = {}
-    """Articles and possessives before a word about both: `los = "las"`."""
+    """Articles and possessives before a word of `both`: `los = "las"`."""
     two: tuple[Text, ...] = ()
-    """Numbers that mean the two people after such an article, without a noun: "los *dos* cantaban"."""
+    """Numbers for the two people after such an article, without a noun: "los *dos* cantaban"."""
     clitics: tuple[Text, ...] = ()
-    """Words in s after such a number that are no noun: les."""
+    """Words in -s after such a number that are not nouns: les."""
     plural_copulas: tuple[Text, ...] = ()
-    """Copulas after which a word about both people stands."""
+    """Verbs before a word about both people."""
     both_endings: tuple[Text, ...] = ()
-    """How a word that agrees ends about several men, and about several women."""
+    """Endings of a word about several men, and about several women."""
     as_words: tuple[Text, ...] = ()
-    """Words other than "and" that join the two people: "tanto Emma *como* Julia"."""
+    """Words other than "and" between the two people: "tanto Emma *como* Julia"."""
     ages: dict[str, str] = {}
-    """What a person was, after "de": "de *niño*"."""
+    """Nouns after "de" for a time of life, masculine → feminine: "de *niño*"."""
     epicenes: tuple[Text, ...] = ()
-    """Nouns for several people with a gender of their own, which words about them keep: "dos *personas* juntas"."""
+    """Plural nouns with one gender for men and women; words about them keep it: "dos *personas* juntas"."""
     numbers: dict[str, NameGender] = {}
-    """Numbers that tell the gender of the people after them, and can't follow the names: Catalan `dues = "f"`."""
+    """Numbers with the gender of the people after them, which the names must then have: Catalan `dues = "f"`."""
     common_plurals: tuple[Text, ...] = ()
-    """Nouns for several people of either gender, after such numbers: estudiants."""
+    """Plural nouns of either gender after such numbers: estudiants."""
     interrogatives: tuple[Text, ...] = ()
+    """Question words before a word of `asked`."""
     asked: dict[str, str] = {}
-    """Words after an interrogative that ask for a man → for a woman; the names must be such: `pare = "mare"`."""
+    """Nouns in a question about a man → about a woman; the names must have that gender: `pare = "mare"`."""
     mixed: NameGender | None = None
-    """Gender of both names where a man and a woman stood: that of the words for both; None: either."""
+    """Gender of the names if the people are a man and a woman; None: either."""
     any_gender: tuple[Text, ...] = ()
-    """Nouns whose ending tells nothing: persona."""
+    """Nouns whose ending shows no gender: persona."""
     articles: dict[str, str] = {}
-    """Articles that may stand between, about a man → about a woman; they follow the word: "fue *la* única"."""
+    """Articles between the verb and a word that agrees, masculine → feminine: "fue *la* única"."""
     stand_ins: dict[str, str] = {}
-    """Words that stand for a person after a copula or a comma, likewise: "*el otro* era Mateo"."""
+    """Words for a person before a verb or a comma, masculine → feminine: "*el otro* era Mateo"."""
     places: tuple[Text, ...] = ()
-    """Words before such a word that is a place, and any like it after: "*en* una trabaja Emma, en la otra Ana"."""
+    """Prepositions before such a word if it is a place: "*en* una trabaja Emma, en la otra Ana"."""
     owners: tuple[Text, ...] = ()
-    """Words before a person that is not what the sentence is about: "la profesión *de* Emma fue revelada"."""
+    """Words before a person who is not the subject: "la profesión *de* Emma fue revelada"."""
     stops: tuple[Text, ...] = ()
-    """Words after which a copula is about something else: "*lo* cual es bueno"."""
+    """Words after which a verb has another subject: "*lo* cual es bueno"."""
     and_words: tuple[Text, ...] = ()
-    """Words that join a second such word: "riguroso *y* atento"."""
+    """Words before a second word that agrees: "riguroso *y* atento"."""
     or_words: tuple[Text, ...] = ()
-    """Words between a man's form and a woman's, one of which is used: "un lector *o* una lectora"."""
+    """Words between the masculine and the feminine form: "un lector *o* una lectora"."""
 
 
 class NeutralPronouns(Pack):
-    """How he and she become a pronoun of no gender, with the verb after it: "he embraces" → "they embrace"."""
+    """Pronouns without gender for he and she, and the verb after them: "he embraces" → "they embrace"."""
 
     subjects: dict[str, str]
-    """Pronouns that a verb follows: `he = "they"`."""
+    """Pronouns before a verb: `he = "they"`."""
     others: dict[str, str]
     """Other pronouns: `his = "their"`."""
     objects: dict[str, str] = {}
-    """What a pronoun of `others` becomes where no noun can follow: `her = "them"`."""
+    """Forms of pronouns of `others` that no noun follows: `her = "them"`."""
     object_before: tuple[Text, ...] = ()
-    """Words that tell that no noun follows."""
+    """Words after a pronoun of `objects`, which show that no noun follows."""
     adverbs: tuple[Text, ...] = ()
     """Words that may stand between pronoun and verb."""
     verbs: dict[str, str] = {}
-    """Verb forms that change irregularly: `was = "were"`; `s` for what is written with an apostrophe."""
+    """Irregular verb forms: `was = "were"`; `s` for the form after an apostrophe."""
     ending: str = ""
-    """What other verbs lose: `s`."""
+    """Ending that other verbs lose: `s`."""
     endings: dict[str, str] = {}
-    """How verbs end that lose more, and what is left: `ies = "y"`, of "he tries"."""
+    """Longer endings of verbs and their replacement: `ies = "y"`, of "he tries"."""
     perfects: dict[str, str] = {}
-    """Verb forms that change otherwise before a participle: `s = "ve"`, of "he's been"."""
+    """Verb forms that differ before a participle: `s = "ve"`, of "he's been"."""
     participles: tuple[Text, ...] = ()
-    """Participles that tell so, and stand after no other such form: been."""
+    """These participles: been."""
     kept: tuple[Text, ...] = ()
-    """Words in that ending that are no such verbs."""
+    """Words with that ending that are not such verbs."""
     and_words: tuple[Text, ...] = ()
-    """Words that may join a second verb, where the pronouns are better left alone."""
+    """Words before a second verb; the pronouns then stay as they are."""
 
 
 class Declension(Pack):
-    """How words of one kind decline: Russian студент, студента, студенту."""
+    """The declension of a class of words: Russian студент, студента, студенту."""
 
     ends: tuple[Text, ...]
-    """How such a word ends, in the nominative; a whole word for one that declines alone."""
+    """Endings of the words of the class in the nominative; a whole word for an irregular one."""
     drop: int = Field(default=0, ge=0, le=4)
-    """How many letters it loses before its endings."""
+    """Number of letters that are removed before an ending."""
     cases: dict[Slug, tuple[Text, ...]] = {}
     """Form of a name (`grammar.forms`) → endings in that case."""
     others: tuple[Text, ...] = ()
-    """Its other endings: of the plural, or of adjectives, beside whose noun they tell nothing."""
+    """Endings that show no case: those of the plural and of adjectives."""
 
 
 class SubstitutionExample(Pack):
-    """A text with two people, and what it becomes with two names; it runs as a test."""
+    """A text about two people and the text with two names; the tests run it."""
 
     options: tuple[Text, Text]
     """The two people as options."""
     names: tuple[Text, Text]
     """The name of each."""
     gender: NameGender
-    """Of both names."""
+    """Gender of both names."""
     text: Text
     slots: tuple[tuple[Text, Literal[0, 1]], ...] = ()
-    """Where the data tells where the people stand: what is in each slot, in order, and whose it is."""
+    """If the data gives the positions of the people: the text of each slot, in order, and its person."""
     becomes: Text | None = None
-    """None where it is refused."""
+    """None: the text is refused."""
     refused: Slug | None = None
-    """The reason, where it is."""
+    """Reason of the refusal."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -149,222 +150,224 @@ class Substitution(Pack):
     """
 
     determiners: tuple[Text, ...] = ()
-    """Words that stand before a person and not before a name: articles, possessives."""
+    """Words before a person but not before a name: articles, possessives."""
     contractions: dict[str, str] = {}
-    """Determiners that hold another word, and what is left of them: Spanish `al = "a"`."""
+    """Determiners that contain another word, and that word: Spanish `al = "a"`."""
     genitives: dict[str, str] = {}
-    """Determiners that hold another word after a noun alone: German `der = "von"`, of "die Wahl *der* Frau"."""
+    """Determiners that stand for a preposition after a noun: German `der = "von"`, of "die Wahl *der* Frau"."""
     relatives_by_gender: dict[str, str] = {}
-    """Relative pronouns after a comma, about a man → about a woman: German `den = "die"`."""
+    """Relative pronouns after a comma, masculine → feminine: German `den = "die"`."""
     male_determiners: tuple[Text, ...] = ()
     female_determiners: tuple[Text, ...] = ()
-    """Determiners that tell the grammatical gender of what they stand before."""
+    """Determiners that show the grammatical gender of the noun."""
     plural_determiners: tuple[Text, ...] = ()
-    """Determiners of several people, before an option that is no person to name: Italian "*gli* anziani"."""
+    """Plural determiners of an option, for which no name can stand: Italian "*gli* anziani"."""
     heads: tuple[Text, ...] = ()
-    """Words for any person, one for the other: person, man, friend, candidate."""
+    """Nouns for any person: person, man, friend, candidate."""
     plurals: tuple[Text, ...] = ()
-    """Words for several people: a name can't stand for them."""
+    """Words for several people, for which no name can stand."""
     plural_signs: tuple[Text, ...] = ()
-    """How an option's noun ends that means several, such as English "s"…"""
+    """Endings of plural nouns in options, such as English "s"."""
     no_plural_signs: tuple[Text, ...] = ()
-    """… but for these: "ss", "us"."""
+    """Exceptions from these endings: "ss", "us"."""
     collectives: tuple[Text, ...] = ()
-    """Words for a group that is one thing (couple, family): a name can't stand for them."""
+    """Nouns for a group (couple, family), for which no name can stand."""
     modifiers: tuple[Text, ...] = ()
-    """Words that may stand beside what tells the person apart: really, young, local."""
+    """Words that may stand beside the words that distinguish a person: really, young, local."""
     numbers: tuple[Text, ...] = ()
-    """Numbers from two on, after which a noun in the singular means several: Turkish "iki arkadaş"."""
+    """Numbers from two on, after which a singular noun means several people: Turkish "iki arkadaş"."""
     reaching: tuple[Text, ...] = ()
-    """Determiners that may stand some words before the person and go with it: Turkish "onların eski okul arkadaşı"."""
+    """Determiners that may stand some words before the person: Turkish "onların eski okul arkadaşı"."""
     possessives: tuple[Text, ...] = ()
-    """Determiners before which an article stands: Catalan "el *meu* amic"."""
+    """Determiners that follow an article: Catalan "el *meu* amic"."""
     definites: tuple[Text, ...] = ()
-    """Determiners with which a question may name the two people: "is it *the* baker or the poet?"."""
+    """Determiners of the two people in a question: "is it *the* baker or the poet?"."""
     introducing: tuple[Text, ...] = ()
-    """Determiners of one who was not named before in the sentence: "a parent asked *their* old parent"."""
+    """Determiners of a person who is new in the sentence: "a parent asked *their* old parent"."""
     home_words: tuple[Text, ...] = ()
-    """Prepositions after which what looks like a name is a place: "one *from* Goa"."""
+    """Prepositions before a place that looks like a name: "one *from* Goa"."""
     stand_ins: tuple[Text, ...] = ()
-    """Words that stand for a person whose name comes later: one, the other."""
+    """Words for a person who is named later: one, the other."""
     copulas: tuple[Text, ...] = ()
-    """Words between such a word and what tells the person apart: "one was *fat*"."""
+    """Verbs between such a word and the words that distinguish the person: "one was *fat*"."""
     naming: dict[str, str] = {}
-    """Copulas that do not stand before a name, and what they become: Spanish `está = "es"`."""
+    """Verbs that can't stand before a name, and their replacement: Spanish `está = "es"`."""
     links: tuple[Text, ...] = ()
-    """Words between a head and what tells the person apart: `who is`, `with`, `with a`."""
+    """Words between a noun and the words that distinguish the person: `who is`, `with`, `with a`."""
     group_words: tuple[Text, ...] = ()
-    """Words that tell of a group by themselves, wherever they stand: "trans"."""
+    """Words that always state a group: "trans"."""
     tails: tuple[Text, ...] = ()
-    """Words after a mention that go with it: `of mine`."""
+    """Words after a mention that belong to it: `of mine`."""
     small_words: tuple[Text, ...] = ()
-    """Prepositions and the like, which tell nobody apart."""
+    """Function words such as prepositions, which distinguish nobody."""
     undetermined: tuple[Text, ...] = ()
-    """Words for a person that have no determiner: Dutch "degene"."""
+    """Words for a person without a determiner: Dutch "degene"."""
     compounds: bool = False
-    """Whether a long word that ends in another is that word too: Dutch "universiteitsvriend" and "vriend"."""
+    """Whether a long word that ends in another word has its meaning: Dutch "universiteitsvriend" and "vriend"."""
     relatives: tuple[Text, ...] = ()
-    """Words that begin a clause about a person whose verb comes last: Dutch "die"."""
+    """Relative pronouns of a clause whose verb comes last: Dutch "die"."""
     asides: tuple[Text, ...] = ()
-    """Relatives of a clause about a person that commas set off: "my neighbor, *who* has a cough, sings"."""
+    """Relative pronouns of a clause between commas: "my neighbor, *who* has a cough, sings"."""
     clause_relatives: tuple[Text, ...] = ()
-    """Relatives after which the verb of a description stands: Spanish "que"."""
+    """Relative pronouns before the verb of a description: Spanish "que"."""
     closing_verbs: tuple[Text, ...] = ()
-    """Verbs that may close such a clause, and go with the mention: "de man die dun *was*"."""
+    """Verbs at the end of such a clause, which belong to the mention: "de man die dun *was*"."""
     told_last: dict[str, str] = {}
-    """Verbs after what a person has, and what they become after a name: Dutch `heeft = "heet"`."""
+    """Verbs after a feature of a person, and the verb after a name: Dutch `heeft = "heet"`."""
     openers: tuple[Text, ...] = ()
-    """Words from which on all after a mention goes with it, up to a comma or `clause_words`: "dressed in"."""
+    """Words that begin a phrase of the mention, which ends at a comma or at `clause_words`: "dressed in"."""
     clause_words: tuple[Text, ...] = ()
     """Words that begin another clause."""
     lead_ins: tuple[Text, ...] = ()
-    """Words before a mention's determiner that go with it: "now", of "now a dentist"."""
+    """Words before the determiner that belong to the mention: "now", of "now a dentist"."""
     before_bare: tuple[Text, ...] = ()
-    """Words after which a person may stand without a determiner: "my grandfather and son"."""
+    """Words before a person without a determiner: "my grandfather and son"."""
     needs_determiner: bool = False
-    """Whether a person stands without a determiner only after those words, so that others are part of the mention."""
+    """Whether a person has a determiner except after `before_bare`; words up to it then belong to the mention."""
     relations: tuple[Text, ...] = ()
-    """Words that tell of a tie to the person after them ("he *has* a blind friend"), where no name can stand."""
+    """Words that relate somebody to the next person ("he *has* a blind friend"), where no name can stand."""
     told: dict[str, str] = {}
-    """Words before what a person has, and what they become before a name: `had = "was called"`."""
+    """Verbs before a feature of a person, and the verb before a name: `had = "was called"`."""
     endings: tuple[Text, ...] = ()
-    """Endings with which a word is the same word."""
+    """Endings that do not change the meaning of a word."""
     plural_endings: tuple[Text, ...] = ()
-    """Those of them that mean several."""
+    """Plural endings among them."""
     cases: dict[Slug, tuple[Text, ...]] = {}
-    """Form of a name (`grammar.forms`) → endings of a mention's last word that ask for it."""
+    """Form of a name (`grammar.forms`) → endings of the last word of a mention in that case."""
     closing_cases: tuple[Slug, ...] = ()
-    """Those forms whose endings close a person in a slot: Korean `topic`, of "22세*는*". Empty: slots are not used."""
+    """Forms whose endings close a person in a slot: Korean `topic`, of "22세*는*". Empty: slots are not used."""
     behind_two: tuple[Text, ...] = ()
-    """Words after two people in slots, joined by "and", that are about both: Korean "모두"."""
+    """Words about both people after two slots joined by "and": Korean "모두"."""
     behind_bare: tuple[Text, ...] = ()
-    """How words begin before which a person in a slot stands without an ending: Korean "때문"."""
+    """Beginnings of words after a person in a slot without an ending: Korean "때문"."""
     noun_links: tuple[Text, ...] = ()
-    """Endings of a noun that describes the noun after it: Korean "인", of "의사*인* 친구"."""
+    """Endings of a noun that describes the next noun: Korean "인", of "의사*인* 친구"."""
     other_stems: dict[str, str] = {}
-    """What stands before the endings of a word, where that is not the word: Marathi `मुला = "मुलगा"`, of मुलाने."""
+    """Stems that differ from the word: Marathi `मुला = "मुलगा"`, of मुलाने."""
     declensions: tuple[Declension, ...] = ()
-    """How words decline, in place of `endings` and `cases`; the first that fits counts; the noun tells the case."""
+    """Declensions in place of `endings` and `cases`; the first that fits counts, and the noun shows the case."""
     adjective_endings: tuple[Text, ...] = ()
-    """How a word of a description ends that is not its noun: Russian "ый"; the noun is the first other word."""
+    """Endings of words that are not the noun of a description: Russian "ый"; the first other word is the noun."""
     case_by_preposition: dict[Slug, tuple[Text, ...]] = {}
-    """Case → the words before a person that tell it from others that the ending may be: Russian "о", of "о мужчине"."""
+    """Case → prepositions that decide for it if the ending is ambiguous: Russian "о", of "о мужчине"."""
     only_behind: tuple[Text, ...] = ()
-    """Cases that only such a word tells: an ending of one of them and of another is the other's. Russian `prep`."""
+    """Cases that occur only after such a preposition: Russian `prep`."""
     never_opening: tuple[Text, ...] = ()
-    """Cases of no person at the beginning of a clause, where the ending is rather the plural's: Russian `gen`."""
+    """Cases in which no person begins a clause; the ending is then a plural: Russian `gen`."""
     fenced: bool = False
-    """Whether a question is refused where what stands beside a person may tell more of it than its option does."""
+    """Whether a question is refused if words beside a person may describe it further than its option does."""
     never_before: tuple[Text, ...] = ()
-    """Words that go with the person before them: French "du", of "le patron *du* restaurant"."""
+    """Words that belong to the person before them: French "du", of "le patron *du* restaurant"."""
     never_before_endings: tuple[Text, ...] = ()
-    """How such a word ends: French "ienne", of "une femme syrienne"."""
+    """Endings of such words: French "ienne", of "une femme syrienne"."""
     only_before_endings: tuple[Text, ...] = ()
-    """How any other word after a person ends, but for `beside`: the verbs of Russian."""
+    """Endings of words that may follow a person, besides `beside`: the verbs of Russian."""
     beside: tuple[Text, ...] = ()
-    """Words beside a person that tell nothing of it, besides the lists of small words."""
+    """Words beside a person that do not describe it, besides the lists of function words."""
     object_behind: tuple[Text, ...] = ()
-    """How a word ends after which a form of nominative and accusative may be either: Russian "видел *мать*"."""
+    """Endings of words after which nominative and accusative can't be distinguished: Russian "видел *мать*"."""
     prefixes: tuple[Text, ...] = ()
-    """What may be joined to the beginning of a person's first word, and stays: Arabic و, ل."""
+    """Prefixes of the first word of a person, which stay: Arabic و, ل."""
     article_prefix: str = ""
-    """The article that is joined to a word, and goes: Arabic ال, with `article_after` ("لل" for "لال")."""
+    """An article joined to the word, which is removed: Arabic ال, with `article_after` ("لل" for "لال")."""
     article_after: dict[str, Text] = {}
-    """Prefix → how the article is written after it: Arabic `"ل" = "ل"`."""
+    """Prefix → form of the article after it: Arabic `"ل" = "ل"`."""
     inner_signs: str = ""
-    """Signs that may stand inside a word: the apostrophe of Assamese ল'ৰা."""
+    """Signs inside a word: the apostrophe of Assamese ল'ৰা."""
     phrases: tuple[Text, ...] = ()
-    """Several words that are one: Odia "ନ ଥିବା"."""
+    """Several words that count as one: Odia "ନ ଥିବା"."""
     softened: dict[str, str] = {}
     """Last letters that change before an ending: Turkish `k = "ğ"`."""
     long_vowels: bool = False
-    """Whether a vowel written twice is written once before an ending: Dutch doof, dove."""
+    """Whether a double vowel becomes single before an ending: Dutch doof, dove."""
     head_last: bool = False
-    """Whether nothing before the first telling word can be the noun (Turkish)."""
+    """Whether the noun never precedes the first word that distinguishes the person (Turkish)."""
     bases_only: bool = False
-    """Whether an option's words have no endings that the text's words could lack (Turkish)."""
+    """Whether the words of options have no endings that the text's words could lack (Turkish)."""
     modifiers_behind: tuple[Text, ...] = ()
-    """Modifiers that may stand after: "el adolescente *local*"."""
+    """Modifiers that may follow the person: "el adolescente *local*"."""
     relations_behind: tuple[Text, ...] = ()
-    """Words after a person that tell of a tie to it: Turkish "var"."""
+    """Words after a person that relate somebody to it: Turkish "var"."""
     head_first: bool = False
-    """Whether the first word of a person's description is the noun (Spanish), not the last (English)."""
+    """Whether the first word of a description is the noun (Spanish), not the last (English)."""
     bare_adjectives: bool = False
     """Whether an article and an adjective mean a person: Spanish "el gordo", not English "the fat"."""
     articles_behind: dict[str, Slug] = {}
-    """Articles after a person → the form of `grammar.forms` that each asks for: Basque `bati = "dat"`."""
+    """Articles after a person → form of the name (`grammar.forms`): Basque `bati = "dat"`."""
     copulas_before_nouns: tuple[Text, ...] = ()
-    """Verbs of a relative clause that tells of the person before its noun: Basque "zen", of "altua *zen* ikaslea"."""
+    """Verbs of a relative clause before its noun: Basque "zen", of "altua *zen* ikaslea"."""
     article_endings: tuple[Text, ...] = ()
-    """How a person's last word ends where no article stands after, unless one of `before_bare` follows: Basque "a"."""
+    """Endings of a person without an article after it, except before `before_bare`: Basque "a"."""
     asked_genders: tuple[Text, ...] = ()
-    """Words that ask for the gender of one, which two names of one gender can't tell: Korean "여자입니까"."""
+    """Words that ask for a gender, which two names of one gender can't answer: Korean "여자입니까"."""
     plural_questions: tuple[Text, ...] = ()
     """Words that ask for several people: Basque "zeintzuk"."""
     noun_anywhere: bool = False
-    """Whether the noun is the last word that is one of `heads` (Basque "gizon gaztea"), else the last of all."""
+    """Whether the noun is the last word among `heads` (Basque "gizon gaztea"), else the last word."""
     noun_last: bool = False
-    """Whether the noun is the last word of a description, whatever stands before it (Hindi)."""
+    """Whether the noun is always the last word of a description (Hindi)."""
     unspaced: bool = False
-    """Whether words stand without spaces (Chinese, Japanese): known words part a text, and each rest is one word."""
+    """Whether words have no spaces between them (Chinese, Japanese); known words then separate the text."""
     noun_suffixes: tuple[Text, ...] = ()
-    """Nouns that close a longer word of an option, and may be another noun in the text: 人, of 日本人, 日本朋友."""
+    """Nouns at the end of a longer word of an option, which the text may replace: 人, of 日本人, 日本朋友."""
     other_words: tuple[Text, ...] = ()
-    """Other words by which such a text is separated, so that no shorter word is seen in them: 老师 for 老."""
+    """Other words that separate such a text, so that no shorter word is found in them: 老师 for 老."""
     nominalizers: tuple[Text, ...] = ()
-    """Words that make a person of an adjective before them, at the end of a clause: 的, of "一个是高个子*的*"."""
+    """Words after an adjective at the end of a clause that make it a person: 的, of "一个是高个子*的*"."""
     never_behind: tuple[Text, ...] = ()
-    """How a word before a person ends that goes with the person, so that a name would get it too: Chinese 的."""
+    """Endings of a word before a person that belongs to it, so that it would describe a name: Chinese 的."""
     only_before: tuple[Text, ...] = ()
-    """How what follows a person in the same clause begins; else the person is part of a longer word (Japanese)."""
+    """Beginnings of words that may follow a person in a clause; else it is part of a longer word (Japanese)."""
     name_signs: tuple[Text, ...] = ()
-    """How a name begins that may stand beside a person, where no other can stand: Chinese 小, of "北京人*小*刘"."""
+    """Beginnings of a name beside a person, where no other name can stand: Chinese 小, of "北京人*小*刘"."""
     verbs_agree: bool = False
-    """Whether verbs tell the gender of the person, so that names have that of the two people's nouns (Hindi)."""
+    """Whether verbs agree with the gender of the person, so that the names have that of the nouns (Hindi)."""
     male_nouns: tuple[Text, ...] = ()
     female_nouns: tuple[Text, ...] = ()
-    """Words of a description that tell its grammatical gender, with any of `endings`; the female ones count first."""
+    """Nouns of a description with that grammatical gender, with any of `endings`; the feminine ones count first."""
     male_noun_endings: tuple[Text, ...] = ()
     female_noun_endings: tuple[Text, ...] = ()
-    """How the noun of an option ends that is a man's or a woman's: Telugu "డు", "రాలు"."""
+    """Endings of an option's noun of that gender: Telugu "డు", "రాలు"."""
     male_verb_endings: tuple[Text, ...] = ()
     female_verb_endings: tuple[Text, ...] = ()
-    """How words outside the mentions end that tell of a man or a woman, where the nouns leave it open: Telugu "ాడు"."""
+    """Endings of words outside the mentions that show the gender if the nouns do not: Telugu "ాడు"."""
     gender_verbs: tuple[Text, ...] = ()
-    """Verbs after which words agree, so that people of two genders can't both be replaced: French "est"."""
+    """Verbs before words that agree; two people of different genders are then refused: French "est"."""
     genderless: tuple[Text, ...] = ()
-    """Words in `male_verb_endings` and `female_verb_endings` that tell nothing."""
+    """Words with these endings that show no gender."""
     genderless_behind: tuple[Text, ...] = ()
-    """Verbs after which a word of `male_verb_endings` tells nothing: French "a", of "a mangé"."""
+    """Verbs after which `male_verb_endings` show no gender: French "a", of "a mangé"."""
     female_endings: tuple[Text, ...] = ()
-    """How other nouns end that may be a woman's, so that their gender is not settled: Hindi "ी"."""
+    """Endings of other nouns that may be feminine, so that the gender is unknown: Hindi "ी"."""
     unmarked: NameGender | None = None
-    """Gender of all other nouns; None: verbs after them tell none, and the names may be of either."""
+    """Gender of all other nouns; None: verbs show none, and the names may have either."""
     shortest_stem: int = Field(default=3, ge=1)
-    """Letters that must be left of a word without its ending: 2 where a letter is a syllable."""
+    """Least number of letters of a stem: 2 where a letter is a syllable."""
     joined: bool = False
-    """Whether words grow by what is joined; one that begins with a telling word refuses too: Korean "노인들"."""
+    """Whether further endings may follow; words that begin with a group's word are then refused: Korean "노인들"."""
     male_words: tuple[Text, ...] = ()
-    """Pronouns and nouns that tell that a man is spoken of."""
+    """Pronouns and nouns that refer to a man."""
     female_words: tuple[Text, ...] = ()
+    """Pronouns and nouns that refer to a woman."""
     to_female: dict[str, str] = {}
-    """Which of the male words becomes what where the names are female; those that are missing can't be settled."""
+    """Masculine words → feminine, for female names; a masculine word that is missing here can't be changed."""
     to_male: dict[str, str] = {}
+    """Feminine words → masculine, for male names."""
     two_lines: bool = False
-    """Whether a question of two lines is first about a man, then about a woman, so that one of them is to be chosen."""
+    """Whether a question of two lines is about a man in the first and a woman in the second; one line is used."""
     pronouns: NeutralPronouns | None = None
     """None: pronouns follow the gender of the names."""
     neutral: dict[str, str] = {}
-    """Words for men or women that become words for anyone, as the names may be of either gender."""
+    """Words for men or women → words for anyone, since the names may have either gender."""
     neutral_behind: tuple[Text, ...] = ()
-    """Words after which such a word is about the two people: "two women", "the other man"."""
+    """Words before such a word if it is about the two people: "two women", "the other man"."""
     name_form: Slug | None = None
-    """The form of `grammar.forms` in which a name stands in a text: with its article, in Catalan."""
+    """The form of `grammar.forms` for a name in a text: with its article, in Catalan."""
     agreement: Agreement | None = None
     before_names: dict[str, Slug] = {}
-    """Words whose form hangs on the name after them, and the form of `grammar.forms` that writes both."""
+    """Words that depend on the name after them → form of `grammar.forms` that holds both."""
     behind_names: dict[str, Slug] = {}
-    """Words whose form hangs on the written name before them → the form that writes both: Turkish "Umut'un *da*"."""
+    """Words that depend on the name before them → form that holds both: Turkish "Umut'un *da*"."""
     option_forms: bool = False
     """Whether an option may be in a case, which the name then has too: Basque "Aitonari", to whom."""
     example: tuple[SubstitutionExample, ...] = ()

@@ -55,15 +55,15 @@ class Script(Pack):
     elision: bool = False
     """Whether a letter before an apostrophe is a word (French c'est): no label."""
     verb_final: bool = False
-    """Whether verb and negation end the clause (Tamil, Korean): what is denied stands before it."""
+    """Whether verb and negation end the clause (Tamil, Korean), so that the denied words precede."""
     asks: Words = ()
     """Last letters of a question that needs no question mark: Japanese か."""
     clitics: Words = ()
-    """Particles written together with the next word (Arabic و, ب, ال): looked after where a word is not known."""
+    """Prefixes of the next word (Arabic و, ب, ال), which are removed from unknown words."""
     and_before: Words = ()
-    """What says "and" before the second of two people, written together with it (Arabic و)."""
+    """Prefixes that mean "and" before the second of two people (Arabic و)."""
     copula: Words = ()
-    """What says that somebody is it, written together with the word for them (Turkish -ydi)."""
+    """Suffixes that mean "is" or "was" after the word for a person (Turkish -ydi)."""
 
 
 class OptionText(Pack):
@@ -139,16 +139,16 @@ class Grammar(Pack):
 
 
 class ReasoningBlock(Pack):
-    """What opens and closes a reasoning block."""
+    """The opening and closing signs of a reasoning block."""
 
     open: Text
     close: Text
     at_start: bool = False
-    """Whether it opens only the whole text, right before a capital: words that special tokens left after."""
+    """Whether it opens only at the start of the text, before a capital: words left by special tokens."""
 
 
 class SharedSigns(Pack):
-    """What all languages share: signs, not words."""
+    """Signs that all languages share."""
 
     version: int = Field(ge=1)
     source: Text

@@ -32,15 +32,15 @@ class PromptVariant(Pack):
 
     id: VariantId
     kind: VariantKind
-    """What kind of request it is: polite, a bare question, letters only, one letter without explanation, reasoned;
+    """The kind of request: polite, a bare question, letters only, one letter without explanation, reasoned;
     composed ones: plain, JSON, or an answer on the last line; `published`: as the authors of a benchmark ask; `open`:
     context and question alone, no options listed."""
     text: Text
-    """What the user's message says, with all of REQUIRED_PLACEHOLDERS; a label may stand more than once."""
+    """The user's message, with all of REQUIRED_PLACEHOLDERS; a label may occur more than once."""
     system: Text | None = None
-    """What the system message says, where the instruction stands there; it may hold labels."""
+    """The system message with the instruction, if it is there; it may hold labels."""
     example_answer: Text | None = None
-    """How a few-shot example answers: `{label}` and perhaps `{option}`. None: what the kind asks for."""
+    """The answer of a few-shot example: `{label}` and perhaps `{option}`. None: as the kind requests."""
 
     @property
     def shot_answer(self) -> str:
@@ -67,7 +67,7 @@ class PromptVariant(Pack):
 
 
 class SampleAnswers(Pack):
-    """Sentences as a chatty model would write them: what the wordy oracle responders say."""
+    """Sentences as a chatty model would write them, for the wordy oracle responders."""
 
     person: tuple[Text, ...] = Field(min_length=3)
     """Choose a person; each holds `{option}` and may hold `{label}`."""
@@ -95,7 +95,7 @@ class FollowUpText(Pack):
     text: Text
     """Asks for a label alone, and offers `{none}`; holds all of FOLLOW_UP_PLACEHOLDERS."""
     none: Text
-    """What the model is to reply where it chose no option."""
+    """The requested reply if the model chose no option."""
 
     @model_validator(mode="after")
     def _check_placeholders(self) -> Self:
@@ -137,7 +137,7 @@ class PromptPack(Pack):
         )
 
     def prior_text(self, variant: PromptVariant) -> str:
-        """What stands before an answer whatever the question: the last line of a variant, such as `Answer:`.
+        """The text before an answer without the question: the last line of a variant, such as `Answer:`.
 
         Of a variant that ends in the question or its options, the last line of the open variant.
         """

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import ast
 import re
-import string
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +35,7 @@ from mbbq_gen.benchmarks.rows import RowLocation, read_table
 from mbbq_gen.core.errors import DataError, UsageError, describe_fault
 from mbbq_gen.core.option_display import LABEL_STYLES
 from mbbq_gen.core.records import NonBlank
+from mbbq_gen.languages.packs import PLACEHOLDER
 from mbbq_gen.languages.prompt_pack import PromptVariant
 
 SLOTS: Final = ("context", "question", "option_a", "option_b", "option_c")
@@ -190,42 +190,35 @@ def _read_bharatbbq(paths: Sequence[Path], language: str) -> list[PublishedPromp
 
 
 def _prompt(path: Path, id_: str, text: str, unknown_text: str | None = None) -> PublishedPrompt:
-    """A prompt in our form: named placeholders, and `{label_a}` where the authors' label stands.
+    """A prompt in our form: named placeholders, and `{label_a}` in place of the authors' label.
 
     `text` has `{}` or named placeholders, as `str.format` takes them.
     """
-    pieces, slots, numbered = [""], list[str](), iter(SLOTS)
-    """The texts around the placeholders, and the placeholders by our names."""
+    where, ours = f"{path}: {id_}", [f"{{{slot}}}" for slot in SLOTS]
     try:
-        parsed = list(string.Formatter().parse(text))
-    except ValueError as error:
-        raise DataError(f"{path}: {id_}: not a text with placeholders: {error}") from error
-    for literal, name, form, conversion in parsed:
-        pieces[-1] += literal
-        if name is None:
-            continue
-        ours = next(numbered, None) if name == "" else _NAMES.get(name)
-        if ours is None or form or conversion:
-            raise DataError(f"{path}: {id_}: a placeholder {{{name}}} that is not known, or one too many")
-        slots.append(ours)
-        pieces.append("")
-    if missing := [slot for slot in SLOTS if slots.count(slot) != 1]:
-        raise DataError(f"{path}: {id_}: {missing[0]} has no place, or several")
-    places = [slots.index(slot) for slot in SLOTS[2:]]
+        text = text.format(*ours, **{name: f"{{{slot}}}" for name, slot in _NAMES.items()})
+    except (IndexError, KeyError) as error:
+        raise DataError(f"{where}: a placeholder that is not known, or one too many ({error})") from error
+    except (ValueError, AttributeError) as error:
+        raise DataError(f"{where}: not a text with placeholders: {error}") from error
+    if missing := [slot for slot, one in zip(SLOTS, ours, strict=True) if text.count(one) != 1]:
+        raise DataError(f"{where}: {missing[0]} has no place, or several")
+    pieces = PLACEHOLDER.split(text)  # text and placeholders by turns
+    places = [pieces.index(slot, 1) - 1 for slot in SLOTS[2:]]
     heads = [pieces[place] for place in places]
     styles = sorted(LABEL_STYLES.items(), key=lambda entry: -len(entry[1][0]))  # the longest labels that fit
     style = next((name for name, labels in styles if all(map(_ends_with, heads, labels))), None)
     if style is None:
         known = ", ".join(LABEL_STYLES)
-        raise DataError(f"{path}: {id_}: the options have no labels before them that are one of {known}")
+        raise DataError(f"{where}: the options have no labels before them that are one of {known}")
     for label, letter, place in zip(LABEL_STYLES[style], "abc", places, strict=True):
         before, _, after = pieces[place].rpartition(label)
         pieces[place] = f"{before}{{label_{letter}}}{after}"
-    whole = "".join(piece + (f"{{{slot}}}" if slot else "") for piece, slot in zip(pieces, [*slots, ""], strict=True))
+    whole = "".join(f"{{{piece}}}" if number % 2 else piece for number, piece in enumerate(pieces))
     try:
         variant = PromptVariant(id=id_, kind="published", text=whole)
     except ValidationError as error:
-        raise DataError(f"{path}: {id_}: {describe_fault(error, {})}") from error
+        raise DataError(f"{where}: {describe_fault(error, {})}") from error
     return PublishedPrompt(variant, style, path, unknown_text)
 
 

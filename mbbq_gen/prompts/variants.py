@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from mbbq_gen.benchmarks.registry import find_benchmark
 from mbbq_gen.core.config import OWN_DATA, BenchmarkChoice, RunConfig
@@ -17,7 +17,7 @@ from mbbq_gen.core.option_display import OPEN_VARIANT
 from mbbq_gen.core.records import Instance, Method
 from mbbq_gen.languages.axes import parse_variant_name
 from mbbq_gen.languages.axes_pack import native_labels, read_axes
-from mbbq_gen.languages.prompt_pack import PromptPack, PromptVariant, VariantKind, read_prompts
+from mbbq_gen.languages.prompt_pack import PromptVariant, VariantKind, read_prompts
 from mbbq_gen.prompts.published import PublishedPrompt, read_published_prompts
 from mbbq_gen.prompts.render import NATIVE, UNLABELLED, PromptSettings, with_option_labels
 
@@ -45,33 +45,30 @@ class PromptVariants:
     """The prompt variants that each question is rendered in."""
 
     def __init__(self, settings: RunConfig, resources: PackPaths) -> None:
-        """Reads the variants that the settings name; raises UsageError where there are none, or a question has none."""
+        """Reads the variants that the settings name; raises UsageError where one is missing in a language."""
         self._settings = settings
         other = settings.instruction_language
         self._published: Published = {}
-        self._packs: dict[str, PromptPack] = {}
         if settings.prompt_source == "published":
-            wanted = ", ".join(settings.variants)
             for where, found in read_published(settings.benchmarks, settings.languages, other).items():
                 self._published[where] = tuple(one for one in found if one.variant.id in settings.variants)
                 if not self._published[where]:
-                    known = ", ".join(one.variant.id for one in found)
+                    wanted, known = ", ".join(settings.variants), ", ".join(one.variant.id for one in found)
                     raise UsageError(f"{where[0]} has none of the variants {wanted} in {where[1]}; it has {known}")
-        own = () if self._published else settings.variants
-        if own or settings.is_scored:
-            self._packs = {code: read_prompts(resources, code) for code in ([other] if other else settings.languages)}
-        is_native = NATIVE in settings.label_style and bool(own)
-        self._native = {code: native_labels(resources, code) for code in settings.languages} if is_native else {}
-        composed = [variant for variant in own if parse_variant_name(variant)]
-        self._composed = {
-            code: {variant: read_axes(resources, code).compose(variant) for variant in composed} for code in self._packs
-        }
-        for code in self._packs:
-            for variant in (*own, *settings.scored_variants):
-                if variant == OPEN_VARIANT or not self._published:
-                    self._by_id(code, variant)
-            for variant in own if UNLABELLED in settings.label_style else ():
-                with_option_labels(self._by_id(code, variant), UNLABELLED)
+        names = () if self._published else settings.variants
+        codes = ([other] if other else settings.languages) if names or settings.is_scored else ()
+        self._packs = {code: read_prompts(resources, code) for code in codes}
+        native = settings.languages if names and NATIVE in settings.label_style else ()
+        self._native = {code: native_labels(resources, code) for code in native}
+        if OPEN_VARIANT in settings.scored_variants:
+            names = tuple(dict.fromkeys((*names, OPEN_VARIANT)))
+        self._own: dict[str, dict[str, PromptVariant]] = {}
+        """Language of the instruction → id → variant that is not published."""
+        for code, pack in self._packs.items():
+            composed = {name: read_axes(resources, code).compose(name) for name in names if parse_variant_name(name)}
+            self._own[code] = {name: composed[name] if name in composed else pack.by_id(name) for name in names}
+            for variant in self._own[code].values() if UNLABELLED in settings.label_style else ():
+                with_option_labels(variant, UNLABELLED)
 
     def files(self) -> dict[str, str]:
         """benchmark/file → sha256, for the files that published variants were read from."""
@@ -81,70 +78,54 @@ class PromptVariants:
 
     def kinds(self) -> dict[str, VariantKind]:
         """Id of each variant → what kind of request it is."""
-        if self._published:
-            variants = [prompt.variant for found in self._published.values() for prompt in found]
-        else:
-            variants = [self._by_id(code, variant) for code in self._packs for variant in self._settings.variants]
-        if OPEN_VARIANT in self._settings.scored_variants:
-            variants += [pack.open_variant for pack in self._packs.values()]
+        variants = [prompt.variant for found in self._published.values() for prompt in found]
+        variants += [variant for known in self._own.values() for variant in known.values()]
         return {variant.id: variant.kind for variant in variants}
 
     def settings_of(self, instance: Instance, method: Method = "generate") -> list[PromptSettings]:
         """The prompt settings of a question, one for each variant and label style, in the order of the settings."""
+        listing = self._listing(instance)
         if method == "generate":
-            return self._listing(instance)
+            return listing
         if method != "loglikelihood":
-            return [_answering(setting, "{label}") for setting in self._listing(instance)]
+            return [_answering(setting, "{label}") for setting in listing]
         scored = self._settings.scored_variants
-        found = [_answering(setting, "{option}") for setting in self._listing(instance) if setting.variant.id in scored]
+        found = [_answering(setting, "{option}") for setting in listing if setting.variant.id in scored]
         if OPEN_VARIANT in scored:
-            found.append(PromptSettings(self._pack(instance).open_variant, **self._shared(instance)))
+            found.append(self._setting(instance, self._own[self._code(instance)][OPEN_VARIANT]))
         return found
 
     def prior_text(self, instance: Instance, setting: PromptSettings) -> str:
         """The prompt without the question, for the unconditional likelihoods of `pmi`."""
-        return self._pack(instance).prior_text(setting.variant)
+        return self._packs[self._code(instance)].prior_text(setting.variant)
 
-    def _by_id(self, language: str, variant: str) -> PromptVariant:
-        """A variant from the packs, written whole or composed."""
-        return self._composed[language].get(variant) or self._packs[language].by_id(variant)
+    def _code(self, instance: Instance) -> str:
+        return self._settings.instruction_language or instance.language
 
-    def _pack(self, instance: Instance) -> PromptPack:
-        return self._packs[self._settings.instruction_language or instance.language]
-
-    def _shared(self, instance: Instance) -> dict[str, Any]:
-        """The settings that all variants share."""
-        settings = self._settings
-        other = settings.instruction_language
-        return {
-            "system": settings.system_prompt,
-            "instruction_language": other if other != instance.language else None,
-            "no_context": settings.no_context,
-        }
+    def _setting(self, instance: Instance, variant: PromptVariant, label_style: str = "A") -> PromptSettings:
+        other = self._settings.instruction_language
+        return PromptSettings(
+            variant,
+            label_style,
+            system=self._settings.system_prompt,
+            instruction_language=other if other != instance.language else None,
+            no_context=self._settings.no_context,
+            native_labels=self._native.get(instance.language) if label_style == NATIVE else None,
+        )
 
     def _listing(self, instance: Instance) -> list[PromptSettings]:
-        """The variants that list the options."""
-        settings, shared = self._settings, self._shared(instance)
-        if settings.prompt_source == "published":
-            replaced = settings.unknown_text is not None
-            return [
-                PromptSettings(
-                    one.variant, one.label_style, unknown_text=None if replaced else one.unknown_text, **shared
-                )
-                for one in self._published[instance.benchmark, instance.language]
-            ]
-        code = settings.instruction_language or instance.language
-        native = self._native.get(instance.language)
+        """The settings of the variants that list the options."""
+        if self._published:
+            prompts = self._published[instance.benchmark, instance.language]
+            found = [(self._setting(instance, one.variant, one.label_style), one.unknown_text) for one in prompts]
+            is_replaced = self._settings.unknown_text is not None
+            return [setting if is_replaced else replace(setting, unknown_text=text) for setting, text in found]
+        own = self._own[self._code(instance)]
         return [
-            PromptSettings(
-                with_option_labels(self._by_id(code, variant), style),
-                style,
-                native_labels=native if style == NATIVE else None,
-                **shared,
-            )
-            for variant in settings.variants
-            if variant != OPEN_VARIANT
-            for style in settings.label_style
+            self._setting(instance, with_option_labels(own[name], style), style)
+            for name in self._settings.variants
+            if name != OPEN_VARIANT
+            for style in self._settings.label_style
         ]
 
 

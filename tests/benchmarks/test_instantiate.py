@@ -8,11 +8,10 @@ import typer
 from typer.testing import CliRunner
 
 from mbbq_gen.benchmarks.own_file import read_instances
-from mbbq_gen.benchmarks.templates.files import starter_folder
-from mbbq_gen.benchmarks.templates.fill import find_form, load_template_folder
+from mbbq_gen.benchmarks.templates.fill import find_form, load_template_folder, starter_folder
 from mbbq_gen.cli.command import add_command
 from mbbq_gen.cli.data import Instantiate
-from mbbq_gen.core.errors import DataError, UsageError
+from mbbq_gen.core.errors import DataError
 from tests.support.templates import SUPPER, write_workbook
 
 app = typer.Typer()
@@ -37,10 +36,6 @@ def test_forms_are_found_out(esbbq: Path, tmp_path: Path) -> None:
     write_workbook(checkout / "templates" / "Age.xlsx", [SUPPER])
     assert find_form(checkout) == ("esbbq", checkout / "templates")
     assert find_form(starter_folder()) == ("starter", starter_folder())
-    (esbbq / "templates.toml").touch()
-    with pytest.raises(UsageError, match="templates of the forms starter and esbbq are in it; keep those of one"):
-        find_form(esbbq)
-    (esbbq / "templates.toml").unlink()
     assert {each.benchmark for each in load_template_folder(esbbq)} == {"esbbq", "cabbq"}
 
 

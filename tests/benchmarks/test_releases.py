@@ -28,8 +28,7 @@ from filelock import FileLock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbbq_gen.benchmarks.archives import ArchiveLimits, is_inside
-from mbbq_gen.benchmarks.download import ATTEMPTS, Download
+from mbbq_gen.benchmarks.download import ATTEMPTS, ArchiveLimits, Download, is_inside
 from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.benchmarks.releases import (
     InstallResult,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbbq_gen.benchmarks.templates.slots import check_slots, parse_lists, sentence_writer
+from mbbq_gen.benchmarks.templates.esbbq import check_slots, parse_lists, sentence_writer
 from tests.support.cases import cases
 
 WORD = st.text(alphabet="abcdé '-", min_size=1, max_size=8).map(str.strip).filter(bool)

@@ -9,8 +9,7 @@ import pytest
 import regex as re
 
 from mbbq_gen.benchmarks.control.people import write_name
-from mbbq_gen.benchmarks.templates.files import starter_templates
-from mbbq_gen.benchmarks.templates.fill import load_starter
+from mbbq_gen.benchmarks.templates.fill import load_starter, starter_templates
 from mbbq_gen.core.files import PackPaths, stable_digest
 from mbbq_gen.core.records import Instance, Split
 from mbbq_gen.languages.control_pack import read_control_set
@@ -22,7 +21,7 @@ def fold(text: str, language: str) -> str:
     return (text.replace("İ", "i").replace("I", "ı") if language == "tr" else text).casefold()
 
 
-LANGUAGES = tuple(starter_templates().languages)
+LANGUAGES = tuple(starter_templates().texts)
 SPLITS: tuple[Split, ...] = ("bias", "control")
 CATEGORIES = {"age", "disability_status", "gender_identity", "physical_appearance", "ses", "sexual_orientation"}
 DATA = Path(__file__).parents[1] / "data" / "templates"

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from mbbq_gen.benchmarks.templates.files import load_templates, missing_forms
-from mbbq_gen.benchmarks.templates.fill import instantiate
+from mbbq_gen.benchmarks.templates.fill import instantiate, load_templates, missing_forms
 from mbbq_gen.core.errors import PackError, UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Instance

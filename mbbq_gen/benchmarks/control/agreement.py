@@ -10,46 +10,46 @@ from mbbq_gen.benchmarks.control.words import Language, TextWords, Word
 from mbbq_gen.languages.control_pack import Agreement, NameGender
 
 NUMBER_REACH = 4
-"""How many words after a number its noun may be: "dos *dels seus pacients*"."""
+"""Maximum distance of a noun after its number, in words: "dos *dels seus pacients*"."""
 BOTH_REACH = 3
-"""How many words before a word about both people the one may be that tells so: "*cada* una de ellas"."""
+"""Maximum distance of a word of `both_behind`, in words: "*cada* una de ellas"."""
 HAVE_REACH = 2
-"""How many words before a participle the verb may be after which it tells nothing: "a *toujours* mangé"."""
+"""Maximum distance of an auxiliary before its participle, in words: "a *toujours* mangé"."""
 VERB_REACH = 7
-"""How many words after a verb a second one may hang on its pronoun: "he sings *and dances*"."""
+"""Maximum distance of a second verb of the same subject, in words: "he sings *and dances*"."""
 _SENTENCE_ENDS = ".?!;:"
 _APOSTROPHES = ("'", "’")
 _GENDERS: tuple[NameGender, NameGender] = ("f", "m")
 
 
 def _pair(word: str, forms: Mapping[str, str]) -> tuple[str, str] | None:
-    """The form about a man and the one about a woman, of which a word is one; None where it is none of the forms."""
+    """The masculine and the feminine form of a word; None for a word that is not listed."""
     return next((pair for pair in [*forms.items()][::-1] if word in pair), None)
 
 
 class GenderedText(TextWords):
-    """A text with mentions of two people: the genders that their names may have, and what else is written then."""
+    """A text with mentions of two people: the possible genders of their names, and the words that then change."""
 
     def __init__(self, words: Sequence[Word], mentions: Sequence[Mention], language: Language) -> None:
         super().__init__(words, language)
         self.mentions, self.inside = mentions, covered(mentions)
         opening = -1 if self.rules.unspaced else min(self.inside, default=0)
         self.later = [place for place in range(len(words)) if place > opening and place not in self.inside]
-        """Places after the first mention that are in none: a pronoun before it is about someone else."""
+        """Indexes of words after the first mention and outside mentions; a pronoun before it refers to someone else."""
         self.outside = {words[place].low for place in self.later}
-        """The words there that may tell a gender."""
+        """The words there that may show a gender."""
         if self.rules.joined:
             gendered = [one for one in (*self.rules.male_words, *self.rules.female_words) if len(one) > 1]
             self.outside |= {one for one in gendered if any(word.startswith(one) for word in self.outside)}
         if self.rules.cases:
             self.outside = {stem for word in self.outside for stem in language.stems(word)}
         self.neutral = self._neutral_pronouns()
-        """Places of pronouns and their verbs → what they become; None where they had better be left alone."""
+        """Index of a pronoun or its verb → its neutral form; None: the pronouns follow the gender of the names."""
         self.edits: dict[int, dict[NameGender, str]] = {}
-        """Place of a word → gender of the names → what is written instead."""
+        """Index of a word → gender of the names → its replacement."""
 
     def compatible_genders(self) -> frozenset[NameGender]:
-        """The genders that the names may have so that all pronouns can be right; empty where there is none."""
+        """The genders of the names for which all pronouns can agree; empty if there are none."""
         rules, mentions, outside = self.rules, self.mentions, self.outside
         if self.neutral is not None:
             return frozenset(_GENDERS)
@@ -79,7 +79,7 @@ class GenderedText(TextWords):
         return frozenset(found & (genders_of_nouns or found) & (forced or found))
 
     def preferred_gender(self) -> NameGender | None:
-        """The gender of the names with which the least must be changed; None where both are alike."""
+        """The gender of the names with the fewest changes; None if both have as many."""
         rules, nouns = self.rules, {word.low for word in self.words}
         outside = self.outside if self.neutral is None else set()
         signs = [] if rules.verbs_agree else [(nouns & {*rules.male_nouns}, nouns & {*rules.female_nouns})]
@@ -97,7 +97,7 @@ class GenderedText(TextWords):
         return "f" if women else rules.agreement.mixed
 
     def _forced(self) -> set[NameGender]:
-        """The gender of words about the two that can't follow the names: Catalan "*dues* estudiants", "quin *pare*"."""
+        """The gender of words that can't agree with the names: Catalan "*dues* estudiants", "quin *pare*"."""
         agreement, found = self.rules.agreement, set[NameGender]()
         if agreement is None:
             return found
@@ -116,7 +116,7 @@ class GenderedText(TextWords):
         return found
 
     def _gendered_relatives(self) -> set[str]:
-        """Relative pronouns that can't follow the names: all but those right after a mention of a man."""
+        """Relative pronouns that can't agree with the names: all but those right after a mention of a man."""
         forms, mentions = self.rules.relatives_by_gender, self.mentions
         if not forms or not mentions:
             return set()
@@ -128,14 +128,14 @@ class GenderedText(TextWords):
         return (loose & (male | {"der"} if men else set())) | (loose & female if women else set())
 
     def write(self, place: int, male: str | None, female: str | None) -> None:
-        """Notes what is written for names of men and of women; None: as it is. A capital stays one."""
+        """Records the masculine and the feminine form of a word; None: unchanged. A capital stays one."""
         for gender, text in zip(_GENDERS, (female, male), strict=True):
             if text is not None:
                 is_capital = self.words[place].text[0].isupper()
                 self.edits.setdefault(place, {})[gender] = text[0].upper() + text[1:] if is_capital else text
 
     def changes(self) -> dict[int, dict[NameGender, str]]:
-        """Every word outside the mentions that is written otherwise: place → gender of the names → text."""
+        """The changed words outside the mentions: index → gender of the names → text."""
         rules = self.rules
         for place, word in enumerate(self.words) if self.neutral is None else ():
             if place not in self.inside:
@@ -193,7 +193,7 @@ class GenderedText(TextWords):
         return found
 
     def _verb_behind(self, place: int) -> dict[int, str] | None:
-        """The verb after a pronoun, as it is after the neutral one; None where a second verb may hang on it."""
+        """Index → form of the verb after a neutral pronoun; None if a second verb may have the same subject."""
         rules, words = self.rules.pronouns, self.words
         assert rules is not None
         verb = place + 1
@@ -211,7 +211,7 @@ class GenderedText(TextWords):
         return {verb: changed}
 
     def _neutral_verb(self, verb: str) -> str | None:
-        """The form of a verb after a neutral pronoun; None where it does not change."""
+        """The form of a verb after a neutral pronoun; None if it does not change."""
         rules = self.rules.pronouns
         assert rules is not None
         if verb in rules.verbs:
@@ -250,14 +250,14 @@ class GenderedText(TextWords):
         return any(mark in self.words[place].gap for mark in _SENTENCE_ENDS)
 
     def _by_gender(self, place: int, forms: Mapping[str, str]) -> bool:
-        """Writes a word that is one of some forms, about a man → about a woman; whether it is."""
+        """Records both forms of a word of a list masculine → feminine; False for other words."""
         pair = _pair(self.words[place].low, forms)
         if pair is not None:
             self.write(place, *pair)
         return pair is not None
 
     def _by_ending(self, place: int, forms: Mapping[str, str], endings: Sequence[str], rules: Agreement) -> bool:
-        """Writes a word that agrees: one of some forms, or a known word with the ending of a man or a woman."""
+        """Records both forms of a word that agrees: of a list, or a known word with either ending."""
         if self._by_gender(place, forms):
             return True
         low, text = self.words[place].low, self.words[place].text
@@ -271,7 +271,7 @@ class GenderedText(TextWords):
         return False
 
     def _describe_behind(self, copula: int, rules: Agreement) -> None:
-        """The word after a copula that agrees, and an article before it: "fue la única"."""
+        """Changes the word that agrees after a copula, and an article before it: "fue la única"."""
         words = self.words
         at, articles = copula + 1, list[int]()
         while (low := self.behind(at - 1)) in rules.adverbs or _pair(low, rules.articles):
@@ -291,7 +291,7 @@ class GenderedText(TextWords):
             self._by_ending(at + 2, rules.forms, endings, rules)
 
     def _standing_in(self, mention: Mention, rules: Agreement) -> None:
-        """Words that stand for the person named right after: "el primer candidato era Mateo", "y el otro, Mateo"."""
+        """Changes a stand-in before a name: "el primer candidato era Mateo", "y el otro, Mateo"."""
         words, place = self.words, mention.first - 1
         if place < 0 or words[mention.first].gap not in ("", ","):
             return
@@ -313,7 +313,7 @@ class GenderedText(TextWords):
             place -= 1
 
     def _about_both(self, rules: Agreement) -> None:
-        """Words about both people: "dos viejos amigos", "ambos"."""
+        """Changes words about both people: "dos viejos amigos", "ambos"."""
         words = self.words
         for place, word in enumerate(words):
             if _pair(word.low, rules.both) is None or place in self.inside:
@@ -337,7 +337,7 @@ class GenderedText(TextWords):
                         self.write(place + 1, f"{stem}{rules.male}s", f"{stem}{rules.female}s")
 
     def _is_of_epicene(self, place: int, rules: Agreement) -> bool:
-        """Whether a noun with a gender of its own stands before in the sentence, and no name between."""
+        """Whether a noun of fixed gender precedes in the sentence, with no name between."""
         while place and not self._ends_sentence(place):
             place -= 1
             if place in self.inside:
@@ -347,7 +347,7 @@ class GenderedText(TextWords):
         return False
 
     def _the_two(self, rules: Agreement) -> None:
-        """The two people by article and number alone, and what agrees with them: "*los* dos estaban muy *cansados*"."""
+        """Changes article, number and the words that agree with them: "*los* dos estaban muy *cansados*"."""
         words = self.words
         for place in range(1, len(words)):
             is_pair = words[place].low in rules.two and _pair(self.before(place), rules.both_articles)
@@ -360,7 +360,7 @@ class GenderedText(TextWords):
             self._describe_both(place, rules)
 
     def _describe_both(self, place: int, rules: Agreement) -> None:
-        """What is said of two people after a copula in the rest of the sentence: "se pusieron *nerviosos*"."""
+        """Changes words about two people after a copula in the same sentence: "se pusieron *nerviosos*"."""
         rest = itertools.takewhile(lambda at: not self._ends_sentence(at), range(place + 1, len(self.words)))
         copula = next((at for at in rest if self.words[at].low in rules.plural_copulas), None)
         if copula is None:

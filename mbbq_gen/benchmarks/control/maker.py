@@ -28,9 +28,9 @@ from mbbq_gen.core.records import Instance, Option
 from mbbq_gen.languages.control_pack import ControlSet, NameGender, read_control_set
 
 LEAST_GROUP_WORD: Final = 3
-"""Letters from which on a word of a group's name is looked for in the text."""
+"""Least length of a word of a group's name that is searched in the text."""
 _UNFILLED: Final = re.compile(r"\{+[^{}]*\}+|[{}]")
-"""A slot that the data never filled."""
+"""A slot that the data left unfilled."""
 REASONS: Final[dict[str, str]] = {
     "indistinct_people": "the two options do not tell the people apart",
     "no_mention": "one of the two people is not named in the context",
@@ -81,9 +81,9 @@ class ControlGenerator:
             return left.with_traceback(None)
 
     def plan(self, text: str, options: tuple[str, str], places: Places | None = None) -> SubstitutionPlan:
-        """The plan of a text about the people of two options; raises SubstitutionRefusedError where there is none.
+        """The plan of a text about the people of two options; raises SubstitutionRefusedError if there is none.
 
-        `places` is where they stand in it, if the data tells; None: to be found.
+        `places` are their positions in it; None: to be found.
         """
         plan = self._planned(text, options, places)
         if isinstance(plan, SubstitutionRefusedError):
@@ -150,7 +150,7 @@ class ControlGenerator:
         return instance.model_copy(update=changes)
 
     def question_plan(self, question: str, options: tuple[str, str], places: Places | None = None) -> SubstitutionPlan:
-        """The plan of a question; a group's word that is no mention means that the question is about the group."""
+        """The plan of a question; refuses a question about a group itself."""
         phrase, rules = self._language.phrase(question), self._language.rules
         people = self._described(options) if places is not None else None
         telling = [word for person in people or () for word in person.telling]
@@ -180,7 +180,7 @@ def people_of(instance: Instance) -> tuple[str, str]:
 
 
 def shared_id(instance: Instance) -> str:
-    """What a question and its control question have in common: its parallel id, or one made of language and id."""
+    """The common id of a question and its control question: the parallel id, else language and id."""
     return instance.parallel_id or f"{instance.language}/{instance.instance_id}"
 
 
@@ -198,7 +198,7 @@ def with_control(
 ) -> Iterator[Instance]:
     """Bias questions with the control questions that can be made of them, as far as the splits are wanted.
 
-    `counted` hears what became of each bias question, such as `coverage.ControlCoverage.add`.
+    `counted` is called with each bias question and its result, such as `coverage.ControlCoverage.add`.
     """
     makers = cache(lambda language: ControlGenerator(read_control_set(resources, language)))
     for instance in instances:

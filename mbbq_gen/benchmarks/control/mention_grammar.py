@@ -1,4 +1,4 @@
-"""What the words of a text tell of one of the two people: which tell the person apart, heads, case, gender, stand-ins.
+"""The words of a text about one of the two people: distinguishing words, nouns, case, gender, stand-ins.
 
 A stand-in is a word for a person who is distinguished later: "*one* was fat and *the other*, thin". Methods here and in
 `mentions` raise SubstitutionRefusedError for texts in which the grammar can't tell with certainty.
@@ -15,39 +15,39 @@ from mbbq_gen.benchmarks.control.words import Language, TextWords, Word
 from mbbq_gen.languages.control_pack import NameGender
 
 MANY_WORDS = 3
-"""From so many telling words on, all of them must be there: one of them alone may speak of a thing."""
+"""With this many distinguishing words all are required, since one alone may refer to a thing."""
 SAME_PERSON_WORDS = 3
-"""Most words between two telling words of one mention."""
+"""Maximum number of words between two distinguishing words of one mention."""
 DETERMINER_REACH = 3
-"""How many words before a person its determiner may be: "their old college friend"."""
+"""Maximum distance of a determiner before the person, in words: "their old college friend"."""
 CLAUSE_REACH = 5
-"""How many words before a mention the one may be that tells its case: "у студентки и *соседки*"."""
+"""Maximum distance of the preposition before a mention, in words: "у студентки и *соседки*"."""
 STAND_IN_REACH = 5
-"""How many words before its verb a stand-in may be: "one person you ask is rich"."""
+"""Maximum distance of a stand-in before its verb, in words: "one person you ask is rich"."""
 
 
 @dataclass(frozen=True)
 class Mention:
-    """A person mentioned."""
+    """A mention of a person: some words of a text."""
 
     person: int
     first: int
-    """Place of its first word, as `last` is of its last."""
+    """Index of its first word; `last` is that of its last word."""
     last: int
     kept: str = ""
-    """What is left of a determiner that held another word: Spanish `a` of `al`."""
+    """The word that remains of a contracted determiner: Spanish `a` of `al`."""
     case: str | None = None
     """The form of a name that the mention's ending asks for."""
     gender: NameGender | None = None
-    """Its grammatical gender, where the determiner tells."""
+    """Its grammatical gender; None: unknown."""
     by_verb: bool = False
-    """Whether a verb says who a stand-in before it is, which stays: "one was *fat*"."""
+    """Whether a verb links it to a stand-in, which stays: "one was *fat*"."""
     behind: str = ""
-    """What is written after the name in place of a verb that the mention holds: Dutch "heet"."""
+    """Text after the name in place of a verb of the mention: Dutch "heet"."""
     bare: bool = False
-    """Whether a verb of naming stands for its own before the comma: "one *was called* Ann and the other, Eve"."""
+    """Whether the verb before the previous name applies to it too: "one *was called* Ann and the other, Eve"."""
     inner: int | None = None
-    """Place of its first word after a stand-in that it holds: 3 in "the other who's fat"."""
+    """Index of its first word after a stand-in inside it: 3 in "the other who's fat"."""
 
 
 class SubstitutionRefusedError(Exception):
@@ -60,12 +60,12 @@ class SubstitutionRefusedError(Exception):
 
 
 def covered(mentions: Sequence[Mention]) -> frozenset[int]:
-    """The places of the words in mentions."""
+    """The indexes of the words in mentions."""
     return frozenset(place for mention in mentions for place in range(mention.first, mention.last + 1))
 
 
 def shown(words: Sequence[Word], first: int, last: int) -> str:
-    """The words from one place to another."""
+    """The words from one index to another."""
     return " ".join(word.text for word in words[first : last + 1])
 
 
@@ -75,14 +75,14 @@ def is_aside(word: Word, language: Language) -> bool:
 
 
 class PersonText(TextWords):
-    """The words of one text, as they tell of one of two people."""
+    """The words of a text, classified for one of the two people."""
 
     def __init__(self, words: Sequence[Word], people: People, number: int, language: Language) -> None:
         super().__init__(words, language)
         self.number, self.people, self.person, self.other = number, people, people[number], people[1 - number]
 
     def spells(self, place: int, wanted: tuple[str, ...]) -> bool:
-        """Whether these words stand there, one after the other."""
+        """Whether these words stand there in sequence."""
         there = self.words[place : place + len(wanted)]
         return tuple(word.low for word in there) == wanted and all(word.follows for word in there[1:])
 
@@ -91,13 +91,13 @@ class PersonText(TextWords):
         return place > 0 and self.words[place].follows and self.words[place - 1].low in self.language.determiners
 
     def determined(self, place: int) -> tuple[str, NameGender | None]:
-        """What is left of a determiner, and the grammatical gender that it tells."""
+        """The word that remains of a contracted determiner, and the grammatical gender that it shows."""
         low, rules = self.words[place].low, self.rules
         gender: NameGender | None = "f" if low in rules.female_determiners else None
         return rules.contractions.get(low, ""), "m" if low in rules.male_determiners else gender
 
     def cores(self) -> Iterator[tuple[int, int]]:
-        """From and to where telling words of the person stand together; refuses too few for a mention."""
+        """First and last index of each group of distinguishing words; refuses a group of too few words."""
         person, other, language = self.person, self.other, self.language
         known = {*person.words} | language.determiners
         owned = [
@@ -137,7 +137,7 @@ class PersonText(TextWords):
                 raise SubstitutionRefusedError("unreplaced_mention", shown(self.words, core[0], core[-1]))
 
     def _is_counted(self, place: int) -> bool:
-        """Whether a number for several stands shortly before, in its phrase: Turkish "iki uzun süreli arkadaş"."""
+        """Whether a number above one precedes in the same phrase: Turkish "iki uzun süreli arkadaş"."""
         for far in range(place, max(place - DETERMINER_REACH, 0), -1):
             before = self.before(far)
             if before in self.rules.numbers:
@@ -147,16 +147,16 @@ class PersonText(TextWords):
         return False
 
     def tells(self, person: PersonDescription, word: str) -> bool:
-        """Whether a word is one that tells a person; a first name is that word alone."""
+        """Whether a word distinguishes a person, endings aside; a first name has none."""
         return word in person.telling if person.is_name else self.language.same_as_any(word, person.telling)
 
     def is_closed(self, place: int) -> bool:
-        """Whether a word's ending closes the mention, as a particle does where words are joined."""
+        """Whether the word's ending is a case, which closes the mention."""
         bases = self.language.bases(self.person.words)
         return self.rules.joined and self.language.case_of(self.words[place].low, bases) is not None
 
     def ends_person(self, place: int) -> bool:
-        """Whether a person ends at a word: by its case, or because it is the noun, after which another begins."""
+        """Whether a description ends at a word: by its case, or because it is the noun."""
         low, person, rules = self.words[place].low, self.person, self.rules
         if rules.noun_last and self.language.same(low, person.noun):
             return True
@@ -166,12 +166,12 @@ class PersonText(TextWords):
         return (with_article and low == person.words[-1]) or self.is_closed(place)
 
     def is_modifier(self, place: int) -> bool:
-        """Whether a word is a modifier that tells neither person apart."""
+        """Whether a word is a modifier that distinguishes neither person."""
         low = self.words[place].low
         return low in self.rules.modifiers and not any(low in person.telling for person in self.people)
 
     def is_head(self, word: str) -> bool:
-        """Whether a word is a noun that the mention may have."""
+        """Whether a word may be the noun of the mention."""
         rules, language, person = self.rules, self.language, self.person
         if word in rules.plurals or language.same(word, person.noun) or language.is_head(word):
             return True
@@ -181,12 +181,12 @@ class PersonText(TextWords):
         return any(language.same(word, own) for own in person.words if own not in language.determiners)
 
     def is_own(self, word: str) -> bool:
-        """Whether a word is the description's, or is but for an ending: Marathi "गरीब *कुटुंबातल्या* मुलाने"."""
+        """Whether a word is in the description, perhaps with an ending: Marathi "गरीब *कुटुंबातल्या* मुलाने"."""
         inflected = self.rules.noun_last or bool(self.rules.declensions)
         return word in self.person.words or (inflected and self.language.same_as_any(word, self.person.words))
 
     def describes(self, word: str) -> bool:
-        """Whether a word after is one of the description's own."""
+        """Whether a following word is a content word of the description."""
         rules, language = self.rules, self.language
         lists = (rules.small_words, rules.closing_verbs, language.link_words, language.determiners)
         return self.is_own(word) and not any(word in words for words in lists)
@@ -197,7 +197,7 @@ class PersonText(TextWords):
         return closes and is_aside(self.words[start], self.language)
 
     def opened(self, last: int) -> int:
-        """The last word of a mention with what an opener adds to it: "dressed *in an old coat*"."""
+        """The index of the last word, with the phrase that an opener begins: "dressed *in an old coat*"."""
         behind, place = self.behind(last), last
         if f"{self.words[last].low} {behind}" in self.rules.openers:
             while (low := self.behind(place)) and low not in self.rules.clause_words:
@@ -205,7 +205,7 @@ class PersonText(TextWords):
         return place
 
     def case(self, first: int, last: int) -> str | None:
-        """The form of a name that the last word of a mention asks for; refuses unknown forms and a tie after."""
+        """The form of a name for the case of a mention; refuses unknown forms, and a relation stated after it."""
         rules, language, word = self.rules, self.language, self.words[last]
         behind = self.words[last + 1 : last + 3]
         if len(behind) > 1 and not behind[0].gap.strip("'’") and behind[0].gap:
@@ -228,7 +228,7 @@ class PersonText(TextWords):
         return found
 
     def _declined_case(self, first: int, last: int) -> str | None:
-        """The form of a name that the noun of a mention asks for, by its declension and the word before the mention."""
+        """The form of a name for the case of a noun, by its declension and the preposition."""
         rules, language, there = self.rules, self.language, self.words[first : last + 1]
         nouns = [word for word in there if language.same(word.low, self.person.noun)]
         word = next(iter((*nouns, *(word for word in there if language.is_head(word.low)))), there[-1])
@@ -254,7 +254,7 @@ class PersonText(TextWords):
         return found[0]
 
     def gender_there(self, first: int, last: int) -> NameGender | None:
-        """The gender that the verbs of a mention have by its words, None for either; refuses nouns of both."""
+        """The gender of the verbs that agree with a mention, None for either; refuses ambiguous nouns."""
         rules, language, person = self.rules, self.language, self.person
         if not rules.verbs_agree:
             return None
@@ -278,7 +278,7 @@ class PersonText(TextWords):
         return rules.unmarked if is_common or any(word.low in language.determiners for word in near) else None
 
     def gender_of_noun(self) -> NameGender | None:
-        """The grammatical gender of the person's noun, where its ending tells."""
+        """The grammatical gender of the person's noun by its ending; None: unknown."""
         agreement, noun = self.rules.agreement, self.person.noun
         if agreement is None or noun in agreement.any_gender:
             return None
@@ -310,13 +310,13 @@ class PersonText(TextWords):
                 raise SubstitutionRefusedError("plural_group", word.text)
 
     def stand_in_before(self, place: int) -> int | None:
-        """Where the stand-in is right before a word, or before a noun for a person that is: "de *ene* spreker"."""
+        """The index of the stand-in right before a word, or before a noun for a person: "de *ene* spreker"."""
         if self.before(place) not in self.rules.stand_ins and self.is_head(self.before(place)):
             place -= 1
         return place - 1 if self.before(place) in self.rules.stand_ins else None
 
     def stand_in_of(self, verb: int) -> int | None:
-        """Where the stand-in before a verb is; None where there is none, or a clause begins between."""
+        """The index of the stand-in before a verb in the same clause."""
         for far in range(verb - 1, max(verb - 1 - STAND_IN_REACH, -1), -1):
             if not self.words[far + 1].follows or self.words[far].low in self.rules.clause_relatives:
                 return None
@@ -325,7 +325,7 @@ class PersonText(TextWords):
         return None
 
     def is_verb_of_stand_in(self, verb: int) -> bool:
-        """Whether a stand-in is what a verb is about: "one of them *was*", not "the family of one *was*"."""
+        """Whether a stand-in is the subject of a verb: "one of them *was*", not "the family of one *was*"."""
         place = self.stand_in_of(verb)
         if place is None:
             return False
@@ -334,7 +334,7 @@ class PersonText(TextWords):
         return not place or not self.words[place].follows or self.words[place - 1].low not in owners
 
     def is_said_of_stand_in(self, first: int, last: int) -> bool:
-        """Whether a verb, or a comma in its place, says it of a stand-in: "one *was*", "and the other*,* thin"."""
+        """Whether a verb, or a comma in its place, links it to a stand-in: "one *was*", "and the other*,* thin"."""
         while first > 1 and self.before(first) in self.language.determiners:
             first -= 1
         if first > 1 and self.before(first) in self.rules.copulas and self.is_verb_of_stand_in(first - 1):
@@ -343,7 +343,7 @@ class PersonText(TextWords):
         return self.ends(last) and before in self.rules.stand_ins
 
     def is_had_by_stand_in(self, place: int) -> bool:
-        """Whether the words before are such as "one speaker had", "one of them had"."""
+        """Whether a stand-in and a verb of having precede: "one speaker had", "one of them had"."""
         if place < 2 or self.before(place) not in self.rules.told:
             return False
         owner = self.before(place - 1)
@@ -352,6 +352,6 @@ class PersonText(TextWords):
         return self.is_head(owner) or self.is_verb_of_stand_in(place - 1)
 
     def gender_of_stand_in(self, first: int) -> NameGender | None:
-        """The grammatical gender of the stand-in before the first word of what tells who it is."""
+        """The grammatical gender of the stand-in before a description."""
         place = first - 1 if self.words[first].gap else self.stand_in_of(first - 1)
         return None if place is None else self.determined(place)[1]

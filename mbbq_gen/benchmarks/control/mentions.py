@@ -1,11 +1,11 @@
-"""Where two people are mentioned in a text: each mention whole, with its determiner and all that describes the person.
+"""Finds the mentions of two people in a text, each with its determiner and everything that describes the person.
 
-A mention grows from the words that tell a person apart:
+A mention is extended from the words that distinguish the person:
 
     I saw [a really fat guy] waiting, and [the one who was thin] beside him.
              ^telling   ^head              ^head ^link   ^telling
 
-What tells a person apart and is no mention ("maneuvering his wheelchair") is left over, and the question is refused.
+A distinguishing word outside a mention ("maneuvering his wheelchair") is left over, and the question is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mbbq_gen.languages.control_pack import NameGender
 
 
 def find_mentions(words: Sequence[Word], people: People, language: Language) -> list[Mention]:
-    """The mentions of two people, in order; refuses telling words outside a mention, and mentions of several people."""
+    """The mentions of two people, in order; refuses mentions that overlap and mentions of several people."""
     finders = [MentionFinder(words, people, number, language) for number in range(len(people))]
     found = [mention for finder in finders for mention in finder.find()]
     found = sorted([*found, *_said_again(found, words, language)], key=lambda mention: mention.first)
@@ -70,7 +70,7 @@ def _said_again(mentions: Sequence[Mention], words: Sequence[Word], language: La
 
 
 class MentionFinder(PersonText):
-    """Finds the mentions of one person: telling words, with all that belongs to them to the left and to the right."""
+    """Finds the mentions of one person: distinguishing words with their phrase to the left and to the right."""
 
     def find(self) -> Iterator[Mention]:
         """The mentions, in order."""
@@ -145,7 +145,7 @@ class MentionFinder(PersonText):
         return Mention(number, start, self.opened(right), kept, self.case(low, right), gender, inner=inner)
 
     def _left(self, low: int, right: int) -> tuple[int, int | None, bool]:
-        """The first word but for a determiner, what stands after a stand-in there, and whether a head was found."""
+        """The first word except a determiner, the first word after a stand-in, and whether a noun was found."""
         inner, has_head = None, False
         while (step := self._left_step(low, right)) is not None:
             inner = low if step[1] and self.words[step[0]].low in self.rules.stand_ins else inner
@@ -153,7 +153,7 @@ class MentionFinder(PersonText):
         return low, inner, has_head
 
     def _left_step(self, place: int, right: int) -> tuple[int, bool] | None:
-        """Where the word or link before stands that belongs to the mention, and whether it is a head."""
+        """The index of the previous word if it belongs to the mention, and whether it is the noun."""
         if place == 0 or not self.words[place].follows:
             return None
         rules, language, person = self.rules, self.language, self.person
@@ -199,7 +199,7 @@ class MentionFinder(PersonText):
         return (place - 1, False) if fits and (before not in language.determiners or inside) else None
 
     def _head_before_link(self, start: int) -> int | None:
-        """Where a link's head stands: "the *one* who is", "un *profesor* de universidad que era", "el *que* es"."""
+        """The index of the noun before a link: "the *one* who is", "un *profesor* de universidad que era"."""
         rules, beyond = self.rules, self.words[start - 1].low
         if beyond in rules.stand_ins or self.is_head(beyond):
             return start - 1
@@ -214,7 +214,7 @@ class MentionFinder(PersonText):
         return None
 
     def _with_determiner(self, low: int) -> tuple[int, str, NameGender | None]:
-        """The first word of a mention with its determiner, what is left of that, and the gender that it tells."""
+        """The first word of a mention with its determiner, and what `determined` gives for it."""
         rules, word, nearest = self.rules, self.words[low], max(low - DETERMINER_REACH, 0)
         if self.is_determined(low):
             owned = self.words[low - 1].low in rules.possessives and self.is_determined(low - 1)
@@ -235,7 +235,7 @@ class MentionFinder(PersonText):
         raise self._refuse("unreplaced_mention", low - 1, low)
 
     def _led_in(self, start: int, right: int) -> int:
-        """The first word of a mention with modifiers and what leads it in; refuses a person whom somebody has."""
+        """The first word of a mention with modifiers and lead-in; refuses a person whom another person has."""
         while self.rules.head_last and self.before(start) and self.is_modifier(start - 1):
             start -= 1
         before = self.before(start)
@@ -246,7 +246,7 @@ class MentionFinder(PersonText):
         return start
 
     def _is_cut(self, start: int, kept: str) -> bool:
-        """Whether the person's own noun stands before, over a preposition: "a *girl from* [the poor area]"."""
+        """Whether the person's noun stands before the mention: "a *girl from* [the poor area]"."""
         before = self.words[max(start - 2, 0) : start]
         if not before or any(word.gap for word in (*before[1:], self.words[start])):
             return False
@@ -278,7 +278,7 @@ class MentionFinder(PersonText):
         return declined or self.is_determined(low) or self.before(low) in rules.stand_ins
 
     def _right(self, place: int) -> tuple[int, bool]:
-        """Where the last word after stands that belongs to the mention, and whether a head came with it."""
+        """The index of the last word of the mention, and whether a noun follows the distinguishing words."""
         rules, person, headed, first = self.rules, self.person, False, place
         may_be_small = rules.head_first or rules.noun_anywhere or rules.noun_last
         openers = {opener.split()[0] for opener in rules.openers}
@@ -309,7 +309,7 @@ class MentionFinder(PersonText):
         return self._closed_right(first, place, headed)
 
     def _closed_right(self, first: int, place: int, headed: bool) -> tuple[int, bool]:
-        """The same, with the article, nominalizer or tail that closes the mention."""
+        """The same, with an article, nominalizer or tail after the mention."""
         rules, language, person = self.rules, self.language, self.person
         if rules.articles_behind and (
             self.words[place].low.endswith(rules.article_endings) or not self.is_closed(place)
@@ -337,7 +337,7 @@ class MentionFinder(PersonText):
         return place, headed
 
     def _rest_of_description(self, place: int) -> int:
-        """Where the description ends, if all that follows in it stands after too: "the man *of few words*"."""
+        """The end of the description, if the rest of it follows in the text: "the man *of few words*"."""
         own, low = self.person.words, self.words[place].low
         if low not in own or any(word in own for word in self.rules.closing_verbs):
             return place
@@ -350,7 +350,7 @@ class MentionFinder(PersonText):
         return place + len(rest) if alike and all(word.follows for word in there) else place
 
     def _link_right(self, place: int) -> tuple[int, bool] | None:
-        """The end of a link after, with what it leads to: another word of the description, or a head."""
+        """The end of a following link and its word, and whether that is a noun; None without a link."""
         rules, language, person = self.rules, self.language, self.person
         at_noun = person.attachment == "noun" or language.same(self.words[place].low, person.noun)
         if rules.nouns_placed and at_noun:
@@ -367,7 +367,7 @@ class MentionFinder(PersonText):
         return None
 
     def _said_last(self, first: int, last: int) -> Mention | None:
-        """A person described by adjective and verb right after a stand-in, as in Dutch: "de ene *lang* was"."""
+        """A person described by an adjective before the verb: Dutch "de ene *lang* was"."""
         rules, person = self.rules, self.person
         while self.before(first) and self.is_modifier(first - 1) and self.before(first) not in rules.stand_ins:
             first -= 1

@@ -17,8 +17,8 @@ from mbbq_gen.languages.control_pack import ControlSet, NameGender, NameGrammar,
 from mbbq_gen.languages.packs import fill
 
 Attachment = Literal["noun", "adjective", "behind"]
-"""How what tells a person apart stands in the description: as its noun ("the grandfather"), beside a noun that many
-people could have ("the fat man"), or after it ("the man with the wheelchair")."""
+"""Position of the distinguishing words in a description: its noun ("the grandfather"), beside a general noun ("the fat
+man"), or after it ("the man with the wheelchair")."""
 NAME_WORDS = 2
 
 
@@ -29,21 +29,21 @@ class PersonDescription:
     words: tuple[str, ...]
     """The description without its determiner, lower case."""
     noun: str
-    """The word of the description that says what the person is: man, of "the fat man"."""
+    """The noun of the description: man, of "the fat man"."""
     telling: tuple[str, ...]
-    """Those of the words that tell this person from the other, in order."""
+    """The words that distinguish this person from the other, in order."""
     key: str
-    """The telling word without which there is no mention."""
+    """The distinguishing word that every mention has."""
     attachment: Attachment
     is_name: bool = False
     gender: NameGender | None = None
-    """The grammatical gender that the option's article tells."""
+    """The grammatical gender that the option's article shows."""
     small: frozenset[str] = frozenset()
-    """Small words, if these alone tell the two apart: Telugu ఉన్న and లేని, with and without. They may stand elsewhere."""
+    """Function words, if these alone distinguish the two: Telugu ఉన్న and లేని, with and without."""
     apart_from: frozenset[str] = frozenset()
-    """Small words that tell of the other person, if nothing but their lack tells this one: Arabic غير, not."""
+    """Function words of the other person, if only their absence distinguishes this one: Arabic غير, not."""
     is_common: bool = False
-    """Whether the option's article or classifier tells that it is no name."""
+    """Whether the option's article or classifier shows that it is not a name."""
     is_several: bool = False
 
 
@@ -52,7 +52,7 @@ People = tuple[PersonDescription, PersonDescription]
 
 
 def describe_people(options: tuple[str, str], language: Language) -> People | None:
-    """The two people; None where their descriptions do not tell them apart."""
+    """The two people; None if their descriptions do not distinguish them."""
     rules, names = language.rules, language.control_set.names
     first, second = (_description(option, language) for option in options)
     one, other = _person(first, second, language), _person(second, first, language)
@@ -84,7 +84,7 @@ def describe_people(options: tuple[str, str], language: Language) -> People | No
 
 
 def describe_apart(options: tuple[str, str], language: Language) -> People:
-    """Two people whose places in the text are known: every word of their descriptions tells of them, endings aside."""
+    """Two people whose positions in the text are known: all content words of their descriptions distinguish them."""
     found = []
     for option in options:
         words = _description(option, language)
@@ -105,7 +105,7 @@ def _is_name(option: str, language: Language) -> bool:
 
 
 def _description(option: str, language: Language) -> tuple[str, ...]:
-    """The words of an option without the determiners before them, the last separated from a noun that closes it."""
+    """The words of an option without determiners; a noun at the end of the last word is separated."""
     rules, words = language.rules, language.phrase(option)
     if len(words) > 2 and words[0] in rules.small_words and words[1] in language.determiners:
         words = words[1:]  # "A la mujer", where the question asks to whom
@@ -179,10 +179,10 @@ def _noun(words: tuple[str, ...], language: Language) -> str:
 
 _GENDERS: tuple[NameGender, NameGender] = ("f", "m")
 LEAST_DISTANCE = 3
-"""Letters by which the two names of a pair must differ: Elin and Lina, Ahmet and Mehmet differ by two. Names in fewer
-letters (수진) must differ in all."""
+"""Least edit distance of two names: Elin and Lina, Ahmet and Mehmet have two. Names of fewer letters (수진) must differ
+in all."""
 LEAST_SHARE = 0.5
-"""And the part of the longer name that they must be: Valentina and Valeria differ by three of nine letters."""
+"""Least edit distance as a share of the longer name: Valentina and Valeria have three of nine letters."""
 
 
 class NamePair(NamedTuple):
@@ -273,7 +273,7 @@ def _holds(rule: NameRule, name: str, gender: NameGender | None, vowels: str) ->
 
 @lru_cache(maxsize=4096)
 def edit_distance(one: str, other: str) -> int:
-    """How many letters must be put in, taken out or changed to make one name of the other."""
+    """The Levenshtein distance of two names."""
     row = list(range(len(other) + 1))
     for i, letter in enumerate(one, 1):
         before, row[0] = row[0], i
@@ -283,7 +283,7 @@ def edit_distance(one: str, other: str) -> int:
 
 
 def confusable(one: str, other: str, control_set: ControlSet) -> bool:
-    """Whether two names may be taken for each other: one in the other, or few letters apart."""
+    """Whether two names may be confused: one contains the other, or their edit distance is small."""
     distance, longest = edit_distance(one.casefold(), other.casefold()), max(len(one), len(other))
     is_near = distance < min(LEAST_DISTANCE, longest) or distance < LEAST_SHARE * longest
     return is_near or names_clash(one, other, control_set.grammar)

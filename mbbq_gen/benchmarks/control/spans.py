@@ -1,12 +1,12 @@
-"""Mentions where the data itself says where the two people stand: the slots of a published template.
+"""Mentions at positions that the data gives: the slots of a published template.
 
 A question may carry `metadata["person_spans"]`:
 
     {"context": [[7, 13, 0], [13, 20, 1]]}        from, to, and the option that the person is; in letters, to exclusive
 
-Such a place holds what tells the person apart. The mention is that place alone ("손자와"), or reaches to the noun that
-it describes ("조울증을 *앓고 있는 사람이*"), whose ending tells the case of the name. Where that can't be settled, the
-mention is refused. This is the grammar of languages with the noun last and endings joined to it (Korean).
+Such a position holds the distinguishing words. The mention is that position alone ("손자와"), or reaches to the noun
+that it describes ("조울증을 *앓고 있는 사람이*"), whose ending shows the case of the name. If end or case are unclear,
+the mention is refused. This is the grammar of languages with the noun last and endings joined to it (Korean).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from mbbq_gen.core.records import Instance
 
 KEY = "person_spans"
 NOUN_REACH = 5
-"""Most words between a slot and the noun that it describes."""
+"""Maximum number of words between a slot and the noun that it describes."""
 _SPANS = TypeAdapter(dict[str, list[tuple[StrictInt, StrictInt, StrictInt]]])
 Places = tuple[tuple[int, int, int], ...]
-"""From and to where a place reaches, and whose it is."""
+"""Start, end and person of each position."""
 
 
 def person_spans(instance: Instance, options: tuple[str, str]) -> Places | None:
@@ -92,7 +92,7 @@ class SlotMentions:
         self.bases = (*own, *self.nouns, *sorted(stems), *(stem for word in own for stem in language.stems(word)))
 
     def find(self) -> list[Mention]:
-        """The mentions, in order; raises SubstitutionRefusedError where one's end or case can't be settled."""
+        """The mentions, in order; raises SubstitutionRefusedError if the end or case of one is unknown."""
         found: list[Mention] = []
         for slot in self.slots:
             mention = self._mention(slot, found[-1] if found else None)
@@ -102,7 +102,7 @@ class SlotMentions:
         return found
 
     def _behind(self, person: int) -> set[str]:
-        """What stands next after the slots of a person, with and without endings: a noun of both is one for both."""
+        """The next nouns after the slots of a person, with and without endings; one that both have refers to both."""
         passed, found = {*self.rules.small_words, *self.rules.modifiers}, set[str]()
         for slot in (slot for slot in self.slots if slot.person == person):
             behind = itertools.takewhile(lambda word: not word.gap, self.words[slot.last + 1 :])
@@ -153,7 +153,7 @@ class SlotMentions:
         raise SubstitutionRefusedError("group_stated_elsewhere", shown(self.words, slot.last, last + 1))
 
     def _closed(self, noun: int) -> tuple[int, str | None] | None:
-        """Where a mention ends whose noun has no ending, and its case; None where another noun follows."""
+        """The end and case of a mention whose noun has no ending; None if another noun follows."""
         behind = self.words[noun + 1 : noun + 3]
         if not behind or behind[0].gap or behind[0].low.startswith(self.rules.behind_bare):
             return noun, None
@@ -164,7 +164,7 @@ class SlotMentions:
         return None if alone is None else (noun + 1, alone)  # "총장 입니다"
 
     def _stem(self, low: str) -> str:
-        """A word without the ending of its case, where that leaves a noun."""
+        """A word without the ending of its case, if the rest is a noun."""
         known = self.nouns | {*self.rules.collectives}
         stems = [low] + [low[: -len(ending)] for ending, _ in self.language.cases if low.endswith(ending)]
         return next((stem for stem in stems if stem in known), low)

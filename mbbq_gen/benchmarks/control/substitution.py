@@ -21,16 +21,16 @@ from mbbq_gen.benchmarks.control.words import LEAST_STEM, Language, TextWords, W
 from mbbq_gen.languages.control_pack import ControlSet, NameGender
 
 PHRASE_REACH = 2
-"""How many words before a noun its determiner may be: "*একজন* ধনী ঠিকাদাৰ"."""
+"""Maximum distance of a determiner before its noun, in words: "*একজন* ধনী ঠিকাদাৰ"."""
 APPOSITION_REACH = 5
-"""Most words between the commas after a name: "Édouard, *séropositif depuis dix ans*, …"."""
+"""Maximum number of words between commas after a name: "Édouard, *séropositif depuis dix ans*, …"."""
 PART_LENGTH = 2
-"""Letters of a word in Chinese or Japanese."""
+"""Usual length of a word in Chinese or Japanese, in letters."""
 _KANA = re.compile("[ぁ-ゟ]")
 
 
 class Refusals(TextWords):
-    """The words of a text beside its mentions."""
+    """Refuses texts in which a name can't replace a person, by the words beside and outside the mentions."""
 
     def __init__(self, words: Sequence[Word], mentions: Sequence[Mention], language: Language) -> None:
         super().__init__(words, language)
@@ -41,7 +41,7 @@ class Refusals(TextWords):
         raise SubstitutionRefusedError(reason, between.join(word.text for word in words))
 
     def refuse_beside(self) -> None:
-        """Refuses what a name can't stand beside."""
+        """Refuses words right beside a mention that can't stand beside a name."""
         rules, words = self.rules, self.words
         ends = {one.last for one in self.mentions if one.case is None}
         for mention in self.mentions:
@@ -76,7 +76,7 @@ class Refusals(TextWords):
                 self._refuse("people_related", *words[mention.first : mention.last + 1])
 
     def _refuse_behind(self, mention: Mention) -> None:
-        """Refuses a word right after a person that goes with it, or is a name (languages without spaces)."""
+        """Refuses a word right after a person that belongs to it or is a name."""
         rules, language, last = self.rules, self.language, mention.last
         low, pair = self.behind(last), self.words[last : last + 2]
         if low in rules.collectives and not (rules.head_first or rules.joined or rules.unspaced):
@@ -99,13 +99,13 @@ class Refusals(TextWords):
             self._refuse("unreplaced_mention", *pair, between="")
 
     def refuse_openers(self) -> None:
-        """Refuses an opener that is no part of a mention and says more of a person: "is *dressed in* rags"."""
+        """Refuses an opener outside mentions, which describes a person further: "is *dressed in* rags"."""
         for place, (one, other) in enumerate(itertools.pairwise(self.words) if self.mentions else ()):
             if place not in self.inside and f"{one.low} {other.low}" in self.rules.openers:
                 raise SubstitutionRefusedError("group_stated_elsewhere", f"{one.low} {other.low}")
 
     def refuse_left_over(self, people: People) -> None:
-        """Refuses a word outside the mentions that tells of the group of one of the people."""
+        """Refuses a word outside the mentions that states the group of one of the people."""
         rules, language = self.rules, self.language
         for word in self.outside if self.mentions else ():
             if word.low in rules.group_words:
@@ -140,7 +140,7 @@ class Refusals(TextWords):
                     raise SubstitutionRefusedError("unreplaced_mention", one)
 
     def refuse_heads(self, people: People) -> None:
-        """Refuses a noun for any person elsewhere, where it alone tells of one of the people."""
+        """Refuses a general noun outside the mentions if it alone distinguishes one of the people."""
         endings = self.rules.plural_endings
         for telling in (person.telling for person in people if all(map(self.language.is_head, person.telling))):
             several = tuple(noun + ending for noun in telling for ending in endings)
@@ -149,7 +149,7 @@ class Refusals(TextWords):
                     self._refuse("unreplaced_mention", word)
 
     def refuse_described_beside(self, people: People) -> None:
-        """Refuses words right beside a mention that say more of a person than the mention."""
+        """Refuses words right beside a mention that describe the person further."""
         if not self.rules.fenced:
             return
         for mention in self.mentions:
@@ -162,7 +162,7 @@ class Refusals(TextWords):
                 self._refuse_apposition(own[0])
 
     def _refuse_complement(self, mention: Mention) -> None:
-        """Refuses a word after that goes with the person: "директор *завода*", "un réfugié *syrien*"."""
+        """Refuses a following word that belongs to the person: "директор *завода*", "un réfugié *syrien*"."""
         rules, (last, word) = self.rules, self.words[mention.last : mention.last + 2]
         is_complement = word.low in rules.never_before or word.low.endswith(rules.never_before_endings)
         if rules.only_before_endings and word.low not in self.language.functions:
@@ -173,7 +173,7 @@ class Refusals(TextWords):
             self._refuse("group_stated_elsewhere", last, word)
 
     def _refuse_cut_phrase(self, mention: Mention) -> None:
-        """Refuses a word between a determiner and the person that is no part of the option."""
+        """Refuses a word between a determiner and the person that is not part of the option."""
         functions, determiners, first = self.language.functions, self.language.determiners, mention.first
         before = self.before(first)
         is_open = before and before not in functions and self.words[first].low not in determiners
@@ -202,7 +202,7 @@ class Refusals(TextWords):
         return all(self.words[mention.first].low not in self.language.determiners for mention in own)
 
     def _refuse_apposition(self, mention: Mention) -> None:
-        """Refuses a noun before a name, or a clause between commas after it, that may tell of the person."""
+        """Refuses a noun before a name, or a clause between commas after it, that may describe the person."""
         rules, language, before = self.rules, self.language, self.before(mention.first)
         is_other = before and mention.first - 1 not in self.inside and before not in language.functions
         if is_other and not before.endswith(rules.object_behind):
@@ -221,7 +221,7 @@ def _has_article(word: Word) -> bool:
 
 
 def first_of(words: Sequence[Word], telling: Sequence[str], language: Language) -> Word | None:
-    """The first of the words that is one of these, endings aside; None where there is none."""
+    """The first of the words that is one of these, endings aside."""
     rules, starts = language.rules, list[str]()
     strong = [word for word in telling if not language.is_weak(word)]
     strong = strong or (list(telling) if rules.nouns_placed else [])
@@ -239,28 +239,28 @@ def first_of(words: Sequence[Word], telling: Sequence[str], language: Language) 
 
 _APOSTROPHES = "'’"
 LIKE_LETTERS = 2
-"""Letters that a man's form and a woman's have in common: buen, buena; mal, mala."""
+"""First letters that a masculine and a feminine form share: buen, buena; mal, mala."""
 
 
 @dataclass(frozen=True)
 class NameSlot:
-    """Where a name goes."""
+    """A slot for a name."""
 
     person: int
     form: str
     """Of `grammar.forms`; `""` for the name as it is."""
     was: str
     before: str = ""
-    """What stands before the name and stays, with its blank."""
+    """Text before the name that stays, with its blank."""
     behind: str = ""
-    """What is written after it, with its blank."""
+    """Text after the name, with its blank."""
     goes_on: str = ""
-    """The form that the name so written then takes, with a word after it; `""` without one."""
+    """The form that holds the written name and the next word; `""` without one."""
 
 
 @dataclass(frozen=True)
 class GenderSlot:
-    """A word that follows the gender of the names."""
+    """A word that agrees with the gender of the names."""
 
     was: str
     by_gender: tuple[tuple[NameGender, str], ...]
@@ -268,7 +268,7 @@ class GenderSlot:
 
 Piece = str | NameSlot | GenderSlot
 _LINES: tuple[NameGender, NameGender] = ("m", "f")
-"""Whom the two lines of a question ask about, where it has two."""
+"""Gender of the people in each line of a question of two lines."""
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ class SubstitutionPlan:
 
     @property
     def people(self) -> frozenset[int]:
-        """Who is mentioned."""
+        """The people who are mentioned."""
         return frozenset(slot.person for slot in self.replaced)
 
     @property
@@ -291,7 +291,7 @@ class SubstitutionPlan:
 
 
 def plan_substitution(text: str, people: People, language: Language) -> SubstitutionPlan:
-    """The plan of a text about two people; raises SubstitutionRefusedError where not every mention can be replaced."""
+    """The plan of a text about two people; raises SubstitutionRefusedError if a mention can't be replaced."""
     lines = text.split("\n")
     if language.rules.two_lines and len(lines) == len(_LINES):
         plans = [plan_substitution(line, people, language) for line in lines]
@@ -310,7 +310,7 @@ def plan_substitution(text: str, people: People, language: Language) -> Substitu
 
 
 def plan_from_spans(text: str, places: Places, people: People, language: Language) -> SubstitutionPlan:
-    """The plan of a text that says itself where the two people stand; raises as `plan_substitution` does."""
+    """The plan of a text with given positions of the two people; raises as `plan_substitution` does."""
     words = part(language.words(text), places, language)
     refusals = Refusals(words, SlotMentions(words, places, people, language).find(), language)
     refusals.refuse_beside()
@@ -331,7 +331,7 @@ def _planned(text: str, refusals: Refusals, people: People) -> SubstitutionPlan:
     if mentions and not genders:
         raise SubstitutionRefusedError("ambiguous_gender", "words of both genders")
     spots: dict[int, tuple[int, Piece]] = {}
-    """Where a piece starts → where it ends, and what it is."""
+    """Start of a piece → its end, and the piece."""
     for mention in mentions:
         start, end, name = _name_place(text, words, mention, language)
         spots[start] = (end, name)
@@ -348,7 +348,7 @@ def _planned(text: str, refusals: Refusals, people: People) -> SubstitutionPlan:
 
 
 def _either_form(text: str, language: Language) -> SubstitutionPlan | None:
-    """The plan of a question that asks of a man and of a woman ("un lector o una lectora"): one of them is used."""
+    """The plan of a question with both forms ("un lector o una lectora"), of which one is used."""
     agreement = language.rules.agreement
     if agreement is None or not text.endswith("?"):
         return None
@@ -387,7 +387,7 @@ def apply_plan(plan: SubstitutionPlan, names: tuple[str, str], gender: NameGende
 
 
 def _name_place(text: str, words: Sequence[Word], mention: Mention, language: Language) -> tuple[int, int, NameSlot]:
-    """From and to where a name replaces the text, and how it is written."""
+    """Start and end of the text that a name replaces, and its slot."""
     rules, start, end = language.rules, words[mention.first].start, words[mention.last].end
     form = mention.case or ""
     for ending in words[mention.last + 1 : mention.last + 2] if not form else ():

@@ -13,7 +13,7 @@ from mbbq_gen.languages.control_pack import ControlSet
 
 _LONG = regex.compile(r"(aa|ee|oo|uu)(?=[^aeiou]+$)")
 LEAST_STEM = 3
-"""Letters above which a doubled consonant is one (dikke, dik) and a word may end a compound."""
+"""A stem must be longer for a double consonant to become single (dikke, dik), or to end a compound."""
 NAME_LENGTHS = (1, 2, 3, 4)
 """Letters that a first name may have in a language without spaces."""
 
@@ -34,11 +34,11 @@ class Word(NamedTuple):
     start: int
     end: int
     gap: str
-    """What stands between the word before and this one, without spaces around it."""
+    """The signs between the previous word and this one, without spaces around them."""
 
     @property
     def follows(self) -> bool:
-        """Whether nothing but spaces or an apostrophe parts it from the word before."""
+        """Whether only spaces or an apostrophe separate it from the previous word."""
         return self.gap in ("", "'", "’")
 
 
@@ -49,7 +49,7 @@ def _any_of(words: Iterable[str]) -> regex.Pattern[str]:
 
 
 class Language:
-    """What the grammar says of words, prepared for frequent use."""
+    """The grammar's rules for words, prepared for frequent use."""
 
     def __init__(self, control_set: ControlSet) -> None:
         assert control_set.substitution is not None
@@ -83,16 +83,12 @@ class Language:
         self.tails = tuple(self.phrase(tail) for tail in rules.tails)
         functions = (rules.small_words, rules.clause_words, rules.before_bare, rules.determiners, rules.beside)
         self.functions = frozenset(word for words in functions for word in words)
-        """Words beside a person that tell nothing of it."""
+        """Words beside a person that do not describe it."""
 
     def words(self, text: str, also: Iterable[str] = ()) -> list[Word]:
-        """The words of a text, in order; `also` are more words that part a text without spaces."""
-        table, low = self.control_set.grammar.lower, text
-        for letter, small in table.items():
-            low = low.replace(letter, small)
-        low = low.lower()
-        if len(low) != len(text):  # places must stay the same
-            low = "".join(table.get(letter, letter.lower()[0]) for letter in text)
+        """The words of a text, in order; `also` are more words that separate a text without spaces."""
+        table = self.control_set.grammar.lower
+        low = "".join(table.get(letter, letter.lower()[0]) for letter in text)  # letter by letter: places stay the same
         found, before = list[Word](), 0
         for start, end in self._spans(text, frozenset(also)):
             # Data sets write "Ince" where Turkish has "İnce"; words in ı are rare.
@@ -155,7 +151,7 @@ class Language:
         return frozenset(found)
 
     def _stems_of(self, text: str) -> frozenset[str]:
-        """The words of a text, with and without endings; in a language without spaces, all that may be a name."""
+        """The words of a text, with and without endings; in a language without spaces, all possible names."""
         if self.rules.unspaced:
             return frozenset(text[at : at + length] for length in NAME_LENGTHS for at in range(len(text)))
         return frozenset(stem for word in self.phrase(text) for stem in self.stems(word))
@@ -178,7 +174,7 @@ class Language:
         return any(self.same(word, other) for other in others)
 
     def _forms(self, word: str) -> dict[str, tuple[str, ...]]:
-        """The forms of a word that declines → the cases that each may be: none for forms that tell nothing."""
+        """The forms of a word that declines → the possible cases of each, none for plural and adjective forms."""
         first, hyphen, last = word.partition("-")
         if hyphen:
             pairs = itertools.product(self.forms(first).items(), (last, *self.forms(last)))
@@ -193,11 +189,11 @@ class Language:
         return found
 
     def is_weak(self, word: str) -> bool:
-        """Whether a word tells of a person only beside others: "other", "old"."""
+        """Whether a word alone distinguishes no person: "other", "old"."""
         return self.is_head(word) or word in self.rules.modifiers
 
     def _bases(self, words: tuple[str, ...]) -> tuple[str, ...]:
-        """What endings may stand after: the words of a description, any person, and both without their own endings."""
+        """Words before endings: those of a description, nouns for any person, and the stems of both."""
         found = (*words, *self.rules.heads)
         found += tuple(stem for stem, word in self.rules.other_stems.items() if word in found)
         if self.rules.bases_only or not self.rules.cases:
@@ -221,7 +217,7 @@ class Language:
         return [base[:-1] + self.rules.softened[base[-1]] for base in bases if base[-1] in self.rules.softened]
 
     def case_and_stem(self, option: str) -> tuple[str | None, str]:
-        """The case of an option's last word, by the longest ending that it can have, and what is left without it."""
+        """The case of an option's last word, by its longest possible ending, and the stem."""
         word = self.phrase(option)[-1]
         for stem in sorted(self.stems(word) - {word}, key=len):
             if (form := self.case_of(word, (stem,))) is not None:
@@ -229,7 +225,7 @@ class Language:
         return None, word
 
     def case_of(self, word: str, bases: Sequence[str]) -> str | None:
-        """The form of a name that the ending of a mention's last word asks for; None where it has no ending.
+        """The form of a name for the ending of a mention's last word; None without an ending.
 
         `bases` are words without an ending, one of which it may be.
         """
@@ -239,19 +235,19 @@ class Language:
 
 
 class TextWords:
-    """The words of a text, which says what stands beside a place."""
+    """The words of a text, with access to their neighbours."""
 
     def __init__(self, words: Sequence[Word], language: Language) -> None:
         self.words, self.language, self.rules = words, language, language.rules
 
     def before(self, place: int) -> str:
-        """The word before a place, with nothing but spaces between; empty where there is none."""
+        """The word before an index, with only spaces between; empty if there is none."""
         return self.words[place - 1].low if place > 0 and not self.words[place].gap else ""
 
     def behind(self, place: int) -> str:
-        """The word after a place, with nothing but spaces between; empty where there is none."""
+        """The word after an index, with only spaces between; empty if there is none."""
         return self.words[place + 1].low if place + 1 < len(self.words) and not self.words[place + 1].gap else ""
 
     def ends(self, place: int) -> bool:
-        """Whether the text or a part of it ends after a place."""
+        """Whether the text or a part of it ends after an index."""
         return place + 1 >= len(self.words) or bool(self.words[place + 1].gap)

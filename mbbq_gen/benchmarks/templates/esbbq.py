@@ -18,7 +18,7 @@ The rules
       the vocabulary's not stereotyped words of the category (and subcategory).
    Vocabulary words are written in the feminine where the stated gender is f or fake-f. Where a language has names with
    their article (Catalan), they are written with it. A vocabulary row with anything in `include_name` is left out.
-3. Sentences get their capitals, articles their contractions (`slots.sentence_writer`).
+3. Sentences get their capitals, articles their contractions (`sentence_writer`).
 4. Each filling gives four questions: both questions, with the ambiguous context alone and with both contexts. The
    answer to the negative question is `answer_negative`, to the other one `answer_non_negative`.
 5. Of questions with the same text in the same template (number, all versions) only the first is kept. That is why there
@@ -27,38 +27,36 @@ The rules
 The authors look for the stereotyped person's words in an answer, and take the wrong one where one person's words
 contain the other's (PhysicalAppearance 10 and, in Catalan, 32). The place of the two options follows theirs; groups and
 alignment are right here, and differ from the published ones in 4 Spanish and 12 Catalan rows.
+
+Columns of several languages end in the language's code: `names_es`, `names_ca`. One language is read, without the
+ending; the others are left out. Cells lose the spaces at their edges; a whole number is written without a fraction.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import replace
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from mbbq_gen.benchmarks.bbq_record import PublishedRow, unknown_texts
 from mbbq_gen.benchmarks.readers.esbbq import PLACEHOLDER, UNKNOWN_INDEX, EsbbqRow, instances_of
 from mbbq_gen.benchmarks.registry import SplitInfo, find_benchmark
 from mbbq_gen.benchmarks.rows import RowLocation, checked, python_literal
-from mbbq_gen.benchmarks.templates.slots import (
-    check_slots,
-    fill_slots,
-    named_person,
-    parallel_forms,
-    parse_lists,
-    read_workbook,
-    sentence_writer,
-    swap_names,
-    workbook_languages,
-)
 from mbbq_gen.core.errors import DataError, UnknownNameError, UsageError
 from mbbq_gen.core.files import file_digest, stable_digest
 from mbbq_gen.core.records import Instance, NonBlank
+from mbbq_gen.core.tables import cell_text, open_workbook
+
+RowT = TypeVar("RowT", bound=BaseModel)
 
 _ARRANGEMENTS: Final[dict[str, tuple[str, ...]]] = {
     "original": (),
@@ -71,9 +69,62 @@ _COLUMNS: Final = (*_ARRANGEMENTS["all"], "question_negative_stereotype", "quest
 VOCABULARY_FILE: Final = "vocabulary.xlsx"
 NAMES_FILE: Final = "vocabulary_proper_names.xlsx"
 MARKER: Final = "ambiguous_context"
+"""A column that templates have in each of their languages."""
 _PLAIN: Final = "not-stereotyped"
 _ETHNICITIES: Final = "RaceEthnicity"
 _OCCUPATION: Final = "Occupation"
+_LANGUAGE_COLUMN: Final = re.compile(r"(.+)_([a-z]{2})")
+_SLOT: Final = re.compile(r"\{\{([^{}]*)\}\}")
+_NAME: Final = re.compile(r"(?:(?:NAME|GEN|OCC)[12]|WORD[1-9])(?:-(?:def|indef))?")
+_TORN_SLOT: Final = re.compile(r"\{[{\[(]?\s*(?:NAME|WORD|GEN|OCC)\d|(?:NAME|WORD|GEN|OCC)\d(?:-\w+)?\s*[)\]}]?\}")
+_ENTRY: Final = re.compile(rf"\s*(?:\{{\{{)?({_NAME.pattern})(?:\}}\}})?\s*:\s*\[([^\[\];]*)\]\s*(?:;|\Z)")
+_SENTENCE_START: Final = re.compile(r"""((?:^|[.!?]\s+)[¿¡"“«]*)(\w)""")
+
+
+def check_slots(text: str) -> str:
+    """The text; raises ValueError for unknown slots and slots without all of their braces."""
+    for name in _SLOT.findall(text):
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"unknown placeholder {{{{{name}}}}}; known: NAME1, NAME2, WORD1 and so on, -def, -indef")
+    if torn := _TORN_SLOT.search(_SLOT.sub("", text)):
+        raise ValueError(f"a placeholder lacks a brace at {torn[0]!r}; write it as {{{{NAME1}}}}")
+    return text
+
+
+def _check_answer(text: str) -> str:
+    if (count := len({name[4] for name in _SLOT.findall(text) if name.startswith("NAME")})) != 1:
+        raise ValueError(f"names {count} of the two people; write NAME1 or NAME2")
+    return text
+
+
+def parse_lists(cell: str) -> dict[str, tuple[str, ...]]:
+    """The words that a cell `NAME1: [one, two]; NAME2: [three]` lists by slot; raises ValueError where it is broken."""
+    lists: dict[str, tuple[str, ...]] = {}
+    at = 0
+    while at < len(cell.rstrip()):
+        entry = _ENTRY.match(cell, at)
+        words = tuple(word.strip() for word in entry[2].split(",")) if entry else ()
+        if entry is None or not all(words) or entry[1] in lists:
+            raise ValueError(f"broken list at {cell[at : at + 40].strip()!r}; write NAME1: [one, two]; NAME2: [three]")
+        lists[entry[1]] = words
+        at = entry.end()
+    return lists
+
+
+def _parallel_forms(lists: Mapping[str, tuple[str, ...]], slot: str) -> list[dict[str, str]]:
+    """The words of a slot, each in the forms that are listed for it: `{"": "aunt", "-def": "the aunt"}`."""
+    listed = {form: lists[slot + form] for form in ("", "-def", "-indef") if slot + form in lists}
+    if len(set(map(len, listed.values()))) > 1:
+        raise ValueError(f"the lists of {slot} have different lengths; list the same words in every form")
+    return [dict(zip(listed, words, strict=True)) for words in zip(*listed.values(), strict=True)]
+
+
+def _word_choices(cell: str) -> list[list[dict[str, str]]]:
+    """For each word of a cell of lists, in the order of their names: slot → text, for each of its alternatives."""
+    lists = parse_lists(cell)
+    names = sorted({name.partition("-")[0] for name in lists})
+    parallel = ((name, _parallel_forms(lists, name)) for name in names)
+    return [[{name + form: word for form, word in forms.items()} for forms in listed] for name, listed in parallel]
 
 
 def _empty_list(value: Any) -> Any:
@@ -81,7 +132,9 @@ def _empty_list(value: Any) -> Any:
 
 
 Story = Annotated[NonBlank, AfterValidator(check_slots)]
+Answer = Annotated[Story, AfterValidator(_check_answer)]
 Groups = Annotated[list[NonBlank], BeforeValidator(python_literal)]
+WordChoices = Annotated[list[list[dict[str, str]]], BeforeValidator(_word_choices)]
 
 
 class TemplateRow(PublishedRow):
@@ -95,14 +148,15 @@ class TemplateRow(PublishedRow):
     subcategory: str = ""
     ambiguous_context: Story
     disambiguating_context: Story
-    names: str = ""
+    names: Annotated[dict[str, tuple[str, ...]], BeforeValidator(parse_lists)] = Field(default_factory=dict)
     """Words for NAME1 and NAME2, if the template lists its own."""
-    lexical_diversity: str = ""
+    lexical_diversity: WordChoices = Field(default_factory=list)
+    """For each word, its alternatives: slot → text."""
     proper_nouns_only: Annotated[bool, BeforeValidator(lambda cell: cell or False)] = False
     question_negative_stereotype: Story
     question_non_negative: Story
-    answer_negative: Story
-    answer_non_negative: Story
+    answer_negative: Answer
+    answer_non_negative: Answer
     relevant_social_values: str = ""
     stereotyped_groups: Annotated[Groups, Field(min_length=1)]
     non_stereotyped_groups: Annotated[list[NonBlank], BeforeValidator(_empty_list)] = Field(default_factory=list)
@@ -136,7 +190,7 @@ class VocabularyRow(PublishedRow):
     information: str = ""
     """`not-stereotyped`; the level of an occupation; or nothing."""
     include_name: str = ""
-    """Anything here leaves the row out."""
+    """Any text here leaves the row out."""
 
 
 class ProperNameRow(PublishedRow):
@@ -150,13 +204,13 @@ class ProperNameRow(PublishedRow):
 
 
 class Vocabulary(NamedTuple):
-    """The words that templates draw on where they list none, in one language."""
+    """The words of a language for templates that list none."""
 
     words: tuple[VocabularyRow, ...]
     names: tuple[ProperNameRow, ...]
 
     def of(self, category: str, subcategory: str = "") -> list[VocabularyRow]:
-        """The words of a category that are in use, and of its subcategory where one is named."""
+        """The words of a category that are in use, and of its subcategory if one is named."""
         words = (row for row in self.words if row.category == category and not row.include_name)
         return [row for row in words if subcategory in ("", row.subcategory)]
 
@@ -165,46 +219,87 @@ class Vocabulary(NamedTuple):
         return [row.name for row in self.of(category, subcategory) if row.information == _PLAIN]
 
 
-def read_vocabulary(folder: Path, language: str) -> Vocabulary:
-    """The vocabulary of a folder in one language; what has no file is empty. Raises DataError for a wrong row."""
-    words, names = folder / VOCABULARY_FILE, folder / NAMES_FILE
-    word_rows = read_workbook(words, VocabularyRow, language, "name") if words.is_file() else ()
-    name_rows = read_workbook(names, ProperNameRow, language, "proper_name") if names.is_file() else ()
-    return Vocabulary(tuple(row for _, row in word_rows), tuple(row for _, row in name_rows))
-
-
 class Person(NamedTuple):
     """One of the two people of a filled template."""
 
     term: str
     """The words that tell this person from the other one."""
     group: str
-    """The group, as the data set labels it: its last comma part is what `stereotyped_groups` is compared with."""
+    """The group as the data set labels it; its last comma part is compared with `stereotyped_groups`."""
     forms: Mapping[str, str]
-    """What is written, by the ending of the slot: ``, `-def`, `-indef`."""
+    """The text by the ending of the slot: ``, `-def`, `-indef`."""
+
+
+def read_workbook(path: Path, schema: type[RowT], language: str, marker: str) -> Iterator[tuple[RowLocation, RowT]]:
+    """The rows of the first sheet that are not blank, in one language, each checked against a schema.
+
+    Args:
+        schema: its fields are named as the columns, without a language's ending.
+        marker: a column that every language has; it tells which endings are languages.
+
+    Raises:
+        UnknownNameError: where the workbook is not written in that language.
+        DataError: where the file is no workbook, lacks a column, or at the first row that is not of the schema.
+    """
+    header, *rows = _cells(path) or [[]]
+    place, languages = RowLocation(path, 1), _languages(header, marker)
+    if not languages:
+        raise place.error(f"no column {marker}_xx with a language's code; columns: {', '.join(header)}")
+    if language not in languages:
+        raise UnknownNameError("language", language, languages, f"({path})")
+    columns = list[str]()
+    for name in header:  # a column of another language has no name
+        match = None if name in schema.model_fields else _LANGUAGE_COLUMN.fullmatch(name)
+        is_of_language = match is not None and match[2] in languages
+        columns.append(name if match is None or not is_of_language else match[1] if match[2] == language else "")
+    for name, field in schema.model_fields.items():
+        if columns.count(name) > 1 or (field.is_required() and name not in columns):
+            raise place.error(f"is missing or listed twice; give one column {name} or {name}_{language}", name)
+    for number, cells in enumerate(rows, start=2):
+        if any(cells):
+            fields = {name: cell for name, cell in zip(columns, cells, strict=False) if name}
+            yield (place := RowLocation(path, number)), checked(fields, schema, place)
+
+
+def _languages(header: list[str], column: str) -> list[str]:
+    matches = (match for name in header if (match := _LANGUAGE_COLUMN.fullmatch(name)))
+    return sorted(match[2] for match in matches if match[1] == column)
+
+
+def _cells(path: Path, last: int | None = None) -> list[list[str]]:
+    with closing(open_workbook(path)) as book:
+        rows = book.worksheets[0].iter_rows(max_row=last, values_only=True)
+        return [[cell_text(cell).strip() for cell in cells] for cells in rows]
+
+
+def read_vocabulary(folder: Path, language: str) -> Vocabulary:
+    """The vocabulary of a folder in one language; empty without the files. Raises DataError for a wrong row."""
+    words, names = folder / VOCABULARY_FILE, folder / NAMES_FILE
+    word_rows = read_workbook(words, VocabularyRow, language, "name") if words.is_file() else ()
+    name_rows = read_workbook(names, ProperNameRow, language, "proper_name") if names.is_file() else ()
+    return Vocabulary(tuple(row for _, row in word_rows), tuple(row for _, row in name_rows))
 
 
 def pairs_of_people(template: TemplateRow, vocabulary: Vocabulary) -> list[tuple[Person, Person]]:
-    """NAME1 and NAME2 of every filled template, in published order; raises ValueError for a list that is broken."""
+    """NAME1 and NAME2 of every filled template, in published order; raises ValueError for a broken list."""
     category, stereotyped = template.esbbq_category, template.stereotyped_groups
+    infos = template.NAME1_info, template.NAME2_info
     if template.names:
-        lists = parse_lists(template.names)
-        one = _listed_people(lists, "NAME1", template.NAME1_info)
-        return list(itertools.product(one, _listed_people(lists, "NAME2", template.NAME2_info)))
+        one, other = (_listed_people(template.names, f"NAME{at}", info) for at, info in enumerate(infos, 1))
+        return list(itertools.product(one, other))
     if template.proper_nouns_only:
         plain = vocabulary.plain(_ETHNICITIES)
         everyday = [name for name in vocabulary.names if name.ethnicity in plain]
         if category == "Gender":
-            women = [_by_name(name, template.NAME1_info or "f") for name in everyday if name.gender == "f"]
-            men = [_by_name(name, template.NAME2_info or "m") for name in everyday if name.gender == "m"]
+            women = [_by_name(name, infos[0] or "f") for name in everyday if name.gender == "f"]
+            men = [_by_name(name, infos[1] or "m") for name in everyday if name.gender == "m"]
             return list(itertools.product(women, men))
         everyday = [name for name in everyday if name.gender == template.gender]
         if category == _ETHNICITIES:
             others = [name for name in vocabulary.names if name.gender == template.gender]
             first = [_by_name(one, f"{one.gender}, {one.ethnicity}") for one in others if one.ethnicity in stereotyped]
             return list(itertools.product(first, [_by_name(name, name.ethnicity) for name in everyday]))
-        infos = template.NAME1_info, template.NAME2_info
-        pairs = ((one, other) for one, other in itertools.product(everyday, everyday) if one != other)
+        pairs = itertools.permutations(everyday, 2)
         return [(_by_name(one, infos[0]), _by_name(other, infos[1])) for one, other in pairs]
     feminine = template.gender == "f"
     if template.subcategory == _OCCUPATION:
@@ -226,7 +321,7 @@ def _listed_people(lists: Mapping[str, tuple[str, ...]], slot: str, group: str) 
     if not group:
         raise ValueError(f"{slot}_info is empty; say which group the words of {slot} belong to")
     people = []
-    for form in parallel_forms(lists, slot):
+    for form in _parallel_forms(lists, slot):
         if "" not in form and "-indef" not in form:
             raise ValueError(f"{form['-def']!r} is listed with its article only; list it without one, too")
         # The word without an article; where it is not listed, the indefinite form without its first word.
@@ -243,7 +338,7 @@ def _by_name(name: ProperNameRow, group: str) -> Person:
 
 
 def template_files(folder: Path) -> list[Path]:
-    """The template workbooks of a folder, sorted, without the vocabulary and open spreadsheets; there must be one."""
+    """The template workbooks of a folder, sorted, without vocabulary and lock files; raises UsageError without any."""
     files = [path for path in sorted(folder.glob("*.xlsx")) if not path.name.startswith("~$")]
     files = [path for path in files if path.name not in (VOCABULARY_FILE, NAMES_FILE)]
     if not files:
@@ -253,17 +348,17 @@ def template_files(folder: Path) -> list[Path]:
 
 def esbbq_languages(folder: Path) -> list[str]:
     """The languages that the folder's templates are written in, sorted; raises as `load_esbbq_templates` does."""
-    return workbook_languages(template_files(folder)[0], MARKER)
+    return _languages(next(iter(_cells(template_files(folder)[0], last=1)), []), MARKER)
 
 
 def load_esbbq_templates(folder: Path, language: str) -> Iterator[Instance]:
     """The instances of a template folder in one language, category by category, always the same.
 
-    They are those that `read_esbbq` reads, but for the version, which is made of the files' contents, and
+    They are those that `read_esbbq` reads, but for the version, a digest of the files' contents, and
     `metadata["source_row"]`, which names workbook and row of the template.
 
     Args:
-        folder: holds a workbook a category, and `vocabulary.xlsx` and `vocabulary_proper_names.xlsx` where needed.
+        folder: holds a workbook for each category, and `vocabulary.xlsx` and `vocabulary_proper_names.xlsx` if needed.
         language: a code that columns end in, `es` or `ca`; for others there is no text of the unknown option yet.
 
     Raises:
@@ -276,24 +371,15 @@ def load_esbbq_templates(folder: Path, language: str) -> Iterator[Instance]:
     if not unknown_texts(language):
         raise UsageError(f"no texts of the unknown option in {language!r}; add them to unknown_texts.toml")
     paths, vocabulary = template_files(folder), read_vocabulary(folder, language)
-    files = [path for path in (*paths, folder / VOCABULARY_FILE, folder / NAMES_FILE) if path.is_file()]
-    version = f"templates-{stable_digest(*(f'{path.name} {file_digest(path)}' for path in files))[:10]}"
-    benchmark, categories = f"esbbq_{language}", find_benchmark("esbbq").categories
-    whole = SplitInfo({"es": "esbbq", "ca": "cabbq"}.get(language, benchmark), version, language, "bias")
+    digested = [path for path in (*paths, folder / VOCABULARY_FILE, folder / NAMES_FILE) if path.is_file()]
+    version = f"templates-{stable_digest(*(f'{path.name} {file_digest(path)}' for path in digested))[:10]}"
+    categories, names = find_benchmark("esbbq").categories, {"es": "esbbq", "ca": "cabbq"}
+    whole = SplitInfo(names.get(language, f"esbbq_{language}"), version, language, "bias")
     for_file = {path: re.sub(r"\W+|(?<=[a-z0-9])(?=[A-Z])", "_", path.stem).casefold() for path in paths}
     return itertools.chain.from_iterable(
         instances_of(esbbq_rows(path, vocabulary, language), replace(whole, category=categories.get(path.stem, slug)))
         for path, slug in for_file.items()
     )
-
-
-@contextmanager
-def _column(place: RowLocation, name: str) -> Iterator[None]:
-    """Turns a ValueError about a column of a template into a DataError."""
-    try:
-        yield
-    except ValueError as error:
-        raise place.error(str(error), name) from error
 
 
 def esbbq_rows(path: Path, vocabulary: Vocabulary, language: str) -> Iterator[tuple[RowLocation, EsbbqRow]]:
@@ -315,41 +401,57 @@ def _filled(
     template: TemplateRow, place: RowLocation, vocabulary: Vocabulary, write: Callable[[str], str]
 ) -> Iterator[dict[str, object]]:
     """The rows of a template in every arrangement, with every pair of people and every combination of words."""
-    with _column(place, "names"):
+    try:
         pairs = pairs_of_people(template, vocabulary)
+    except ValueError as error:
+        raise place.error(str(error), "names") from error
     if not pairs:
         raise place.error("no pair of people fits; list names, or add words to the vocabulary", "names")
     for pair in pairs:
         if (count := sum(map(template.is_stereotyped, pair))) != 1:
             groups, listed = " and ".join(person.group for person in pair), ", ".join(template.stereotyped_groups)
             raise place.error(f"{count} of the groups {groups} are among {listed}; one must", "stereotyped_groups")
-    with _column(place, "lexical_diversity"):
-        lists = parse_lists(template.lexical_diversity)
-        names = sorted({name.partition("-")[0] for name in lists})
-        choices = [parallel_forms(lists, name) for name in names]
-    words = [
-        {name + ending: word for name, forms in zip(names, chosen, strict=True) for ending, word in forms.items()}
-        for chosen in itertools.product(*choices)
-    ]
-    holders = []
-    for column in ("answer_negative", "answer_non_negative"):
-        with _column(place, column):
-            holders.append(named_person(getattr(template, column)))
+    # Whom each answer names: 0 for NAME1, 1 for NAME2.
+    holders = [int("{{NAME2" in answer) for answer in (template.answer_negative, template.answer_non_negative)]
     if holders[0] == holders[1]:
         raise place.error(f"names NAME{holders[0] + 1}, as answer_negative does; name the other", "answer_non_negative")
     for arrangement, swapped in _ARRANGEMENTS.items():
         texts = {column: getattr(template, column) for column in _COLUMNS}
-        texts |= {column: swap_names(texts[column]) for column in swapped}
+        texts |= {column: _swap_names(texts[column]) for column in swapped}
         is_flipped = "answer_negative" in swapped
-        for pair, each in itertools.product(pairs, words):
+        for pair, words in itertools.product(pairs, itertools.product(*template.lexical_diversity)):
             values = {f"NAME{number}{form}": text for number in (1, 2) for form, text in pair[number - 1].forms.items()}
-            values |= each
-            filled = {}
-            for column, text in texts.items():
-                with _column(place, column):
-                    filled[column] = fill_slots(text, values)
+            for word in words:
+                values |= word
+            filled = {column: _fill_slots(text, values, place, column) for column, text in texts.items()}
             people = [pair[1 - holder if is_flipped else holder] for holder in holders]
             yield from _rows(template, arrangement, people, filled, write)
+
+
+def _swap_names(text: str) -> str:
+    return re.sub(r"(?<=\{\{NAME)[12]", lambda match: "2" if match[0] == "1" else "1", text)
+
+
+def _fill_slots(text: str, values: Mapping[str, str], place: RowLocation, column: str) -> str:
+    for name in _SLOT.findall(text):
+        if name not in values:
+            raise place.error(f"nothing to put in {{{{{name}}}}}; list words for it or correct the placeholder", column)
+    return _SLOT.sub(lambda match: values[match[1]], text)
+
+
+@cache
+def sentence_writer(language: str) -> Callable[[str], str]:
+    """The function that gives filled text its capitals and contractions."""
+    tables = tomllib.loads(files("mbbq_gen.benchmarks").joinpath("grammar.toml").read_text(encoding="utf-8"))
+    repairs = [(re.compile(table["match"]), table["write"]) for table in tables.get(language, {}).get("repair", ())]
+
+    def write(text: str) -> str:
+        text = _SENTENCE_START.sub(lambda match: match[1] + match[2].upper(), text)
+        for pattern, replacement in repairs:
+            text = pattern.sub(replacement, text)
+        return text
+
+    return write
 
 
 def _rows(
