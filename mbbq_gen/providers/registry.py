@@ -22,8 +22,7 @@ from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.providers.base import Provider, ProviderClass, ProviderOptions, is_installed
 from mbbq_gen.providers.http.credentials import HIDDEN, hide_typed, is_lookalike
 from mbbq_gen.providers.http.servers import known_servers, known_services
-from mbbq_gen.providers.oracles import ORACLES
-from mbbq_gen.providers.synthetic import PERSONALITIES
+from mbbq_gen.providers.responders import ORACLES, PERSONALITIES
 
 ENTRY_POINT_GROUP = "mbbq_gen.providers"
 _NAMES_OF_KEYS = frozenset({"api_key_env", "api_key_file", "extra", "headers"})

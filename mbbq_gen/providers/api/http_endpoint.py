@@ -25,7 +25,7 @@ from mbbq_gen.providers.api.provider import ApiProvider, turns_of
 from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
 from mbbq_gen.providers.http.credentials import missing_key
 from mbbq_gen.providers.http.errors import LENGTHS, TransientError
-from mbbq_gen.providers.http.replies import words_of
+from mbbq_gen.providers.http.replies import value_at, words_of
 
 _PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
 _OF_REQUEST: Final = frozenset({"messages", "prompt", "system", "user", "model", "max_tokens", "temperature", "top_p"})
@@ -100,20 +100,6 @@ _NOTHING: Final = object()
 _REASONS: Final = ("stop", "length", "content_filter")
 
 
-def look_up(value: Any, place: str | None, missing: Any = None) -> Any:
-    """What stands at a place such as `outputs.0.text`; `missing` where there is no such place, or none was named."""
-    if place is None:
-        return missing
-    for step in place.split("."):
-        if isinstance(value, list) and step.isdigit() and int(step) < len(value):
-            value = value[int(step)]
-        elif isinstance(value, dict) and step in value:
-            value = value[step]
-        else:
-            return missing
-    return value
-
-
 class HttpOptions(RemoteOptions):
     """Options of `http:FILE`."""
 
@@ -132,7 +118,6 @@ class HttpProvider(ApiProvider):
         """The endpoint that the file `model` describes; raises DataError where the file is wrong."""
         path = Path(model).expanduser()
         self._description = read_description(path)
-        self._digest = file_digest(path)
         self.key_variables = (self._description.key,) if self._description.key else ()
         for name in ("temperature", "top_p"):
             if name in options.model_fields_set and name not in _placeholders(self._description.body):
@@ -140,7 +125,7 @@ class HttpProvider(ApiProvider):
                     f"{path}: [body] has no {{{name}}}, so --model-arg {name} would change nothing; leave it out"
                 )
         super().__init__(path.name, options)
-        self.usual_address = self.base_url
+        self.usual_address, self.own_settings = self.base_url, {"description_sha256": file_digest(path)}
 
     def find_address(self) -> str:
         """The file's."""
@@ -158,11 +143,6 @@ class HttpProvider(ApiProvider):
         values: dict[str, JsonValue] = {"key": key, "model": self._description.model}
         own = {name: str(fill_in(text, values)) for name, text in self._description.headers.items()}
         return Endpoint(self.base_url, {**JSON_BOTH_WAYS, **own})
-
-    @property
-    def settings(self) -> dict[str, JsonValue]:
-        """What shapes the text: the file, and the parameters."""
-        return {"description_sha256": self._digest, **super().settings}
 
     @cached_property
     def length_names(self) -> Collection[str]:  # type: ignore[override]
@@ -193,20 +173,19 @@ class HttpProvider(ApiProvider):
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields from the places that the file names."""
         places = self._description.answer
-        text = look_up(payload, places.text, _NOTHING)
-        reason = look_up(payload, places.finish_reason)
+        found = {name: value_at(payload, place, _NOTHING) for name, place in dict(places).items() if place is not None}
+        found = {name: value for name, value in found.items() if value is not _NOTHING}
+        reason, text = found.get("finish_reason"), found.get("text", _NOTHING)
         words_for = {name: (name,) for name in _REASONS} | self._description.finish_reasons
         finish = next((name for name in _REASONS if str(reason) in words_for[name]), "other")
-        words = "" if text is None else words_of(text)
-        if (text is _NOTHING or words is None) and finish != "content_filter":
+        words = "" if text is None else words_of(found.get("text"))
+        if words is None and finish != "content_filter":
             raise TransientError("malformed", f"the response has nothing at {places.text} (`answer.text` in the file)")
-        found = {name: look_up(payload, place) for name, place in dict(places).items()}
-        read, written, reasoning = (found[name] for name in ("input_tokens", "output_tokens", "reasoning_tokens"))
         return {
             "text": words,
             "finish_reason": None if reason is None else finish,
             "provider_finish_reason": None if reason is None else str(reason),
-            "request_id": words_of(found["request_id"]) or headers.get("x-request-id"),
-            "usage": Usage(input_tokens=read, output_tokens=written, reasoning_tokens=reasoning),
-            **{name: str(found[name]) for name in ("refusal", "reasoning", "model") if found[name]},
+            "request_id": words_of(found.get("request_id")) or headers.get("x-request-id"),
+            "usage": Usage(**{name: found.get(name) for name in ("input_tokens", "output_tokens", "reasoning_tokens")}),
+            **{name: str(found[name]) for name in ("refusal", "reasoning", "model") if found.get(name)},
         }

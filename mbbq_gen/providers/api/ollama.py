@@ -50,13 +50,13 @@ class OllamaProvider(ApiProvider):
     path = "/api/chat"
     context_advice = "give a larger --model-arg num_ctx=N"
     version_in_base = False
-    needs_key = False
     renames_length = False
     options: OllamaOptions
 
     def __init__(self, model: str, options: OllamaOptions) -> None:
         """As `ApiProvider`."""
         super().__init__(model, options)
+        self.needs_key, self.own_settings = False, {"sampling": options.sampling or "neutral"}
         self._num_ctx = _LEAST_CONTEXT
         """The context length that is requested; it only grows, because a change loads the model anew."""
         self._facts: dict[str, JsonValue] | None = None
@@ -82,7 +82,7 @@ class OllamaProvider(ApiProvider):
         while self._num_ctx < size // _BYTES_A_TOKEN + longest:
             self._num_ctx *= 2
         sampling = {
-            **self.given({"temperature": "temperature", "seed": "seed"}),
+            **self.given("temperature", "seed"),
             **{_REPETITION.get(name, name): value for name, value in self._sampling.items()},
             **{"num_predict": longest, "num_ctx": options.num_ctx or self._num_ctx},
         }
@@ -102,11 +102,6 @@ class OllamaProvider(ApiProvider):
         """The sampling that is sent, by our names."""
         neutral = {} if self.options.sampling == "server" else NEUTRAL_SAMPLING
         return {**neutral, **self.options.given_sampling}
-
-    @property
-    def settings(self) -> dict[str, JsonValue]:
-        """Also whether neutral sampling is sent."""
-        return super().settings | {"sampling": self.options.sampling or "neutral"}
 
     async def prepare(self, request: Request | None = None) -> Response | None:
         """Asks once which version and which model files answer."""

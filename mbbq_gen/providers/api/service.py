@@ -9,10 +9,9 @@ import re
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 
 import msgspec
 from pydantic import JsonValue
@@ -24,7 +23,6 @@ from mbbq_gen.providers.base import ExecutionContext, Provider, ProviderOptions,
 from mbbq_gen.providers.http.credentials import (
     SHORTEST_KEY,
     CloudToken,
-    Secret,
     SecretRedactor,
     filled_headers,
     find_key,
@@ -34,14 +32,13 @@ from mbbq_gen.providers.http.errors import (
     ApiError,
     ErrorClass,
     RejectedError,
-    RetriesExhaustedError,
     TransientError,
     classify_error,
     is_page,
     rule_for,
     service_error,
 )
-from mbbq_gen.providers.http.replies import FormFile, HttpResponse, base_url_advice, error_payload, tables_of
+from mbbq_gen.providers.http.replies import FormFile, HttpResponse, base_url_advice, tables_of
 from mbbq_gen.providers.http.scheduler import RetryPolicy
 
 if TYPE_CHECKING:
@@ -52,8 +49,7 @@ JSON_BOTH_WAYS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     """A service as it is reached."""
 
     base_url: str
@@ -99,10 +95,13 @@ class ApiService(Provider):
         self.usual_address = self.address
         """The server that is no setting of its own."""
         self.base_url = self.find_address()
-        self.secret = self.find_key()
-        self.own_headers, self._other_secrets = filled_headers(options.headers)
-        for known in (self.secret, *self._other_secrets):
-            if known is not None and len(known.value) >= SHORTEST_KEY and known.value in f"{model} {options.extra}":
+        self.needs_key = self.base_url == self.address
+        """Whether the server takes no requests without a key."""
+        self.secret = find_key(self.key_variables, options.api_key_env, options.api_key_file)
+        self.own_headers, others = filled_headers(options.headers)
+        self._secrets = [*filter(None, (self.secret, *others))]
+        for known in self._secrets:
+            if len(known.value) >= SHORTEST_KEY and known.value in f"{model} {options.extra}":
                 raise UsageError(f"the model's name or option extra holds the key in {known.origin}: leave it out")
         self._context = ExecutionContext()
         self._said: set[str] = set()
@@ -121,15 +120,6 @@ class ApiService(Provider):
     def named_address(self, variable: str) -> str | None:
         """The base URL that the options or this environment variable name."""
         return self.options.base_url or checked_address(os.environ.get(variable), variable)
-
-    def find_key(self) -> Secret | None:
-        """The key that options or environment name."""
-        return find_key(self.key_variables, self.options.api_key_env, self.options.api_key_file)
-
-    @property
-    def needs_key(self) -> bool:
-        """Whether the server takes no requests without a key."""
-        return self.base_url == self.address
 
     def check_access(self) -> None:
         """Raises UsageError where a key or the credentials of the cloud are missing."""
@@ -152,8 +142,7 @@ class ApiService(Provider):
     @cached_property
     def redactor(self) -> SecretRedactor:
         """Removes the keys from all that comes back."""
-        keys = [secret.value for secret in (self.secret, *self._other_secrets) if secret is not None]
-        return SecretRedactor(keys, self.endpoint.headers)
+        return SecretRedactor([secret.value for secret in self._secrets], self.endpoint.headers)
 
     def hide(self, value: Any) -> Any:
         """A text or JSON value that a service sent, without keys."""
@@ -216,7 +205,7 @@ class ApiService(Provider):
         accept: Sequence[int] = (),
         repeat: bool = True,
     ) -> HttpResponse:
-        """Asks another address below the base URL, with JSON or a form: files, batches, models.
+        """Asks another address, whole or below the base URL, with JSON or a form: files, batches, models.
 
         `accept`: statuses beside 2xx that are no failure. `repeat`: whether it may be sent again.
 
@@ -225,24 +214,22 @@ class ApiService(Provider):
             TransientError: where it might not fail again, and was not to be repeated.
         """
         data = form or (None if body is None else msgspec.json.encode(body))
-        tries = RetryPolicy(self.options.attempts if repeat else 1, lambda: True, self.options.patience)
+        tries = RetryPolicy(self.options.attempts, lambda: True, self.options.patience)
         while True:
             try:
-                reply = await self.send(method, self.url(path), data)
+                reply = await self.send(method, path if "://" in path else self.url(path), data)
                 if (200 <= reply.status < 300 and not reply.is_page) or reply.status in accept:
                     return reply
-                error = service_error(reply.status, error_payload(reply), reply.headers)
+                error = reply.error
                 kind = self.class_of(error, with_pages=True)  # a run was answered before it comes to these addresses
                 if kind in {"key", "quota_exhausted", "not_the_service"}:
                     raise await self.lasting(error, kind)
                 raise RejectedError(f"{self.name}: {method} {path}: {self.words_of(error)}", error)
             except TransientError as fault:
-                pause = tries.next_pause(fault)
-                if pause is None and not repeat:
+                if not repeat:
                     raise
-                if pause is None:
-                    line = f"{self.name}: {method} {path}: {fault}; try again later"
-                    raise RetriesExhaustedError(line, fault) from fault
+                if (pause := tries.next_pause(fault)) is None:
+                    raise ProviderError(f"{self.name}: {method} {path}: {fault}; try again later") from fault
             await asyncio.sleep(pause)
 
     async def stream(self, path: str) -> AsyncGenerator[bytes, None]:
@@ -251,9 +238,8 @@ class ApiService(Provider):
         async with aclosing(self.transport.lines(url, await self.headers_for("GET", url, b""))) as lines:
             async for line in lines:
                 if isinstance(line, HttpResponse):
-                    error = service_error(line.status, error_payload(line), line.headers)
-                    self.class_of(error)
-                    raise ProviderError(f"{self.name}: GET {path}: {self.words_of(error)}")
+                    self.class_of(line.error)
+                    raise ProviderError(f"{self.name}: GET {path}: {self.words_of(line.error)}")
                 if is_page(line[:200].decode("utf-8", "replace")):
                     raise TransientError("server", "a web page instead of the results")
                 yield line
@@ -317,7 +303,7 @@ class ApiService(Provider):
             case "other_api":
                 line = f"does not answer at this API: {words}; use another model or api=auto"
             case _:
-                line = await self._missing_model(error)
+                line = f"no such {await self._missing_model(f'at {at}: {words}', error)}"
         return ProviderError(f"{self.name}: {line}")
 
     def _other_reply(self, error: ApiError) -> str:
@@ -335,16 +321,14 @@ class ApiService(Provider):
             return f"answers with a web page ({page}), which no model wrote: {advice}"
         return f"has no such address: {self.words_of(error)}; {advice}"
 
-    async def _missing_model(self, error: ApiError) -> str:
-        """That a model is missing, with the names that are most like it."""
+    async def _missing_model(self, said: str, error: ApiError) -> str:
+        """That an address or a model is missing, with the names that are most like it."""
         names: list[str] = []
         with suppress(TransientError, ProviderError):
             names = await self.list_models() if self.models_path else []
-        said = f"at {self.base_url}: {self.words_of(error)}"
         if not names and (advice := base_url_advice(self.base_url, self.version_in_base, error.message)):
-            return f"no such address or model {said}; {advice}"
-        near = difflib.get_close_matches(self.model, names, n=3, cutoff=0.5)
-        hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
+            return f"address or model {said}; {advice}"
         if self.model in names:
-            hint = "; the service lists it, so it is not loaded there, or this key may not use it"
-        return f"no such model {said}{hint}"
+            return f"model {said}; the service lists it, so it is not loaded there, or this key may not use it"
+        near = difflib.get_close_matches(self.model, names, n=3, cutoff=0.5)
+        return f"model {said}" + (f"; did you mean {' or '.join(map(repr, near))}?" if near else "")

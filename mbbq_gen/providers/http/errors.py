@@ -96,14 +96,6 @@ class RejectedError(ProviderError):
         self.error = error
 
 
-class RetriesExhaustedError(ProviderError):
-    """A transient failure, as often as it was tried."""
-
-    def __init__(self, why: str, fault: TransientError) -> None:
-        super().__init__(why)
-        self.fault = fault
-
-
 _PAGE: Final = re.compile(r"\s*(?:<!doctype\b|<html\b|<head\b|<body\b|<center\b|<h1\b)", re.IGNORECASE)
 
 

@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import torch
-from torch.nn.functional import softmax
-from transformers import Cache, GenerationConfig, LogitsProcessorList, StoppingCriteriaList
+from torch.nn.functional import pad, softmax
+from transformers import Cache, DynamicLayer, GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
-from mbbq_gen.providers.local.options import is_out_of_memory, unless_memory_runs_out
-from mbbq_gen.providers.local.prefix_cache import Model, PrefixReader, RowLayer, additive_mask, gather
+from mbbq_gen.providers.local.options import NOT_NUMBERS, is_out_of_memory, unless_memory_runs_out
+from mbbq_gen.providers.local.prefix_cache import Model, PrefixReader, additive_mask, gather
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -84,9 +84,6 @@ class Batcher(Protocol):
         """A completion of each prompt; stops soon once it is cancelled."""
 
 
-NOT_NUMBERS: Final = "the model's probabilities are not numbers (NaN); try --dtype float32"
-
-
 def fail(prompt: DecodingPrompt, error: str) -> Completion:
     """A completion that says why there is none."""
     return Completion(prompt.number, (), None, 0, 0.0, error)
@@ -105,6 +102,62 @@ def finish(prompt: DecodingPrompt, written: Sequence[int], stop_tokens: frozense
 
 
 # --- rows that come and go -------------------------------------------------------------------------------------------
+
+
+_STEP = 64
+"""Tokens by which blocks grow: each growth copies them."""
+
+
+class RowLayer(DynamicLayer):  # type: ignore[misc]  # the library has no types
+    """One layer's keys and values of rows that come and go, rows × heads × width × size.
+
+    The library writes and reads them through `update`, a token of each row at a time.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = self.width = 0
+        self.rows, self.places = torch.tensor([]), torch.tensor([])
+        """Where the next token of each row goes."""
+
+    def join(self, keys: Tensor, values: Tensor) -> None:
+        """Takes rows in behind the others."""
+        start, width = self.count, keys.shape[2]
+        self.count += len(keys)
+        if not self.is_initialized:  # zeros: a masked value counts nothing only where it is a number
+            self.lazy_initialization(keys, values)
+            self.keys, self.values = keys.new_zeros(0, *keys.shape[1:]), values.new_zeros(0, *values.shape[1:])
+        self._grow(width)
+        for block, new in ((self.keys, keys), (self.values, values)):
+            block[start : self.count, :, :width] = new
+            block[start : self.count, :, width:] = 0
+
+    def await_token(self, rows: Tensor, lengths: Tensor, width: int) -> None:
+        """Prepares `update`: each row has so many tokens, and gets the next one; `width`: most of them afterwards."""
+        self.rows, self.places, self.width = rows, lengths, width
+        self._grow(width)
+
+    def move(self, old: int, new: int) -> None:
+        """Puts a row in the place of one that is let go."""
+        self.keys[new], self.values[new] = self.keys[old], self.values[old]
+
+    def update(self, keys: Tensor, values: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        """Writes one token a row, and gives what the rows hold, as wide as the longest."""
+        self.keys[self.rows, :, self.places] = keys[:, :, 0]
+        self.values[self.rows, :, self.places] = values[:, :, 0]
+        return self.keys[: self.count, :, : self.width], self.values[: self.count, :, : self.width]
+
+    def get_seq_length(self) -> int:
+        """Most tokens of a row."""
+        return self.width
+
+    def _grow(self, width: int) -> None:
+        """Makes room for all rows, and for so many tokens of each."""
+        held_rows, _, held_width, _ = self.keys.shape
+        if self.count > held_rows or width > held_width:
+            wider = max(0, -(-width // _STEP) * _STEP - held_width)
+            more = (0, 0, 0, wider, 0, 0, 0, max(0, self.count - held_rows))
+            self.keys, self.values = pad(self.keys, more), pad(self.values, more)
 
 
 @dataclass

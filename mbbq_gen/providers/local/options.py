@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Final, Literal, TypeVar
 
 import torch
 from pydantic import Field
@@ -15,6 +15,7 @@ from mbbq_gen.providers.base import JsonTable, SamplingOptions
 from mbbq_gen.providers.local.chat_format import PromptFormat
 
 NumberType = Literal["float32", "bfloat16", "float16"]
+NOT_NUMBERS: Final = "the model's probabilities are not numbers (NaN); try --dtype float32"
 _Result = TypeVar("_Result")
 
 
