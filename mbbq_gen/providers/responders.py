@@ -128,7 +128,7 @@ Choice = Literal["right", "biased", "counter_biased", "unknown", "random", "firs
 
 @dataclass(frozen=True)
 class OracleRule:
-    """What an oracle chooses and how it says it."""
+    """The choice of an oracle and the form of its answers."""
 
     summary: str
     choice: Choice
@@ -182,7 +182,7 @@ class OracleProvider(LocalResponder):
         return settings
 
     def respond(self, request: Request) -> Response:
-        """What the oracle says, or how likely it finds the answers of the request."""
+        """The oracle's text, or its scores of the request's answers."""
         is_text = request.prompt.method == "generate"
         said: dict[str, Any] = {"text": self.answer(request)} if is_text else {"scores": self.score(request)}
         return Response(request_key=request.request_key, finish_reason="stop", model=self.model, **said)
@@ -212,7 +212,7 @@ class OracleProvider(LocalResponder):
         return place_of(instance, prompt, choice)
 
     def answer(self, request: Request) -> str:
-        """What the oracle says to a request."""
+        """The text of the oracle's answer."""
         prompt, instance, speech = request.prompt, request.instance, self._oracle.speech
         place = self.place(request)
         if speech in ("indirect", "undecided") and not request.is_follow_up:
@@ -329,7 +329,7 @@ class ScriptedProvider(LocalResponder):
         return {"script_sha256": self._digest}
 
     def respond(self, request: Request) -> Response:
-        """What the script says to a request."""
+        """The answer of the first line that fits."""
         line = self._script.line_for(request) or ScriptLine(error=f"no line of {self._path} fits")
         said = line.model_dump(include={"error"} if line.error else {"response", "reasoning", "finish_reason"})
         text = said.pop("response", None)
@@ -411,7 +411,7 @@ class SyntheticProvider(LocalResponder):
         self._packs: dict[str, SyntheticPack] = {}
 
     def runtime_info(self) -> dict[str, JsonValue]:
-        """That no model wrote this."""
+        """A mark that no model wrote the answers."""
         return {"synthetic": True}
 
     @cached_property
@@ -422,7 +422,7 @@ class SyntheticProvider(LocalResponder):
         return {"words_sha256": stable_digest(*(f"{path.stem}={file_digest(path)}" for path in paths))}
 
     def choice(self, request: Request) -> SyntheticChoice:
-        """What the personality does with a question."""
+        """The personality's choice for a question."""
         instance = request.instance
         persona = PERSONALITIES[self.model]
         situations = persona.bias if instance.split == "bias" else persona.control or persona.bias
@@ -442,7 +442,7 @@ class SyntheticProvider(LocalResponder):
         return place_of(instance, prompt, choice)
 
     def respond(self, request: Request) -> Response:
-        """What it says to a request."""
+        """An answer in the words of the pack."""
         choice, prompt = self.choice(request), request.prompt
         if prompt.language not in self._packs:
             self._packs[prompt.language] = read_synthetic_pack(self._resources, prompt.language)

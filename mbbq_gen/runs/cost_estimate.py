@@ -280,7 +280,7 @@ def _notes(settings: RunConfig, tokens: TokenEstimate, price: Price | None, base
         yield f"no price is known for {settings.model}{where}: nothing is guessed; give it with --prices"
     else:
         yield f"price of {price.version}" + (f": {price.note}" if price.note else "")
-        if not price.has_batch:
+        if price.batch_input is None or price.batch_output is None:
             yield "the price of batches is not known, or there are none"
     if not tokens.exact:
         yield "questions: tokens are estimated from the characters, mostly within a tenth for OpenAI's newer models"

@@ -130,7 +130,7 @@ def test_wrong_names_and_options_are_told_before_anything_is_loaded(folder: Path
 
 
 def test_without_vllm_the_command_that_installs_it_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mbbq_gen.providers.base.is_installed", lambda _: False)
+    monkeypatch.setattr("mbbq_gen.providers.base.find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=r"needs vllm .*: pip install 'mbbq-gen\[vllm\]'"):
         open_provider(f"vllm:{folder}")
 

@@ -20,7 +20,7 @@ from mbbq_gen.providers.api.options import RemoteOptions
 from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, system_text, turns_of, usage_of
 from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
 from mbbq_gen.providers.base import Capabilities
-from mbbq_gen.providers.http.credentials import GoogleToken, vertex_place
+from mbbq_gen.providers.http.credentials import CloudToken, vertex_place
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
 from mbbq_gen.providers.http.replies import tables_of, text_of, words_of
 
@@ -41,9 +41,8 @@ class AnthropicProvider(ApiProvider):
     capabilities = Capabilities(batches=True, reasoning=True, structured_output=True)
     renames_length = False
     options_class = AnthropicOptions
-    install = "pip install 'mbbq-gen[anthropic]'"
-    address = "https://api.anthropic.com"
-    address_variable = "ANTHROPIC_BASE_URL"
+    address: str = "https://api.anthropic.com"
+    address_variable: str = "ANTHROPIC_BASE_URL"
     key_variables: tuple[str, ...] = ("ANTHROPIC_API_KEY",)
     setting_names = ("max_tokens", "temperature", "top_p", "top_k")
     path: str = "/v1/messages"
@@ -56,24 +55,26 @@ class AnthropicProvider(ApiProvider):
         """On Vertex AI, with Google's credentials, where the option `platform` says so."""
         self.is_vertex = options.platform == "vertex"
         if self.is_vertex:
-            self.key_variables = ()
+            place = vertex_place(("ANTHROPIC_VERTEX_PROJECT_ID",), ("CLOUD_ML_REGION",))
+            if place is None:
+                raise UsageError("anthropic on vertex: no project; set ANTHROPIC_VERTEX_PROJECT_ID and CLOUD_ML_REGION")
+            self.address, self._vertex_path = place
+            self.address_variable, self.key_variables, self.cloud = (
+                "ANTHROPIC_VERTEX_BASE_URL",
+                (),
+                CloudToken("vertex"),
+            )
+            self.path, self.models_path = f"/models/{model}:rawPredict", ""  # there is no list of models
+            self.capabilities = replace(self.capabilities, batches=False)  # from buckets only
         super().__init__(model, options)
-        if self.is_vertex:  # it takes batches from buckets only, and keeps no list of models
-            self.capabilities = replace(self.capabilities, batches=False)
-            self.usual_address, self.models_path, self.cloud = self.base_url, "", GoogleToken()
-            self.path, self.own_settings = f"/models/{model}:rawPredict", {"platform": "vertex"}
-
-    def find_address(self) -> str:
-        """As the base class; on Vertex AI, the server of the region."""
-        if not self.is_vertex:
-            return super().find_address()
-        return self.named_address("ANTHROPIC_VERTEX_BASE_URL") or _place()[0]
+        if self.is_vertex:
+            self.usual_address, self.own_settings = self.base_url, {"platform": "vertex"}
 
     @cached_property
     def endpoint(self) -> Endpoint:
         """Anthropic's address and headers; on Vertex AI, below project and region."""
         if self.is_vertex:
-            return Endpoint(f"{self.base_url}/v1{_place()[1]}/publishers/anthropic", JSON_BOTH_WAYS)
+            return Endpoint(f"{self.base_url}/v1{self._vertex_path}/publishers/anthropic", JSON_BOTH_WAYS)
         key = self.secret.value if self.secret else "none"
         return Endpoint(self.base_url, {**JSON_BOTH_WAYS, "X-Api-Key": key, "anthropic-version": "2023-06-01"})
 
@@ -114,11 +115,3 @@ class AnthropicProvider(ApiProvider):
             model=words_of(payload.get("model")),
             request_id=headers.get("request-id") or words_of(payload.get("id")),
         )
-
-
-def _place() -> tuple[str, str]:
-    """Server and path, by the official client's variables; raises UsageError where there is no project."""
-    found = vertex_place(("ANTHROPIC_VERTEX_PROJECT_ID",), ("CLOUD_ML_REGION",))
-    if found is None:
-        raise UsageError("anthropic on vertex: no project; set ANTHROPIC_VERTEX_PROJECT_ID and CLOUD_ML_REGION")
-    return found

@@ -52,7 +52,7 @@ def is_cut_off(fault: TransientError, size: int) -> bool:
 
 
 class BatchStatus(FrozenModel):
-    """How a batch stands at the service."""
+    """The status of a batch at the service."""
 
     service_id: str
     state: str
@@ -66,11 +66,11 @@ class BatchStatus(FrozenModel):
     too_large: bool = False
     """Whether it was refused for the number of its requests or bytes."""
     results: tuple[str, ...] = ()
-    """Where its results are, below the service's address."""
+    """Paths of its results, below the service's address."""
 
 
 class BatchRef(NamedTuple):
-    """What a batch can be found by: our own name for it, the number of its requests, and when it was planned."""
+    """The marks of a batch: our own name for it, the number of its requests, and when it was planned."""
 
     name: str
     requests: int
@@ -101,7 +101,7 @@ class BatchApi(ABC):
     most_bytes: int
     path: ClassVar[str] = "/batches"
     page: ClassVar[str] = f"/batches?limit={_PAGE}"
-    """Where the service lists its batches."""
+    """Address of the service's list of batches."""
     after: ClassVar[str] = "after"
     """The parameter of the next page."""
     cancels: ClassVar[str] = "/cancel"
@@ -143,7 +143,7 @@ class BatchApi(ABC):
         """The result in one line, by its JSON."""
 
     async def status(self, service_id: str) -> BatchStatus:
-        """How a batch stands; raises ProviderError where the service does not know it."""
+        """The status of a batch; raises ProviderError where the service does not know it."""
         found = self.read_status(service_id, table_of((await self.provider.call("GET", self.place(service_id))).json()))
         reason, codes = found.pop("reason", ""), found.pop("codes", "")
         return BatchStatus(
@@ -273,7 +273,7 @@ class AnthropicBatches(BatchApi):
     page = f"{path}?limit={_PAGE}"
     after = "after_id"
     _earlier, _later = timedelta(minutes=5), timedelta(minutes=15)
-    """How far the time at which a batch was made, by the service's clock, may be from that at which it was planned."""
+    """Most time between the planning of a batch and its making, by the service's clock, either way."""
 
     def row(self, request: Request) -> dict[str, Any]:
         """Its key and body."""

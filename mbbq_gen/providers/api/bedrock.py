@@ -17,11 +17,10 @@ from urllib.parse import quote
 
 from pydantic import Field, JsonValue
 
-from mbbq_gen.core.errors import MissingExtraError, UsageError
+from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import Request
 from mbbq_gen.providers.api.options import RemoteOptions
 from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, usage_of
-from mbbq_gen.providers.base import is_installed
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
 from mbbq_gen.providers.http.replies import tables_of, text_of, value_at, words_of
 
@@ -40,10 +39,8 @@ class BedrockProvider(ApiProvider):
     """A model on Amazon Bedrock."""
 
     kind = "bedrock"
-    renames_length = False
     options_class = BedrockOptions
     packages = ("botocore", "aiohttp")
-    install = "pip install 'mbbq-gen[bedrock]'"
     models_path = ""
     settings_field = "inferenceConfig"
     option_names = MappingProxyType({"topP": "top_p"})
@@ -66,8 +63,6 @@ class BedrockProvider(ApiProvider):
     @cached_property
     def _credentials(self) -> Any:
         """As the AWS client finds them; None where there are none."""
-        if not is_installed("botocore"):
-            raise MissingExtraError(f"{self.name}: needs botocore; {self.install}")
         import botocore.session
 
         return botocore.session.get_session().get_credentials()
@@ -89,7 +84,7 @@ class BedrockProvider(ApiProvider):
     def _region(self) -> str:
         """The region: as said, as the environment says, or the profile's."""
         named = self.options.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-        if not named and is_installed("botocore"):
+        if not named:
             import botocore.session
 
             named = botocore.session.get_session().get_config_variable("region")

@@ -21,7 +21,7 @@ from mbbq_gen.providers.api.options import RemoteOptions
 from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, system_text, usage_of
 from mbbq_gen.providers.api.service import Endpoint
 from mbbq_gen.providers.base import Capabilities
-from mbbq_gen.providers.http.credentials import VERTEX, GoogleToken, vertex_place
+from mbbq_gen.providers.http.credentials import VERTEX, CloudToken, vertex_place
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
 from mbbq_gen.providers.http.replies import table_of, tables_of, text_of, value_at, words_of
 
@@ -48,13 +48,11 @@ class GeminiProvider(ApiProvider):
 
     kind = "gemini"
     capabilities = Capabilities(batches=True, reasoning=True, structured_output=True)
-    renames_length = False
     options_class = GeminiOptions
     packages = ("aiohttp", "google-auth")
     address = "https://generativelanguage.googleapis.com"
     address_variable = "GOOGLE_GEMINI_BASE_URL"
     key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-    install = "pip install 'mbbq-gen[gemini]'"
     setting_names = ("max_tokens", *_SAMPLING)
     path: str = ""
     settings_field = "generationConfig"
@@ -68,10 +66,12 @@ class GeminiProvider(ApiProvider):
         self.model_path = f"/{model}" if "/" in model else f"/models/{model}"
         """The model below the base URL; tuned ones are named with their folder."""
         self.path = f"{self.model_path}:generateContent"
+        if self.is_vertex:
+            self.capabilities = replace(self.capabilities, batches=False)  # from buckets only
+            self.cloud = (
+                CloudToken("vertex") if vertex_place() else None
+            )  # without a project, a key of its own opens it
         super().__init__(model, options)
-        if self.is_vertex:  # it takes batches from buckets only
-            self.capabilities = replace(self.capabilities, batches=False)
-            self.cloud = GoogleToken() if vertex_place() else None  # without a project, a key of its own opens it
 
     @cached_property
     def endpoint(self) -> Endpoint:

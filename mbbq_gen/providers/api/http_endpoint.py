@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -23,7 +23,6 @@ from mbbq_gen.languages.packs import read_toml
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.api.provider import ApiProvider, turns_of
 from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
-from mbbq_gen.providers.http.credentials import missing_key
 from mbbq_gen.providers.http.errors import LENGTHS, TransientError
 from mbbq_gen.providers.http.replies import value_at, words_of
 
@@ -51,7 +50,7 @@ class EndpointSpec(FrozenModel):
     url: NonBlank
     key: str | None = None
     model: str = ""
-    """What {model} stands for."""
+    """Value of {model}."""
     headers: dict[str, str] = Field(default_factory=dict)
     body: dict[str, JsonValue]
     answer: ResponsePaths
@@ -117,24 +116,18 @@ class HttpProvider(ApiProvider):
     def __init__(self, model: str, options: HttpOptions) -> None:
         """The endpoint that the file `model` describes; raises DataError where the file is wrong."""
         path = Path(model).expanduser()
-        self._description = read_description(path)
-        self.key_variables = (self._description.key,) if self._description.key else ()
+        self._description = described = read_description(path)
+        if described.key or "key" in _placeholders(described.headers):
+            self.key_variables = (described.key or "the key's variable (`key` in the file)",)
         for name in ("temperature", "top_p"):
-            if name in options.model_fields_set and name not in _placeholders(self._description.body):
+            if name in options.model_fields_set and name not in _placeholders(described.body):
                 raise UsageError(
                     f"{path}: [body] has no {{{name}}}, so --model-arg {name} would change nothing; leave it out"
                 )
+        self.address = described.url
         super().__init__(path.name, options)
-        self.usual_address, self.own_settings = self.base_url, {"description_sha256": file_digest(path)}
-
-    def find_address(self) -> str:
-        """The file's."""
-        return self._description.url
-
-    def check_access(self) -> None:
-        """Raises UsageError where the file wants a key and there is none."""
-        if self.secret is None and (self.key_variables or "key" in _placeholders(self._description.headers)):
-            raise missing_key(self.name, self.key_variables or ("the key's variable (`key` in the file)",))
+        self.needs_key, self.own_settings = bool(self.key_variables), {"description_sha256": file_digest(path)}
+        self.length_names = LENGTHS | set(re.findall(r'"([^"]+)": "\{max_tokens\}"', json.dumps(described.body)))
 
     @cached_property
     def endpoint(self) -> Endpoint:
@@ -143,11 +136,6 @@ class HttpProvider(ApiProvider):
         values: dict[str, JsonValue] = {"key": key, "model": self._description.model}
         own = {name: str(fill_in(text, values)) for name, text in self._description.headers.items()}
         return Endpoint(self.base_url, {**JSON_BOTH_WAYS, **own})
-
-    @cached_property
-    def length_names(self) -> Collection[str]:  # type: ignore[override]
-        """The usual names, and those under which the file's body has {max_tokens}."""
-        return LENGTHS | set(re.findall(r'"([^"]+)": "\{max_tokens\}"', json.dumps(self._description.body)))
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The file's body, filled in."""

@@ -28,7 +28,7 @@ from mbbq_gen.providers.api.options import RemoteOptions
 from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, turns_of, usage_of
 from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING, Capabilities, SamplingOptions
-from mbbq_gen.providers.http.credentials import EntraToken
+from mbbq_gen.providers.http.credentials import CloudToken
 from mbbq_gen.providers.http.errors import (
     ApiError,
     RejectedError,
@@ -110,7 +110,7 @@ class OpenAIProvider(ApiProvider):
         self._is_official = self.is_azure or self.base_url == self.address
         self.is_own_server = self.base_url not in SERVICES.values() and not self.is_azure
         self.needs_key = not self.is_own_server
-        self.cloud = EntraToken() if self.is_azure and options.entra else None
+        self.cloud = CloudToken("entra") if self.is_azure and options.entra else None
         is_pro = self._is_official and _RESPONSES_ONLY.search(model) is not None
         self._use_api(at_responses=options.api == "responses" or (options.api == "auto" and is_pro))
         self.sampling = options.sampling or ("neutral" if self.is_own_server else "server")
@@ -178,7 +178,7 @@ class OpenAIProvider(ApiProvider):
         return whole if path == "/chat/completions" else _DEPLOYMENT.sub("/openai/", whole)
 
     def url_for(self, request: Request) -> str:
-        """Where a request is posted: loglikelihoods have an address of their own."""
+        """As `ApiProvider`; loglikelihoods have an address of their own."""
         if self._scorer is None or request.prompt.method not in LOGLIKELIHOODS:
             return super().url_for(request)
         return f"{server_root(self.base_url)}{self._scorer.path}"

@@ -63,7 +63,7 @@ class ApiProvider(ApiService):
     packages: ClassVar[tuple[str, ...]] = ("aiohttp",)
     setting_names: ClassVar[tuple[str, ...]] = ("max_tokens", "temperature", "top_p")
     length_names: Collection[str] = LENGTHS
-    """What the service may call the longest answer."""
+    """Names that the service may have for the longest answer."""
     renames_length: ClassVar[bool] = True
     """Whether servers of this kind differ in what they call it."""
     settings_field: ClassVar[str] = ""
@@ -71,7 +71,7 @@ class ApiProvider(ApiService):
     option_names: Mapping[str, str] = MappingProxyType({})
     """Fields of a body → our options, where they have other names."""
     context_advice: str = "set a longer context at the server"
-    """How a longer context is set, for the message about prompts that are cut."""
+    """Advice on a longer context, for the message about prompts that are cut."""
     is_own_server: bool = False
     """Whether the model is on a server of the user's own, which may cut prompts without an error."""
 
@@ -80,7 +80,7 @@ class ApiProvider(ApiService):
         super().__init__(model, options)
         limits = {name: getattr(options, name) for name in ("max_connections", "rpm", "tpm")}
         self.capabilities = replace(self.capabilities, base_url=self.base_url, **limits)
-        self.learned = ParameterAdapter(renames_length=self.renames_length)
+        self.learned = ParameterAdapter(self.renames_length)
         self.own_settings: dict[str, JsonValue] = {}
         """Settings beside those of `setting_names`."""
         self._malformed: set[str] = set()
@@ -179,7 +179,7 @@ class ApiProvider(ApiService):
         return Scheduler(self, self._pace, context)
 
     def status(self) -> str:
-        """How many requests are under way, or why none is sent."""
+        """Number of requests under way, or why none is sent."""
         return "" if self._pace is None else self._pace.status()
 
     async def aclose(self) -> None:
@@ -206,7 +206,7 @@ class ApiProvider(ApiService):
         return None
 
     def url_for(self, request: Request) -> str:
-        """Where a request is posted."""
+        """The whole address to which a request is posted."""
         return self.url(self.path)
 
     async def attempt(self, request: Request, number: int) -> Response:
@@ -331,7 +331,7 @@ class ApiProvider(ApiService):
         return lesson is not None
 
     def instead_of(self, name: str) -> str:
-        """What a user may do about a refused parameter, by its name in the body."""
+        """Advice on a refused parameter, by its name in the body."""
         if name in self.options.extra:
             return "leave it out of --model-arg extra"
         name = self.option_names.get(name, name)

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address
-from mbbq_gen.providers.base import ExecutionContext, Provider, ProviderOptions, check_installed
+from mbbq_gen.providers.base import ExecutionContext, Provider, ProviderOptions
 from mbbq_gen.providers.http.credentials import (
     SHORTEST_KEY,
     CloudToken,
@@ -57,7 +57,7 @@ class Endpoint(NamedTuple):
     headers: Mapping[str, str]
     """All that every request carries, the key too: never to be written anywhere."""
     query: str = ""
-    """What every address ends with, such as `?api-version=2024-10-21`."""
+    """End of every address, such as `?api-version=2024-10-21`."""
 
 
 class ApiService(Provider):
@@ -65,14 +65,12 @@ class ApiService(Provider):
 
     options_class: ClassVar[type[ProviderOptions]] = RemoteOptions
     options: Any
-    address: ClassVar[str] = ""
+    address: str = ""
     """The service's own server, for which a key is needed."""
     address_variable: str = ""
     """Environment variable with another one."""
     key_variables: tuple[str, ...] = ()
     """Environment variables that may hold the key."""
-    requires: ClassVar[tuple[str, ...]] = ("aiohttp",)
-    install: ClassVar[str] = "pip install 'mbbq-gen[api]'"
     models_path: str = "/models"
     """Empty where the service has no list of its models."""
     cloud: CloudToken | None = None
@@ -110,7 +108,6 @@ class ApiService(Provider):
     @classmethod
     def open(cls, model: str, options: Any, resources: PackPaths) -> Self:
         """The provider at the server that options or environment name; nothing is imported or sent yet."""
-        check_installed(f"{cls.kind}:{model}", cls.requires, cls.install)
         return cls(model, options)
 
     def find_address(self) -> str:
@@ -131,11 +128,11 @@ class ApiService(Provider):
     @property
     @abstractmethod
     def path(self) -> str:
-        """Where requests are posted, below the base URL."""
+        """Path below the base URL to which requests are posted."""
 
     @cached_property
     def endpoint(self) -> Endpoint:
-        """How the service is reached: here with a Bearer key."""
+        """Address and headers of the service, here with a Bearer key."""
         key = {"Authorization": f"Bearer {self.secret.value}"} if self.secret else {}
         return Endpoint(self.base_url, {**JSON_BOTH_WAYS, **key})
 
@@ -174,7 +171,7 @@ class ApiService(Provider):
         return {**self.endpoint.headers, **self.own_headers}
 
     async def headers_for(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
-        """All headers of one request, with a token of the cloud's where it needs one."""
+        """All headers of one request, with a token of the cloud if there is one."""
         if self.cloud is None:
             return self.fixed_headers
         kept = {name: value for name, value in self.fixed_headers.items() if name != "api-key"}
@@ -265,7 +262,7 @@ class ApiService(Provider):
         return f"{self.hide(error.words)} ({error.status})"
 
     def class_of(self, error: ApiError, *, with_pages: bool = False) -> ErrorClass:
-        """What a failure means, if no other try may succeed.
+        """The class of a failure, if no other try may succeed.
 
         Once the service has answered, a proxy's page or a 403 without a reason is no end of the run.
 
@@ -287,7 +284,7 @@ class ApiService(Provider):
         raise TransientError("rate" if is_rate else "server", words, error.pause, error.status)
 
     async def lasting(self, error: ApiError, kind: ErrorClass) -> ProviderError:
-        """Why no request can succeed, in one line."""
+        """The error that ends a run, in one line."""
         words, at = self.words_of(error), self.base_url
         match kind:
             case "not_the_service":
@@ -307,7 +304,7 @@ class ApiService(Provider):
         return ProviderError(f"{self.name}: {line}")
 
     def _other_reply(self, error: ApiError) -> str:
-        """What replied where the service should: a redirection, a web page, or a server without that address."""
+        """Description of a reply from elsewhere: a redirection, a web page, or a server without that address."""
         advice = base_url_advice(self.base_url, self.version_in_base, error.message)
         advice = advice or "check the base URL, and what stands between here and there"
         if error.target is not None:
@@ -322,7 +319,7 @@ class ApiService(Provider):
         return f"has no such address: {self.words_of(error)}; {advice}"
 
     async def _missing_model(self, said: str, error: ApiError) -> str:
-        """That an address or a model is missing, with the names that are most like it."""
+        """Description of a missing address or model, with the names that are most like it."""
         names: list[str] = []
         with suppress(TransientError, ProviderError):
             names = await self.list_models() if self.models_path else []

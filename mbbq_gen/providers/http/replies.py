@@ -31,7 +31,7 @@ class FormFile(NamedTuple):
 
 
 class HttpResponse(NamedTuple):
-    """What a service sent back."""
+    """A reply of a service."""
 
     status: int
     headers: Mapping[str, str]
@@ -83,7 +83,7 @@ _PLAIN_HTTP: Final = re.compile(r"plain http request .*https port|http request t
 
 
 def base_url_advice(base_url: str, with_version: bool | None, message: str = "") -> str | None:
-    """What to try instead of a base URL where nothing answers; None where it looks right.
+    """Another base URL to try where one does not answer; None where it looks right.
 
     `with_version`: whether such URLs end with a version (/v1), or must not; None: unknown. `message`: of the reply.
     """

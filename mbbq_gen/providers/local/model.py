@@ -44,7 +44,7 @@ _WIDE = ("AVX2", "AVX512")
 
 
 class PackedLinear(nn.Module):
-    """What a linear layer gives, from a weight in oneDNN's own layout."""
+    """A linear layer with its weight in oneDNN's own layout."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
@@ -111,17 +111,17 @@ class LoglikelihoodScorer:
     compute: Callable[[list[list[int]], list[list[list[int]]]], Iterator[tuple[int, list[float]]]]
     """The sums of log-probabilities of the answers to some prompts, as `iterate_scores` gives them."""
     way: str
-    """How they are computed: `packed`, `plain` (a forward for each answer) or `engine`."""
+    """Way of computing them: `packed`, `plain` (a forward for each answer) or `engine`."""
     context: int | None
     """Most tokens of prompt and answer together; None where the model names no limit."""
     _unconditional: dict[_Alone, float] = field(default_factory=dict)
-    """How likely an answer is after its prefix alone: each is scored once."""
+    """Sum of an answer after its prefix alone: each is scored once."""
     _is_used: bool = False
     _merged: int = 0
     """Questions whose answers begin within a token of the prompt."""
 
     def runtime_info(self) -> dict[str, Any]:
-        """How the answers turned out to be scored, for the manifest; nothing where none were."""
+        """The way of scoring, for the manifest; empty if nothing was scored."""
         found: dict[str, Any] = {"scoring_used": self.way} if self._is_used else {}
         return found | ({"questions_with_merged_tokens": self._merged} if self._merged else {})
 
@@ -216,9 +216,9 @@ class LocalModel:
     options: LocalOptions
     decoding: DecodingSettings
     sampling_defaults: dict[str, Any]
-    """What the generation configuration says of sampling."""
+    """Sampling of the generation configuration."""
     static: Batcher
-    """Whatever writes answers where `continuous` does not."""
+    """Decodes prompts that `continuous` does not."""
     scorer: LoglikelihoodScorer
     context: int | None
     """Most tokens of prompt and answer together; None where the model names no limit."""
@@ -249,7 +249,7 @@ class LocalModel:
             yield self._respond(requests[completion.number], prompts[completion.number].tokens, completion)
 
     def runtime_info(self) -> dict[str, Any]:
-        """How the model is run, for the manifest."""
+        """Decoding, batch, stop tokens and sampling, for the manifest."""
         decoder = self.continuous or self.static
         return {
             "prompt_format_used": "chat" if self.formatter.uses_template else "plain",
@@ -363,7 +363,7 @@ _SAMPLING: Final = (
 def decoding_settings(
     options: LocalOptions, configured: Any, formatter: ChatFormatter, *, batch_size: int, read_tokens: int = 0
 ) -> tuple[DecodingSettings, dict[str, Any]]:
-    """How rows are decoded, and what a generation configuration says of sampling beside the library's defaults.
+    """The settings of decoding, and the sampling of a generation configuration beside the library's defaults.
 
     Sampling is what the options give, else neutral or as configured. Whatever ends an answer is a stop token: what the
     generation configuration names, the tokenizer's, the template's end of turn.

@@ -23,7 +23,6 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -45,7 +44,7 @@ KeysAndValues = list[tuple["Tensor", "Tensor"]]
 
 
 class Reading(NamedTuple):
-    """What reading a group of sequences gives."""
+    """The result of reading a group of sequences."""
 
     paths: list[list[int]]
     """For each sequence, the places of its tokens among the keys and values that were read."""
@@ -67,7 +66,7 @@ class PrefixReader:
         self._layers: KeysAndValues = []
 
     def n_fitting(self, sequences: Iterable[tuple[Sequence[int], int]], most: int) -> int:
-        """How many sequences can be read in one go, at least the first: so many of their tokens are not shared.
+        """Number of sequences that fit into one forward, at least 1, by their tokens that are not shared.
 
         Beside each sequence stands how many tokens are read in addition.
         """
@@ -187,7 +186,7 @@ def iterate_scores(
         sizes = ((prompts[n], sum(len(answer) - 1 for answer in answers[n])) for n in waiting)
         group = waiting[: reader.n_fitting(sizes, max_tokens)]
         questions = [(prompts[number], answers[number]) for number in group]
-        scores = unless_memory_runs_out(partial(_score_group, reader, questions))
+        scores = unless_memory_runs_out(_score_group, reader, questions)
         if scores is None:
             reader, max_tokens = PrefixReader(model), max(1, max_tokens // 2)
             if len(group) == 1:

@@ -18,17 +18,17 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from contextlib import aclosing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from pydantic import JsonValue
 from transformers import GenerationConfig
 
 from mbbq_gen.core.errors import ProviderError
-from mbbq_gen.core.files import PackPaths, cache_directory
+from mbbq_gen.core.files import cache_directory
 from mbbq_gen.core.records import Request, Response
-from mbbq_gen.providers.base import ExecutionContext, check_installed
+from mbbq_gen.providers.base import ExecutionContext
 from mbbq_gen.providers.local.decoding import Completion, DecodingPrompt, DecodingSettings, fail, finish
-from mbbq_gen.providers.local.files import check_named, first_line
+from mbbq_gen.providers.local.files import first_line
 from mbbq_gen.providers.local.model import LocalModel, LoglikelihoodScorer, decoding_settings, format_of
 from mbbq_gen.providers.local.options import NOT_NUMBERS, VLLMOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
@@ -44,7 +44,7 @@ class Engine:
         self._model, self.log, self.batch_size = model, log.absolute(), batch_size
         self.llm: Any = None
         self.settings: DecodingSettings
-        """How answers are decoded; set once the tokenizer is loaded."""
+        """The settings of decoding; set once the tokenizer is loaded."""
         with suppress(OSError):
             self.log.parent.mkdir(parents=True, exist_ok=True)
 
@@ -164,7 +164,6 @@ class Engine:
 
 LOG_NAME = "vllm.log"
 _ENGINE_OPTIONS = {"seed", "trust_remote_code", "tensor_parallel_size", "gpu_memory_utilization", "max_model_len"}
-INSTALL = "pip install 'mbbq-gen[vllm]'"
 
 
 class VLLMProvider(TransformersProvider):
@@ -172,15 +171,9 @@ class VLLMProvider(TransformersProvider):
 
     kind = "vllm"
     options_class = VLLMOptions
+    aliases = ()
     packages = ("vllm", "torch", "transformers", "tokenizers")
     _engine: Engine | None = None
-
-    @classmethod
-    def open(cls, model: str, options: Any, resources: PackPaths) -> Self:
-        """The provider for a hub id or a folder; nothing is loaded yet."""
-        check_installed(f"vllm:{model}", ("vllm",), INSTALL)
-        check_named(model, [], cls.kind)
-        return cls(model, options)
 
     @property
     def dtype(self) -> str:
