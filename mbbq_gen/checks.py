@@ -20,7 +20,7 @@ from mbbq_gen.languages.axes_pack import paraphrase_fault, read_axes
 from mbbq_gen.languages.control_pack import read_control_set
 from mbbq_gen.languages.packs import TO_DO, read_toml
 from mbbq_gen.languages.prompt_pack import PromptPack, read_prompts
-from mbbq_gen.providers.synthetic import read_synthetic_pack
+from mbbq_gen.providers.responders import read_synthetic_pack
 
 
 class Finding(FrozenModel):

@@ -19,7 +19,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Protocol
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
-from mbbq_gen.core.errors import MissingExtraError, UsageError
+from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths, stable_digest
 from mbbq_gen.core.reasoning import ReasoningSettings, refusal
 from mbbq_gen.core.records import Message, Method, Prompt, Request, Response, Usage
@@ -87,7 +87,7 @@ BATCH_KINDS: Final = ("anthropic", "gemini", "openai")
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a provider can do."""
+    """The features that a provider supports."""
 
     methods: frozenset[Method] = frozenset({"generate"})
     batches: bool = False
@@ -120,7 +120,7 @@ class SharedRateLimits(Protocol):
 
 @dataclass
 class ExecutionContext:
-    """What an execution hands to a provider."""
+    """Callbacks and shared state of an execution, for its provider."""
 
     notify: Callable[[str], None] = lambda _: None
     """Receives notices for the user, a line each."""
@@ -129,7 +129,7 @@ class ExecutionContext:
     shared_limits: SharedRateLimits | None = None
     """The limits of a minute where other processes ask the same service; None: the provider's own."""
     folder: Path | None = None
-    """Where a provider may write a log; None: in the cache directory."""
+    """Folder for a provider's log; None: the cache directory."""
     in_doubt: Counter[str] = field(default_factory=Counter)
     """Request key → how often it was sent and may have been paid, of requests without a response so far. A provider
     with a `base_url` counts here."""
@@ -168,11 +168,11 @@ class Provider(ABC):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this provider can do."""
+        """The features that this provider supports."""
         return Capabilities()
 
     def runtime_info(self) -> dict[str, JsonValue]:
-        """What the manifest records beside the settings; complete only after the first answer."""
+        """Facts for the manifest beside the settings; complete only after the first answer."""
         return {}
 
     def request_key(self, messages: Sequence[Message], prompt_id: str) -> str:
@@ -202,7 +202,7 @@ class Provider(ABC):
         """Lets the provider leave out these fields of a request's body where its model refuses them."""
 
     def status(self) -> str:
-        """How many requests are under way, or why none is sent, in a few words for the progress line."""
+        """Number of requests under way, or why none is sent, for the progress line."""
         return ""
 
     async def list_models(self) -> list[str]:
@@ -214,7 +214,7 @@ class Provider(ABC):
 
 
 class ProviderClass(Protocol):
-    """How the registry makes a provider, also that of a third party's entry point."""
+    """A class from which the registry opens a provider, ours or that of an entry point."""
 
     options_class: ClassVar[type[ProviderOptions]]
 
@@ -255,13 +255,6 @@ def prompt_key(provider: Provider, prompt: Prompt) -> str:
     answers = [[answer.option, answer.text] for answer in prompt.continuations]
     prior = [[message.role, message.content] for message in prompt.unconditional_prompt]
     return stable_digest(json.dumps([key, prompt.method, answers, prior], separators=(",", ":")))
-
-
-def check_installed(model: str, modules: tuple[str, ...], command: str) -> None:
-    """Raises MissingExtraError where a module is not installed: it says which, and the command that installs them."""
-    missing = [module for module in modules if not is_installed(module)]
-    if missing:
-        raise MissingExtraError(f"{model} needs {', '.join(missing)} (not installed); run: {command}")
 
 
 def is_installed(module: str) -> bool:

@@ -83,11 +83,6 @@ class Price(FrozenModel):
     beyond: Price | None = None
 
     @property
-    def has_batch(self) -> bool:
-        """Whether the batch price is known."""
-        return self.batch_input is not None and self.batch_output is not None
-
-    @property
     def version(self) -> str:
         """The day for which it was known to hold, or the package with its version."""
         return self.date.isoformat() if self.date else str(self.source)
@@ -231,7 +226,7 @@ class TokenCounter:
     """Counts the tokens of a text."""
 
     name: str
-    """What counts, as a report should say it."""
+    """Name of the counter in reports."""
     exact: bool
     count: Callable[[str], int | float]
 

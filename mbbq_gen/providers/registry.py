@@ -16,18 +16,18 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from mbbq_gen.core.errors import ProviderError, UnknownNameError, UsageError, describe_fault
+from mbbq_gen.core.errors import MissingExtraError, ProviderError, UnknownNameError, UsageError, describe_fault
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.providers.base import Provider, ProviderClass, ProviderOptions, is_installed
 from mbbq_gen.providers.http.credentials import HIDDEN, hide_typed, is_lookalike
 from mbbq_gen.providers.http.servers import known_servers, known_services
-from mbbq_gen.providers.oracles import ORACLES
-from mbbq_gen.providers.synthetic import PERSONALITIES
+from mbbq_gen.providers.responders import ORACLES, PERSONALITIES, OracleRule, Persona
 
 ENTRY_POINT_GROUP = "mbbq_gen.providers"
 _NAMES_OF_KEYS = frozenset({"api_key_env", "api_key_file", "extra", "headers"})
 """Options in which users may type a key: their values are not repeated in errors."""
+_OWN: Mapping[str, Mapping[str, OracleRule | Persona]] = {"oracle": ORACLES, "synthetic": PERSONALITIES}
 IMPORTED = "imported"
 """The kind that runs have whose answers another program requested: there is no such model to ask."""
 
@@ -38,7 +38,7 @@ class ProviderEntry(FrozenModel):
     target: str
     """`module:Class` of a ProviderClass."""
     model: str
-    """What stands after the colon: a word in capitals to be replaced, or the name itself."""
+    """The part after the colon: a word in capitals to be replaced, or the name itself."""
     summary: str
     requires: tuple[str, ...] = ()
     install: str | None = None
@@ -53,7 +53,7 @@ class ModelEntry(FrozenModel):
     """A line of `mbbq-gen models`."""
 
     name: str
-    """What to type, or its shape: a part in capitals is to be filled in."""
+    """The name to type; a part in capitals is to be filled in."""
     summary: str
     installed: bool
     install: str | None
@@ -79,6 +79,7 @@ def open_provider(
         for option in _NAMES_OF_KEYS & options.keys():
             fault = fault.replace(repr(options[option]), repr(HIDDEN))
         raise UsageError(f"{kind}: option {fault}") from error
+    _check_installed(name, kind)
     return provider_class.open(model, checked, resources or PackPaths())
 
 
@@ -92,9 +93,8 @@ def check_name(name: str) -> None:
     kind, model = parse_name(name)
     if kind not in KINDS and all(point.name != kind for point in _third_party_points()):
         raise _unknown_kind(kind, model)
-    for own, names in (("synthetic", PERSONALITIES), ("oracle", ORACLES)):
-        if kind == own and model not in names:
-            raise UnknownNameError(f"model of {kind}", model, names)
+    if model not in _OWN.get(kind, [model]):
+        raise UnknownNameError(f"model of {kind}", model, _OWN[kind])
 
 
 def parse_name(name: str) -> tuple[str, str]:
@@ -117,10 +117,10 @@ def parse_name(name: str) -> tuple[str, str]:
 
 
 def list_models() -> list[ModelEntry]:
-    """What can be run: every kind, every alias, every oracle, and what third parties add. Imports none of them."""
-    found = [(f"oracle:{name}", KINDS["oracle"], oracle.summary) for name, oracle in ORACLES.items()]
-    found += [(f"synthetic:{name}", KINDS["synthetic"], persona.summary) for name, persona in PERSONALITIES.items()]
-    others = {f"{kind}:{entry.model}": entry for kind, entry in KINDS.items() if kind not in {"synthetic", "oracle"}}
+    """All models and kinds: ours, aliases, oracles, and those of third parties. Imports none of them."""
+    own = [(kind, name, rule.summary) for kind, rules in _OWN.items() for name, rule in rules.items()]
+    found = [(f"{kind}:{name}", KINDS[kind], summary) for kind, name, summary in own]
+    others = {f"{kind}:{entry.model}": entry for kind, entry in KINDS.items() if kind not in _OWN}
     found += [(name, entry, entry.summary) for name, entry in {**others, **ALIASES}.items()]
     entries = [
         ModelEntry(name=name, summary=summary, installed=all(map(is_installed, entry.requires)), install=entry.install)
@@ -133,11 +133,21 @@ def list_models() -> list[ModelEntry]:
     return sorted(entries, key=lambda entry: entry.name)
 
 
+def _check_installed(name: str, kind: str) -> None:
+    """Raises MissingExtraError where a module is not installed: it says which, and the command that installs them."""
+    entry = ALIASES.get(name) or KINDS.get(kind)
+    if entry and (missing := [module for module in entry.requires if not is_installed(module)]):
+        raise MissingExtraError(f"{name} needs {', '.join(missing)} (not installed); run: {entry.install}")
+
+
 def _load(name: str, kind: str) -> ProviderClass:
-    found = ALIASES.get(name) or KINDS.get(kind)
-    if found is not None:
+    if found := ALIASES.get(name) or KINDS.get(kind):
         module, _, attribute = found.target.partition(":")
-        return getattr(import_module(module), attribute)  # type: ignore[no-any-return]
+        try:
+            return getattr(import_module(module), attribute)  # type: ignore[no-any-return]
+        except ImportError:
+            _check_installed(name, kind)
+            raise
     if kind == IMPORTED:
         raise UsageError(f"{name}: the answers were imported, so no model can be called; `run` takes --follow-up-model")
     for point in _third_party_points():
@@ -153,7 +163,7 @@ def _load(name: str, kind: str) -> ProviderClass:
 
 
 def _unknown_kind(kind: str, model: str) -> UsageError:
-    """What to type instead: for servers and services of the kind `openai:`, the whole model option."""
+    """The error for an unknown kind; for servers and services of `openai:`, with the options to type."""
     plain = re.sub(r"[-._]", "", kind.lower()).replace("llamaserver", "llamacpp")
     ports = {re.sub(r"[-._]", "", entry.name): entry.port for entry in known_servers()}
     if plain in ports:

@@ -451,7 +451,7 @@ def price_note(model: str, price: Price | None, base_url: str | None) -> str:
 
 def _notes(settings: RunConfig, tokens: TokenEstimate, price: Price | None, base_url: str | None) -> Iterator[str]:
     yield price_note(settings.model, price, base_url)
-    if price is not None and not price.has_batch:
+    if price is not None and (price.batch_input is None or price.batch_output is None):
         yield "the price of batches is not known, or there are none"
     if not tokens.exact:
         yield "questions: tokens are estimated from the characters, mostly within a tenth for OpenAI's newer models"

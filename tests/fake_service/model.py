@@ -9,7 +9,7 @@ from typing import Any
 
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Request
-from mbbq_gen.providers.oracles import OracleOptions, OracleProvider
+from mbbq_gen.providers.responders import OracleOptions, OracleProvider
 from tests.support.planned_questions import PlannedQuestions, Turn, digest_of
 
 

@@ -14,7 +14,7 @@ import pytest
 from mbbq_gen.benchmarks.registry import BENCHMARKS
 from mbbq_gen.core.records import Instance
 from mbbq_gen.interchange.importers.base import open_archive, read_member
-from mbbq_gen.providers.oracles import ORACLES
+from mbbq_gen.providers.responders import ORACLES
 from tests.support.cases import cases
 from tests.support.extraction import Capture, json_of, succeed
 

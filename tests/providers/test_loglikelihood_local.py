@@ -14,9 +14,10 @@ from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Message
 from mbbq_gen.providers.local.chat_format import ChatFormatter
 from mbbq_gen.providers.local.decoding import supports_tree_attention
+from mbbq_gen.providers.local.model import LoglikelihoodScorer
 from mbbq_gen.providers.local.options import TransformersOptions
+from mbbq_gen.providers.local.prefix_cache import iterate_scores
 from mbbq_gen.providers.local.provider import TransformersProvider
-from mbbq_gen.providers.local.scoring import LoglikelihoodScorer, iterate_scores
 from tests.support.loglikelihood import naive_logprob, score_request
 from tests.support.providers import answers, base, folder, make_model, make_tokenizer, save_model
 

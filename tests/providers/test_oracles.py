@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from mbbq_gen.core.records import Condition, Polarity, Request, Role
-from mbbq_gen.providers.oracles import OracleOptions, OracleProvider
+from mbbq_gen.providers.responders import OracleOptions, OracleProvider
 from tests.support.cases import cases
 from tests.support.providers import make_instance, make_request, make_unscorable_instance
 

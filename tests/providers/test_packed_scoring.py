@@ -19,7 +19,7 @@ import torch
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.providers.local.decoding import supports_tree_attention
 from mbbq_gen.providers.local.files import ModelSource
-from mbbq_gen.providers.local.scoring import iterate_scores
+from mbbq_gen.providers.local.prefix_cache import iterate_scores
 from tests.support.providers import make_model, make_token_lists
 
 KINDS = ["llama", "gpt2", "qwen2", "mistral"]

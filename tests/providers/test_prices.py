@@ -154,4 +154,4 @@ def test_what_is_not_known_has_no_cost() -> None:
     assert cost_of(Usage(input_tokens=1), PRICE) is None
     no_batch = PRICE.model_copy(update={"batch_output": None})
     assert cost_of(Usage(input_tokens=1, output_tokens=1), no_batch, batch=True) is None
-    assert not no_batch.has_batch
+    assert no_batch.batch_output is None

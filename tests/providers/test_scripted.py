@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mbbq_gen.core.errors import DataError
-from mbbq_gen.providers.scripted import Script, ScriptedProvider, read_script
+from mbbq_gen.providers.responders import Script, ScriptedProvider, read_script
 from tests.support.cases import cases, known
 from tests.support.providers import answers, make_instance, make_request
 

@@ -12,7 +12,7 @@ from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Request
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING
 from mbbq_gen.providers.http.servers import known_servers
-from mbbq_gen.providers.oracles import OracleProvider
+from mbbq_gen.providers.responders import OracleProvider
 from mbbq_gen.runs.executor import TruncationMonitor
 from tests.runs.test_oracle_proof import is_equal
 from tests.support.api import ask, provider, requests

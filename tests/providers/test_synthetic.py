@@ -12,7 +12,7 @@ from mbbq_gen.core.option_display import SamplingUnit
 from mbbq_gen.core.records import PARSED, Extraction, Instance, Request
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import PromptSettings, plan_orders, render_prompt
-from mbbq_gen.providers.synthetic import PERSONALITIES, SyntheticProvider
+from mbbq_gen.providers.responders import PERSONALITIES, SyntheticProvider
 from mbbq_gen.runs.extraction import extract_response, extractor_for
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame, observe

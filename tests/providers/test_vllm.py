@@ -18,7 +18,7 @@ from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import MissingExtraError, ProviderError, UnknownNameError, UsageError
 from mbbq_gen.core.records import Request
 from mbbq_gen.providers.base import Provider
-from mbbq_gen.providers.local.vllm import Engine, iterate_scores
+from mbbq_gen.providers.local.vllm import Engine
 from mbbq_gen.providers.registry import open_provider
 from tests.support.providers import answers, folder, make_request, save_model
 from tests.support.vllm_stand_in import LLM, stand_in
@@ -93,9 +93,9 @@ def test_likelihoods_are_those_of_the_packed_forward(folder: Path, tmp_path: Pat
     network = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     prompts = [[1, 9, 12, 20], [1, 9, 12, 21, 30], [5]]
     given = [[[7], [8, 9], [8, 9, 10]], [[11, 12]], []]
-    engine = Engine("vllm:m", tmp_path / "vllm.log")
+    engine = Engine("vllm:m", tmp_path / "vllm.log", 3)
     engine.start(str(folder), {})
-    found = [sums for _, sums in iterate_scores(engine, prompts, given, batch_size=3)]
+    found = [sums for _, sums in engine.iterate_scores(prompts, given)]
     for sums, expected in zip(found, score_packed(network, prompts, given), strict=True):
         assert sums == pytest.approx(expected, abs=1e-4)
     assert LLM.calls == [3, 1]
@@ -103,16 +103,16 @@ def test_likelihoods_are_those_of_the_packed_forward(folder: Path, tmp_path: Pat
 
 @pytest.mark.usefixtures("_vllm")
 def test_what_has_no_likelihood_is_refused(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = Engine("vllm:m", tmp_path / "vllm.log")
+    engine = Engine("vllm:m", tmp_path / "vllm.log", 3)
     engine.start(str(folder), {})
     monkeypatch.setattr(LLM, "_logprobs_of", lambda *_: [None, {}, {}])
     with pytest.raises(ProviderError, match="vLLM does not tell how likely each token of a prompt is"):
-        list(iterate_scores(engine, [[1, 2]], [[[3]]], batch_size=4))
+        list(engine.iterate_scores([[1, 2]], [[[3]]]))
     from tests.support.vllm_stand_in import Logprob
 
     monkeypatch.setattr(LLM, "_logprobs_of", lambda *_: [None, {}, {3: Logprob(float("nan"))}])
     with pytest.raises(ProviderError, match="not numbers"):
-        list(iterate_scores(engine, [[1, 2]], [[[3]]], batch_size=4))
+        list(engine.iterate_scores([[1, 2]], [[[3]]]))
 
 
 @pytest.mark.usefixtures("_vllm")
@@ -130,7 +130,7 @@ def test_wrong_names_and_options_are_told_before_anything_is_loaded(folder: Path
 
 
 def test_without_vllm_the_command_that_installs_it_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mbbq_gen.providers.base.is_installed", lambda _: False)
+    monkeypatch.setattr("mbbq_gen.providers.base.find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=r"needs vllm .*: pip install 'mbbq-gen\[vllm\]'"):
         open_provider(f"vllm:{folder}")
 
@@ -155,7 +155,7 @@ def test_the_output_of_loggers_and_processes_is_in_the_file(
     module.LLM = NoisyLLM  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "vllm", module)
     monkeypatch.setattr(logging.getLogger("vllm"), "handlers", [])
-    engine = Engine("vllm:m", tmp_path / "new" / "vllm.log")
+    engine = Engine("vllm:m", tmp_path / "new" / "vllm.log", 3)
     engine.start("m", {})
     logging.getLogger("vllm.engine").warning("from its logger")
     engine.close()

@@ -24,7 +24,7 @@ from mbbq_gen.prompts.render import (
     plan_orders,
     render_prompt,
 )
-from mbbq_gen.providers.oracles import OracleProvider
+from mbbq_gen.providers.responders import OracleProvider
 from mbbq_gen.runs.extraction import read_scored
 from mbbq_gen.scoring.observations import observations_frame, observe
 from mbbq_gen.storage.store import CompletedPrompt

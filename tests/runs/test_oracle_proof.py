@@ -16,7 +16,7 @@ from mbbq_gen.core.option_display import SamplingUnit
 from mbbq_gen.core.records import Instance, Prompt, Request, Response, Split
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import UNLABELLED, PromptSettings, plan_orders, render_prompt, with_option_labels
-from mbbq_gen.providers.oracles import ORACLES, OracleProvider
+from mbbq_gen.providers.responders import ORACLES, OracleProvider
 from mbbq_gen.runs.extraction import extract_response, extractor_for
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import Observation, observations_frame, observations_from_columns, observe

@@ -55,7 +55,7 @@ def score_answers(
 ) -> list[list[float]]:
     """Returns what `iterate_scores` finds, one list for each prompt."""
     from mbbq_gen.providers.local.decoding import supports_tree_attention
-    from mbbq_gen.providers.local.scoring import iterate_scores
+    from mbbq_gen.providers.local.prefix_cache import iterate_scores
 
     reads_trees = supports_tree_attention(model)
     found = dict(iterate_scores(model, prompts, answers, reads_trees=reads_trees, max_tokens=max_tokens))

@@ -17,12 +17,12 @@ from pydantic import Field, JsonValue
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import Request
 from mbbq_gen.providers.api.options import RemoteOptions
-from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, system_text, token_usage, turns_of
+from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, system_text, turns_of, usage_of
 from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
 from mbbq_gen.providers.base import Capabilities
-from mbbq_gen.providers.http.credentials import GoogleToken, Secret, vertex_place
+from mbbq_gen.providers.http.credentials import CloudToken, vertex_place
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
-from mbbq_gen.providers.http.replies import table_of, tables_of, text_of, words_of
+from mbbq_gen.providers.http.replies import tables_of, text_of, words_of
 
 
 class AnthropicOptions(RemoteOptions):
@@ -41,10 +41,9 @@ class AnthropicProvider(ApiProvider):
     capabilities = Capabilities(batches=True, reasoning=True, structured_output=True)
     renames_length = False
     options_class = AnthropicOptions
-    install = "pip install 'mbbq-gen[anthropic]'"
-    address = "https://api.anthropic.com"
-    address_variable = "ANTHROPIC_BASE_URL"
-    key_variables = ("ANTHROPIC_API_KEY",)
+    address: str = "https://api.anthropic.com"
+    address_variable: str = "ANTHROPIC_BASE_URL"
+    key_variables: tuple[str, ...] = ("ANTHROPIC_API_KEY",)
     setting_names = ("max_tokens", "temperature", "top_p", "top_k")
     path: str = "/v1/messages"
     models_path = "/v1/models"
@@ -53,80 +52,66 @@ class AnthropicProvider(ApiProvider):
     options: AnthropicOptions
 
     def __init__(self, model: str, options: AnthropicOptions) -> None:
-        """On Vertex AI where the option `platform` says so."""
+        """On Vertex AI, with Google's credentials, where the option `platform` says so."""
         self.is_vertex = options.platform == "vertex"
+        if self.is_vertex:
+            place = vertex_place(("ANTHROPIC_VERTEX_PROJECT_ID",), ("CLOUD_ML_REGION",))
+            if place is None:
+                raise UsageError("anthropic on vertex: no project; set ANTHROPIC_VERTEX_PROJECT_ID and CLOUD_ML_REGION")
+            self.address, self._vertex_path = place
+            self.address_variable, self.key_variables, self.cloud = (
+                "ANTHROPIC_VERTEX_BASE_URL",
+                (),
+                CloudToken("vertex"),
+            )
+            self.path, self.models_path = f"/models/{model}:rawPredict", ""  # there is no list of models
+            self.capabilities = replace(self.capabilities, batches=False)  # from buckets only
         super().__init__(model, options)
-        if self.is_vertex:  # it takes batches from buckets only, and keeps no list of models
-            self.capabilities = replace(self.capabilities, batches=False)
-            self.usual_address, self.models_path, self.cloud = self.base_url, "", GoogleToken()
-            self.path = f"/models/{model}:rawPredict"
-
-    def find_address(self) -> str:
-        """As the base class; on Vertex AI, the server of the region."""
-        if not self.is_vertex:
-            return super().find_address()
-        return self.named_address("ANTHROPIC_VERTEX_BASE_URL") or _place()[0]
-
-    def find_key(self) -> Secret | None:
-        """None on Vertex AI, which takes Google's credentials."""
-        return None if self.is_vertex else super().find_key()
+        if self.is_vertex:
+            self.usual_address, self.own_settings = self.base_url, {"platform": "vertex"}
 
     @cached_property
     def endpoint(self) -> Endpoint:
         """Anthropic's address and headers; on Vertex AI, below project and region."""
         if self.is_vertex:
-            return Endpoint(f"{self.base_url}/v1{_place()[1]}/publishers/anthropic", JSON_BOTH_WAYS)
+            return Endpoint(f"{self.base_url}/v1{self._vertex_path}/publishers/anthropic", JSON_BOTH_WAYS)
         key = self.secret.value if self.secret else "none"
         return Endpoint(self.base_url, {**JSON_BOTH_WAYS, "X-Api-Key": key, "anthropic-version": "2023-06-01"})
 
-    @property
-    def settings(self) -> dict[str, JsonValue]:
-        """As the base class, with the platform."""
-        return {**super().settings, "platform": "vertex"} if self.is_vertex else super().settings
-
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a message request; the system message has a place of its own."""
-        body: dict[str, JsonValue] = {
-            "model": self.model,
-            "max_tokens": self.answer_limit(request),
-            "messages": turns_of(request.messages, system=False),
-        }
+        body: dict[str, JsonValue] = (
+            {"anthropic_version": "vertex-2023-10-16"} if self.is_vertex else {"model": self.model}
+        )
+        body |= {"max_tokens": self.answer_limit(request), "messages": turns_of(request.messages, system=False)}
         if system := system_text(request.messages):
             body["system"] = system
-        body |= self.given({name: name for name in ("temperature", "top_p", "top_k")})
-        body = self.with_reasoning(body, request, "max_tokens")
-        if self.is_vertex:
-            del body["model"]
-            body["anthropic_version"] = "vertex-2023-10-16"
+        body = self.with_reasoning(body | self.given("temperature", "top_p", "top_k"), request, "max_tokens")
         return self.learned.apply(body | self.options.extra)
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a message."""
-        if not isinstance(payload, dict) or not isinstance(payload.get("content"), list):
+        if not isinstance(payload["content"], list):
             raise TransientError("malformed", "the response is JSON without a message")
         blocks = tables_of(payload["content"])
         traces = [words_of(block.get("thinking")) or "" for block in blocks if block.get("type") == "thinking"]
         reason = words_of(payload.get("stop_reason"))
-        finish, usage = finish_reason(reason), payload.get("usage")
-        details = table_of(table_of(usage).get("output_tokens_details"))
-        # what was read from or written to the service's cache counts as input too
-        read = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-        n_reasoning = details.get("thinking_tokens") or details.get("reasoning_tokens")
+        finish, details = finish_reason(reason), "output_tokens_details"
+        usage = usage_of(
+            payload.get("usage"),
+            # what was read from or written to the service's cache counts as input too
+            ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+            ("output_tokens",),
+            reasoning=(f"{details}.thinking_tokens", f"{details}.reasoning_tokens"),
+            cached=("cache_read_input_tokens",),
+        )
         return answer_fields(
             "".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text"),
             finish,
             reason,
-            token_usage(usage, read, "output_tokens", cached="cache_read_input_tokens", reasoning=n_reasoning),
+            usage,
             content_filter=payload.get("stop_details") if finish == "content_filter" else None,
             reasoning="".join(traces),
             model=words_of(payload.get("model")),
             request_id=headers.get("request-id") or words_of(payload.get("id")),
         )
-
-
-def _place() -> tuple[str, str]:
-    """Server and path, by the official client's variables; raises UsageError where there is no project."""
-    found = vertex_place(("ANTHROPIC_VERTEX_PROJECT_ID",), ("CLOUD_ML_REGION",))
-    if found is None:
-        raise UsageError("anthropic on vertex: no project; set ANTHROPIC_VERTEX_PROJECT_ID and CLOUD_ML_REGION")
-    return found

@@ -24,8 +24,8 @@ from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.records import FrozenModel, Request
 from mbbq_gen.core.text import count_or_none, moment_of, storable_text
 from mbbq_gen.providers.base import Provider
-from mbbq_gen.providers.http.errors import RejectedError, RetriesExhaustedError, TransientError, says_too_large
-from mbbq_gen.providers.http.replies import FormFile, read_json, table_of, tables_of, words_of
+from mbbq_gen.providers.http.errors import RejectedError, TransientError, says_too_large
+from mbbq_gen.providers.http.replies import FormFile, read_json, table_of, tables_of, value_at, words_of
 
 BatchPhase = Literal[
     "running",
@@ -52,11 +52,11 @@ def is_cut_off(fault: TransientError, size: int) -> bool:
 
 
 class BatchStatus(FrozenModel):
-    """How a batch stands at the service."""
+    """The status of a batch at the service."""
 
     service_id: str
-    phase: BatchPhase
     state: str
+    phase: BatchPhase
     done: int | None = None
     """Answered requests; None where the service does not tell before the end."""
     failed: int | None = None
@@ -66,11 +66,11 @@ class BatchStatus(FrozenModel):
     too_large: bool = False
     """Whether it was refused for the number of its requests or bytes."""
     results: tuple[str, ...] = ()
-    """Where its results are, below the service's address."""
+    """Paths of its results, below the service's address."""
 
 
 class BatchRef(NamedTuple):
-    """What a batch can be found by: our own name for it, the number of its requests, and when it was planned."""
+    """The marks of a batch: our own name for it, the number of its requests, and when it was planned."""
 
     name: str
     requests: int
@@ -101,15 +101,20 @@ class BatchApi(ABC):
     most_bytes: int
     path: ClassVar[str] = "/batches"
     page: ClassVar[str] = f"/batches?limit={_PAGE}"
-    """Where the service lists its batches."""
+    """Address of the service's list of batches."""
     after: ClassVar[str] = "after"
     """The parameter of the next page."""
     cancels: ClassVar[str] = "/cancel"
-    """What stands behind a batch's address to stop it."""
+    """The end of the address that stops a batch."""
     entries: ClassVar[str] = "data"
     id_field: ClassVar[str] = "id"
     name_field: ClassVar[str] = "mbbq_gen_batch"
     """The field of a batch's metadata with our name."""
+    phases: ClassVar[Mapping[str, BatchPhase]] = {
+        **dict.fromkeys(("completed", "expired", "cancelled", "ended", "succeeded"), "ended"),
+        "failed": "refused",
+    }
+    """The service's states of a batch that is not running, in small letters."""
 
     def __init__(self, provider: Any) -> None:
         """`provider`: the ApiProvider of this service."""
@@ -130,12 +135,33 @@ class BatchApi(ABC):
         """
 
     @abstractmethod
-    async def status(self, service_id: str) -> BatchStatus:
-        """How a batch stands; raises ProviderError where the service does not know it."""
+    def read_status(self, service_id: str, found: dict[str, Any]) -> dict[str, Any]:
+        """State, results and counts of a batch by the service's JSON; `reason` and `codes` where it was refused."""
 
     @abstractmethod
     def read(self, row: Any) -> BatchResult:
         """The result in one line, by its JSON."""
+
+    async def status(self, service_id: str) -> BatchStatus:
+        """The status of a batch; raises ProviderError where the service does not know it."""
+        found = self.read_status(service_id, table_of((await self.provider.call("GET", self.place(service_id))).json()))
+        reason, codes = found.pop("reason", ""), found.pop("codes", "")
+        return BatchStatus(
+            service_id=service_id,
+            phase=self.phases.get(found["state"], "running"),
+            reason=self.provider.hide(reason) or None,
+            waits=any(sign in codes.lower() for sign in _WAITS),
+            too_large=says_too_large(codes),
+            **found,
+        )
+
+    def place(self, service_id: str) -> str:
+        """The address of a batch."""
+        return f"{self.path}/{service_id}"
+
+    def line(self, request: Request) -> bytes:
+        """One request as a line of the batch's file, with its line end."""
+        return json.dumps(self.row(request), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
     async def stream(self, path: str) -> AsyncGenerator[BatchResult | MalformedLine, None]:
         """The results in the lines of a file, some of which may be broken."""
@@ -146,10 +172,6 @@ class BatchApi(ABC):
                 except (ValueError, KeyError, TypeError, AttributeError):
                     yield MalformedLine(storable_text(line[:_SHOWN].decode("utf-8", "replace")))
 
-    def line(self, request: Request) -> bytes:
-        """One request as a line of the batch's file, with its line end."""
-        return json.dumps(self.row(request), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-
     async def results(self, status: BatchStatus) -> AsyncGenerator[BatchResult | MalformedLine, None]:
         """The results of an ended batch, in any order, and the lines that are none; raises as `ApiService.stream`."""
         for path in status.results:
@@ -158,37 +180,21 @@ class BatchApi(ABC):
 
     async def cancel(self, service_id: str) -> None:
         """Asks the service to stop a batch; what it has answered by then stays. One that has ended can't be stopped."""
-        await self.provider.call("POST", f"{self.path}/{service_id}{self.cancels}", accept=(400, 409))
+        await self.provider.call("POST", f"{self.place(service_id)}{self.cancels}", accept=(400, 409))
 
     async def post(self, path: str, *, body: JsonValue = None, form: FormFile | None = None) -> str:
         """Posts a batch, or a form with its lines; the service's id of it. TooLargeError where it takes less."""
         try:
             reply = await self.provider.call("POST", path, body=body, form=form, repeat=form is not None)
-        except RetriesExhaustedError as error:
-            size = form.path.stat().st_size if form is not None else 0
-            if not is_cut_off(error.fault, size):
-                raise
-            raise TooLargeError(f"{size:,} bytes do not get through: {error.fault}") from error
         except RejectedError as refusal:
             found = refusal.error
             is_bad = found.status in {400, 422} and says_too_large(f"{found.code} {found.message}")
             if found.status != 413 and not is_bad:
                 raise
             raise TooLargeError(str(refusal)) from refusal
-        return self.field(reply.json(), self.id_field)
-
-    def field(self, found: Any, name: str) -> str:
-        """A field that every reply of the service has; raises ProviderError where it has not."""
-        if not table_of(found).get(name):
-            raise ProviderError(
-                f"{self.provider.name}: the server answered a batch without {name!r}: does it take batches?"
-            )
-        return str(found[name])
-
-    def refused(self, reason: str, codes: str) -> dict[str, Any]:
-        """Why a batch was refused, by the service's words and codes."""
-        waits = any(sign in codes.lower() for sign in _WAITS)
-        return {"reason": self.provider.hide(reason) or None, "waits": waits, "too_large": says_too_large(codes)}
+        if not (service_id := table_of(reply.json()).get(self.id_field)):
+            raise ProviderError(f"{self.provider.name}: the server made no batch of it: does it take batches?")
+        return str(service_id)
 
     async def listed(self) -> AsyncGenerator[dict[str, Any], None]:
         """The batches that the service lists, a page after another."""
@@ -217,10 +223,6 @@ class OpenAIBatches(BatchApi):
     """Batches of OpenAI, and of servers with the same API."""
 
     most_requests, most_bytes = 50_000, 200_000_000
-    _phases: ClassVar[Mapping[str, BatchPhase]] = {
-        **dict.fromkeys(("completed", "expired", "cancelled"), "ended"),
-        "failed": "refused",
-    }
 
     def row(self, request: Request) -> dict[str, Any]:
         """With the endpoint that answers it."""
@@ -238,24 +240,18 @@ class OpenAIBatches(BatchApi):
         }
         return await self.post(self.path, body=body)
 
-    async def status(self, service_id: str) -> BatchStatus:
+    def read_status(self, service_id: str, found: dict[str, Any]) -> dict[str, Any]:
         """As `BatchApi`."""
-        found = (await self.provider.call("GET", f"{self.path}/{service_id}")).json()
-        state = self.field(found, "status")
-        problems = tables_of(table_of(found.get("errors")).get("data"))
-        reason = "; ".join(str(entry.get("message") or entry.get("code")) for entry in problems[:3])
-        codes = " ".join(f"{entry.get('code')} {entry.get('message')}" for entry in problems)
-        counts = table_of(found.get("request_counts"))
-        files = [found.get("output_file_id"), found.get("error_file_id")]
-        return BatchStatus(
-            service_id=service_id,
-            phase=self._phases.get(state, "running"),
-            state=state,
-            results=tuple(f"/files/{file}/content" for file in files if file),
-            done=count_or_none(counts.get("completed")),
-            failed=count_or_none(counts.get("failed")),
-            **self.refused(reason, codes),
-        )
+        problems, counts = tables_of(value_at(found, "errors.data")), table_of(found.get("request_counts"))
+        files = filter(None, (found.get("output_file_id"), found.get("error_file_id")))
+        return {
+            "state": str(found.get("status")),
+            "results": [f"/files/{file}/content" for file in files],
+            "done": count_or_none(counts.get("completed")),
+            "failed": count_or_none(counts.get("failed")),
+            "reason": "; ".join(str(entry.get("message") or entry.get("code")) for entry in problems[:3]),
+            "codes": " ".join(f"{entry.get('code')} {entry.get('message')}" for entry in problems),
+        }
 
     def read(self, row: Any) -> BatchResult:
         """As `BatchApi`."""
@@ -277,7 +273,7 @@ class AnthropicBatches(BatchApi):
     page = f"{path}?limit={_PAGE}"
     after = "after_id"
     _earlier, _later = timedelta(minutes=5), timedelta(minutes=15)
-    """How far the time at which a batch was made, by the service's clock, may be from that at which it was planned."""
+    """Most time between the planning of a batch and its making, by the service's clock, either way."""
 
     def row(self, request: Request) -> dict[str, Any]:
         """Its key and body."""
@@ -301,19 +297,13 @@ class AnthropicBatches(BatchApi):
                 oldest = str(entry["id"])
         return oldest
 
-    async def status(self, service_id: str) -> BatchStatus:
+    def read_status(self, service_id: str, found: dict[str, Any]) -> dict[str, Any]:
         """As `BatchApi`."""
-        found = (await self.provider.call("GET", f"{self.path}/{service_id}")).json()
-        state = str(found.get("processing_status"))
-        has_ended, counts = state == "ended", table_of(found.get("request_counts"))
-        return BatchStatus(
-            service_id=service_id,
-            phase="ended" if has_ended else "running",
-            state=state,
-            done=counts.get("succeeded") if has_ended else None,
-            failed=counts.get("errored") if has_ended else None,
-            results=(f"{self.path}/{service_id}/results",) if has_ended else (),
-        )
+        state, counts = str(found.get("processing_status")), table_of(found.get("request_counts"))
+        if state != "ended":
+            return {"state": state}
+        place = f"{self.place(service_id)}/results"
+        return {"state": state, "results": [place], "done": counts.get("succeeded"), "failed": counts.get("errored")}
 
     def read(self, row: Any) -> BatchResult:
         """As `BatchApi`."""
@@ -336,11 +326,6 @@ class GeminiBatches(BatchApi):
     path, cancels = "", ":cancel"
     page = f"/batches?pageSize={_PAGE}"
     entries, id_field, name_field = "operations", "name", "displayName"
-    _phases: ClassVar[Mapping[str, BatchPhase]] = {
-        **dict.fromkeys(("SUCCEEDED", "CANCELLED", "EXPIRED"), "ended"),
-        "FAILED": "refused",
-    }
-    """States, without the words that the service puts before them (BATCH_STATE_, JOB_STATE_)."""
 
     def row(self, request: Request) -> dict[str, Any]:
         """Its body and key."""
@@ -351,35 +336,30 @@ class GeminiBatches(BatchApi):
         batch: JsonValue = {"displayName": mark.name, "inputConfig": {"requests": {"requests": _rows(path)}}}
         return await self.post(f"{self.provider.model_path}:batchGenerateContent", body={"batch": batch})
 
-    async def status(self, service_id: str) -> BatchStatus:
+    def read_status(self, service_id: str, found: dict[str, Any]) -> dict[str, Any]:
         """As `BatchApi`."""
-        found = table_of((await self.provider.call("GET", f"/{service_id}")).json())
-        batch = table_of(found.get("metadata"))
-        state = str(batch.get("state")).removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_")
-        phase, counts = self._phases.get(state, "running"), table_of(batch.get("batchStats"))
-        error = table_of(found.get("error"))
-        reason = words_of(error.get("message")) or ""
-        return BatchStatus(
-            service_id=service_id,
-            phase=phase,
-            state=state.lower(),
-            results=(f"/{service_id}",) if phase == "ended" else (),
-            done=count_or_none(counts.get("successfulRequestCount")),
-            failed=count_or_none(counts.get("failedRequestCount")),
-            **self.refused(reason, f"{reason} {'resource_exhausted' if error.get('code') == 8 else ''}"),
-        )
+        batch, error = table_of(found.get("metadata")), table_of(found.get("error"))
+        counts, reason = table_of(batch.get("batchStats")), words_of(error.get("message")) or ""
+        state = str(batch.get("state")).removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_").lower()
+        return {
+            "state": state,
+            "results": [self.place(service_id)] if self.phases.get(state) == "ended" else [],
+            "done": count_or_none(counts.get("successfulRequestCount")),
+            "failed": count_or_none(counts.get("failedRequestCount")),
+            "reason": reason,
+            "codes": f"{reason} {'resource_exhausted' if error.get('code') == 8 else ''}",
+        }
 
     async def results(self, status: BatchStatus) -> AsyncGenerator[BatchResult | MalformedLine, None]:
         """As `BatchApi`, from the operation or from a file that it names."""
         for path in status.results:
             found = table_of((await self.provider.call("GET", path)).json())
-            output = table_of(found.get("response")) or table_of(table_of(found.get("metadata")).get("output"))
-            rows = table_of(output.get("inlinedResponses")).get("inlinedResponses")
+            output = table_of(found.get("response")) or table_of(value_at(found, "metadata.output"))
+            rows = value_at(output, "inlinedResponses.inlinedResponses")
             for row in rows if isinstance(rows, list) else ():
-                key = words_of(table_of(table_of(row).get("metadata")).get("key"))
+                key = words_of(value_at(row, "metadata.key"))
                 yield MalformedLine(json.dumps(row)[:_SHOWN]) if key is None else self.read({**row, "key": key})
-            file = words_of(output.get("responsesFile"))
-            if file is not None:
+            if file := words_of(output.get("responsesFile")):
                 async for result in self.stream(f"/{file}:download?alt=media"):
                     yield result
 
@@ -400,7 +380,9 @@ def _rows(path: Path) -> list[JsonValue]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
-_SERVICES: Final[dict[str, Any]] = {"openai": OpenAIBatches, "anthropic": AnthropicBatches, "gemini": GeminiBatches}
+_SERVICES: Final[Mapping[str, type[BatchApi]]] = {
+    "openai": OpenAIBatches, "anthropic": AnthropicBatches, "gemini": GeminiBatches
+}  # fmt: skip
 
 
 def batch_service(provider: Provider) -> BatchApi:
@@ -410,5 +392,4 @@ def batch_service(provider: Provider) -> BatchApi:
         raise UsageError(f"--batch: {provider.name} has no batches; kinds that have: {kinds}")
     if not provider.capabilities.batches:
         raise UsageError(f"--batch: {provider.name}: Vertex AI takes batches from buckets only; leave out one of them")
-    batches: BatchApi = _SERVICES[provider.kind](provider)
-    return batches
+    return _SERVICES[provider.kind](provider)

@@ -17,13 +17,12 @@ from urllib.parse import quote
 
 from pydantic import Field, JsonValue
 
-from mbbq_gen.core.errors import MissingExtraError, UsageError
+from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import Request
 from mbbq_gen.providers.api.options import RemoteOptions
-from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, token_usage
-from mbbq_gen.providers.base import is_installed
+from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, usage_of
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
-from mbbq_gen.providers.http.replies import table_of, tables_of, text_of, words_of
+from mbbq_gen.providers.http.replies import tables_of, text_of, value_at, words_of
 
 _SAMPLING: Final = {"temperature": "temperature", "top_p": "topP"}
 
@@ -40,10 +39,8 @@ class BedrockProvider(ApiProvider):
     """A model on Amazon Bedrock."""
 
     kind = "bedrock"
-    renames_length = False
     options_class = BedrockOptions
     packages = ("botocore", "aiohttp")
-    install = "pip install 'mbbq-gen[bedrock]'"
     models_path = ""
     settings_field = "inferenceConfig"
     option_names = MappingProxyType({"topP": "top_p"})
@@ -66,8 +63,6 @@ class BedrockProvider(ApiProvider):
     @cached_property
     def _credentials(self) -> Any:
         """As the AWS client finds them; None where there are none."""
-        if not is_installed("botocore"):
-            raise MissingExtraError(f"{self.name}: needs botocore; {self.install}")
         import botocore.session
 
         return botocore.session.get_session().get_credentials()
@@ -89,7 +84,7 @@ class BedrockProvider(ApiProvider):
     def _region(self) -> str:
         """The region: as said, as the environment says, or the profile's."""
         named = self.options.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-        if not named and is_installed("botocore"):
+        if not named:
             import botocore.session
 
             named = botocore.session.get_session().get_config_variable("region")
@@ -104,24 +99,19 @@ class BedrockProvider(ApiProvider):
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a Converse request; `extra` goes to the model as it is."""
-        options = self.options
-        level, fields, sampling = request.prompt.reasoning_effort, options.extra, dict(_SAMPLING)
+        level, fields, sampling = request.prompt.reasoning_effort, self.options.extra, dict(_SAMPLING)
         if level is not None:
             reasoning = self.reasoning_settings(level)
             fields = {**reasoning.sent, **fields}
             sampling = {name: other for name, other in sampling.items() if name not in reasoning.left_out}
-        turns: dict[bool, list[JsonValue]] = {True: [], False: []}
-        for message in request.messages:
-            text: JsonValue = {"text": message.content}
-            is_system = message.role == "system"
-            turns[is_system].append(text if is_system else {"role": message.role, "content": [text]})
-        settings: dict[str, JsonValue] = {"maxTokens": self.longest_answer(request), **self.given(sampling)}
-        body: dict[str, JsonValue] = {"messages": turns[False], "inferenceConfig": settings}
-        if turns[True]:
-            body["system"] = turns[True]
-        if fields:
-            body["additionalModelRequestFields"] = fields
-        return body
+        texts: list[tuple[str, JsonValue]] = [(turn.role, {"text": turn.content}) for turn in request.messages]
+        body: dict[str, JsonValue] = {
+            "messages": [{"role": role, "content": [text]} for role, text in texts if role != "system"],
+            "inferenceConfig": {"maxTokens": self.longest_answer(request), **self.given(**sampling)},
+            "system": [text for role, text in texts if role == "system"],
+            "additionalModelRequestFields": fields,
+        }
+        return {name: value for name, value in body.items() if value}
 
     @property
     def reasoning_api(self) -> str:
@@ -130,20 +120,20 @@ class BedrockProvider(ApiProvider):
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a Converse answer."""
-        message = table_of(table_of(table_of(payload).get("output")).get("message"))
-        reason = words_of(table_of(payload).get("stopReason"))
-        finish = finish_reason(reason)
-        if not isinstance(message.get("content"), list) and finish != "content_filter":
+        reason = words_of(payload.get("stopReason"))
+        finish, content = finish_reason(reason), value_at(payload, "output.message.content")
+        if not isinstance(content, list) and finish != "content_filter":
             raise TransientError("malformed", "the response is JSON without a message")
-        blocks = tables_of(message.get("content"))
-        traces = [table_of(table_of(block.get("reasoningContent")).get("reasoningText")) for block in blocks]
+        blocks = tables_of(content)
         read = ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")  # what was cached is input too
         return answer_fields(
             "".join(text_of(block.get("text")) for block in blocks),
             finish,
             reason,
-            token_usage(payload.get("usage"), read, "outputTokens", cached="cacheReadInputTokens"),
-            reasoning="".join(words_of(found.get("text")) or "" for found in traces),
+            usage_of(payload.get("usage"), read, ("outputTokens",), cached=("cacheReadInputTokens",)),
+            reasoning="".join(
+                words_of(value_at(block, "reasoningContent.reasoningText.text")) or "" for block in blocks
+            ),
             content_filter=payload.get("trace") if finish == "content_filter" else None,
             request_id=headers.get("x-amzn-requestid"),
         )

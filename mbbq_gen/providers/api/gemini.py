@@ -16,20 +16,17 @@ from typing import Any, Final
 
 from pydantic import Field, JsonValue
 
-from mbbq_gen.core.records import Request, Usage
-from mbbq_gen.core.text import count_or_none
+from mbbq_gen.core.records import Request
 from mbbq_gen.providers.api.options import RemoteOptions
-from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, system_text
+from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, system_text, usage_of
 from mbbq_gen.providers.api.service import Endpoint
 from mbbq_gen.providers.base import Capabilities
-from mbbq_gen.providers.http.credentials import VERTEX, GoogleToken, vertex_place
+from mbbq_gen.providers.http.credentials import VERTEX, CloudToken, vertex_place
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
-from mbbq_gen.providers.http.replies import table_of, tables_of, text_of, words_of
+from mbbq_gen.providers.http.replies import table_of, tables_of, text_of, value_at, words_of
 
 _BESIDE: Final = frozenset({"safetySettings", "safety_settings", "tools", "toolConfig", "cachedContent", "labels"})
-"""What stands beside the settings of generation in a body, not among them."""
-
-
+"""Fields of the body that are not settings of generation."""
 _SAMPLING: Final = {
     "temperature": "temperature", "top_p": "topP", "top_k": "topK", "presence_penalty": "presencePenalty",
     "frequency_penalty": "frequencyPenalty", "seed": "seed",
@@ -51,13 +48,11 @@ class GeminiProvider(ApiProvider):
 
     kind = "gemini"
     capabilities = Capabilities(batches=True, reasoning=True, structured_output=True)
-    renames_length = False
     options_class = GeminiOptions
     packages = ("aiohttp", "google-auth")
     address = "https://generativelanguage.googleapis.com"
     address_variable = "GOOGLE_GEMINI_BASE_URL"
     key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-    install = "pip install 'mbbq-gen[gemini]'"
     setting_names = ("max_tokens", *_SAMPLING)
     path: str = ""
     settings_field = "generationConfig"
@@ -71,10 +66,12 @@ class GeminiProvider(ApiProvider):
         self.model_path = f"/{model}" if "/" in model else f"/models/{model}"
         """The model below the base URL; tuned ones are named with their folder."""
         self.path = f"{self.model_path}:generateContent"
+        if self.is_vertex:
+            self.capabilities = replace(self.capabilities, batches=False)  # from buckets only
+            self.cloud = (
+                CloudToken("vertex") if vertex_place() else None
+            )  # without a project, a key of its own opens it
         super().__init__(model, options)
-        if self.is_vertex:  # it takes batches from buckets only
-            self.capabilities = replace(self.capabilities, batches=False)
-            self.cloud = GoogleToken() if vertex_place() else None  # without a project, a key of its own opens it
 
     @cached_property
     def endpoint(self) -> Endpoint:
@@ -90,21 +87,20 @@ class GeminiProvider(ApiProvider):
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a generateContent request."""
-        names = {"user": "user", "assistant": "model"}
-        extra, system = self.options.extra, system_text(request.messages)
-        settings: dict[str, JsonValue] = {"maxOutputTokens": self.answer_limit(request), **self.given(_SAMPLING)}
+        settings: dict[str, JsonValue] = {"maxOutputTokens": self.answer_limit(request), **self.given(**_SAMPLING)}
         settings = self.with_reasoning(settings, request, "maxOutputTokens")
         body: dict[str, JsonValue] = {
             "contents": [
-                {"role": names[message.role], "parts": [{"text": message.content}]}
+                {"role": "model" if message.role == "assistant" else "user", "parts": [{"text": message.content}]}
                 for message in request.messages
                 if message.role != "system"
             ],
-            "generationConfig": self.learned.apply(
-                settings | {name: value for name, value in extra.items() if name not in _BESIDE}
-            ),
+            "generationConfig": settings,
         }
-        body |= {name: value for name, value in extra.items() if name in _BESIDE}
+        for name, value in self.options.extra.items():
+            (body if name in _BESIDE else settings)[name] = value
+        body["generationConfig"] = self.learned.apply(settings)
+        system = system_text(request.messages)
         return body | {"systemInstruction": {"parts": [{"text": system}]}} if system else body
 
     def url(self, path: str) -> str:
@@ -113,28 +109,25 @@ class GeminiProvider(ApiProvider):
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a generateContent answer."""
-        if not isinstance(payload, dict):
-            raise TransientError("malformed", "the response is JSON without an answer")
-        candidates = tables_of(payload.get("candidates"))
-        feedback = table_of(payload.get("promptFeedback"))
+        candidates, feedback = tables_of(payload.get("candidates")), table_of(payload.get("promptFeedback"))
         if not candidates and not feedback.get("blockReason"):
             raise TransientError("malformed", "the response has no candidate")
         candidate = candidates[0] if candidates else {}
         reason = words_of(candidate.get("finishReason")) or words_of(feedback.get("blockReason"))
-        parts = tables_of(table_of(candidate.get("content")).get("parts"))
+        parts = tables_of(value_at(candidate, "content.parts"))
         results = {"prompt": feedback, "answer": candidate.get("safetyRatings")}
-        found = table_of(payload.get("usageMetadata"))
-        written, n_reasoning = (count_or_none(found.get(f"{name}TokenCount")) for name in ("candidates", "thoughts"))
+        usage = usage_of(
+            payload.get("usageMetadata"),
+            ("promptTokenCount",),
+            ("candidatesTokenCount", "thoughtsTokenCount"),
+            reasoning=("thoughtsTokenCount",),
+            cached=("cachedContentTokenCount",),
+        )
         return answer_fields(
             "".join(text_of(part.get("text")) for part in parts if not part.get("thought")),
             finish_reason(reason) if candidates else "content_filter",
             reason,
-            Usage(
-                input_tokens=found.get("promptTokenCount"),
-                output_tokens=None if written is None and n_reasoning is None else (written or 0) + (n_reasoning or 0),
-                reasoning_tokens=n_reasoning,
-                cached_input_tokens=found.get("cachedContentTokenCount"),
-            ),
+            usage,
             content_filter={name: result for name, result in results.items() if result},
             reasoning="".join(words_of(part.get("text")) or "" for part in parts if part.get("thought")),
             model=words_of(payload.get("modelVersion")),

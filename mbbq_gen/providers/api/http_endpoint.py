@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -23,9 +23,8 @@ from mbbq_gen.languages.packs import read_toml
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.api.provider import ApiProvider, turns_of
 from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
-from mbbq_gen.providers.http.credentials import missing_key
 from mbbq_gen.providers.http.errors import LENGTHS, TransientError
-from mbbq_gen.providers.http.replies import words_of
+from mbbq_gen.providers.http.replies import value_at, words_of
 
 _PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
 _OF_REQUEST: Final = frozenset({"messages", "prompt", "system", "user", "model", "max_tokens", "temperature", "top_p"})
@@ -51,7 +50,7 @@ class EndpointSpec(FrozenModel):
     url: NonBlank
     key: str | None = None
     model: str = ""
-    """What {model} stands for."""
+    """Value of {model}."""
     headers: dict[str, str] = Field(default_factory=dict)
     body: dict[str, JsonValue]
     answer: ResponsePaths
@@ -100,20 +99,6 @@ _NOTHING: Final = object()
 _REASONS: Final = ("stop", "length", "content_filter")
 
 
-def look_up(value: Any, place: str | None, missing: Any = None) -> Any:
-    """What stands at a place such as `outputs.0.text`; `missing` where there is no such place, or none was named."""
-    if place is None:
-        return missing
-    for step in place.split("."):
-        if isinstance(value, list) and step.isdigit() and int(step) < len(value):
-            value = value[int(step)]
-        elif isinstance(value, dict) and step in value:
-            value = value[step]
-        else:
-            return missing
-    return value
-
-
 class HttpOptions(RemoteOptions):
     """Options of `http:FILE`."""
 
@@ -131,25 +116,18 @@ class HttpProvider(ApiProvider):
     def __init__(self, model: str, options: HttpOptions) -> None:
         """The endpoint that the file `model` describes; raises DataError where the file is wrong."""
         path = Path(model).expanduser()
-        self._description = read_description(path)
-        self._digest = file_digest(path)
-        self.key_variables = (self._description.key,) if self._description.key else ()
+        self._description = described = read_description(path)
+        if described.key or "key" in _placeholders(described.headers):
+            self.key_variables = (described.key or "the key's variable (`key` in the file)",)
         for name in ("temperature", "top_p"):
-            if name in options.model_fields_set and name not in _placeholders(self._description.body):
+            if name in options.model_fields_set and name not in _placeholders(described.body):
                 raise UsageError(
                     f"{path}: [body] has no {{{name}}}, so --model-arg {name} would change nothing; leave it out"
                 )
+        self.address = described.url
         super().__init__(path.name, options)
-        self.usual_address = self.base_url
-
-    def find_address(self) -> str:
-        """The file's."""
-        return self._description.url
-
-    def check_access(self) -> None:
-        """Raises UsageError where the file wants a key and there is none."""
-        if self.secret is None and (self.key_variables or "key" in _placeholders(self._description.headers)):
-            raise missing_key(self.name, self.key_variables or ("the key's variable (`key` in the file)",))
+        self.needs_key, self.own_settings = bool(self.key_variables), {"description_sha256": file_digest(path)}
+        self.length_names = LENGTHS | set(re.findall(r'"([^"]+)": "\{max_tokens\}"', json.dumps(described.body)))
 
     @cached_property
     def endpoint(self) -> Endpoint:
@@ -158,16 +136,6 @@ class HttpProvider(ApiProvider):
         values: dict[str, JsonValue] = {"key": key, "model": self._description.model}
         own = {name: str(fill_in(text, values)) for name, text in self._description.headers.items()}
         return Endpoint(self.base_url, {**JSON_BOTH_WAYS, **own})
-
-    @property
-    def settings(self) -> dict[str, JsonValue]:
-        """What shapes the text: the file, and the parameters."""
-        return {"description_sha256": self._digest, **super().settings}
-
-    @cached_property
-    def length_names(self) -> Collection[str]:  # type: ignore[override]
-        """The usual names, and those under which the file's body has {max_tokens}."""
-        return LENGTHS | set(re.findall(r'"([^"]+)": "\{max_tokens\}"', json.dumps(self._description.body)))
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The file's body, filled in."""
@@ -193,20 +161,19 @@ class HttpProvider(ApiProvider):
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields from the places that the file names."""
         places = self._description.answer
-        text = look_up(payload, places.text, _NOTHING)
-        reason = look_up(payload, places.finish_reason)
+        found = {name: value_at(payload, place, _NOTHING) for name, place in dict(places).items() if place is not None}
+        found = {name: value for name, value in found.items() if value is not _NOTHING}
+        reason, text = found.get("finish_reason"), found.get("text", _NOTHING)
         words_for = {name: (name,) for name in _REASONS} | self._description.finish_reasons
         finish = next((name for name in _REASONS if str(reason) in words_for[name]), "other")
-        words = "" if text is None else words_of(text)
-        if (text is _NOTHING or words is None) and finish != "content_filter":
+        words = "" if text is None else words_of(found.get("text"))
+        if words is None and finish != "content_filter":
             raise TransientError("malformed", f"the response has nothing at {places.text} (`answer.text` in the file)")
-        found = {name: look_up(payload, place) for name, place in dict(places).items()}
-        read, written, reasoning = (found[name] for name in ("input_tokens", "output_tokens", "reasoning_tokens"))
         return {
             "text": words,
             "finish_reason": None if reason is None else finish,
             "provider_finish_reason": None if reason is None else str(reason),
-            "request_id": words_of(found["request_id"]) or headers.get("x-request-id"),
-            "usage": Usage(input_tokens=read, output_tokens=written, reasoning_tokens=reasoning),
-            **{name: str(found[name]) for name in ("refusal", "reasoning", "model") if found[name]},
+            "request_id": words_of(found.get("request_id")) or headers.get("x-request-id"),
+            "usage": Usage(**{name: found.get(name) for name in ("input_tokens", "output_tokens", "reasoning_tokens")}),
+            **{name: str(found[name]) for name in ("refusal", "reasoning", "model") if found.get(name)},
         }

@@ -29,7 +29,14 @@ from mbbq_gen.providers.api.provider import turns_of
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.http.errors import RejectedError, TransientError
 from mbbq_gen.providers.http.servers import OwnServer
-from mbbq_gen.providers.local.chat_format import PromptError, ScoringPrompt, plain_text, scored_texts, scoring_prompt
+from mbbq_gen.providers.local.chat_format import (
+    ChatFormatter,
+    PromptError,
+    ScoringPrompt,
+    plain_text,
+    scored_texts,
+    scoring_prompt,
+)
 
 LOGLIKELIHOODS: Final[frozenset[Method]] = frozenset({"loglikelihood", "label-loglikelihood"})
 _PROBE_TEXT: Final = "The capital of France is Paris. The capital of Italy is Rome. The capital of Spain is Madrid."
@@ -43,67 +50,6 @@ Post = Callable[[str, JsonValue], Awaitable[Any]]
 """Posts a body to a path below the server's root; the JSON of the reply."""
 Lines = Mapping[tuple[int, ...], int]
 """Prompt and answer as one sequence of tokens → where the answer begins."""
-
-
-class ServerTokenizer:
-    """The tokenizer and chat template of a vLLM server."""
-
-    def __init__(self, model: str, post: Post) -> None:
-        self._model, self._post = model, post
-
-    async def tokens_of(
-        self, messages: Sequence[Message], answers: Sequence[Continuation], *, verbatim: bool
-    ) -> ScoringPrompt:
-        """Prompt and answers, as the server renders chats; a model without a chat template gets the plain text.
-
-        Raises PromptError where the template refuses the messages, or a text has no tokens or others than the chat.
-        """
-        text, rendered = plain_text(messages), None
-        try:
-            rendered = await self._tokens(messages=turns_of(messages), add_generation_prompt=True)
-        except RejectedError as error:
-            if "chat template" not in error.error.message:
-                raise PromptError(error.error.message) from error
-        else:
-            text = (await self._post("/detokenize", {"model": self._model, "tokens": [*rendered]}))["prompt"]
-        texts = scored_texts(text, answers, uses_template=rendered is not None, verbatim=verbatim)
-        read, *whole = await asyncio.gather(
-            *(self._tokens(prompt=text, add_special_tokens=rendered is None) for text in texts)
-        )
-        found = scoring_prompt(answers, read, whole)
-        if rendered not in (None, read):
-            raise PromptError("the server's tokenizer gives other tokens for the text of a chat than for the chat")
-        return found
-
-    async def encode(self, text: str) -> list[int]:
-        """The tokens of a text, without special tokens."""
-        return await self._tokens(prompt=text, add_special_tokens=False)
-
-    async def _tokens(self, **body: JsonValue) -> list[int]:
-        return [int(token) for token in (await self._post("/tokenize", {"model": self._model, **body}))["tokens"]]
-
-
-class LocalTokenizer:
-    """A tokenizer of transformers, with its chat template."""
-
-    def __init__(self, name: str) -> None:
-        """`name`: a hub id or a folder, as after `transformers:`. Raises MbbqGenError where it can't be loaded."""
-        from mbbq_gen.providers.local.chat_format import ChatFormatter
-        from mbbq_gen.providers.local.options import TransformersOptions
-        from mbbq_gen.providers.local.provider import TransformersProvider
-
-        tokenizer = TransformersProvider.open(name, TransformersOptions(), PackPaths()).source.tokenizer()
-        self._formatter = ChatFormatter(tokenizer, name)
-
-    async def tokens_of(
-        self, messages: Sequence[Message], answers: Sequence[Continuation], *, verbatim: bool
-    ) -> ScoringPrompt:
-        """Prompt and answers, as `transformers:` reads them; raises PromptError where a text has no tokens."""
-        return self._formatter.scoring_prompt(messages, answers, verbatim=verbatim)
-
-    async def encode(self, text: str) -> list[int]:
-        """The tokens of a text, without special tokens."""
-        return list(self._formatter.tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
 async def open_scorer(provider: Provider, server: OwnServer, tokenizer: str | None, post: Post) -> ServerScorer | None:
@@ -122,8 +68,8 @@ async def open_scorer(provider: Provider, server: OwnServer, tokenizer: str | No
             f"{where} does not return the tokens of a chat; give --model-arg tokenizer=NAME, the hub id or folder of"
             " the model"
         )
-    used = ServerTokenizer(provider.model, post) if tokenizer is None else LocalTokenizer(tokenizer)
-    scorer = ServerScorer(provider.model, kind, used, post, server.fields)
+    formatter = None if tokenizer is None else _local_formatter(tokenizer)
+    scorer = ServerScorer(provider.model, kind, formatter, post, server.fields)
     try:
         why = await scorer.check()
     except RejectedError as error:
@@ -133,6 +79,15 @@ async def open_scorer(provider: Provider, server: OwnServer, tokenizer: str | No
     if why is not None:
         raise ProviderError(f"{refusal}: {why}; {instead}")
     return scorer
+
+
+def _local_formatter(name: str) -> ChatFormatter:
+    """The tokenizer with this hub id or folder, and its chat template; raises MbbqGenError where it can't be loaded."""
+    from mbbq_gen.providers.local.options import TransformersOptions
+    from mbbq_gen.providers.local.provider import TransformersProvider
+
+    tokenizer = TransformersProvider.open(name, TransformersOptions(), PackPaths()).source.tokenizer()
+    return ChatFormatter(tokenizer, name)
 
 
 class _Question(NamedTuple):
@@ -151,12 +106,12 @@ class ServerScorer:
         self,
         model: str,
         kind: str,
-        tokenizer: ServerTokenizer | LocalTokenizer,
+        formatter: ChatFormatter | None,
         post: Post,
         sampling: Mapping[str, JsonValue],
     ) -> None:
-        """`sampling`: fields that make sampling neutral at the server."""
-        self._model, self.kind, self._tokenizer, self._post, self._sampling = model, kind, tokenizer, post, sampling
+        """`formatter`: tokenizes prompts; None: the server does. `sampling`: fields that make it neutral there."""
+        self._model, self.kind, self._formatter, self._post, self._sampling = model, kind, formatter, post, sampling
         self.path = "/generate" if kind == "generate" else "/v1/completions"
         self._questions: dict[str, _Question] = {}
         self._unconditional: dict[tuple[tuple[Message, ...], str], float] = {}
@@ -168,8 +123,8 @@ class ServerScorer:
         return request_key in self._questions
 
     async def check(self) -> str | None:
-        """Why the server's log-probabilities can't be used, in words; None if they are right."""
-        tokens = await self._tokenizer.encode(_PROBE_TEXT)
+        """The fault of the server's log-probabilities, in words; None if they are right."""
+        tokens = await self._encode(_PROBE_TEXT)
         starts = [tokens[: max(1, int(len(tokens) * part))] for part in _PARTS]
         lines: dict[tuple[int, ...], int] = {}
         expected: list[float] = []
@@ -184,7 +139,7 @@ class ServerScorer:
                 else:
                     name, logprob = (reply["logprobs"][field][0] for field in ("tokens", "token_logprobs"))
                 number = str(name).removeprefix("token_id:")
-                token = await self._tokenizer.encode(name) if self.kind == "echo" else [int(number)]
+                token = await self._encode(name) if self.kind == "echo" else [int(number)]
                 if len(token) == 1:
                     lines[*start, token[0]] = len(start)
                     expected.append(float(logprob))
@@ -200,7 +155,7 @@ class ServerScorer:
 
     async def prepare(self, request: Request) -> None:
         """Brings a request into tokens; raises PromptError where it has none."""
-        shown, tokens_of = request.prompt, self._tokenizer.tokens_of
+        shown, tokens_of = request.prompt, self._tokens_of
         if request.request_key in self._questions:
             return
         verbatim, prior = shown.method != "loglikelihood", shown.unconditional_prompt
@@ -213,6 +168,41 @@ class ServerScorer:
         lines = {(*whole.prompt, *answer): len(whole.prompt) for answer in whole.answers}
         lines |= {(*one.prompt, *one.answers[0]): len(one.prompt) for one in alone.values()}
         self._questions[request.request_key] = _Question(shown, whole, alone, lines)
+
+    async def _tokens_of(
+        self, messages: Sequence[Message], answers: Sequence[Continuation], *, verbatim: bool
+    ) -> ScoringPrompt:
+        """Prompt and answers, by the chat template; a model without one gets the plain text.
+
+        Raises PromptError where the template refuses the messages, or a text has no tokens or others than the chat.
+        """
+        if self._formatter is not None:
+            return self._formatter.scoring_prompt(messages, answers, verbatim=verbatim)
+        text, rendered = plain_text(messages), None
+        try:
+            rendered = await self._tokenize(messages=turns_of(messages), add_generation_prompt=True)
+        except RejectedError as error:
+            if "chat template" not in error.error.message:
+                raise PromptError(error.error.message) from error
+        else:
+            text = (await self._post("/detokenize", {"model": self._model, "tokens": [*rendered]}))["prompt"]
+        texts = scored_texts(text, answers, uses_template=rendered is not None, verbatim=verbatim)
+        read, *whole = await asyncio.gather(
+            *(self._tokenize(prompt=text, add_special_tokens=rendered is None) for text in texts)
+        )
+        found = scoring_prompt(answers, read, whole)
+        if rendered not in (None, read):
+            raise PromptError("the server's tokenizer gives other tokens for the text of a chat than for the chat")
+        return found
+
+    async def _encode(self, text: str) -> list[int]:
+        """The tokens of a text, without special tokens."""
+        if self._formatter is not None:
+            return list(self._formatter.tokenizer(text, add_special_tokens=False)["input_ids"])
+        return await self._tokenize(prompt=text, add_special_tokens=False)
+
+    async def _tokenize(self, **body: JsonValue) -> list[int]:
+        return [int(token) for token in (await self._post("/tokenize", {"model": self._model, **body}))["tokens"]]
 
     def body(self, request: Request) -> dict[str, JsonValue]:
         """The body for a request; before it is prepared, one of about the same size."""

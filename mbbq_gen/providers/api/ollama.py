@@ -19,7 +19,7 @@ from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.api.provider import ApiProvider, turns_of
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING, SamplingOptions
 from mbbq_gen.providers.http.errors import ApiError, ErrorClass, TransientError, finish_reason
-from mbbq_gen.providers.http.replies import table_of, text_of, words_of
+from mbbq_gen.providers.http.replies import table_of, text_of, value_at, words_of
 from mbbq_gen.providers.http.servers import storable_facts
 
 _PORT: Final = 11434
@@ -50,16 +50,18 @@ class OllamaProvider(ApiProvider):
     path = "/api/chat"
     context_advice = "give a larger --model-arg num_ctx=N"
     version_in_base = False
-    needs_key = False
-    renames_length = False
     options: OllamaOptions
 
     def __init__(self, model: str, options: OllamaOptions) -> None:
         """As `ApiProvider`."""
         super().__init__(model, options)
+        self.needs_key, self.own_settings = False, {"sampling": options.sampling or "neutral"}
         self._num_ctx = _LEAST_CONTEXT
         """The context length that is requested; it only grows, because a change loads the model anew."""
         self._facts: dict[str, JsonValue] | None = None
+        neutral = {} if options.sampling == "server" else NEUTRAL_SAMPLING
+        self._sampling: dict[str, JsonValue] = {**neutral, **options.given_sampling}
+        self._sent = {_REPETITION.get(name, name): value for name, value in self._sampling.items()}
 
     def find_address(self) -> str:
         """As --base-url or OLLAMA_HOST says, the latter with or without scheme and port; 0.0.0.0 is this machine."""
@@ -76,37 +78,21 @@ class OllamaProvider(ApiProvider):
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a chat request."""
-        options = self.options
         longest = self.longest_answer(request)
         size = sum(len(message.content.encode()) + 64 for message in request.messages)
         while self._num_ctx < size // _BYTES_A_TOKEN + longest:
             self._num_ctx *= 2
-        sampling = {
-            **self.given({"temperature": "temperature", "seed": "seed"}),
-            **{_REPETITION.get(name, name): value for name, value in self._sampling.items()},
-            **{"num_predict": longest, "num_ctx": options.num_ctx or self._num_ctx},
-        }
+        lengths = {"num_predict": longest, "num_ctx": self.options.num_ctx or self._num_ctx}
         body: dict[str, JsonValue] = {
             "model": self.model,
             "messages": turns_of(request.messages),
             "stream": False,
             "keep_alive": "10m",
-            "options": sampling,
+            "options": {**self.given("temperature", "seed"), **self._sent, **lengths},
         }
         if request.prompt.reasoning_effort is not None:
             body |= self.reasoning_settings(request.prompt.reasoning_effort).sent
-        return self.learned.apply(body | options.extra)
-
-    @property
-    def _sampling(self) -> dict[str, JsonValue]:
-        """The sampling that is sent, by our names."""
-        neutral = {} if self.options.sampling == "server" else NEUTRAL_SAMPLING
-        return {**neutral, **self.options.given_sampling}
-
-    @property
-    def settings(self) -> dict[str, JsonValue]:
-        """Also whether neutral sampling is sent."""
-        return super().settings | {"sampling": self.options.sampling or "neutral"}
+        return self.learned.apply(body | self.options.extra)
 
     async def prepare(self, request: Request | None = None) -> Response | None:
         """Asks once which version and which model files answer."""
@@ -119,19 +105,23 @@ class OllamaProvider(ApiProvider):
         except (ProviderError, TransientError):
             self._facts = None  # the question itself finds out what is wrong, and whether to wait
             return None
-        shown_facts = table_of(shown.json())
-        details, sizes = table_of(shown_facts.get("details")), table_of(shown_facts.get("model_info"))
-        facts = {"version": table_of(version.json()).get("version"), "chat_template": shown_facts.get("template")}
-        facts |= {"quantization": details.get("quantization_level"), "parameters": details.get("parameter_size")}
-        facts["context_length"] = next((n for key, n in sizes.items() if key.endswith("context_length")), None)
-        self._facts |= storable_facts({**facts, "sampling_defaults": shown_facts.get("parameters")})
+        found = table_of(shown.json())
+        sizes = table_of(found.get("model_info")).items()
+        facts = {
+            "version": value_at(version.json(), "version"),
+            "chat_template": found.get("template"),
+            "quantization": value_at(found, "details.quantization_level"),
+            "parameters": value_at(found, "details.parameter_size"),
+            "context_length": next((n for key, n in sizes if key.endswith("context_length")), None),
+            "sampling_defaults": found.get("parameters"),
+        }
+        self._facts |= storable_facts(facts)
         return None
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """Also the server, the sampling that is sent and known to apply, and the context length."""
-        sent = {_REPETITION.get(name, name): value for name, value in self._sampling.items()}
         applied = dict.fromkeys(NEUTRAL_SAMPLING) | {"temperature": self.options.temperature, **self._sampling}
-        info = super().runtime_info() | {"server": self._facts or {"name": "ollama"}, "sampling_sent": sent}
+        info = super().runtime_info() | {"server": self._facts or {"name": "ollama"}, "sampling_sent": self._sent}
         return info | {"sampling": applied, "num_ctx": self.options.num_ctx or self._num_ctx}
 
     async def lasting(self, error: ApiError, kind: ErrorClass) -> ProviderError:
@@ -141,10 +131,7 @@ class OllamaProvider(ApiProvider):
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a chat answer."""
-        message = table_of(payload).get("message")
-        if not isinstance(message, dict):
-            raise TransientError("malformed", "the response has no message")
-        reason = words_of(payload.get("done_reason"))
+        message, reason = payload["message"], words_of(payload.get("done_reason"))
         return {
             "text": text_of(message.get("content")),
             "reasoning": words_of(message.get("thinking")) or None,

@@ -18,7 +18,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, Literal
 
-import msgspec
 from pydantic import Field, JsonValue
 
 from mbbq_gen.core.errors import ProviderError, UsageError
@@ -26,19 +25,26 @@ from mbbq_gen.core.records import ContinuationScore, Method, Request, Response, 
 from mbbq_gen.core.text import count_or_none
 from mbbq_gen.providers.api.likelihood import LOGLIKELIHOODS, ServerScorer, open_scorer
 from mbbq_gen.providers.api.options import RemoteOptions
-from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, turns_of
+from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, turns_of, usage_of
 from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING, Capabilities, SamplingOptions
-from mbbq_gen.providers.http.credentials import EntraToken
+from mbbq_gen.providers.http.credentials import CloudToken
 from mbbq_gen.providers.http.errors import (
     ApiError,
     RejectedError,
     TransientError,
     classify_error,
     finish_reason,
-    service_error,
 )
-from mbbq_gen.providers.http.replies import HttpResponse, error_payload, table_of, tables_of, text_of, words_of
+from mbbq_gen.providers.http.replies import (
+    HttpResponse,
+    error_payload,
+    table_of,
+    tables_of,
+    text_of,
+    value_at,
+    words_of,
+)
 from mbbq_gen.providers.http.servers import OwnServer, ReasoningParameters, known_services, server_root
 from mbbq_gen.providers.local.chat_format import PromptError
 
@@ -103,11 +109,15 @@ class OpenAIProvider(ApiProvider):
         super().__init__(model, options)
         self._is_official = self.is_azure or self.base_url == self.address
         self.is_own_server = self.base_url not in SERVICES.values() and not self.is_azure
-        self.cloud = EntraToken() if self.is_azure and options.entra else None
+        self.needs_key = not self.is_own_server
+        self.cloud = CloudToken("entra") if self.is_azure and options.entra else None
         is_pro = self._is_official and _RESPONSES_ONLY.search(model) is not None
         self._use_api(at_responses=options.api == "responses" or (options.api == "auto" and is_pro))
         self.sampling = options.sampling or ("neutral" if self.is_own_server else "server")
         """Whether neutral sampling is sent: neutral or server."""
+        own = {"sampling": self.sampling} if self.is_own_server or options.sampling is not None else {}
+        shaping = {"tokenizer", "top_logprobs", "api"}
+        self.own_settings = {**own, **options.model_dump(include=shaping, exclude_defaults=True)}
         self._server = OwnServer(model, self.sampling, options.given_sampling)
         self.learned.dispensable |= self._server.dispensable
         self._has_logprobs = False
@@ -133,11 +143,6 @@ class OpenAIProvider(ApiProvider):
             raise UsageError(f"service {service!r}: set {variable}, or give --base-url {example}")
         return f"{named}/openai/deployments/{self.model}" if self.is_azure and "/openai/" not in named else named
 
-    @property
-    def needs_key(self) -> bool:
-        """Services of the table need one, servers of the user's own none."""
-        return not self.is_own_server
-
     @cached_property
     def endpoint(self) -> Endpoint:
         """As the base class; OpenAI also takes an organization and a project, Azure a key of its own and a version."""
@@ -145,22 +150,10 @@ class OpenAIProvider(ApiProvider):
             found = super().endpoint
             named = {header: os.environ.get(variable) for header, variable in _OWN_HEADERS.items()}
             own = {header: value for header, value in named.items() if value and self.base_url == self.address}
-            return replace(found, headers={**found.headers, **own})
+            return found._replace(headers={**found.headers, **own})
         version = os.environ.get("OPENAI_API_VERSION") or "2024-10-21"
         query = "" if self.base_url.endswith("/openai/v1") else f"?api-version={version}"
         return Endpoint(self.base_url, {**JSON_BOTH_WAYS, "api-key": self.secret.value if self.secret else ""}, query)
-
-    @property
-    def settings(self) -> dict[str, JsonValue]:
-        """What shapes the text: the server where it is not OpenAI's own, and all parameters."""
-        settings, options = super().settings, self.options
-        if self.is_own_server or options.sampling is not None:
-            settings["sampling"] = self.sampling
-        if options.tokenizer is not None:
-            settings["tokenizer"] = options.tokenizer
-        if options.top_logprobs != _MOST_NAMED:
-            settings["top_logprobs"] = options.top_logprobs
-        return settings if options.api == "auto" else {**settings, "api": options.api}
 
     @property
     def path(self) -> str:
@@ -185,7 +178,7 @@ class OpenAIProvider(ApiProvider):
         return whole if path == "/chat/completions" else _DEPLOYMENT.sub("/openai/", whole)
 
     def url_for(self, request: Request) -> str:
-        """Where a request is posted: loglikelihoods have an address of their own."""
+        """As `ApiProvider`; loglikelihoods have an address of their own."""
         if self._scorer is None or request.prompt.method not in LOGLIKELIHOODS:
             return super().url_for(request)
         return f"{server_root(self.base_url)}{self._scorer.path}"
@@ -235,12 +228,7 @@ class OpenAIProvider(ApiProvider):
 
     async def _post_at_root(self, path: str, body: JsonValue) -> Any:
         """The JSON that the server replies at a path below its root; raises RejectedError where it refuses."""
-        reply = await self.send("POST", f"{server_root(self.base_url)}{path}", msgspec.json.encode(body))
-        if 200 <= reply.status < 300:
-            return reply.json()
-        error = service_error(reply.status, error_payload(reply), reply.headers)
-        self.class_of(error)
-        raise RejectedError(f"{path}: {self.words_of(error)}", error)
+        return (await self.call("POST", f"{server_root(self.base_url)}{path}", body=body, repeat=False)).json()
 
     async def _probe(self, path: str) -> Any:
         """The JSON or text at a path below the server's root, or None."""
@@ -256,8 +244,8 @@ class OpenAIProvider(ApiProvider):
 
     @property
     def unpinned(self) -> str | None:
-        """What of the sampling can't be pinned at the server, in words; None if nothing."""
-        return self._server.notice if self.is_own_server else None
+        """The sampling that can't be pinned at the server, in words; None if all is pinned."""
+        return self._server.entry.unpinned if self.sampling == "neutral" else None
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
@@ -277,7 +265,7 @@ class OpenAIProvider(ApiProvider):
             body |= {"messages": turns_of(request.messages), length: self.answer_limit(request)}
             if method == FIRST_TOKENS:
                 body |= {length: 1, "logprobs": True, "top_logprobs": options.top_logprobs}
-        body |= {**self.given({"temperature": "temperature"}), **sampling, **self.given({"seed": "seed"})}
+        body |= {**self.given("temperature"), **sampling, **self.given("seed")}
         return self.learned.apply(self.with_reasoning(body, request, length) | options.extra)
 
     @property
@@ -356,8 +344,6 @@ class OpenAIProvider(ApiProvider):
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a chat completion or of a response."""
-        if not isinstance(payload, dict):
-            raise TransientError("malformed", "the response is JSON without an answer")
         read = response_fields if payload.get("object") == "response" or "output" in payload else chat_fields
         fields = read(payload)
         fields["request_id"] = headers.get("x-request-id") or words_of(payload.get("id"))
@@ -377,8 +363,7 @@ def first_tokens(payload: Any) -> dict[str, float]:
 
     Shape: https://platform.openai.com/docs/api-reference/chat/object
     """
-    choices = tables_of(table_of(payload).get("choices"))
-    content = tables_of(table_of(choices[0].get("logprobs")).get("content")) if choices else []
+    content = tables_of(value_at(payload, "choices.0.logprobs.content"))
     named = tables_of(content[0].get("top_logprobs")) if content else []
     found: dict[str, float] = {}
     for entry in [*named, content[0]] if named else []:
@@ -392,17 +377,10 @@ def first_tokens(payload: Any) -> dict[str, float]:
 
 def chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Text, reasoning, refusal, filter results and usage of a chat completion."""
-    choices = tables_of(payload.get("choices"))
-    if not choices:
-        raise TransientError("malformed", "the response has no choice")
-    choice, usage = choices[0], _usage(payload.get("usage"), "prompt", "completion")
+    choice, usage = payload["choices"][0], _usage(payload.get("usage"), "prompt", "completion")
     reason = words_of(choice.get("finish_reason"))
     finish = finish_reason(reason, words_of(choice.get("native_finish_reason")))
-    message = choice.get("message")
-    if finish == "content_filter":
-        message = table_of(message)
-    if not isinstance(message, dict):
-        raise TransientError("malformed", "the response has no message")
+    message = table_of(choice.get("message")) if finish == "content_filter" else choice["message"]
     text = _plain_text(message.get("content"))
     # in a field of its own (DeepSeek, vLLM, SGLang), or in parts (Mistral, OpenRouter)
     reasoning = words_of(message.get("reasoning_content")) or words_of(message.get("reasoning"))
@@ -416,15 +394,15 @@ def chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
     if not (text or reasoning or message.get("refusal")) and (usage.input_tokens, usage.output_tokens) == (0, 0):
         raise TransientError("server", "answered nothing, with no tokens in or out")
     results = {"prompt": payload.get("prompt_filter_results"), "answer": choice.get("content_filter_results")}
-    return {
-        "text": text if text is not None or finish == "content_filter" else "",
-        "finish_reason": finish,
-        "provider_finish_reason": reason,
-        "refusal": words_of(message.get("refusal")) or None,
-        "reasoning": reasoning or None,
-        "content_filter": {name: found for name, found in results.items() if found} or None,
-        "usage": usage,
-    }
+    return answer_fields(
+        text,
+        finish,
+        reason,
+        usage,
+        refusal=words_of(message.get("refusal")),
+        reasoning=reasoning,
+        content_filter={name: found for name, found in results.items() if found},
+    )
 
 
 def _plain_text(content: Any) -> str | None:
@@ -464,13 +442,14 @@ def response_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 def _usage(found: Any, read: str, written: str) -> Usage:
     """Tokens, under the names of either API."""
-    if not isinstance(found, dict):
-        return Usage()
-    reasoning = count_or_none(table_of(found.get(f"{written}_tokens_details")).get("reasoning_tokens"))
-    prompt, output = found.get(f"{read}_tokens"), found.get(f"{written}_tokens")
-    if reasoning:  # xAI counts thinking beside what was written
-        counts = [count_or_none(count) for count in (prompt, output, found.get("total_tokens"))]
-        if None not in counts and sum(filter(None, counts[:2])) + reasoning == counts[2]:
-            output = (counts[1] or 0) + reasoning
-    cached = table_of(found.get(f"{read}_tokens_details")).get("cached_tokens")
-    return Usage(input_tokens=prompt, output_tokens=output, reasoning_tokens=reasoning, cached_input_tokens=cached)
+    usage = usage_of(
+        found,
+        (f"{read}_tokens",),
+        (f"{written}_tokens",),
+        reasoning=(f"{written}_tokens_details.reasoning_tokens",),
+        cached=(f"{read}_tokens_details.cached_tokens",),
+    )
+    counts = (usage.input_tokens, usage.output_tokens, usage.reasoning_tokens)
+    if None not in counts and counts[2] and sum(filter(None, counts)) == count_or_none(found.get("total_tokens")):
+        return usage.model_copy(update={"output_tokens": sum(filter(None, counts[1:]))})  # xAI counts thinking apart
+    return usage

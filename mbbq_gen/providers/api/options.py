@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -20,17 +20,11 @@ from mbbq_gen.providers.base import JsonTable, ProviderOptions
 from mbbq_gen.providers.http.credentials import ENV_VARIABLE, is_lookalike
 
 
-@cache
-def _reasoning_rows() -> list[dict[str, Any]]:
-    text = Path(__file__).with_name("reasoning.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)["row"]  # type: ignore[no-any-return]
-
-
 @lru_cache(maxsize=256)
 def reasoning_parameters(api: str, name: str, model: str, level: str) -> ReasoningSettings:
     """The parameters of a level at a service, by `reasoning.toml`; raises UsageError where a model refuses it."""
     room = reasoning_token_allowance(level)
-    for row in _reasoning_rows():
+    for row in tomllib.loads(Path(__file__).with_name("reasoning.toml").read_text(encoding="utf-8"))["row"]:
         least, most = row.get("outside", (1, 0))
         is_named = re.fullmatch(row["api"], api) and re.fullmatch(row.get("levels", ".*"), level)
         if is_named and re.search(row.get("model", ""), model) and not least <= room <= most:

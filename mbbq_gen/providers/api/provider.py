@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from types import MappingProxyType
@@ -46,7 +46,7 @@ from mbbq_gen.providers.http.rate_limits import (
     ServiceGate,
     first_concurrency,
 )
-from mbbq_gen.providers.http.replies import HttpResponse, error_payload, table_of, tables_of
+from mbbq_gen.providers.http.replies import HttpResponse, error_payload, table_of, tables_of, value_at
 from mbbq_gen.providers.http.scheduler import LessonError, Scheduler
 from mbbq_gen.providers.http.servers import PromptCutDetector
 
@@ -63,7 +63,7 @@ class ApiProvider(ApiService):
     packages: ClassVar[tuple[str, ...]] = ("aiohttp",)
     setting_names: ClassVar[tuple[str, ...]] = ("max_tokens", "temperature", "top_p")
     length_names: Collection[str] = LENGTHS
-    """What the service may call the longest answer."""
+    """Names that the service may have for the longest answer."""
     renames_length: ClassVar[bool] = True
     """Whether servers of this kind differ in what they call it."""
     settings_field: ClassVar[str] = ""
@@ -71,7 +71,7 @@ class ApiProvider(ApiService):
     option_names: Mapping[str, str] = MappingProxyType({})
     """Fields of a body → our options, where they have other names."""
     context_advice: str = "set a longer context at the server"
-    """How a longer context is set, for the message about prompts that are cut."""
+    """Advice on a longer context, for the message about prompts that are cut."""
     is_own_server: bool = False
     """Whether the model is on a server of the user's own, which may cut prompts without an error."""
 
@@ -80,7 +80,9 @@ class ApiProvider(ApiService):
         super().__init__(model, options)
         limits = {name: getattr(options, name) for name in ("max_connections", "rpm", "tpm")}
         self.capabilities = replace(self.capabilities, base_url=self.base_url, **limits)
-        self.learned = ParameterAdapter(renames_length=self.renames_length)
+        self.learned = ParameterAdapter(self.renames_length)
+        self.own_settings: dict[str, JsonValue] = {}
+        """Settings beside those of `setting_names`."""
         self._malformed: set[str] = set()
         """Keys of requests that were once answered with JSON that is no answer."""
         self._served: set[str] = set()
@@ -98,17 +100,18 @@ class ApiProvider(ApiService):
     @property
     def settings(self) -> dict[str, JsonValue]:
         """The options that shape the text and were given, and the server where it is not the usual one."""
-        settings = self.given({name: name for name in self.setting_names})
+        settings = {**self.given(*self.setting_names), **self.own_settings}
         settings |= {name: value for name in ("extra", "headers") if (value := getattr(self.options, name))}
         return settings if self.base_url == self.usual_address else {**settings, "base_url": self.base_url}
 
-    def given(self, names: Mapping[str, str]) -> dict[str, JsonValue]:
-        """The options that have a value, by other names."""
+    def given(self, *same: str, **renamed: str) -> dict[str, JsonValue]:
+        """The options that have a value, under the `same` name or `renamed`."""
+        names = {**dict(zip(same, same, strict=True)), **renamed}
         return {other: value for name, other in names.items() if (value := getattr(self.options, name)) is not None}
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """Server, versions, limits; after requests, also what was learned and which models answered."""
-        facts = self.given({name: name for name in ("max_connections", "rpm", "tpm")})
+        facts = self.given("max_connections", "rpm", "tpm")
         facts |= {"base_url": self.base_url, "versions": versions_of(self.packages)}
         if lessons := self.learned.runtime_info():
             facts["learned"] = self.hide(lessons)
@@ -176,7 +179,7 @@ class ApiProvider(ApiService):
         return Scheduler(self, self._pace, context)
 
     def status(self) -> str:
-        """How many requests are under way, or why none is sent."""
+        """Number of requests under way, or why none is sent."""
         return "" if self._pace is None else self._pace.status()
 
     async def aclose(self) -> None:
@@ -203,7 +206,7 @@ class ApiProvider(ApiService):
         return None
 
     def url_for(self, request: Request) -> str:
-        """Where a request is posted."""
+        """The whole address to which a request is posted."""
         return self.url(self.path)
 
     async def attempt(self, request: Request, number: int) -> Response:
@@ -225,8 +228,8 @@ class ApiProvider(ApiService):
         except TransientError as fault:
             if fault.kind != "malformed":
                 raise
-            failed = Response(request_key=request.request_key, error=str(fault), n_attempts=number)  # paid once
-            return failed.model_copy(update={"unmetered_usage": max_usage(body, self.length_names)})
+            paid = max_usage(body, self.length_names)
+            return Response(request_key=request.request_key, error=str(fault), n_attempts=number, unmetered_usage=paid)
         seconds = round(time.perf_counter() - started, 4)
         self.reached = True
         payload = reply.json() if reply.status == 200 and not reply.is_page else error_payload(reply)
@@ -265,15 +268,13 @@ class ApiProvider(ApiService):
 
     def read(self, request: Request, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
         """As `parse`. JSON that is no answer may be billed: it is requested once more, then recorded as a failure."""
-        key = request.request_key
+        key, sent = request.request_key, more.get("n_attempts")
         try:
             return self.parse(key, payload, headers, **more)
         except TransientError as fault:
             if fault.kind == "malformed" and key in self._malformed:
-                sent = more.get("n_attempts")
                 return Response(request_key=key, error=f"sent {sent} times, last: {fault}", n_attempts=sent)
-            if fault.kind == "malformed":
-                self._malformed.add(key)
+            self._malformed |= {key} if fault.kind == "malformed" else set()
             raise
 
     def parse(self, request_key: str, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
@@ -330,7 +331,7 @@ class ApiProvider(ApiService):
         return lesson is not None
 
     def instead_of(self, name: str) -> str:
-        """What a user may do about a refused parameter, by its name in the body."""
+        """Advice on a refused parameter, by its name in the body."""
         if name in self.options.extra:
             return "leave it out of --model-arg extra"
         name = self.option_names.get(name, name)
@@ -402,14 +403,23 @@ def answer_fields(
     return {"text": text, "finish_reason": finish, "provider_finish_reason": reason, "usage": usage, **found}
 
 
-def token_usage(found: Any, read: Collection[str], written: str, *, cached: str, reasoning: Any = None) -> Usage:
-    """The tokens of an answer, by the service's names; those in `read` are added up."""
-    if not isinstance(found, dict):
-        return Usage()
-    counted = [tokens for name in read if (tokens := count_or_none(found.get(name))) is not None]
+def usage_of(
+    found: Any,
+    read: Sequence[str],
+    written: Sequence[str],
+    *,
+    reasoning: Sequence[str] = (),
+    cached: Sequence[str] = (),
+) -> Usage:
+    """The tokens of an answer by the service's names (a dot goes into an object); several names are added up."""
+
+    def total(names: Sequence[str]) -> int | None:
+        counts = [tokens for name in names if (tokens := count_or_none(value_at(found, name))) is not None]
+        return sum(counts) if counts else None
+
     return Usage(
-        input_tokens=sum(counted) if counted else None,
-        output_tokens=found.get(written),
-        reasoning_tokens=reasoning,
-        cached_input_tokens=found.get(cached),
+        input_tokens=total(read),
+        output_tokens=total(written),
+        reasoning_tokens=total(reasoning),
+        cached_input_tokens=total(cached),
     )

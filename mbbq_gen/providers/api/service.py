@@ -9,10 +9,9 @@ import re
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 
 import msgspec
 from pydantic import JsonValue
@@ -20,11 +19,10 @@ from pydantic import JsonValue
 from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address
-from mbbq_gen.providers.base import ExecutionContext, Provider, ProviderOptions, check_installed
+from mbbq_gen.providers.base import ExecutionContext, Provider, ProviderOptions
 from mbbq_gen.providers.http.credentials import (
     SHORTEST_KEY,
     CloudToken,
-    Secret,
     SecretRedactor,
     filled_headers,
     find_key,
@@ -34,14 +32,13 @@ from mbbq_gen.providers.http.errors import (
     ApiError,
     ErrorClass,
     RejectedError,
-    RetriesExhaustedError,
     TransientError,
     classify_error,
     is_page,
     rule_for,
     service_error,
 )
-from mbbq_gen.providers.http.replies import FormFile, HttpResponse, base_url_advice, error_payload, tables_of
+from mbbq_gen.providers.http.replies import FormFile, HttpResponse, base_url_advice, tables_of
 from mbbq_gen.providers.http.scheduler import RetryPolicy
 
 if TYPE_CHECKING:
@@ -52,8 +49,7 @@ JSON_BOTH_WAYS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     """A service as it is reached."""
 
     base_url: str
@@ -61,7 +57,7 @@ class Endpoint:
     headers: Mapping[str, str]
     """All that every request carries, the key too: never to be written anywhere."""
     query: str = ""
-    """What every address ends with, such as `?api-version=2024-10-21`."""
+    """End of every address, such as `?api-version=2024-10-21`."""
 
 
 class ApiService(Provider):
@@ -69,14 +65,12 @@ class ApiService(Provider):
 
     options_class: ClassVar[type[ProviderOptions]] = RemoteOptions
     options: Any
-    address: ClassVar[str] = ""
+    address: str = ""
     """The service's own server, for which a key is needed."""
     address_variable: str = ""
     """Environment variable with another one."""
     key_variables: tuple[str, ...] = ()
     """Environment variables that may hold the key."""
-    requires: ClassVar[tuple[str, ...]] = ("aiohttp",)
-    install: ClassVar[str] = "pip install 'mbbq-gen[api]'"
     models_path: str = "/models"
     """Empty where the service has no list of its models."""
     cloud: CloudToken | None = None
@@ -99,10 +93,13 @@ class ApiService(Provider):
         self.usual_address = self.address
         """The server that is no setting of its own."""
         self.base_url = self.find_address()
-        self.secret = self.find_key()
-        self.own_headers, self._other_secrets = filled_headers(options.headers)
-        for known in (self.secret, *self._other_secrets):
-            if known is not None and len(known.value) >= SHORTEST_KEY and known.value in f"{model} {options.extra}":
+        self.needs_key = self.base_url == self.address
+        """Whether the server takes no requests without a key."""
+        self.secret = find_key(self.key_variables, options.api_key_env, options.api_key_file)
+        self.own_headers, others = filled_headers(options.headers)
+        self._secrets = [*filter(None, (self.secret, *others))]
+        for known in self._secrets:
+            if len(known.value) >= SHORTEST_KEY and known.value in f"{model} {options.extra}":
                 raise UsageError(f"the model's name or option extra holds the key in {known.origin}: leave it out")
         self._context = ExecutionContext()
         self._said: set[str] = set()
@@ -111,7 +108,6 @@ class ApiService(Provider):
     @classmethod
     def open(cls, model: str, options: Any, resources: PackPaths) -> Self:
         """The provider at the server that options or environment name; nothing is imported or sent yet."""
-        check_installed(f"{cls.kind}:{model}", cls.requires, cls.install)
         return cls(model, options)
 
     def find_address(self) -> str:
@@ -121,15 +117,6 @@ class ApiService(Provider):
     def named_address(self, variable: str) -> str | None:
         """The base URL that the options or this environment variable name."""
         return self.options.base_url or checked_address(os.environ.get(variable), variable)
-
-    def find_key(self) -> Secret | None:
-        """The key that options or environment name."""
-        return find_key(self.key_variables, self.options.api_key_env, self.options.api_key_file)
-
-    @property
-    def needs_key(self) -> bool:
-        """Whether the server takes no requests without a key."""
-        return self.base_url == self.address
 
     def check_access(self) -> None:
         """Raises UsageError where a key or the credentials of the cloud are missing."""
@@ -141,19 +128,18 @@ class ApiService(Provider):
     @property
     @abstractmethod
     def path(self) -> str:
-        """Where requests are posted, below the base URL."""
+        """Path below the base URL to which requests are posted."""
 
     @cached_property
     def endpoint(self) -> Endpoint:
-        """How the service is reached: here with a Bearer key."""
+        """Address and headers of the service, here with a Bearer key."""
         key = {"Authorization": f"Bearer {self.secret.value}"} if self.secret else {}
         return Endpoint(self.base_url, {**JSON_BOTH_WAYS, **key})
 
     @cached_property
     def redactor(self) -> SecretRedactor:
         """Removes the keys from all that comes back."""
-        keys = [secret.value for secret in (self.secret, *self._other_secrets) if secret is not None]
-        return SecretRedactor(keys, self.endpoint.headers)
+        return SecretRedactor([secret.value for secret in self._secrets], self.endpoint.headers)
 
     def hide(self, value: Any) -> Any:
         """A text or JSON value that a service sent, without keys."""
@@ -185,7 +171,7 @@ class ApiService(Provider):
         return {**self.endpoint.headers, **self.own_headers}
 
     async def headers_for(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
-        """All headers of one request, with a token of the cloud's where it needs one."""
+        """All headers of one request, with a token of the cloud if there is one."""
         if self.cloud is None:
             return self.fixed_headers
         kept = {name: value for name, value in self.fixed_headers.items() if name != "api-key"}
@@ -216,7 +202,7 @@ class ApiService(Provider):
         accept: Sequence[int] = (),
         repeat: bool = True,
     ) -> HttpResponse:
-        """Asks another address below the base URL, with JSON or a form: files, batches, models.
+        """Asks another address, whole or below the base URL, with JSON or a form: files, batches, models.
 
         `accept`: statuses beside 2xx that are no failure. `repeat`: whether it may be sent again.
 
@@ -225,24 +211,22 @@ class ApiService(Provider):
             TransientError: where it might not fail again, and was not to be repeated.
         """
         data = form or (None if body is None else msgspec.json.encode(body))
-        tries = RetryPolicy(self.options.attempts if repeat else 1, lambda: True, self.options.patience)
+        tries = RetryPolicy(self.options.attempts, lambda: True, self.options.patience)
         while True:
             try:
-                reply = await self.send(method, self.url(path), data)
+                reply = await self.send(method, path if "://" in path else self.url(path), data)
                 if (200 <= reply.status < 300 and not reply.is_page) or reply.status in accept:
                     return reply
-                error = service_error(reply.status, error_payload(reply), reply.headers)
+                error = reply.error
                 kind = self.class_of(error, with_pages=True)  # a run was answered before it comes to these addresses
                 if kind in {"key", "quota_exhausted", "not_the_service"}:
                     raise await self.lasting(error, kind)
                 raise RejectedError(f"{self.name}: {method} {path}: {self.words_of(error)}", error)
             except TransientError as fault:
-                pause = tries.next_pause(fault)
-                if pause is None and not repeat:
+                if not repeat:
                     raise
-                if pause is None:
-                    line = f"{self.name}: {method} {path}: {fault}; try again later"
-                    raise RetriesExhaustedError(line, fault) from fault
+                if (pause := tries.next_pause(fault)) is None:
+                    raise ProviderError(f"{self.name}: {method} {path}: {fault}; try again later") from fault
             await asyncio.sleep(pause)
 
     async def stream(self, path: str) -> AsyncGenerator[bytes, None]:
@@ -251,9 +235,8 @@ class ApiService(Provider):
         async with aclosing(self.transport.lines(url, await self.headers_for("GET", url, b""))) as lines:
             async for line in lines:
                 if isinstance(line, HttpResponse):
-                    error = service_error(line.status, error_payload(line), line.headers)
-                    self.class_of(error)
-                    raise ProviderError(f"{self.name}: GET {path}: {self.words_of(error)}")
+                    self.class_of(line.error)
+                    raise ProviderError(f"{self.name}: GET {path}: {self.words_of(line.error)}")
                 if is_page(line[:200].decode("utf-8", "replace")):
                     raise TransientError("server", "a web page instead of the results")
                 yield line
@@ -279,7 +262,7 @@ class ApiService(Provider):
         return f"{self.hide(error.words)} ({error.status})"
 
     def class_of(self, error: ApiError, *, with_pages: bool = False) -> ErrorClass:
-        """What a failure means, if no other try may succeed.
+        """The class of a failure, if no other try may succeed.
 
         Once the service has answered, a proxy's page or a 403 without a reason is no end of the run.
 
@@ -301,7 +284,7 @@ class ApiService(Provider):
         raise TransientError("rate" if is_rate else "server", words, error.pause, error.status)
 
     async def lasting(self, error: ApiError, kind: ErrorClass) -> ProviderError:
-        """Why no request can succeed, in one line."""
+        """The error that ends a run, in one line."""
         words, at = self.words_of(error), self.base_url
         match kind:
             case "not_the_service":
@@ -317,11 +300,11 @@ class ApiService(Provider):
             case "other_api":
                 line = f"does not answer at this API: {words}; use another model or api=auto"
             case _:
-                line = await self._missing_model(error)
+                line = f"no such {await self._missing_model(f'at {at}: {words}', error)}"
         return ProviderError(f"{self.name}: {line}")
 
     def _other_reply(self, error: ApiError) -> str:
-        """What replied where the service should: a redirection, a web page, or a server without that address."""
+        """Description of a reply from elsewhere: a redirection, a web page, or a server without that address."""
         advice = base_url_advice(self.base_url, self.version_in_base, error.message)
         advice = advice or "check the base URL, and what stands between here and there"
         if error.target is not None:
@@ -335,16 +318,14 @@ class ApiService(Provider):
             return f"answers with a web page ({page}), which no model wrote: {advice}"
         return f"has no such address: {self.words_of(error)}; {advice}"
 
-    async def _missing_model(self, error: ApiError) -> str:
-        """That a model is missing, with the names that are most like it."""
+    async def _missing_model(self, said: str, error: ApiError) -> str:
+        """Description of a missing address or model, with the names that are most like it."""
         names: list[str] = []
         with suppress(TransientError, ProviderError):
             names = await self.list_models() if self.models_path else []
-        said = f"at {self.base_url}: {self.words_of(error)}"
         if not names and (advice := base_url_advice(self.base_url, self.version_in_base, error.message)):
-            return f"no such address or model {said}; {advice}"
-        near = difflib.get_close_matches(self.model, names, n=3, cutoff=0.5)
-        hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
+            return f"address or model {said}; {advice}"
         if self.model in names:
-            hint = "; the service lists it, so it is not loaded there, or this key may not use it"
-        return f"no such model {said}{hint}"
+            return f"model {said}; the service lists it, so it is not loaded there, or this key may not use it"
+        near = difflib.get_close_matches(self.model, names, n=3, cutoff=0.5)
+        return f"model {said}" + (f"; did you mean {' or '.join(map(repr, near))}?" if near else "")

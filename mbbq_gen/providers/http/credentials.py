@@ -17,14 +17,13 @@ import re
 import stat
 import sys
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Final
+from typing import Any, Final, Literal
 from urllib.parse import quote, quote_plus
 
 from mbbq_gen.core.errors import MissingExtraError, ProviderError, UsageError
@@ -67,9 +66,8 @@ class SecretRedactor:
         """Hides keys, and credentials in headers."""
         self._known: frozenset[str] = frozenset()
         self._forms: list[bytes] = []
-        self._halves: list[tuple[bytes, re.Pattern[bytes]]] = []
-        self._signs: list[str] = []
-        """What every text with a secret contains: to look for it in a text is quicker than in its bytes."""
+        self._halves: list[tuple[bytes, bytes]] = []
+        """The first half of each long secret, and the whole."""
         self.learn(headers, keys)
 
     def learn(self, headers: Mapping[str, str], keys: Iterable[str] = ()) -> None:
@@ -85,19 +83,14 @@ class SecretRedactor:
         self._known |= new
         forms = {form.encode() for secret in new for form in _forms(secret) if len(form) >= SHORTEST_KEY}
         self._forms = sorted({*self._forms, *forms}, key=len, reverse=True)
-        for secret in (secret for secret in new if len(secret) >= _LONG):
-            middle = max(8, len(secret) // 2)
-            half, rest = secret[:middle].encode(), [re.escape(letter.encode()) for letter in secret[middle:]]
-            cut = re.escape(half) + b"(?:" + b"(?:".join(rest) + b")?" * len(rest)  # as much of the rest as is there
-            self._halves.append((half, re.compile(cut)))
-        self._signs = [sign.decode() for sign in (*self._forms, *(half for half, _ in self._halves))]
+        whole = [secret.encode() for secret in new if len(secret) >= _LONG]
+        self._halves += [(secret[: len(secret) // 2], secret) for secret in whole]
 
     def text(self, text: str) -> str:
         """The text without the secrets."""
-        for sign in self._signs:
-            if sign in text:
-                return self._hidden(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
-        return text
+        body = text.encode("utf-8", "surrogatepass")
+        hidden = self._hidden(body)
+        return text if hidden is body else hidden.decode("utf-8", "surrogatepass")
 
     def body(self, body: bytes) -> bytes:
         """The bytes of a reply without the secrets, JSON or not, whole or cut."""
@@ -112,15 +105,18 @@ class SecretRedactor:
         for form in self._forms:
             if form in body:
                 body = body.replace(form, HIDDEN.encode())
-        for half, cut in self._halves:
-            if half in body:
-                body = cut.sub(HIDDEN.encode(), body)
+        for half, secret in self._halves:
+            while (start := body.find(half)) >= 0:  # as much of the rest as is there
+                end = start + len(half)
+                while end < len(body) and secret.startswith(body[start : end + 1]):
+                    end += 1
+                body = body[:start] + HIDDEN.encode() + body[end:]
         return body
 
     def headers(self, headers: Mapping[str, str]) -> Mapping[str, str]:
         """Headers without the secrets, by names in small letters where there were any."""
         together = "\n".join(headers.values())
-        if self.text(together) == together:
+        if self.text(together) is together:
             return headers
         return {name.lower(): self.text(value) for name, value in headers.items()}
 
@@ -150,7 +146,7 @@ def hide_lookalikes(text: str) -> str:
 
 
 def hide_typed(text: str) -> str:
-    """What a user typed, or words that repeat it, without keys, and addresses without passwords and queries."""
+    """User input without keys, and its addresses without passwords and queries."""
     text = _USER_IN_ADDRESS.sub(f"{HIDDEN}@", hide_lookalikes(text))
     return _QUERY_OF_ADDRESS.sub(rf"\1{HIDDEN}", text)
 
@@ -181,7 +177,7 @@ class Secret:
 
     value: str = field(repr=False)
     origin: str
-    """Where it came from, as an error should name it."""
+    """Its variable or file, as errors name it."""
 
     def __str__(self) -> str:
         return HIDDEN
@@ -224,90 +220,73 @@ def _checked_key(value: str, where: str, origin: str) -> Secret:
 
 
 def missing_key(kind: str, variables: Sequence[str]) -> UsageError:
-    """What to say where a key is needed and there is none."""
+    """The error for a service that needs a key where there is none."""
     return UsageError(f"{kind}: no key; set {variables[0]}, or give --api-key-env NAME or --api-key-file FILE")
 
 
-class CloudToken(ABC):
+class CloudToken:
     """A token of a cloud, renewed five minutes before it ends. Nothing is imported before it is needed."""
 
-    module: ClassVar[str]
-    install: ClassVar[str]
-
-    def __init__(self) -> None:
-        self._token, self._renew_at, self._lock = "", 0.0, asyncio.Lock()
+    def __init__(self, cloud: Literal["entra", "vertex"]) -> None:
+        """`entra`: Microsoft Entra, for Azure. `vertex`: Google's credentials, for Vertex AI."""
+        self._cloud, self._token, self._renew_at, self._lock = cloud, "", 0.0, asyncio.Lock()
 
     def check(self, name: str) -> None:
         """Raises UsageError where a package or the credentials are missing."""
-        if not is_installed(self.module):
-            raise MissingExtraError(f"{name}: needs {self.module}; {self.install}")
+        module = "azure.identity" if self._cloud == "entra" else "google.auth"
+        if not is_installed(module):
+            raise MissingExtraError(f"{name}: needs {module}; pip install 'mbbq-gen[{self._cloud}]'")
+        if self._cloud == "vertex":
+            _google_credentials(name)
 
     async def token(self) -> str:
         """A token that holds now; raises ProviderError where there is none."""
-        if time.time() >= self._renew_at:
-            async with self._lock:
-                if time.time() >= self._renew_at:
-                    self._token, end = await asyncio.to_thread(self.fetch)
-                    self._renew_at = end - 300
+        async with self._lock:
+            if time.time() >= self._renew_at:
+                fetch = _entra_token if self._cloud == "entra" else _google_token
+                self._token, end = await asyncio.to_thread(fetch)
+                self._renew_at = end - 300
         return self._token
 
-    @abstractmethod
-    def fetch(self) -> tuple[str, float]:
-        """A new token, and when it ends in seconds since 1970."""
+
+def _entra_token() -> tuple[str, float]:
+    """A new token, and when it ends in seconds since 1970."""
+    from azure.core.exceptions import ClientAuthenticationError
+    from azure.identity import DefaultAzureCredential
+
+    try:
+        with DefaultAzureCredential() as credential:
+            found = credential.get_token("https://cognitiveservices.azure.com/.default")
+    except ClientAuthenticationError as error:
+        raise ProviderError("Microsoft Entra returned no token; log in again: az login") from error
+    return found.token, float(found.expires_on)
 
 
-class EntraToken(CloudToken):
-    """A token of Microsoft Entra, for Azure."""
+def _google_credentials(name: str) -> Any:
+    import google.auth
 
-    module, install = "azure.identity", "pip install 'mbbq-gen[entra]'"
-
-    def fetch(self) -> tuple[str, float]:
-        """As `CloudToken`."""
-        from azure.core.exceptions import ClientAuthenticationError
-        from azure.identity import DefaultAzureCredential
-
-        try:
-            with DefaultAzureCredential() as credential:
-                found = credential.get_token("https://cognitiveservices.azure.com/.default")
-        except ClientAuthenticationError as error:
-            raise ProviderError("Microsoft Entra returned no token; log in again: az login") from error
-        return found.token, float(found.expires_on)
+    try:
+        return google.auth.default(scopes=["https://www.googleapis.com/auth/cloud-platform"])[0]
+    except google.auth.exceptions.DefaultCredentialsError as error:
+        raise UsageError(
+            f"{name}: no Google credentials; first: gcloud auth application-default login, or name a service"
+            " account's file in GOOGLE_APPLICATION_CREDENTIALS"
+        ) from error
 
 
-class GoogleToken(CloudToken):
-    """A token of Google, for Vertex AI."""
+def _google_token() -> tuple[str, float]:
+    """As `_entra_token`."""
+    from google.auth.exceptions import GoogleAuthError
+    from google.auth.transport.requests import Request
 
-    module, install = "google.auth", "pip install 'mbbq-gen[vertex]'"
-
-    def check(self, name: str) -> None:
-        """As `CloudToken`."""
-        super().check(name)
-        self._credentials(name)
-
-    def _credentials(self, name: str) -> Any:
-        import google.auth
-
-        try:
-            return google.auth.default(scopes=["https://www.googleapis.com/auth/cloud-platform"])[0]
-        except google.auth.exceptions.DefaultCredentialsError as error:
-            raise UsageError(
-                f"{name}: no Google credentials; first: gcloud auth application-default login, or name a service"
-                " account's file in GOOGLE_APPLICATION_CREDENTIALS"
-            ) from error
-
-    def fetch(self) -> tuple[str, float]:
-        """As `CloudToken`."""
-        from google.auth.exceptions import GoogleAuthError
-        from google.auth.transport.requests import Request
-
-        credentials = self._credentials("Vertex AI")
-        try:
-            credentials.refresh(Request())
-        except GoogleAuthError as error:
-            kind = type(error).__name__
-            raise ProviderError(f"Google gives no token ({kind}); log in anew, nothing is lost") from error
-        expiry = credentials.expiry
-        return str(credentials.token), expiry.replace(tzinfo=UTC).timestamp() if expiry else math.inf
+    credentials = _google_credentials("Vertex AI")
+    try:
+        credentials.refresh(Request())
+    except GoogleAuthError as error:
+        kind = type(error).__name__
+        raise ProviderError(f"Google gives no token ({kind}); log in anew, nothing is lost") from error
+    expiry = credentials.expiry
+    return str(credentials.token), expiry.replace(tzinfo=UTC).timestamp() if expiry else math.inf
 
 
 VERTEX: Final = "https://aiplatform.googleapis.com"

@@ -12,7 +12,6 @@ import math
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, lru_cache
@@ -66,7 +65,7 @@ class TransientError(Exception):
 
 @dataclass(frozen=True)
 class ApiError:
-    """What a service said of a failure."""
+    """A failure as a service reported it."""
 
     status: int
     message: str
@@ -80,7 +79,7 @@ class ApiError:
     page: bool = False
     """Whether it is a web page: from something that stands before the service."""
     target: str | None = None
-    """Where a redirection leads, without its query."""
+    """Target of a redirection, without its query."""
 
     @property
     def words(self) -> str:
@@ -96,14 +95,7 @@ class RejectedError(ProviderError):
         self.error = error
 
 
-class RetriesExhaustedError(ProviderError):
-    """A transient failure, as often as it was tried."""
-
-    def __init__(self, why: str, fault: TransientError) -> None:
-        super().__init__(why)
-        self.fault = fault
-
-
+_GOOGLE_REASON: Final = re.compile(r'"(?:reason|quotaId)": "([^"]+)"')
 _PAGE: Final = re.compile(r"\s*(?:<!doctype\b|<html\b|<head\b|<body\b|<center\b|<h1\b)", re.IGNORECASE)
 
 
@@ -132,8 +124,8 @@ def service_error(status: int, payload: Any, headers: Mapping[str, str] | None =
         filtered = inner.get("content_filter_result")  # Azure's; OpenRouter's moderation gives reasons
         if not filtered and inner.get("reasons") and "flagged_input" in inner:
             filtered = {"reasons": inner["reasons"]}
-        codes = [*map(found.get, ("code", "type", "status")), *_reasons(found.get("details"))]
-        codes.append(known.get("x-amzn-errortype", "").split(":")[0])
+        codes = [*map(found.get, ("code", "type", "status")), known.get("x-amzn-errortype", "").split(":")[0]]
+        codes += _GOOGLE_REASON.findall(json.dumps(found.get("details")))
         parameter = found.get("param")
     else:
         text = str(found)
@@ -154,21 +146,12 @@ def service_error(status: int, payload: Any, headers: Mapping[str, str] | None =
     )
 
 
-def _reasons(details: Any) -> Iterator[Any]:
-    """Google's reasons and names of limits."""
-    for detail in details if isinstance(details, list) else ():
-        if isinstance(detail, Mapping):
-            violations = detail.get("violations")
-            yield detail.get("reason")
-            for violation in violations if isinstance(violations, list) else ():
-                yield violation.get("quotaId") if isinstance(violation, Mapping) else None
-
-
 def _one_line(value: Any) -> str:
     text = hide_lookalikes(" ".join(str(value).split()))
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
+_FIELD: Final = re.compile(r'"([\w-]+)": (?:"([^"]*)"|([\d.]+))')
 _RESET_HEADER: Final = re.compile(r"(?:x-)?ratelimit-reset(?:-[a-z-]+)?|anthropic-ratelimit-[a-z-]+-reset")
 _WAIT_TEXT: Final = re.compile(
     r"(?:try again|retry(?:ing)?|resets?|available(?: again)?|wait)(?: after| in| for| at)?:? "
@@ -201,17 +184,12 @@ def _pause_of(status: int, headers: Mapping[str, str], payload: Any, message: st
     return max(waits, default=None)
 
 
-def _waits_in(value: Any, now: datetime, levels: int = 6) -> Iterator[float]:
+def _waits_in(payload: Any, now: datetime) -> Iterator[float]:
     """The waits that fields of a body name, at any depth; headers that a router passes on are there too."""
-    if isinstance(value, list) and levels:
-        for entry in value:
-            yield from _waits_in(entry, now, levels - 1)
-    elif isinstance(value, Mapping) and levels:
-        for name, entry in value.items():
-            yield from _waits_in(entry, now, levels - 1)
-            scale = error_table().wait_fields.get(name)
-            if scale is not None and (seconds := _seconds_until(str(entry), now)) is not None:
-                yield seconds * scale
+    scales = error_table().wait_fields
+    for name, text, number in _FIELD.findall(json.dumps(payload)):
+        if name in scales and (seconds := _seconds_until(text or number, now)) is not None:
+            yield seconds * scales[name]
 
 
 def _seconds_until(text: str, now: datetime) -> float | None:
@@ -275,10 +253,10 @@ class ErrorTable(NamedTuple):
     rules: tuple[ErrorRule, ...]
     """In the order in which they are tried."""
     finish_reasons: Mapping[str, str]
-    wait_fields: Mapping[Any, float]
+    wait_fields: Mapping[str, float]
     """Field of a body that says when to come back → seconds of its unit."""
     recorded: Mapping[str, str]
-    """What a failure without a status counts as → regular expression of its recorded line."""
+    """Kind of a failure without a status → regular expression of its recorded line."""
 
 
 @cache
@@ -301,7 +279,7 @@ def rule_for(error: ApiError) -> ErrorRule:
 
 
 def classify_error(error: ApiError) -> ErrorClass:
-    """What a failure means; a proxy's page is transient where its status is by itself."""
+    """The class of a failure; a proxy's page is transient where its status is by itself."""
     if error.page or 300 <= error.status < 400:
         by_status = (rule for rule in error_table().rules if rule.is_by_status and rule.fits(error))
         return "transient" if any(rule.kind == "transient" for rule in by_status) else "not_the_service"
@@ -310,7 +288,7 @@ def classify_error(error: ApiError) -> ErrorClass:
 
 @lru_cache(maxsize=256)
 def finish_reason(*reasons: str | None) -> FinishReason | None:
-    """Why a text ends, by the reasons of service and router; raises TransientError where the service failed."""
+    """The finish reason, from those of service and router; raises TransientError where the service failed."""
     given = [reason for reason in reasons if reason]
     kinds = [error_table().finish_reasons.get(reason.lower(), "other") for reason in given]
     if "transient" in kinds:
@@ -321,7 +299,7 @@ def finish_reason(*reasons: str | None) -> FinishReason | None:
 
 
 def failure_kind(line: str) -> str:
-    """What a recorded failure counts as: a label of the table, an HTTP status, or a word."""
+    """The kind of a recorded failure: a label of the table, an HTTP status, or a word."""
     for rule in error_table().rules:
         if rule.label is not None and rule.label in line:
             return rule.label
@@ -333,7 +311,9 @@ def failure_kind(line: str) -> str:
 # --- parameters of requests ----------------------------------------------------------------------------------------
 
 LENGTH_NAMES: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens", "max_new_tokens", "maxOutputTokens")
-"""What services call the longest answer; one stands for another."""
+"""What services call the longest answer."""
+_OTHER_LENGTH: Final = {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}
+"""The name that is tried where the other one is refused."""
 HARMLESS: Final = frozenset({"store", "user", "metadata", "service_tier", "stream", "safety_identifier"})
 """What can be left out without a word of the text being another."""
 LENGTHS: Final = frozenset(
@@ -342,6 +322,8 @@ LENGTHS: Final = frozenset(
 """What services call the longest answer, at any depth of a body."""
 _CHOICES: Final = frozenset({"n", "best_of", "candidateCount", "candidate_count", "num_return_sequences"})
 """What they call the number of answers to one request: each of them is paid."""
+_BOUND: Final = re.compile(r'"(\w{1,40})": "?(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"?[,}]')
+"""A field with a number, or with one as text, in JSON."""
 _VALUE: Final = re.compile(r"range|too large|at most|less than|greater than|exceed|must be (?:an? )?\w*integer", re.I)
 """How a refusal of a value reads, where the name itself is known."""
 _NEVER: Final = frozenset({"model", "messages", "input", "contents", "prompt"})
@@ -354,17 +336,16 @@ _BYTES_A_TOKEN: Final = 5
 
 @dataclass
 class ParameterAdapter:
-    """What was found out about a model's parameters."""
+    """Parameters that a model was found to refuse."""
 
+    renames_length: bool = True
+    """Whether servers of this kind differ in what they call the longest answer."""
     dropped: dict[str, str] = field(default_factory=dict)
     """Parameters that are no longer sent, with the service's words."""
     renamed: dict[str, str] = field(default_factory=dict)
     """Parameters that are sent under another name."""
     dispensable: frozenset[str] = frozenset()
     """Parameters beside the harmless ones that may be left out."""
-    renames_length: bool = True
-    """Whether servers of this kind differ in what they call the longest answer."""
-    _refused_lengths: set[str] = field(default_factory=set)
 
     def apply(self, body: dict[str, JsonValue]) -> dict[str, JsonValue]:
         """The body as the model takes it."""
@@ -379,15 +360,9 @@ class ParameterAdapter:
         if name is None:
             return None
         is_value = _VALUE.search(message) is not None and "instead" not in message.lower()
-        if name in LENGTH_NAMES and self.renames_length and not is_value:
-            self._refused_lengths.add(name)
-            named = [known for known in LENGTH_NAMES if re.search(rf"(?<!\w){known}(?!\w)", message)]
-            guess = {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}.get(name)
-            other = next((known for known in [*named, guess] if known not in self._refused_lengths), None)
-            if other is not None:
-                for old in [old for old, new in self.renamed.items() if new == name] or [name]:
-                    self.renamed[old] = other
-                return f"does not take {name}: sending {other} instead"
+        if name in _OTHER_LENGTH and self.renames_length and not is_value and not self.renamed:
+            self.renamed[name] = _OTHER_LENGTH[name]
+            return f"does not take {name}: sending {_OTHER_LENGTH[name]} instead"
         if name not in HARMLESS | self.dispensable:
             return None
         self.dropped[name] = message
@@ -420,25 +395,17 @@ def max_usage(body: Mapping[str, JsonValue], lengths: Collection[str] = LENGTHS)
     Every byte counts as a token (no tokeniser makes more). Where several fields bound the answer, at any depth, the
     largest is the one that may hold. What a body only points at (a stored file, the service's tools) is not bounded.
     """
-    longest, answers = 0, 1
-    found: list[tuple[str, Any]] = list(body.items())
-    while found:
-        name, value = found.pop()
-        if isinstance(value, dict):
-            found += value.items()
-        elif isinstance(value, list):
-            found += [("", entry) for entry in value if name != "messages"]  # nothing in texts bounds an answer
-        elif (name in lengths or name in _CHOICES) and value is not None and not isinstance(value, bool):
-            with suppress(ValueError):  # as a service may take it: "64" too
-                number = float(value)
-                if name in lengths and 0 < number < 1e12:
-                    longest = max(longest, math.ceil(number))
-                elif 0 < number < 1e12:
-                    answers = max(answers, math.ceil(number))
+    longest, answers, text = 0, 1, json.dumps(body, ensure_ascii=False)
+    for name, digits in _BOUND.findall(text):
+        number = float(digits)
+        if name in lengths and 0 < number < 1e12:
+            longest = max(longest, math.ceil(number))
+        elif name in _CHOICES and 0 < number < 1e12:
+            answers = max(answers, math.ceil(number))
     if not longest:
         return None
     turns = sum([len(entry) for entry in body.values() if isinstance(entry, list)])
-    read = len(json.dumps(body, ensure_ascii=False).encode()) + _TURN_TOKENS * (turns + 1)
+    read = len(text.encode()) + _TURN_TOKENS * (turns + 1)
     return Usage(input_tokens=read, output_tokens=longest * answers)
 
 

@@ -72,7 +72,7 @@ class AdaptiveConcurrency:
 
     @property
     def limit(self) -> int:
-        """How many requests may be under way now."""
+        """Most requests that may be under way now."""
         return max(1, int(self._limit))
 
     def open(self) -> None:
@@ -266,7 +266,7 @@ class ServiceGate:
             self._next_probe = max(self._next_probe, now + fault.pause)
 
     def pause(self) -> tuple[str, float] | None:
-        """Why nothing is sent, and seconds until the next probe; None while the service answers."""
+        """The reason of an outage, and seconds until the next probe; None while the service answers."""
         if self._closed_at is None:
             return None
         return self._reason, max(0.0, self._next_probe - self.clock())
@@ -437,7 +437,7 @@ class RateLimiter:
                 budget.update(*left, self.slots.in_use if unit == "requests" else 0.0)
 
     def status(self) -> str:
-        """How many requests are under way, or why none is sent and for how long, in a few words."""
+        """Number of requests under way, or why none is sent and for how long."""
         pause = self.gate.pause()
         if pause is not None and pause[1] + 1 >= WORTH_SAYING:
             return f"{pause[0]}: next try in {duration(pause[1])}"

@@ -13,7 +13,7 @@ import msgspec
 
 from mbbq_gen.core.text import storable
 from mbbq_gen.providers.http.credentials import hide_lookalikes
-from mbbq_gen.providers.http.errors import TransientError, is_page
+from mbbq_gen.providers.http.errors import ApiError, TransientError, is_page, service_error
 
 _SHOWN: Final = 80
 _LONGEST_TEXT: Final = 2000
@@ -31,7 +31,7 @@ class FormFile(NamedTuple):
 
 
 class HttpResponse(NamedTuple):
-    """What a service sent back."""
+    """A reply of a service."""
 
     status: int
     headers: Mapping[str, str]
@@ -50,6 +50,11 @@ class HttpResponse(NamedTuple):
     def is_page(self) -> bool:
         """Whether it is a web page, of something that stands before the service."""
         return self.body[:_SHOWN].lstrip()[:1] == b"<" and is_page(self.body[:_LONGEST_TEXT].decode("utf-8", "replace"))
+
+    @property
+    def error(self) -> ApiError:
+        """The failure that it reports."""
+        return service_error(self.status, error_payload(self), self.headers)
 
 
 def read_json(body: bytes) -> Any:
@@ -78,7 +83,7 @@ _PLAIN_HTTP: Final = re.compile(r"plain http request .*https port|http request t
 
 
 def base_url_advice(base_url: str, with_version: bool | None, message: str = "") -> str | None:
-    """What to try instead of a base URL where nothing answers; None where it looks right.
+    """Another base URL to try where one does not answer; None where it looks right.
 
     `with_version`: whether such URLs end with a version (/v1), or must not; None: unknown. `message`: of the reply.
     """
@@ -101,6 +106,18 @@ def with_other_scheme(url: str) -> str:
 
 
 # Fields of an answer; those of the wrong type are treated as missing.
+
+
+def value_at(value: Any, place: str, missing: Any = None) -> Any:
+    """The value at a place such as `outputs.0.text`; `missing` where there is no such place."""
+    for step in place.split("."):
+        if isinstance(value, dict) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and step.isdigit() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return missing
+    return value
 
 
 def table_of(value: Any) -> dict[str, Any]:

@@ -229,7 +229,7 @@ class Scheduler:
         self._wake.set()
 
     async def answer(self, request: Request) -> Response:
-        """What comes back for one request in the end; raises ProviderError where no further request can succeed."""
+        """The final response to one request; raises ProviderError where no further request can succeed."""
         service, may_resend = self._service, self._context.may_resend
         tries = RetryPolicy(self._attempts, lambda: service.reached, self._patience, self._pace.gate)
         sent = 0

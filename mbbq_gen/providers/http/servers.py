@@ -22,7 +22,7 @@ from mbbq_gen.core.files import stable_digest
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING
 from mbbq_gen.providers.http.errors import TransientError
-from mbbq_gen.providers.http.replies import table_of, tables_of
+from mbbq_gen.providers.http.replies import table_of, tables_of, value_at
 
 _LONGEST_FACT: Final = 2_000
 """Characters of a fact, as JSON, that a manifest keeps."""
@@ -122,17 +122,10 @@ async def recognise_server(get: Get, model: str) -> tuple[ServerEntry, dict[str,
             models = replies.get(entry.models_path) or await get(entry.models_path) if entry.models_path else None
             listed = tables_of(table_of(models).get("data"))
             named = [each for each in listed if each.get("id") == model] or (listed if len(listed) == 1 else [{}])
-            stated = {name: _at(found, key) for name, key in entry.facts.items()}
-            stated |= {name: _at(named[0], key) for name, key in entry.models.items()}
+            stated = {name: value_at(found, key) for name, key in entry.facts.items()}
+            stated |= {name: value_at(named[0], key) for name, key in entry.models.items()}
             return entry, storable_facts(stated)
     return _UNKNOWN, {}
-
-
-def _at(value: Any, key: str) -> Any:
-    """The value at a key with dots, or None."""
-    for part in key.split("."):
-        value = table_of(value).get(part)
-    return value
 
 
 def storable_facts(stated: Mapping[str, Any]) -> dict[str, JsonValue]:
@@ -198,11 +191,6 @@ class OwnServer:
         """Fields that may be left out if the server refuses them: all that the user did not set."""
         given = {self.entry.repetition if name == "repetition_penalty" else name for name in self._given}
         return frozenset(self.fields) - given
-
-    @property
-    def notice(self) -> str | None:
-        """What can't be pinned at this server; None if nothing."""
-        return self.entry.unpinned if self._sampling == "neutral" else None
 
     def runtime_info(self, left_out: Collection[str], extra: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """For the manifest: the server, the sampling that is sent, and what is known to apply, by our names.

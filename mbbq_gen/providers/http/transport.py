@@ -151,7 +151,7 @@ class Transport:
         await asyncio.sleep(0)
 
     def _response(self, reply: aiohttp.ClientResponse, body: bytes) -> HttpResponse:
-        """What came back, without the secrets that were sent."""
+        """The reply, without the secrets that were sent."""
         return HttpResponse(reply.status, self._redactor.headers(reply.headers), self._redactor.body(body))
 
     def _proxy(self, url: str) -> str | None:

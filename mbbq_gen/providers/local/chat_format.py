@@ -39,8 +39,6 @@ from mbbq_gen.core.records import Continuation, Message
 from mbbq_gen.languages.extraction_pack import read_shared_pack
 
 PromptFormat = Literal["auto", "chat", "plain"]
-Tokenizer = Any
-"""A tokenizer of transformers, which has no types of its own."""
 
 _logger = logging.getLogger(__name__)
 _PROBE = "mbbq probe"
@@ -55,7 +53,7 @@ class ChatFormatter:
 
     def __init__(
         self,
-        tokenizer: Tokenizer,
+        tokenizer: Any,
         model: str,
         prompt_format: PromptFormat = "auto",
         system: str = "default",
@@ -93,7 +91,7 @@ class ChatFormatter:
             raise ProviderError(line) from error
 
     def tokens(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """What the model reads; raises PromptError where there is nothing, or the template refuses."""
+        """The prompt's tokens; raises PromptError where there are none, or the template refuses."""
         text = self.text(messages)
         tokens = tuple(self.tokenizer(text, add_special_tokens=not self.uses_template)["input_ids"])
         if not tokens:
@@ -137,17 +135,7 @@ class ChatFormatter:
         return other
 
     def scored_text(self, messages: Sequence[Message]) -> str:
-        """The text that answers are put behind to see how likely they are.
-
-        The chat template with the assistant's turn opened; of a model without one, the contents of the messages with
-        an empty line between them, and each solved example's answer behind its question, where the model's would be:
-
-            Question: …                     Text of a solved example, then of the question
-            Answer: The grandson
-
-            Question: …
-            Answer:
-        """
+        """The text that answers are put behind: the chat template with the assistant's turn opened, or `plain_text`."""
         if self.uses_template:
             return self.text(messages)
         system = "" if self._system in ("default", "none") else f"{self._system}\n\n"
@@ -206,7 +194,7 @@ class ChatFormatter:
         return start + rest if needs_start else rest
 
 
-def chat_template(tokenizer: Tokenizer) -> str | None:
+def chat_template(tokenizer: Any) -> str | None:
     """The text of a tokenizer's chat template, of all where it has several; None where it has none."""
     template = tokenizer.chat_template
     return "\n".join(template.values()) if isinstance(template, dict) else template
@@ -231,18 +219,25 @@ def template_reasoning(model: str, template: str | None, level: str) -> Reasonin
 
 
 def plain_text(messages: Sequence[Message]) -> str:
-    """The text that answers are put behind without a chat template; `ChatFormatter.scored_text` shows one."""
+    """The text that answers are put behind without a chat template.
+
+    The contents of the messages with an empty line between them, and each solved example's answer behind its question:
+
+        Question: …                     Text of a solved example, then of the question
+        Answer: The grandson
+
+        Question: …
+        Answer:
+    """
     text = ""
     for message in messages:
-        if message.role == "assistant":
-            text += space_before(text) + message.content
-        else:
-            text += ("\n\n" if text else "") + message.content
+        is_answer = message.role == "assistant"
+        text += (space_before(text) if is_answer else "\n\n" if text else "") + message.content
     return text
 
 
 def space_before(prompt: str) -> str:
-    """What parts a plain prompt from its answer: a space, but for one that ends in one, or in a full-width sign."""
+    """The separator of a plain prompt and its answer: a space, or nothing after white space or a full-width sign."""
     last = prompt[-1:]
     return "" if not last or last.isspace() or east_asian_width(last) in ("W", "F") else " "
 
@@ -290,7 +285,7 @@ def scoring_prompt(
 
 
 def shared_length(first: Sequence[int], second: Sequence[int]) -> int:
-    """How many tokens two sequences begin with in common."""
+    """Length of the longest common prefix of two sequences."""
     limit = min(len(first), len(second))
     return next((place for place in range(limit) if first[place] != second[place]), limit)
 

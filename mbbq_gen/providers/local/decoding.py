@@ -13,16 +13,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import torch
-from torch.nn.functional import softmax
-from transformers import Cache, GenerationConfig, LogitsProcessorList, StoppingCriteriaList
+from torch.nn.functional import pad, softmax
+from transformers import Cache, DynamicLayer, GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
-from mbbq_gen.providers.local.options import is_out_of_memory, unless_memory_runs_out
-from mbbq_gen.providers.local.prefix_cache import Model, PrefixReader, RowLayer, additive_mask, gather
+from mbbq_gen.providers.local.options import NOT_NUMBERS, is_out_of_memory, unless_memory_runs_out
+from mbbq_gen.providers.local.prefix_cache import Model, PrefixReader, additive_mask, gather
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DecodingPrompt:
-    """What a row starts from."""
+    """A prompt to be completed."""
 
     number: int
     tokens: tuple[int, ...]
@@ -41,7 +40,7 @@ class DecodingPrompt:
 
 @dataclass(frozen=True)
 class Completion:
-    """What was written after a prompt."""
+    """The tokens that were written after a prompt."""
 
     number: int
     tokens: tuple[int, ...]
@@ -57,7 +56,7 @@ class Completion:
 
 @dataclass(frozen=True)
 class DecodingSettings:
-    """How rows are decoded."""
+    """The settings of decoding."""
 
     stop_tokens: frozenset[int]
     pad_token: int
@@ -84,9 +83,6 @@ class Batcher(Protocol):
         """A completion of each prompt; stops soon once it is cancelled."""
 
 
-NOT_NUMBERS: Final = "the model's probabilities are not numbers (NaN); try --dtype float32"
-
-
 def fail(prompt: DecodingPrompt, error: str) -> Completion:
     """A completion that says why there is none."""
     return Completion(prompt.number, (), None, 0, 0.0, error)
@@ -107,6 +103,62 @@ def finish(prompt: DecodingPrompt, written: Sequence[int], stop_tokens: frozense
 # --- rows that come and go -------------------------------------------------------------------------------------------
 
 
+_STEP = 64
+"""Tokens by which blocks grow: each growth copies them."""
+
+
+class RowLayer(DynamicLayer):  # type: ignore[misc]  # the library has no types
+    """One layer's keys and values of rows that come and go, rows × heads × width × size.
+
+    The library writes and reads them through `update`, a token of each row at a time.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = self.width = 0
+        self.rows, self.places = torch.tensor([]), torch.tensor([])
+        """Rows and places of the next tokens."""
+
+    def join(self, keys: Tensor, values: Tensor) -> None:
+        """Takes rows in behind the others."""
+        start, width = self.count, keys.shape[2]
+        self.count += len(keys)
+        if not self.is_initialized:  # zeros: a masked value counts nothing only where it is a number
+            self.lazy_initialization(keys, values)
+            self.keys, self.values = keys.new_zeros(0, *keys.shape[1:]), values.new_zeros(0, *values.shape[1:])
+        self._grow(width)
+        for block, new in ((self.keys, keys), (self.values, values)):
+            block[start : self.count, :, :width] = new
+            block[start : self.count, :, width:] = 0
+
+    def await_token(self, rows: Tensor, lengths: Tensor, width: int) -> None:
+        """Prepares `update`: each row has so many tokens, and gets the next one; `width`: most of them afterwards."""
+        self.rows, self.places, self.width = rows, lengths, width
+        self._grow(width)
+
+    def move(self, old: int, new: int) -> None:
+        """Puts a row in the place of one that is let go."""
+        self.keys[new], self.values[new] = self.keys[old], self.values[old]
+
+    def update(self, keys: Tensor, values: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        """Writes one token a row, and gives what the rows hold, as wide as the longest."""
+        self.keys[self.rows, :, self.places] = keys[:, :, 0]
+        self.values[self.rows, :, self.places] = values[:, :, 0]
+        return self.keys[: self.count, :, : self.width], self.values[: self.count, :, : self.width]
+
+    def get_seq_length(self) -> int:
+        """Most tokens of a row."""
+        return self.width
+
+    def _grow(self, width: int) -> None:
+        """Makes room for all rows, and for so many tokens of each."""
+        held_rows, _, held_width, _ = self.keys.shape
+        if self.count > held_rows or width > held_width:
+            wider = max(0, -(-width // _STEP) * _STEP - held_width)
+            more = (0, 0, 0, wider, 0, 0, 0, max(0, self.count - held_rows))
+            self.keys, self.values = pad(self.keys, more), pad(self.values, more)
+
+
 @dataclass
 class _Row:
     """A prompt in work."""
@@ -118,10 +170,6 @@ class _Row:
     """Each row draws from its own, so what it draws does not depend on others."""
     is_broken: bool = False
     """Whether the model gave no numbers for the next token."""
-
-    def is_finished(self, stop_tokens: frozenset[int]) -> bool:
-        """Whether the last token ends the answer."""
-        return self.written[-1] in stop_tokens or len(self.written) >= self.prompt.limit
 
 
 def _write_next(rows: Sequence[_Row], logits: Tensor, settings: DecodingSettings) -> None:
@@ -183,9 +231,16 @@ class _Batch:
         )
         return self.rows, output.logits[:, -1]
 
+    def advance(self, group: Sequence[DecodingPrompt], settings: DecodingSettings) -> bool:
+        """Reads prompts, else the last token of every row, and writes the next tokens."""
+        _write_next(*(self.read(group) if group else self.step()), settings)
+        return True
+
     def pop_finished(self, stop_tokens: frozenset[int]) -> list[_Row]:
         """The rows that are finished or broken, which are let go; the last of the others take their places."""
-        going = [row.is_broken or row.is_finished(stop_tokens) for row in self.rows]
+        going = [
+            row.is_broken or row.written[-1] in stop_tokens or len(row.written) >= row.prompt.limit for row in self.rows
+        ]
         finished = [row for row, goes in zip(self.rows, going, strict=True) if goes]
         count = len(self.rows) - len(finished)
         movers = [place for place in range(count, len(self.rows)) if not going[place]]
@@ -217,7 +272,7 @@ class ContinuousBatcher:
         waiting, batch = deque(sorted(prompts, key=lambda prompt: prompt.tokens)), _Batch(self._model)
         while (waiting or batch.rows) and not is_cancelled():
             group = self._next_group(waiting, batch)
-            if unless_memory_runs_out(partial(self._advance, batch, group)):
+            if unless_memory_runs_out(batch.advance, group, self._settings):
                 for row in batch.pop_finished(stop_tokens):
                     if row.is_broken:
                         yield fail(row.prompt, NOT_NUMBERS)
@@ -240,11 +295,6 @@ class ContinuousBatcher:
             return []
         costs = [(prompt.tokens, 0) for prompt in islice(waiting, room)]
         return [waiting.popleft() for _ in range(batch.reader.n_fitting(costs, self._settings.read_tokens))]
-
-    def _advance(self, batch: _Batch, group: Sequence[DecodingPrompt]) -> bool:
-        """Reads prompts, else the last token of every row, and writes the next tokens."""
-        _write_next(*(batch.read(group) if group else batch.step()), self._settings)
-        return True
 
 
 _PROBES = ((5, 6, 7, 8, 9, 10), (5, 6, 7, 11, 12), (5, 13, 14, 15, 16, 17, 18))
@@ -296,7 +346,7 @@ class StaticBatcher:
         while waiting and not is_cancelled():
             size = min(self.batch_size, len(waiting))
             group = [waiting[place] for place in range(size) if waiting[place].limit == waiting[0].limit]
-            completions = unless_memory_runs_out(partial(self._generate, group, is_cancelled))
+            completions = unless_memory_runs_out(self._generate, group, is_cancelled)
             if completions is None and len(group) > 1:
                 self.batch_size = len(group) // 2
                 continue
@@ -335,12 +385,12 @@ class StaticBatcher:
         is_penalised = settings.presence_penalty or settings.frequency_penalty
         draws = settings.temperature > 0
         sampling: dict[str, Any] = {"do_sample": draws, "max_new_tokens": group[0].limit}
+        sampling |= {"eos_token_id": sorted(settings.stop_tokens), "pad_token_id": settings.pad_token}
         if settings.repetition_penalty != 1:
             sampling["repetition_penalty"] = settings.repetition_penalty
         if draws:
-            sampling |= {"temperature": settings.temperature, "top_p": settings.top_p}
-            sampling |= {"top_k": settings.top_k, "min_p": settings.min_p or None}
-        sampling |= {"eos_token_id": sorted(settings.stop_tokens), "pad_token_id": settings.pad_token}
+            sampling |= {"temperature": settings.temperature, "top_p": settings.top_p, "top_k": settings.top_k}
+            sampling["min_p"] = settings.min_p or None
         lines = [[settings.pad_token] * (width - len(prompt.tokens)) + [*prompt.tokens] for prompt in group]
         mask = [[0] * (width - len(prompt.tokens)) + [1] * len(prompt.tokens) for prompt in group]
         with torch.random.fork_rng(enabled=draws):

@@ -12,13 +12,13 @@ import logging
 import re
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -40,20 +40,22 @@ class ModelSource:
     location: str
     """A folder, or a hub id."""
     identity: dict[str, JsonValue]
-    """What tells this model from every other one; part of the settings."""
+    """Digest or commit of the model's files; part of the settings."""
     revision: str | None = None
     prepare: Callable[[], None] = lambda: None
     """Called before the model is loaded: makes the folder where it is not there yet."""
 
     def tokenizer(self, *, trust_remote_code: bool = False) -> Any:
         """The model's tokenizer, weights left alone; raises ProviderError where it can't be loaded."""
+        return self.load("tokenizer", "AutoTokenizer", trust_remote_code=trust_remote_code)
+
+    def load(self, what: str, loader: str, **arguments: Any) -> Any:
+        """The result of a loader of transformers; any failure becomes a ProviderError of one line."""
         import transformers
 
         self.prepare()
-        arguments = {"revision": self.revision, "trust_remote_code": trust_remote_code}
-        return _guarded(
-            self, "tokenizer", lambda: transformers.AutoTokenizer.from_pretrained(self.location, **arguments)
-        )
+        load = getattr(transformers, loader).from_pretrained
+        return _guarded(self, what, lambda: load(self.location, revision=self.revision, **arguments))
 
     def stored_dtype(self) -> str | None:
         """The number type of the weights, as config.json names it; None where it names none that can be chosen."""
@@ -69,7 +71,7 @@ class ModelSource:
         return name if name in ("float32", "bfloat16", "float16") else None
 
 
-def check_named(model: str, aliases: list[str], kind: str = "transformers") -> None:
+def check_named(model: str, aliases: Sequence[str], kind: str) -> None:
     """Whether a name can mean a local model at all: a cheap look, without network.
 
     Raises:
@@ -120,16 +122,12 @@ def first_line(error: BaseException) -> str:
     return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
 
 
-_Loaded = TypeVar("_Loaded")
-
-
 def load_files(source: ModelSource, device: DevicePlan, *, trust_remote_code: bool) -> tuple[Any, Any]:
     """Tokenizer and model, on its device and ready to answer; raises ProviderError where a file is damaged."""
-    import transformers
     from safetensors import SafetensorError, safe_open
 
     source.prepare()
-    arguments = {"revision": source.revision, "trust_remote_code": trust_remote_code}
+    trusted = {"trust_remote_code": trust_remote_code}
     for path in sorted(Path(source.location).glob("*.safetensors")):  # the library does not name the file
         try:
             with safe_open(path, framework="pt"):
@@ -138,15 +136,9 @@ def load_files(source: ModelSource, device: DevicePlan, *, trust_remote_code: bo
             raise ProviderError(
                 f"{path}: damaged, cut off or a pointer of Git LFS ({first_line(error)}); fetch the model again"
             ) from error
-    _guarded(source, "config.json", lambda: transformers.AutoConfig.from_pretrained(source.location, **arguments))
-    tokenizer = source.tokenizer(trust_remote_code=trust_remote_code)
-    model, found = _guarded(
-        source,
-        "model",
-        lambda: transformers.AutoModelForCausalLM.from_pretrained(
-            source.location, dtype=device.dtype, output_loading_info=True, **arguments
-        ),
-    )
+    source.load("config.json", "AutoConfig", **trusted)
+    tokenizer = source.tokenizer(**trusted)
+    model, found = source.load("model", "AutoModelForCausalLM", dtype=device.dtype, output_loading_info=True, **trusted)
     if missing := sorted(found["missing_keys"]):
         raise ProviderError(
             f"transformers:{source.name}: {len(missing)} of its weights are in none of its files ({missing[0]}, …):"
@@ -155,8 +147,8 @@ def load_files(source: ModelSource, device: DevicePlan, *, trust_remote_code: bo
     return tokenizer, _guarded(source, "model", lambda: model.to(device.name)).eval()
 
 
-def _guarded(source: ModelSource, what: str, load: Callable[[], _Loaded]) -> _Loaded:
-    """What a library loads; what went wrong comes out as a ProviderError of one line."""
+def _guarded(source: ModelSource, what: str, load: Callable[[], Any]) -> Any:
+    """The result of a library's loader; any failure becomes a ProviderError of one line."""
     try:
         return load()
     except Exception as error:  # a damaged file may make a library fail in any way

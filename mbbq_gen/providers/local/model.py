@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,11 +16,10 @@ from torch import nn
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.reasoning import reasoning_token_allowance
-from mbbq_gen.core.records import Request, Response, Usage
+from mbbq_gen.core.records import ContinuationScore, Message, Request, Response, Usage
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING
-from mbbq_gen.providers.local.chat_format import ChatFormatter, PromptError, ReasoningMarkers
+from mbbq_gen.providers.local.chat_format import ChatFormatter, PromptError, ReasoningMarkers, ScoringPrompt
 from mbbq_gen.providers.local.decoding import (
-    NOT_NUMBERS,
     Batcher,
     Completion,
     ContinuousBatcher,
@@ -29,14 +29,14 @@ from mbbq_gen.providers.local.decoding import (
     supports_tree_attention,
 )
 from mbbq_gen.providers.local.files import ModelSource, load_files, quiet
-from mbbq_gen.providers.local.options import DevicePlan, LocalOptions, TransformersOptions
-from mbbq_gen.providers.local.prefix_cache import tree_window
-from mbbq_gen.providers.local.scoring import LoglikelihoodScorer, iterate_scores
+from mbbq_gen.providers.local.options import NOT_NUMBERS, DevicePlan, LocalOptions, TransformersOptions
+from mbbq_gen.providers.local.prefix_cache import iterate_scores, tree_window
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
+_logger = logging.getLogger(__name__)
 _ROWS = 64
 """Rows that the layout of weights is chosen for; others are as fast with it."""
 _WIDE = ("AVX2", "AVX512")
@@ -44,7 +44,7 @@ _WIDE = ("AVX2", "AVX512")
 
 
 class PackedLinear(nn.Module):
-    """What a linear layer gives, from a weight in oneDNN's own layout."""
+    """A linear layer with its weight in oneDNN's own layout."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
@@ -96,6 +96,113 @@ def can_pack() -> bool:
             return False
 
 
+Sums = dict[tuple[int, ...], float]
+"""An answer's tokens → the sum of their log-probabilities: equal texts of a question are scored once."""
+_Alone = tuple[tuple[Message, ...], str]
+"""The text before an answer where there is none, and the answer's text."""
+
+
+@dataclass
+class LoglikelihoodScorer:
+    """Scores the answers of requests with one loaded model."""
+
+    name: str
+    formatter: ChatFormatter
+    compute: Callable[[list[list[int]], list[list[list[int]]]], Iterator[tuple[int, list[float]]]]
+    """The sums of log-probabilities of the answers to some prompts, as `iterate_scores` gives them."""
+    way: str
+    """Way of computing them: `packed`, `plain` (a forward for each answer) or `engine`."""
+    context: int | None
+    """Most tokens of prompt and answer together; None where the model names no limit."""
+    _unconditional: dict[_Alone, float] = field(default_factory=dict)
+    """Sum of an answer after its prefix alone: each is scored once."""
+    _is_used: bool = False
+    _merged: int = 0
+    """Questions whose answers begin within a token of the prompt."""
+
+    def runtime_info(self) -> dict[str, Any]:
+        """The way of scoring, for the manifest; empty if nothing was scored."""
+        found: dict[str, Any] = {"scoring_used": self.way} if self._is_used else {}
+        return found | ({"questions_with_merged_tokens": self._merged} if self._merged else {})
+
+    def score(self, requests: Sequence[Request], is_cancelled: Callable[[], bool]) -> Iterator[Response]:
+        """The responses, those that begin alike one after another; stops soon once cancelled. Raises ProviderError."""
+        if self.way == "plain" and not self._is_used:
+            _logger.warning("%s: the prompt is read anew for each answer, which is much slower", self.name)
+        self._is_used = True
+        accepted: list[Request] = []
+        questions: list[ScoringPrompt] = []
+        alone: dict[_Alone, ScoringPrompt] = {}
+        for request in requests:
+            if is_cancelled():
+                return
+            shown, prior = request.prompt, request.prompt.unconditional_prompt
+            verbatim = shown.method != "loglikelihood"
+            try:
+                question = self.formatter.scoring_prompt(shown.messages, shown.continuations, verbatim=verbatim)
+                longest = len(question.prompt) + max(map(len, question.answers))
+                if self.context is not None and longest > self.context:
+                    raise PromptError(
+                        f"question and answer have {longest} tokens, and the model takes {self.context} in all;"
+                        " use fewer --num-fewshot or a shorter variant"
+                    )
+                for answer in shown.continuations if prior else ():
+                    if (prior, answer.text) not in self._unconditional.keys() | alone.keys():
+                        found = self.formatter.scoring_prompt(prior, [answer], verbatim=verbatim)
+                        alone[prior, answer.text] = found
+            except PromptError as error:
+                yield Response(request_key=request.request_key, error=str(error), model=self.name)
+                continue
+            accepted.append(request)
+            questions.append(question)
+        keys = list(alone)
+        for number, sums in self._sums(list(alone.values()), is_cancelled):
+            (self._unconditional[keys[number]],) = sums.values()
+        for number, sums in self._sums(questions, is_cancelled):
+            yield self._respond(accepted[number], questions[number], sums)
+
+    def _sums(self, questions: Sequence[ScoringPrompt], is_cancelled: Callable[[], bool]) -> Iterator[tuple[int, Sums]]:
+        """The number of each question and its sums, as they are done; fewer where it is cancelled."""
+        texts = [list(dict.fromkeys(question.answers)) for question in questions]
+        found = self.compute(
+            [list(question.prompt) for question in questions],
+            [[list(tokens) for tokens in answers] for answers in texts],
+        )
+        while not is_cancelled() and (scored := next(found, None)) is not None:
+            number, sums = scored
+            yield number, dict(zip(texts[number], sums, strict=True))
+
+    def _respond(self, request: Request, question: ScoringPrompt, sums: Sums) -> Response:
+        if question.merged and not self._merged:
+            _logger.warning(
+                "%s: merges the end of the question with an answer into one token: answers are scored from the last"
+                " token that all of them share with the question",
+                self.name,
+            )
+        self._merged += question.merged
+        shown = request.prompt
+        is_first = shown.method == "first-token-logprobs"
+        scores = tuple(
+            ContinuationScore.of(
+                answer,
+                None if is_first and (question.merged or len(tokens) > 1) else sums[tokens],
+                1 if is_first else len(tokens),
+                self._unconditional[shown.unconditional_prompt, answer.text] if shown.unconditional_prompt else None,
+            )
+            for answer, tokens in zip(shown.continuations, question.answers, strict=True)
+        )
+        if is_first and all(score.logprob is None for score in scores):
+            no_label = "no label is a single token in this model's tokenizer; use --method label-loglikelihood"
+            return Response(request_key=request.request_key, error=no_label, model=self.name)
+        return Response(
+            request_key=request.request_key,
+            scores=scores,
+            finish_reason="stop",
+            model=self.name,
+            usage=Usage(input_tokens=len(question.prompt) + sum(map(len, question.answers)), output_tokens=0),
+        )
+
+
 _ALL_BROKEN = 20
 """Prompts without numbers, each for itself, after which a model is given up that has given none at all."""
 
@@ -109,9 +216,9 @@ class LocalModel:
     options: LocalOptions
     decoding: DecodingSettings
     sampling_defaults: dict[str, Any]
-    """What the generation configuration says of sampling."""
+    """Sampling of the generation configuration."""
     static: Batcher
-    """Whatever writes answers where `continuous` does not."""
+    """Decodes prompts that `continuous` does not."""
     scorer: LoglikelihoodScorer
     context: int | None
     """Most tokens of prompt and answer together; None where the model names no limit."""
@@ -142,7 +249,7 @@ class LocalModel:
             yield self._respond(requests[completion.number], prompts[completion.number].tokens, completion)
 
     def runtime_info(self) -> dict[str, Any]:
-        """How the model is run, for the manifest."""
+        """Decoding, batch, stop tokens and sampling, for the manifest."""
         decoder = self.continuous or self.static
         return {
             "prompt_format_used": "chat" if self.formatter.uses_template else "plain",
@@ -175,23 +282,20 @@ class LocalModel:
         self, prompts: Mapping[int, DecodingPrompt], is_cancelled: Callable[[], bool]
     ) -> Iterator[Completion]:
         """The completions; what is no number spreads to the prompts that were read along, so those are run alone."""
-        left, broken = dict(prompts), list[Completion]()
+        left = dict(prompts)
         if self.continuous is not None:  # it keeps no window, so what it reads must fit into the model's
             fitting = [prompt for prompt in prompts.values() if len(prompt.tokens) + prompt.limit <= self.window]
             for completion in self.continuous.decode(fitting, is_cancelled):
                 if completion.error != NOT_NUMBERS:
                     del left[completion.number]
                     yield completion
-        are_all_broken = len(left) == len(prompts)
+        good, broken = len(prompts) - len(left), 0
         for completion in self.static.decode(list(left.values()), is_cancelled):
-            if completion.error != NOT_NUMBERS:
-                are_all_broken = False
-                yield completion
-                continue
-            broken.append(completion)
-            if are_all_broken and len(broken) == min(_ALL_BROKEN, len(prompts)):
+            broken += completion.error == NOT_NUMBERS
+            good += completion.error != NOT_NUMBERS
+            if not good and broken == min(_ALL_BROKEN, len(prompts)):
                 raise ProviderError(f"transformers:{self.name}: {NOT_NUMBERS}")
-        yield from broken
+            yield completion
 
     def _respond(self, request: Request, prompt: Sequence[int], completion: Completion) -> Response:
         if completion.error is not None:
@@ -259,7 +363,7 @@ _SAMPLING: Final = (
 def decoding_settings(
     options: LocalOptions, configured: Any, formatter: ChatFormatter, *, batch_size: int, read_tokens: int = 0
 ) -> tuple[DecodingSettings, dict[str, Any]]:
-    """How rows are decoded, and what a generation configuration says of sampling beside the library's defaults.
+    """The settings of decoding, and the sampling of a generation configuration beside the library's defaults.
 
     Sampling is what the options give, else neutral or as configured. Whatever ends an answer is a stop token: what the
     generation configuration names, the tokenizer's, the template's end of turn.

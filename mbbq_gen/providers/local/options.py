@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Final, Literal, TypeVar
 
 import torch
 from pydantic import Field
@@ -15,11 +15,12 @@ from mbbq_gen.providers.base import JsonTable, SamplingOptions
 from mbbq_gen.providers.local.chat_format import PromptFormat
 
 NumberType = Literal["float32", "bfloat16", "float16"]
+NOT_NUMBERS: Final = "the model's probabilities are not numbers (NaN); try --dtype float32"
 _Result = TypeVar("_Result")
 
 
 class LocalOptions(SamplingOptions):
-    """What every kind of model on this machine takes: its prompt format and sampling, and which one it is."""
+    """Options of every kind of model on this machine: revision, prompt format and sampling."""
 
     max_tokens: int = Field(default=128, ge=1, description="maximum tokens of an answer")
     system: str = Field(
@@ -86,7 +87,7 @@ class VLLMOptions(LocalOptions):
 
 @dataclass(frozen=True)
 class DevicePlan:
-    """Where and how a model computes."""
+    """Device, number type and batch sizes of a model."""
 
     name: str
     """`cpu`, `mps`, `cuda` or `cuda:1`."""
@@ -95,14 +96,9 @@ class DevicePlan:
     read_tokens: int
     threads: int
 
-    @property
-    def batch_dependent(self) -> bool:
-        """Whether rounding is so coarse that the neighbours in a batch may change a text."""
-        return self.dtype != "float32"
-
 
 def find_device(options: TransformersOptions, stored: Callable[[], str | None] = lambda: None) -> DevicePlan:
-    """What the options come to on this machine; raises UsageError where the device that was requested is not here.
+    """The device plan for the options; raises UsageError where the device that was requested is not here.
 
     `stored` gives the number type of the weights; None: not known.
     """
@@ -146,10 +142,10 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in words)
 
 
-def unless_memory_runs_out(compute: Callable[[], _Result]) -> _Result | None:
-    """What some work gives; None where memory ran out: no error is left, since it holds on to what failed."""
+def unless_memory_runs_out(compute: Callable[..., _Result], *arguments: Any) -> _Result | None:
+    """The result of some work; None where memory ran out: no error is left, since it holds on to what failed."""
     try:
-        return compute()
+        return compute(*arguments)
     except Exception as error:
         if not is_out_of_memory(error):
             raise

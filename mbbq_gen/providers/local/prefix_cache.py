@@ -9,19 +9,28 @@ end to end as one sequence, in which each token sees its own sequence only (a tr
     paths       0 1 2            0 1 3              0 4
 
 Keys and values of the sequence that was read last are kept, and the next group goes on from what it shares with that.
+
+Answers to a question are scored so: a forward reads the prompt once, and what answers or neighbouring questions share
+once too:
+
+    prompt    Who forgot it? │ the old man      sheet    Who forgot it? the old man young one can't be said
+              Who forgot it? │ the young one    logits               ^   ^   ^  ^     ^       ^    ^  ^
+              Who forgot it? │ can't be said             only where an answer's next token is read off
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch.nn.functional import pad
-from transformers import DynamicCache, DynamicLayer
+from transformers import DynamicCache
 
+from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.providers.local.chat_format import shared_length
+from mbbq_gen.providers.local.options import NOT_NUMBERS, unless_memory_runs_out
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,12 +38,13 @@ if TYPE_CHECKING:
 
 Model = Any
 """A causal language model of transformers, which has no types of its own."""
+Tokens = Sequence[int]
 KeysAndValues = list[tuple["Tensor", "Tensor"]]
 """Keys and values of each layer."""
 
 
 class Reading(NamedTuple):
-    """What reading a group of sequences gives."""
+    """The result of reading a group of sequences."""
 
     paths: list[list[int]]
     """For each sequence, the places of its tokens among the keys and values that were read."""
@@ -56,7 +66,7 @@ class PrefixReader:
         self._layers: KeysAndValues = []
 
     def n_fitting(self, sequences: Iterable[tuple[Sequence[int], int]], most: int) -> int:
-        """How many sequences can be read in one go, at least the first: so many of their tokens are not shared.
+        """Number of sequences that fit into one forward, at least 1, by their tokens that are not shared.
 
         Beside each sequence stands how many tokens are read in addition.
         """
@@ -148,57 +158,83 @@ def tree_window(config: Any) -> int | None:
     return min((window for window in named if window is not None), default=None)
 
 
-_STEP = 64
-"""Tokens by which blocks grow: each growth copies them."""
+# --- sums of log-probabilities ----------------------------------------------------------------------------------------
 
 
-class RowLayer(DynamicLayer):  # type: ignore[misc]  # the library has no types
-    """One layer's keys and values of rows that come and go, rows × heads × width × size.
+def iterate_scores(
+    model: Model,
+    prompts: list[list[int]],
+    answers: list[list[list[int]]],
+    *,
+    reads_trees: bool = True,
+    max_tokens: int = 512,
+) -> Iterator[tuple[int, list[float]]]:
+    """The number of each prompt and the sums of natural-log probabilities of its answers' tokens, as they are done.
 
-    The library writes and reads them through `update`, a token of each row at a time.
+    Prompts and answers are token ids, at least one each; a prompt may have no answers. `max_tokens` are read in one
+    forward, at least one question; it is halved where memory runs out. A model that does not read trees
+    (`decoding.supports_tree_attention`) gets a forward for each answer.
+
+    Raises:
+        ProviderError: where the model's probabilities are no numbers, or a question does not fit into memory.
     """
+    lengths = {n: len(prompts[n]) + max(map(len, given)) - 1 for n, given in enumerate(answers) if given}
+    window = tree_window(model.config.get_text_config())
+    packable = [n for n in lengths if reads_trees and (window is None or lengths[n] <= window)]
+    waiting, reader = sorted(packable, key=lambda number: prompts[number]), PrefixReader(model)
+    while waiting:
+        sizes = ((prompts[n], sum(len(answer) - 1 for answer in answers[n])) for n in waiting)
+        group = waiting[: reader.n_fitting(sizes, max_tokens)]
+        questions = [(prompts[number], answers[number]) for number in group]
+        scores = unless_memory_runs_out(_score_group, reader, questions)
+        if scores is None:
+            reader, max_tokens = PrefixReader(model), max(1, max_tokens // 2)
+            if len(group) == 1:
+                raise ProviderError(f"out of memory with a question of {lengths[group[0]]} tokens")
+            continue
+        del waiting[: len(group)]
+        for number, sums in zip(group, scores, strict=True):
+            yield number, _checked(sums)
+    for number in sorted(lengths.keys() - set(packable)):
+        yield number, _checked([_score_alone(model, prompts[number], answer) for answer in answers[number]])
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = self.width = 0
-        self.rows, self.places = torch.tensor([]), torch.tensor([])
-        """Where the next token of each row goes."""
 
-    def join(self, keys: Tensor, values: Tensor) -> None:
-        """Takes rows in behind the others."""
-        start, width = self.count, keys.shape[2]
-        self.count += len(keys)
-        if not self.is_initialized:  # zeros: a masked value counts nothing only where it is a number
-            self.lazy_initialization(keys, values)
-            self.keys, self.values = keys.new_zeros(0, *keys.shape[1:]), values.new_zeros(0, *values.shape[1:])
-        self._grow(width)
-        for block, new in ((self.keys, keys), (self.values, values)):
-            block[start : self.count, :, :width] = new
-            block[start : self.count, :, width:] = 0
+def _checked(sums: list[float]) -> list[float]:
+    if any(math.isnan(value) for value in sums):
+        raise ProviderError(NOT_NUMBERS)
+    return sums
 
-    def await_token(self, rows: Tensor, lengths: Tensor, width: int) -> None:
-        """Prepares `update`: each row has so many tokens, and gets the next one; `width`: most of them afterwards."""
-        self.rows, self.places, self.width = rows, lengths, width
-        self._grow(width)
 
-    def move(self, old: int, new: int) -> None:
-        """Puts a row in the place of one that is let go."""
-        self.keys[new], self.values[new] = self.keys[old], self.values[old]
+@torch.inference_mode()
+def _score_alone(model: Model, prompt: Tokens, answer: Tokens) -> float:
+    """The sum of an answer, by a forward of its own."""
+    tokens = torch.tensor([[*prompt, *answer[:-1]]], device=model.device)
+    logits = model(input_ids=tokens, use_cache=False).logits[0, len(prompt) - 1 :]
+    return _sums(logits, [list(range(len(answer)))], [answer])[0]
 
-    def update(self, keys: Tensor, values: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
-        """Writes one token a row, and gives what the rows hold, as wide as the longest."""
-        self.keys[self.rows, :, self.places] = keys[:, :, 0]
-        self.values[self.rows, :, self.places] = values[:, :, 0]
-        return self.keys[: self.count, :, : self.width], self.values[: self.count, :, : self.width]
 
-    def get_seq_length(self) -> int:
-        """Most tokens of a row."""
-        return self.width
+@torch.inference_mode()
+def _score_group(reader: PrefixReader, questions: Sequence[tuple[Tokens, Sequence[Tokens]]]) -> list[list[float]]:
+    """The sums of each question's answers, all in one forward; questions come in the order of their prompts."""
+    lines, shareable, starts = list[tuple[int, ...]](), list[int](), list[int]()
+    for prompt, answers in questions:
+        # an answer's last token is never read: nothing comes after it
+        own = sorted((*prompt, *answer[:-1]) for answer in answers)
+        lines += own
+        shareable += [len(prompt) - 1, *map(len, own[1:])]
+        starts += [len(prompt) - 1] * len(own)
+    reading = reader.read(lines, shareable, starts)
+    rows_of = dict(zip(zip(starts, lines, strict=True), reading.rows, strict=True))
+    every = [(prompt, answer) for prompt, answers in questions for answer in answers]
+    rows = [rows_of[len(prompt) - 1, (*prompt, *answer[:-1])] for prompt, answer in every]
+    found = iter(_sums(reading.logits, rows, [answer for _, answer in every]))
+    return [[next(found) for _ in answers] for _, answers in questions]
 
-    def _grow(self, width: int) -> None:
-        """Makes room for all rows, and for so many tokens of each."""
-        held_rows, _, held_width, _ = self.keys.shape
-        if self.count > held_rows or width > held_width:
-            wider = max(0, -(-width // _STEP) * _STEP - held_width)
-            more = (0, 0, 0, wider, 0, 0, 0, max(0, self.count - held_rows))
-            self.keys, self.values = pad(self.keys, more), pad(self.values, more)
+
+def _sums(logits: Tensor, rows: Sequence[Sequence[int]], answers: Sequence[Tokens]) -> list[float]:
+    """Sums of log-probabilities: `rows` are the lines of `logits` from which each answer's tokens are read off."""
+    logits = logits.float()
+    index = torch.tensor([row for path in rows for row in path], device=logits.device)
+    tokens = torch.tensor([token for answer in answers for token in answer], device=logits.device)
+    remaining = iter((logits[index, tokens] - logits.logsumexp(dim=-1)[index]).tolist())
+    return [sum(next(remaining) for _ in answer) for answer in answers]

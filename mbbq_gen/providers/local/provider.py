@@ -31,22 +31,18 @@ from mbbq_gen.providers.base import (
     ExecutionContext,
     Provider,
     ProviderOptions,
-    check_installed,
     request_key,
     versions_of,
 )
 from mbbq_gen.providers.http.servers import storable_facts
 from mbbq_gen.providers.local.chat_format import chat_template, template_reasoning
-from mbbq_gen.providers.local.files import ModelSource, check_named, find_gguf, find_source, smollm2_source
+from mbbq_gen.providers.local.files import ModelSource, check_named, find_source, smollm2_source
 from mbbq_gen.providers.local.options import DevicePlan, TransformersOptions, find_device
 
 if TYPE_CHECKING:
     from mbbq_gen.providers.local.model import LocalModel
 
 
-INSTALL = "pip install 'mbbq-gen[local]'"
-SMOLLM2 = "smollm2"
-"""The model's name that means SmolLM2 from its package."""
 _WINDOW = 4096
 """Requests that are sorted and answered together: enough for prompts to find their like, and bounded in memory."""
 
@@ -57,6 +53,8 @@ class TransformersProvider(Provider):
     kind = "transformers"
     packages: ClassVar[tuple[str, ...]] = ("torch", "transformers", "tokenizers")
     options_class: ClassVar[type[ProviderOptions]] = TransformersOptions
+    aliases: ClassVar[tuple[str, ...]] = ("smollm2",)
+    """Names for SmolLM2 from its package."""
 
     def __init__(self, model: str, options: Any = None, source: Callable[[], ModelSource] | None = None) -> None:
         """`source` tells where the model is, when that is first needed; by default its name tells."""
@@ -70,17 +68,14 @@ class TransformersProvider(Provider):
     @classmethod
     def open(cls, model: str, options: Any, resources: PackPaths) -> Self:
         """The provider for a hub id, a folder or SmolLM2; nothing is loaded yet."""
-        needs_gguf = ("accelerate", "gguf") if model == SMOLLM2 else ()
-        check_installed(f"transformers:{model}", ("torch", "transformers", *needs_gguf), INSTALL)
-        if model == SMOLLM2:
-            find_gguf()
+        if model in cls.aliases:
             return cls(model, options, lambda: smollm2_source(cache_directory()))
-        check_named(model, [SMOLLM2])
+        check_named(model, cls.aliases, cls.kind)
         return cls(model, options)
 
     @cached_property
     def source(self) -> ModelSource:
-        """Where the model is."""
+        """The model's files."""
         return self._find_source()
 
     @cached_property
@@ -94,8 +89,8 @@ class TransformersProvider(Provider):
 
     @property
     def batch_dependent(self) -> bool:
-        """Whether the neighbours in a batch may change a text."""
-        return self._device.batch_dependent
+        """Whether rounding is so coarse that the neighbours in a batch may change a text."""
+        return self.dtype != "float32"
 
     @property
     def capabilities(self) -> Capabilities:
@@ -106,7 +101,7 @@ class TransformersProvider(Provider):
 
     @cached_property
     def settings(self) -> dict[str, JsonValue]:
-        """What shapes the text: model files, prompt format and sampling; the batch too where dtype is short."""
+        """All that shapes the text: model files, prompt format and sampling; the batch too where dtype is short."""
         options = self._options
         settings: dict[str, JsonValue] = {
             **self.source.identity,
@@ -140,7 +135,7 @@ class TransformersProvider(Provider):
         return {**facts, **self._found_out}
 
     def batch(self) -> dict[str, JsonValue]:
-        """What questions are answered together, and where; it shapes the text where that depends on the batch."""
+        """Device, batch sizes and decoding; part of the settings where the text depends on the batch."""
         device = self._device
         return {
             "device": device.name,

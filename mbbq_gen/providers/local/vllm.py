@@ -16,33 +16,35 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
-from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from pydantic import JsonValue
 from transformers import GenerationConfig
 
 from mbbq_gen.core.errors import ProviderError
-from mbbq_gen.core.files import PackPaths, cache_directory
+from mbbq_gen.core.files import cache_directory
 from mbbq_gen.core.records import Request, Response
-from mbbq_gen.providers.base import ExecutionContext, check_installed
-from mbbq_gen.providers.local.decoding import NOT_NUMBERS, Completion, DecodingPrompt, DecodingSettings, fail, finish
-from mbbq_gen.providers.local.files import check_named, first_line
-from mbbq_gen.providers.local.model import LocalModel, decoding_settings, format_of
-from mbbq_gen.providers.local.options import VLLMOptions
+from mbbq_gen.providers.base import ExecutionContext
+from mbbq_gen.providers.local.decoding import Completion, DecodingPrompt, DecodingSettings, fail, finish
+from mbbq_gen.providers.local.files import first_line
+from mbbq_gen.providers.local.model import LocalModel, LoglikelihoodScorer, decoding_settings, format_of
+from mbbq_gen.providers.local.options import NOT_NUMBERS, VLLMOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
-from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
 
 
 class Engine:
-    """A `vllm.LLM` whose output goes to a file, and whose errors are of one line with the name of that file."""
+    """A `vllm.LLM`, which batches prompts itself. Its output goes to a file, which errors name in one line."""
 
-    def __init__(self, model: str, log: Path) -> None:
+    name = "vllm"
+
+    def __init__(self, model: str, log: Path, batch_size: int) -> None:
         """`model`: its name in messages; the folder of the log is made where it is missing."""
-        self._model, self.log = model, log.absolute()
+        self._model, self.log, self.batch_size = model, log.absolute(), batch_size
         self.llm: Any = None
+        self.settings: DecodingSettings
+        """The settings of decoding; set once the tokenizer is loaded."""
         with suppress(OSError):
             self.log.parent.mkdir(parents=True, exist_ok=True)
 
@@ -57,7 +59,69 @@ class Engine:
         handler.setFormatter(logging.Formatter("%(levelname)s %(asctime)s %(name)s: %(message)s"))
         logger.handlers, logger.propagate = [handler], False
 
-    def generate(self, prompts: Iterable[Sequence[int]], parameters: Any) -> Any:
+    def decode(self, prompts: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """A completion of each prompt, those that begin alike together; stops between two batches once cancelled."""
+        from vllm import SamplingParams
+
+        settings, drawn = self.settings, self.settings.temperature > 0
+        waiting = iter(sorted(prompts, key=lambda prompt: prompt.tokens))
+        while not is_cancelled() and (group := list(islice(waiting, self.batch_size))):
+            started = time.perf_counter()
+            parameters = [
+                SamplingParams(
+                    temperature=settings.temperature,
+                    top_p=settings.top_p if drawn else 1.0,
+                    top_k=settings.top_k if drawn else 0,
+                    min_p=settings.min_p if drawn else 0.0,
+                    repetition_penalty=settings.repetition_penalty,
+                    presence_penalty=settings.presence_penalty,
+                    frequency_penalty=settings.frequency_penalty,
+                    seed=prompt.seed % 2**31 if drawn else None,
+                    max_tokens=prompt.limit,
+                    stop_token_ids=sorted(settings.stop_tokens),
+                )
+                for prompt in group
+            ]
+            outputs = self._generate([prompt.tokens for prompt in group], parameters)
+            elapsed = time.perf_counter() - started
+            for prompt, output in zip(group, outputs, strict=True):
+                found = output.outputs[0]
+                if found.finish_reason not in ("stop", "length"):
+                    yield fail(prompt, f"vLLM ended the answer: {found.finish_reason}")
+                else:
+                    yield finish(prompt, found.token_ids, settings.stop_tokens, elapsed)
+
+    def iterate_scores(
+        self, prompts: list[list[int]], answers: list[list[list[int]]]
+    ) -> Iterator[tuple[int, list[float]]]:
+        """As `prefix_cache.iterate_scores`: the number of each prompt and the sums of its answers.
+
+        vLLM computes the prompts anew for this: it reads nothing from its cache of prefixes where the probabilities of
+        a prompt's tokens are requested.
+
+        Raises:
+            ProviderError: where the engine tells no probability of a token, or one that is no number.
+        """
+        from vllm import SamplingParams
+
+        lines = iter([(n, prompts[n], answer) for n, given in enumerate(answers) for answer in given])
+        # one token has to be written; the token that stands in the prompt is always among those returned
+        parameters = SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=1, detokenize=False)
+        found: list[list[float]] = [[] for _ in prompts]
+        while group := list(islice(lines, self.batch_size)):
+            outputs = self._generate([[*prompt, *answer] for _, prompt, answer in group], parameters)
+            for (number, prompt, answer), output in zip(group, outputs, strict=True):
+                entries = output.prompt_logprobs[len(prompt) :]
+                try:
+                    total = sum(float(line[token].logprob) for line, token in zip(entries, answer, strict=True))
+                except (KeyError, TypeError, ValueError) as error:
+                    raise ProviderError("vLLM does not tell how likely each token of a prompt is") from error
+                if math.isnan(total):
+                    raise ProviderError(NOT_NUMBERS)
+                found[number].append(total)
+        yield from enumerate(found)
+
+    def _generate(self, prompts: Iterable[Sequence[int]], parameters: Any) -> Any:
         """The outputs of prompts, given as tokens; raises ProviderError where the engine fails."""
         with self._one_line("failed"):
             listed = [{"prompt_token_ids": list(tokens)} for tokens in prompts]
@@ -98,83 +162,8 @@ class Engine:
                 os.close(copy)
 
 
-class VLLMDecoder:
-    """Completes prompts with vLLM, which batches them itself: so many are handed over at a time."""
-
-    name = "vllm"
-
-    def __init__(self, engine: Engine, settings: DecodingSettings) -> None:
-        self._engine = engine
-        self._settings = settings
-        self.batch_size = settings.batch_size
-
-    def decode(self, prompts: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]) -> Iterator[Completion]:
-        """A completion of each prompt, those that begin alike together; stops between two batches once cancelled."""
-        from vllm import SamplingParams
-
-        settings, drawn = self._settings, self._settings.temperature > 0
-        waiting = iter(sorted(prompts, key=lambda prompt: prompt.tokens))
-        while not is_cancelled() and (group := list(islice(waiting, self.batch_size))):
-            started = time.perf_counter()
-            parameters = [
-                SamplingParams(
-                    temperature=settings.temperature,
-                    top_p=settings.top_p if drawn else 1.0,
-                    top_k=settings.top_k if drawn else 0,
-                    min_p=settings.min_p if drawn else 0.0,
-                    repetition_penalty=settings.repetition_penalty,
-                    presence_penalty=settings.presence_penalty,
-                    frequency_penalty=settings.frequency_penalty,
-                    seed=prompt.seed % 2**31 if drawn else None,
-                    max_tokens=prompt.limit,
-                    stop_token_ids=sorted(settings.stop_tokens),
-                )
-                for prompt in group
-            ]
-            outputs = self._engine.generate([prompt.tokens for prompt in group], parameters)
-            elapsed = time.perf_counter() - started
-            for prompt, output in zip(group, outputs, strict=True):
-                found = output.outputs[0]
-                if found.finish_reason not in ("stop", "length"):
-                    yield fail(prompt, f"vLLM ended the answer: {found.finish_reason}")
-                else:
-                    yield finish(prompt, found.token_ids, settings.stop_tokens, elapsed)
-
-
-def iterate_scores(
-    engine: Engine, prompts: list[list[int]], answers: list[list[list[int]]], *, batch_size: int
-) -> Iterator[tuple[int, list[float]]]:
-    """The number of each prompt and its answers' sums of log-probabilities, as `scoring.iterate_scores` gives them.
-
-    vLLM computes the prompts anew for this: it reads nothing from its cache of prefixes where the probabilities of a
-    prompt's tokens are requested. `batch_size` answers are handed over at a time; vLLM makes up its own batches.
-
-    Raises:
-        ProviderError: where the engine tells no probability of a token, or one that is no number.
-    """
-    from vllm import SamplingParams
-
-    lines = iter([(n, prompts[n], answer) for n, given in enumerate(answers) for answer in given])
-    # one token has to be written; the token that stands in the prompt is always among those returned
-    parameters = SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=1, detokenize=False)
-    found: list[list[float]] = [[] for _ in prompts]
-    while group := list(islice(lines, batch_size)):
-        outputs = engine.generate([[*prompt, *answer] for _, prompt, answer in group], parameters)
-        for (number, prompt, answer), output in zip(group, outputs, strict=True):
-            entries = output.prompt_logprobs[len(prompt) :]
-            try:
-                total = sum(float(line[token].logprob) for line, token in zip(entries, answer, strict=True))
-            except (KeyError, TypeError, ValueError) as error:
-                raise ProviderError("vLLM does not tell how likely each token of a prompt is") from error
-            if math.isnan(total):
-                raise ProviderError(NOT_NUMBERS)
-            found[number].append(total)
-    yield from enumerate(found)
-
-
 LOG_NAME = "vllm.log"
 _ENGINE_OPTIONS = {"seed", "trust_remote_code", "tensor_parallel_size", "gpu_memory_utilization", "max_model_len"}
-INSTALL = "pip install 'mbbq-gen[vllm]'"
 
 
 class VLLMProvider(TransformersProvider):
@@ -182,15 +171,9 @@ class VLLMProvider(TransformersProvider):
 
     kind = "vllm"
     options_class = VLLMOptions
+    aliases = ()
     packages = ("vllm", "torch", "transformers", "tokenizers")
     _engine: Engine | None = None
-
-    @classmethod
-    def open(cls, model: str, options: Any, resources: PackPaths) -> Self:
-        """The provider for a hub id or a folder; nothing is loaded yet."""
-        check_installed(f"vllm:{model}", ("vllm",), INSTALL)
-        check_named(model, [], cls.kind)
-        return cls(model, options)
 
     @property
     def dtype(self) -> str:
@@ -213,7 +196,7 @@ class VLLMProvider(TransformersProvider):
         """As `transformers:`; vLLM's output goes to the file `vllm.log` in the folder of the run."""
         if self._engine is None:
             log = (context.folder or cache_directory()) / LOG_NAME
-            self._engine = Engine(f"vllm:{self.source.name}", log)
+            self._engine = Engine(f"vllm:{self.source.name}", log, self._options.batch_size)
             context.notify(f"{self.name}: vLLM loads the model; its log: {self._engine.log}")
         async with aclosing(super().generate(requests, context)) as responses:
             async for response in responses:
@@ -232,18 +215,17 @@ class VLLMProvider(TransformersProvider):
         except (OSError, ValueError):  # it has no generation configuration
             configured = GenerationConfig()
         formatter = format_of(engine.llm.get_tokenizer(), f"vllm:{source.name}", options)
-        decoding, defaults = decoding_settings(options, configured, formatter, batch_size=options.batch_size)
+        engine.settings, defaults = decoding_settings(options, configured, formatter, batch_size=options.batch_size)
         configuration = getattr(getattr(engine.llm, "llm_engine", None), "model_config", None)
         context = getattr(configuration, "max_model_len", options.max_model_len)
-        scores = partial(iterate_scores, engine, batch_size=options.batch_size)
         return LocalModel(
             source.name,
             formatter,
             options,
-            decoding,
+            engine.settings,
             defaults,
-            static=VLLMDecoder(engine, decoding),
-            scorer=LoglikelihoodScorer(source.name, formatter, scores, "engine", context),
+            static=engine,
+            scorer=LoglikelihoodScorer(source.name, formatter, engine.iterate_scores, "engine", context),
             context=context,
             dtype=str(getattr(configuration, "dtype", self.dtype)).removeprefix("torch."),
         )

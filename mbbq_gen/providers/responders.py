@@ -1,0 +1,463 @@
+"""Models that answer without a model: `oracle:NAME`, `scripted:FILE` and `synthetic:NAME`.
+
+Oracles know the answer, and their scores are known beforehand, so they test the instrument. The exact scores are in
+DESIGN.md §9 and `tests/support/scoring.py`. Instances without a single target count for accuracy only; there,
+`stereotyped` and `anti_stereotyped` choose unknown. The right answer is the published one.
+
+Scripts are JSON Lines, for trying the tool, for tests, and for answers from elsewhere. Each line says what to answer,
+and when:
+
+    {"response": "B"}                                                      a default: no condition
+    {"response": "I'd rather not say.", "instance_id": "17", "variant": "polite"}
+    {"response": "Answer: C because", "contains": "grandmother", "finish_reason": "length"}
+    {"error": "the service is down", "prompt_id": "3f0c…"}           a failure, never a text
+
+Of the lines whose conditions all hold, the most specific is used (`_CONDITIONS`). Where several are equally specific,
+the prompt id picks one of them: evenly spread, and the same in each run.
+
+Synthetic answers show what a result can look like. No model wrote them, and no finding is in them. Choices are drawn by
+the prompt id from the shares in `synthetic.toml`, so that they are the same at each run; the words come from
+`prompts/synthetic/xx.toml`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tomllib
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+from pydantic import Field, JsonValue, ValidationError, model_validator
+
+from mbbq_gen.core.errors import DataError, PackError, UnknownNameError, UsageError, describe_fault
+from mbbq_gen.core.files import PackPaths, file_digest, stable_digest, stable_number
+from mbbq_gen.core.records import (
+    ContinuationScore,
+    FrozenModel,
+    IdText,
+    Instance,
+    Message,
+    Prompt,
+    Request,
+    Response,
+    Role,
+)
+from mbbq_gen.core.tables import UnreadableError, json_object, lines_of, row_error
+from mbbq_gen.languages.packs import Pack, PackInfo, Text, fill, placeholders, read_toml, validate_pack
+from mbbq_gen.languages.prompt_pack import SampleAnswers, read_prompts
+from mbbq_gen.providers.base import Capabilities, ExecutionContext, Provider, ProviderOptions, request_key
+
+_YIELD_EVERY: Final = 256
+"""Answers after which the event loop may do something else."""
+
+
+class LocalResponder(Provider):
+    """A provider that answers each request at once, by `respond`; its answers may depend on the prompt id."""
+
+    def __init__(self, model: str, options: Any = None, resources: PackPaths | None = None) -> None:
+        """`options`: an `options_class`."""
+        self.model, self._resources = model, resources or PackPaths()
+        self._options: Any = options or self.options_class()
+
+    @classmethod
+    def open(cls, model: str, options: Any, resources: PackPaths) -> Self:
+        """The responder of that name."""
+        return cls(model, options, resources)
+
+    def request_key(self, messages: Sequence[Message], prompt_id: str) -> str:
+        """As `Provider`, with the prompt id: the answer depends on the order of the options."""
+        return request_key(self.kind, self.model, self.settings, messages, prompt_id)
+
+    async def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
+        """A response to each request, in their order."""
+        for number, request in enumerate(requests):
+            if number % _YIELD_EVERY == 0:
+                await asyncio.sleep(0)
+            yield self.respond(request)
+
+    @abstractmethod
+    def respond(self, request: Request) -> Response:
+        """The response to a request."""
+
+
+# --- oracles ----------------------------------------------------------------------------------------------------------
+
+
+_UNLIKELY: Final = -10.0
+"""Log-probability that an oracle gives, for each byte, to what it does not choose."""
+
+Speech = Literal["label", "sentence", "refusal", "indirect", "undecided"]
+"""The label alone, a free sentence of the question's language, one that declines, or nothing that can be read until a
+follow-up asks: then the label, or that none was intended."""
+INDIRECT: Final = "Hm."
+
+
+class OracleOptions(ProviderOptions):
+    """Options of `oracle:NAME`."""
+
+    seed: int = Field(default=0, ge=0, description="seed of oracle:random")
+    speech: Speech | None = Field(
+        default=None,
+        description="form of the answer: label, sentence, refusal, indirect or undecided; default: the oracle's own",
+    )
+
+
+def place_of(instance: Instance, prompt: Prompt, choice: str) -> int:
+    """The place at which the option is shown that `right`, `biased`, `counter_biased` or `unknown` means.
+
+    Without a single target, the biased and the counter-biased option are the unknown one.
+    """
+    if choice == "right":
+        assert instance.gold_index is not None  # an Instance always has one
+        return prompt.option_order.index(instance.gold_index)
+    opposite: dict[Role | None, Role] = {"target": "non_target", "non_target": "target"}
+    named = {"biased": instance.biased_role, "counter_biased": opposite.get(instance.biased_role)}
+    role = named.get(choice) or "unknown"
+    index = next(index for index, option in enumerate(instance.options) if option.role == role)
+    return prompt.option_order.index(index)
+
+
+Choice = Literal["right", "biased", "counter_biased", "unknown", "random", "first"]
+
+
+@dataclass(frozen=True)
+class OracleRule:
+    """The choice of an oracle and the form of its answers."""
+
+    summary: str
+    choice: Choice
+    speech: Speech = "label"
+
+
+ORACLES: Mapping[str, OracleRule] = {
+    "perfect": OracleRule("always right, by label", "right"),
+    "stereotyped": OracleRule("always the biased role, by label", "biased"),
+    "anti_stereotyped": OracleRule("always the other person, by label", "counter_biased"),
+    "always_unknown": OracleRule("always the unknown option, by label", "unknown"),
+    "random": OracleRule("a random option, by label, the same at each run", "random"),
+    "first_option": OracleRule("always the option shown first, by label", "first"),
+    "verbose_perfect": OracleRule("always right, in free sentences of the question's language", "right", "sentence"),
+    "indirect": OracleRule("always right, but says so only when it is followed up", "right", "indirect"),
+    "undecided": OracleRule("nothing that can be read; no option when it is followed up", "unknown", "undecided"),
+    "pressed": OracleRule("nothing that can be read; the biased role when it is followed up", "biased", "indirect"),
+    "refuser": OracleRule("always declines, in sentences of the question's language", "unknown", "refusal"),
+}
+
+
+class OracleProvider(LocalResponder):
+    """Answers as one of ORACLES does; the wordy ones take their sentences from the prompt packs."""
+
+    kind = "oracle"
+    options_class = OracleOptions
+    capabilities = Capabilities(
+        methods=frozenset({"generate", "loglikelihood", "label-loglikelihood", "first-token-logprobs"}), reasoning=True
+    )
+
+    def __init__(self, model: str, options: OracleOptions | None = None, resources: PackPaths | None = None) -> None:
+        """Raises UnknownNameError where no oracle has that name."""
+        if model not in ORACLES:
+            raise UnknownNameError("oracle", model, ORACLES)
+        super().__init__(model, options, resources)
+        rule = ORACLES[model]
+        self._oracle, self._seed = replace(rule, speech=self._options.speech or rule.speech), self._options.seed
+        self._answers: dict[str, SampleAnswers] = {}
+
+    @cached_property
+    def settings(self) -> dict[str, JsonValue]:
+        """The seed where it matters, and the digest of the packs where sentences come from them."""
+        settings: dict[str, JsonValue] = {}
+        if self._oracle.speech != ORACLES[self.model].speech:
+            settings["speech"] = self._oracle.speech
+        if self._oracle.choice == "random":
+            settings["seed"] = self._seed
+        if self._oracle.speech != "label":
+            paths = [(name, self._resources.find("prompts", name)) for name in self._resources.names("prompts")]
+            settings["prompts_sha256"] = stable_digest(*(f"{name}={file_digest(path)}" for name, path in paths if path))
+        return settings
+
+    def respond(self, request: Request) -> Response:
+        """The oracle's text, or its scores of the request's answers."""
+        is_text = request.prompt.method == "generate"
+        said: dict[str, Any] = {"text": self.answer(request)} if is_text else {"scores": self.score(request)}
+        return Response(request_key=request.request_key, finish_reason="stop", model=self.model, **said)
+
+    def score(self, request: Request) -> tuple[ContinuationScore, ...]:
+        """The likelihoods of the answers: the first text of the chosen option is certain, all others unlikely."""
+        prompt = request.prompt
+        options = [answer.option for answer in prompt.continuations]
+        certain = options.index(prompt.option_order[self.place(request)])
+        return tuple(
+            ContinuationScore.of(
+                answer,
+                logprob=0.0 if number == certain else _UNLIKELY * (1 + number) * len(answer.text.encode()),
+                tokens=1,
+                unconditional_logprob=_UNLIKELY if prompt.unconditional_prompt else None,
+            )
+            for number, answer in enumerate(prompt.continuations)
+        )
+
+    def place(self, request: Request) -> int:
+        """The place of the option that the oracle chooses."""
+        choice, prompt, instance = self._oracle.choice, request.prompt, request.instance
+        if choice == "first":
+            return 0
+        if choice == "random":
+            return stable_number("oracle:random", self._seed, prompt.prompt_id) % len(prompt.option_order)
+        return place_of(instance, prompt, choice)
+
+    def answer(self, request: Request) -> str:
+        """The text of the oracle's answer."""
+        prompt, instance, speech = request.prompt, request.instance, self._oracle.speech
+        place = self.place(request)
+        if speech in ("indirect", "undecided") and not request.is_follow_up:
+            return INDIRECT
+        if speech == "undecided":
+            said = read_prompts(self._resources, prompt.instruction_language or prompt.language).follow_up
+            return INDIRECT if said is None else said.none
+        if speech in ("label", "indirect") or request.is_follow_up:
+            return prompt.option_labels[place]
+        if instance.language not in self._answers:
+            self._answers[instance.language] = read_prompts(self._resources, instance.language).answers
+        answers, option = self._answers[instance.language], instance.options[prompt.option_order[place]]
+        is_person = speech != "refusal" and option.role != "unknown"
+        sentences = answers.refusal if speech == "refusal" else answers.person if is_person else answers.unknown
+        sentence = sentences[stable_number("oracle:sentence", prompt.prompt_id) % len(sentences)]
+        filling = {"option": option.text, "label": prompt.option_labels[place]}
+        return fill(sentence, filling) if is_person else sentence
+
+
+# --- scripts ----------------------------------------------------------------------------------------------------------
+
+
+_CONDITIONS = ("prompt_id", "instance_key", "instance_id", "contains", "variant", "reasoning_effort", "language")
+"""Each asks for more than all that follow together."""
+
+
+class ScriptLine(FrozenModel):
+    """One line of a script: what to answer, and the conditions under which."""
+
+    response: str | None = None
+    """The answer, to the letter; may be empty."""
+    error: str | None = None
+    """Instead of a response: what fails."""
+    reasoning: str | None = None
+    finish_reason: Literal["stop", "length", "content_filter", "other"] = "stop"
+    prompt_id: str | None = None
+    instance_key: str | None = None
+    instance_id: IdText | None = None
+    language: str | None = None
+    variant: str | None = None
+    """Id of the prompt variant."""
+    reasoning_effort: str | None = None
+    contains: str | None = None
+    """A text that one of the messages holds, letter by letter."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.response is None) == (self.error is None):
+            raise ValueError("give either 'response' or 'error'")
+        return self
+
+
+def read_script(path: Path) -> list[ScriptLine]:
+    """The lines of a script; raises DataError where the file can't be read, holds no line, or a wrong one."""
+    lines = []
+    try:
+        for number, line in lines_of(path):
+            try:
+                lines.append(ScriptLine.model_validate(json_object(line)))
+            except UnreadableError as error:
+                raise row_error(path, number, str(error)) from error
+            except ValidationError as error:
+                raise row_error(path, number, describe_fault(error, {})) from error
+    except UsageError as error:
+        raise DataError(f"{error}; name a JSON Lines file: scripted:FILE") from error
+    if not lines:
+        raise DataError(f'{path}: no lines; write at least one, such as {{"response": "A"}}')
+    return lines
+
+
+class Script:
+    """The lines of a script, by their conditions: scripts may be as long as a benchmark."""
+
+    def __init__(self, lines: Iterable[ScriptLine]) -> None:
+        found: dict[tuple[str, ...], dict[tuple[str, ...], list[ScriptLine]]] = {}
+        for line in lines:
+            shape = tuple(name for name in _CONDITIONS if getattr(line, name) is not None)
+            values = tuple(getattr(line, name) for name in shape if name != "contains")
+            found.setdefault(shape, defaultdict(list))[values].append(line)
+        self._shapes = sorted(found, key=lambda shape: [name in shape for name in _CONDITIONS], reverse=True)
+        self._lines = found
+
+    def line_for(self, request: Request) -> ScriptLine | None:
+        """The line that answers a request, or None where no line fits."""
+        actual = vars(request.prompt) | {"instance_id": request.instance.instance_id}
+        texts = [message.content for message in request.messages]
+        for shape in self._shapes:
+            lines = self._lines[shape].get(tuple(actual[name] for name in shape if name != "contains"), [])
+            fitting = [line for line in lines if line.contains is None or any(line.contains in text for text in texts)]
+            if fitting:
+                return fitting[stable_number("scripted", request.prompt.prompt_id) % len(fitting)]
+        return None
+
+
+class ScriptedProvider(LocalResponder):
+    """Answers from a script; a request that no line fits gets an error."""
+
+    kind = "scripted"
+    capabilities = Capabilities(reasoning=True)
+
+    def __init__(self, model: str | Path, options: Any = None, resources: PackPaths | None = None) -> None:
+        """Raises DataError where the file that `model` names is wrong."""
+        self._path = Path(model).expanduser()
+        super().__init__(self._path.name, options, resources)
+        self._script, self._digest = Script(read_script(self._path)), file_digest(self._path)
+
+    def runtime_info(self) -> dict[str, JsonValue]:
+        """Which file it was."""
+        return {"script": str(self._path)}
+
+    @property
+    def settings(self) -> dict[str, JsonValue]:
+        """The file's digest."""
+        return {"script_sha256": self._digest}
+
+    def respond(self, request: Request) -> Response:
+        """The answer of the first line that fits."""
+        line = self._script.line_for(request) or ScriptLine(error=f"no line of {self._path} fits")
+        said = line.model_dump(include={"error"} if line.error else {"response", "reasoning", "finish_reason"})
+        text = said.pop("response", None)
+        return Response(request_key=request.request_key, text=text, model=self.model, **said)
+
+
+# --- synthetic answers ------------------------------------------------------------------------------------------------
+
+
+FOLDER = "synthetic"
+_SEED = "made-up"
+"""Seed of all draws: another one changes the documented results."""
+
+SyntheticChoice = Literal["right", "unknown", "biased", "counter_biased", "guess", "adrift", "cut_off"]
+"""What an answer does: choose a role, name any label, or nothing that could be read, whole or cut off."""
+Shares = dict[Literal["ambiguous", "biased", "counter_biased"], dict[SyntheticChoice, int]]
+
+
+class Persona(FrozenModel):
+    """A personality of `synthetic.toml`."""
+
+    summary: str
+    bias: Shares
+    control: Shares | None = None
+
+
+_TABLE = tomllib.loads(Path(__file__).with_name("synthetic.toml").read_text(encoding="utf-8"))
+PERSONALITIES: Mapping[str, Persona] = {name: Persona(**entry) for name, entry in _TABLE.items()}
+
+
+class SyntheticPack(Pack):
+    """The texts of invented answers in a language."""
+
+    meta: PackInfo
+    person: tuple[Text, ...] = Field(min_length=8)
+    unknown: tuple[Text, ...] = Field(min_length=8)
+    guess: tuple[Text, ...] = Field(min_length=3)
+    adrift: tuple[Text, ...] = Field(min_length=3)
+    cut_off: tuple[Text, ...] = Field(min_length=2)
+
+    @model_validator(mode="after")
+    def _check_placeholders(self) -> Self:
+        for name, known in _PLACEHOLDERS.items():
+            for sentence in getattr(self, name):
+                found = set(placeholders(sentence))
+                if found - known or (not found and name in {"person", "guess"}):
+                    wanted = ", ".join(sorted(known)) or "none"
+                    raise ValueError(f"{name}: {sentence!r}: placeholders must be of: {wanted}")
+        return self
+
+
+_CHOSEN = {"option", "label"}
+_PLACEHOLDERS = {"person": _CHOSEN, "unknown": _CHOSEN, "guess": {"label"}, "adrift": set(), "cut_off": {"question"}}
+
+
+def read_synthetic_pack(resources: PackPaths, language: str) -> SyntheticPack:
+    """The words of a language; raises UsageError where there are none, PackError where the file is wrong."""
+    path = resources.find("prompts", f"{FOLDER}/{language}")
+    if path is None:
+        raise UsageError(
+            f"synthetic: no answers in {language!r} (prompts/{FOLDER}/{language}.toml); leave this language out"
+        )
+    pack = validate_pack(SyntheticPack, read_toml(path), path)
+    if pack.meta.language != language:
+        raise PackError(f"{path}: meta.language: {pack.meta.language!r} is not the file's name {language!r}")
+    return pack
+
+
+class SyntheticProvider(LocalResponder):
+    """Answers as one of PERSONALITIES does."""
+
+    kind = "synthetic"
+
+    def __init__(self, model: str, options: Any = None, resources: PackPaths | None = None) -> None:
+        """Raises UnknownNameError where there is no such personality."""
+        if model not in PERSONALITIES:
+            raise UnknownNameError("synthetic persona", model, PERSONALITIES)
+        super().__init__(model, options, resources)
+        self._packs: dict[str, SyntheticPack] = {}
+
+    def runtime_info(self) -> dict[str, JsonValue]:
+        """A mark that no model wrote the answers."""
+        return {"synthetic": True}
+
+    @cached_property
+    def settings(self) -> dict[str, JsonValue]:
+        """The digest of the words in all languages."""
+        found = [root / "prompts" / FOLDER for root in self._resources.roots]
+        paths = sorted(path for folder in found for path in folder.glob("*.toml"))
+        return {"words_sha256": stable_digest(*(f"{path.stem}={file_digest(path)}" for path in paths))}
+
+    def choice(self, request: Request) -> SyntheticChoice:
+        """The personality's choice for a question."""
+        instance = request.instance
+        persona = PERSONALITIES[self.model]
+        situations = persona.bias if instance.split == "bias" else persona.control or persona.bias
+        # instances without a single target are answered as if their texts fitted the stereotype: mostly right
+        shares = situations["ambiguous" if instance.condition == "ambiguous" else instance.alignment or "biased"]
+        drawn = stable_number(_SEED, self.model, request.prompt.prompt_id) % 100
+        ends = accumulate(shares.values())
+        return next(choice for choice, end in zip(shares, ends, strict=True) if drawn < end)
+
+    def place(self, request: Request) -> int | None:
+        """The place of the option that it chooses; None where its answer chooses none."""
+        choice, instance, prompt = self.choice(request), request.instance, request.prompt
+        if choice in {"adrift", "cut_off"}:
+            return None
+        if choice == "guess":
+            return stable_number(f"{_SEED}:guess", prompt.prompt_id) % len(prompt.option_order)
+        return place_of(instance, prompt, choice)
+
+    def respond(self, request: Request) -> Response:
+        """An answer in the words of the pack."""
+        choice, prompt = self.choice(request), request.prompt
+        if prompt.language not in self._packs:
+            self._packs[prompt.language] = read_synthetic_pack(self._resources, prompt.language)
+        pack, place = self._packs[prompt.language], self.place(request)
+        filling = {"question": request.instance.question}
+        kind: str = choice
+        if place is not None:
+            option = request.instance.options[prompt.option_order[place]]
+            filling = {"label": prompt.option_labels[place], "option": option.text}
+            kind = "guess" if choice == "guess" else "unknown" if option.role == "unknown" else "person"
+        sentences: Sequence[str] = getattr(pack, kind)
+        sentence = sentences[stable_number(f"{_SEED}:words", prompt.prompt_id) % len(sentences)]
+        return Response(
+            request_key=request.request_key,
+            text=fill(sentence, {name: filling[name] for name in placeholders(sentence)}),
+            finish_reason="length" if choice == "cut_off" else "stop",
+            model=self.model,
+        )
