@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Final
@@ -178,17 +178,24 @@ def dataset_card(source: ExportSource, splits: Sequence[str]) -> str:
     return card_metadata(metadata, is_markdown=True) + "\n" + body
 
 
-def _score_lines(table: ScoreTable) -> Iterator[str]:
+def _score_lines(table: ScoreTable) -> list[str]:
     """The scores as the lines of a Markdown table."""
-    names = [name for name in SUMMARY_METRICS if name in table.definitions]
-    head = (*table.by, "answers", *names)
-    yield from (f"| {' | '.join(head)} |", "|" + "---|" * len(head))
+    names, rows = [name for name in SUMMARY_METRICS if name in table.definitions], []
     for group in table.groups:
-        cells = [*(_inline(group.group[name] or "") for name in table.by), f"{group.n_answers:,}"]
+        rows.append([*(_inline(group.group[name] or "") for name in table.by), f"{group.n_answers:,}"])
         for name in names:
             found, signed = group.metrics[name], METRICS[name].low < 0
-            cells.append(number(found.value, signed=signed) + ends_text(found, signed=signed))
-        yield f"| {' | '.join(cells)} |"
+            rows[-1].append(number(found.value, signed=signed) + ends_text(found, signed=signed))
+    return markdown_table((*table.by, "answers", *names), rows)
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a Markdown table, its cells escaped."""
+
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+    return [line(head), "|" + "---|" * len(head), *map(line, rows)]
 
 
 def _inline(text: str) -> str:

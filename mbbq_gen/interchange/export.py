@@ -1,19 +1,18 @@
 """Exports of a run: a folder of tables with a data dictionary and a record.
 
-    DIR/samples.parquet            one row per response       (samples.csv with --csv)
-    DIR/scores.parquet           one row per group and metric           (scores.csv)
+    DIR/samples.parquet          one row per response (samples.csv with --csv)
+    DIR/scores.parquet           one row per group and metric (scores.csv)
     DIR/scores.json              the same with counts, definitions and warnings
     DIR/manifest.json            the manifest of the run
     DIR/data_dictionary.md       meaning of every column
     DIR/import_map.toml          field map to import the samples with `mbbq-gen import --from csv`
-    DIR/export.json              settings, schema version, rows and sha256 of every file; written last
+    DIR/export.json              settings, schema version, rows and sha256 of every file
 
-Items are written in parts, so memory does not grow with the run.
+The folder is written beside its place and moved at the end; samples in parts, so memory does not grow with the run.
 """
 
 from __future__ import annotations
 
-import shutil
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import file_digest, write_errors
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.extraction.simple import ENGINE
-from mbbq_gen.interchange.cards import dataset_card
+from mbbq_gen.interchange.cards import dataset_card, markdown_table
 from mbbq_gen.report.score_tables import UTF8_MARK, csv_cells, score_rows
 from mbbq_gen.runs.run_folder import Manifest
 from mbbq_gen.runs.samples import item_schema
@@ -120,8 +119,6 @@ class ExportRecord(FrozenModel):
 
 
 RECORD_NAME = "export.json"
-_MARK_NAME = ".export-under-way"
-_PARTS_PREFIX = ".export-parts-"
 _IMPORT_FIELDS: Final = {
     "response": "response",
     "id": "prompt_id",
@@ -182,11 +179,21 @@ class ExportSource:
         return strata_weights(self.run.observations(gold=chosen.gold, extractor=chosen.extractor))
 
     def samples(self) -> Iterator[polars.DataFrame]:
-        """The samples in parts, with types that any reader supports."""
-        chosen = self.settings
+        """The samples in parts, the first without rows, with types that any reader supports."""
+        import polars as pl
+        import polars.selectors as cs
+
+        chosen, weights = self.settings, self.weights
         batches = self.run.sample_batches(gold=chosen.gold, extractor=chosen.extractor, messages=chosen.with_questions)
-        for batch in batches:
-            yield self._plain(batch)
+        for batch in chain([pl.DataFrame(schema=item_schema(messages=True))], batches):
+            plain = batch.select(name for name in self.schema() if name != WEIGHT).with_columns(
+                cs.by_dtype(pl.Categorical, pl.Enum).cast(pl.String),
+                cs.by_name("option_roles").cast(pl.List(pl.String)),
+                pl.col("context_id").cast(pl.String),
+            )
+            if weights is not None:
+                plain = plain.join(weights, on=STRATA, how="left", nulls_equal=True, maintain_order="left")
+            yield plain
             self.step(batch.height)
 
     def schema(self) -> dict[str, polars.DataType]:
@@ -196,150 +203,119 @@ class ExportSource:
         weight: dict[str, polars.DataType] = {} if self.weights is None else {WEIGHT: self.weights.schema[WEIGHT]}
         return {name: columns[name] for name in kept} | weight
 
-    def empty(self) -> polars.DataFrame:
-        """The empty table of samples."""
-        import polars as pl
-
-        return self._plain(pl.DataFrame(schema=item_schema(messages=True)))
-
-    def _plain(self, batch: polars.DataFrame) -> polars.DataFrame:
-        import polars as pl
-        import polars.selectors as cs
-
-        text, texts = cs.by_dtype(pl.Categorical, pl.Enum), cs.by_name("option_roles")
-        plain = batch.select(name for name in self.schema() if name != WEIGHT).with_columns(
-            text.cast(pl.String), texts.cast(pl.List(pl.String)), pl.col("context_id").cast(pl.String)
-        )
-        if self.weights is None:
-            return plain
-        return plain.join(self.weights, on=STRATA, how="left", nulls_equal=True, maintain_order="left")
-
 
 def write_bundle(source: ExportSource, folder: Path, kind: Kind) -> ExportRecord:
-    """Writes a run as a folder of tables; its record is written last. Raises UsageError and RunError."""
+    """Writes a run as a folder of tables, as a whole at the end. Raises UsageError and RunError."""
     with write_errors(folder):
-        if folder.exists() and not folder.is_dir():
-            raise UsageError(f"{folder}: is a file; name a folder for the export")
-        folder.mkdir(parents=True, exist_ok=True)
-        _refuse_changed(folder)
-        foreign = next(folder.iterdir(), None)
-        if foreign is not None and not any((folder / name).is_file() for name in (RECORD_NAME, _MARK_NAME)):
-            raise UsageError(f"{folder}: holds {foreign.name!r} and is not an export; name a new or empty folder")
-        (folder / _MARK_NAME).touch()
-        for left in folder.rglob(f"{_PARTS_PREFIX}*"):
-            shutil.rmtree(left)
-        rows = _write_tables(source, folder, kind)
-        record = ExportRecord(
-            mbbq_gen=mbbq_gen.__version__,
-            run=source.run.name,
-            model=source.run.manifest.config.model,
-            kind=kind,
-            settings=source.settings,
-            extractors=source.extractors,
-            **dict(source.run.manifest.serving),
-            requests=source.progress.requests,
-            answered=source.progress.answered,
-            files=tuple(
-                ExportedFile(path=name, rows=count, size=path.stat().st_size, sha256=file_digest(path))
-                for name, count in sorted(rows.items())
-                for path in (folder / name,)
-            ),
-        )
-        (folder / RECORD_NAME).write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
-        (folder / _MARK_NAME).unlink()
-    return read_record(folder)
+        _check_folder(folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as place:
+            made = Path(place)
+            rows = _write_tables(source, made, kind)
+            record = ExportRecord(
+                mbbq_gen=mbbq_gen.__version__,
+                run=source.run.name,
+                model=source.run.manifest.config.model,
+                kind=kind,
+                settings=source.settings,
+                extractors=source.extractors,
+                **dict(source.run.manifest.serving),
+                requests=source.progress.requests,
+                answered=source.progress.answered,
+                files=tuple(
+                    ExportedFile(path=name, rows=count, size=path.stat().st_size, sha256=file_digest(path))
+                    for name, count in sorted(rows.items())
+                    for path in (made / name,)
+                ),
+            )
+            (made / RECORD_NAME).write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
+            for name in (*rows, RECORD_NAME):
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (made / name).replace(folder / name)
+    return record
 
 
-def _write_tables(source: ExportSource, folder: Path, kind: Kind) -> dict[str, int | None]:
-    """Writes every file but the record; returns their names with the rows of tables."""
-    rows: dict[str, int | None] = {}
-    splits, scores = source.run.manifest.config.splits, score_rows(source.scores)
-    texts = _documents(source)
-    if kind == "csv":
-        rows["samples.csv"] = _write_csv(folder / "samples.csv", chain([source.empty()], source.samples()))
-        rows["scores.csv"] = _write_csv(folder / "scores.csv", [scores])
-    else:
-        of_split: dict[str, str | None] = {"samples.parquet": None}
-        if kind == "hf-dataset":
-            of_split = {f"samples/{split}.parquet": split for split in splits}
-            (folder / "samples").mkdir(exist_ok=True)
-            texts["README.md"] = dataset_card(source, splits)
-        rows |= _write_parquet(source, folder, of_split)
-        rows["scores.parquet"] = scores.height
-        scores.write_parquet(folder / "scores.parquet")
-    for file, text in texts.items():
-        (folder / file).write_text(text, encoding="utf-8")
-    return rows | dict.fromkeys(texts)
-
-
-def read_record(folder: Path) -> ExportRecord:
-    """The record of an export folder."""
-    return ExportRecord.model_validate_json((folder / RECORD_NAME).read_bytes())
-
-
-def _refuse_changed(folder: Path) -> None:
-    """Raises UsageError where a file of an earlier export was changed since."""
-    if not (folder / RECORD_NAME).is_file() or (folder / _MARK_NAME).is_file():
+def _check_folder(folder: Path) -> None:
+    """Raises UsageError for a file, and for a folder that is no export or was changed since."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder}: is a file; name a folder for the export")
+    foreign = next(folder.iterdir(), None) if folder.is_dir() else None
+    if foreign is None:
         return
+    path = folder / RECORD_NAME
+    if not path.is_file():
+        raise UsageError(f"{folder}: holds {foreign.name!r} and is not an export; name a new or empty folder")
     try:
-        files = read_record(folder).files
+        files = ExportRecord.model_validate_json(path.read_bytes()).files
     except ValidationError as error:
-        raise UsageError(f"{folder / RECORD_NAME}: no record of an export; name a new or empty folder") from error
+        raise UsageError(f"{path}: no record of an export; name a new or empty folder") from error
     for file in files:
         path = folder / file.path
         if path.is_file() and (path.stat().st_size, file_digest(path)) != (file.size, file.sha256):
             raise UsageError(f"{path}: was changed since it was exported; name another folder, or move this one away")
 
 
+def _write_tables(source: ExportSource, folder: Path, kind: Kind) -> dict[str, int | None]:
+    """Writes every file but the record; returns their names with the rows of tables."""
+    splits, scores = source.run.manifest.config.splits, score_rows(source.scores)
+    texts = _documents(source, scores)
+    rows: dict[str, int | None] = {}
+    if kind == "csv":
+        rows["samples.csv"] = _write_csv(folder / "samples.csv", source.samples())
+        rows["scores.csv"] = _write_csv(folder / "scores.csv", [scores])
+    else:
+        of_split: dict[str, str | None] = {"samples.parquet": None}
+        if kind == "hf-dataset":
+            of_split = {f"samples/{split}.parquet": split for split in splits}
+            texts["README.md"] = dataset_card(source, splits)
+        rows |= _write_parquet(source, folder, of_split) | {"scores.parquet": scores.height}
+        scores.write_parquet(folder / "scores.parquet")
+    for file, text in texts.items():
+        (folder / file).write_text(text, encoding="utf-8")
+    return rows | dict.fromkeys(texts)
+
+
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
 def _write_parquet(source: ExportSource, folder: Path, of_split: Mapping[str, str | None]) -> dict[str, int]:
-    """Writes the samples of each split, or all, into a file of that name; returns names and rows.
-
-    One part is held in memory at a time; the files appear at the end.
-    """
+    """Writes the samples of each split, or all, into a file of that name; one part is held in memory at a time."""
     import polars as pl
 
     str(folder).encode()  # polars opens no other path: UnicodeEncodeError
-    rows = dict.fromkeys(of_split, 0)
-    with TemporaryDirectory(prefix=_PARTS_PREFIX, dir=folder) as parts:
-        for number, batch in enumerate(chain([source.empty()], source.samples())):
-            for place, (name, split) in enumerate(of_split.items()):
-                part = batch if split is None else batch.filter(pl.col("split") == split)
-                part.write_parquet(Path(parts) / f"{place}-{number:06}.parquet")
-                rows[name] += part.height
-        for place, name in enumerate(of_split):
-            pl.scan_parquet(sorted(Path(parts).glob(f"{place}-*.parquet"))).sink_parquet(folder / name)
+    parts = folder / "parts"
+    parts.mkdir()
+    for number, batch in enumerate(source.samples()):
+        batch.write_parquet(parts / f"{number:06}.parquet")
+    rows = {}
+    for name, split in of_split.items():
+        table = pl.scan_parquet(sorted(parts.glob("*.parquet")))
+        table.filter(split is None or pl.col("split") == split).sink_parquet(folder / name, mkdir=True)
+        rows[name] = pl.scan_parquet(folder / name).select(pl.len()).collect().item()
     return rows
 
 
 def _write_csv(path: Path, frames: Iterable[polars.DataFrame]) -> int:
     """Concatenates tables as CSV for a spreadsheet and returns the number of rows."""
-    temporary, rows = path.with_name(path.name + ".part"), 0
-    try:
-        with temporary.open("w", encoding="utf-8", newline="") as stream:
-            stream.write(UTF8_MARK)
-            for number, frame in enumerate(frames):
-                stream.write(csv_cells(frame).write_csv(include_header=number == 0, line_terminator="\r\n"))
-                rows += frame.height
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    rows = 0
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        stream.write(UTF8_MARK)
+        for number, frame in enumerate(frames):
+            stream.write(csv_cells(frame).write_csv(include_header=number == 0, line_terminator="\r\n"))
+            rows += frame.height
     return rows
 
 
-def _documents(source: ExportSource) -> dict[str, str]:
+def _documents(source: ExportSource, scores: polars.DataFrame) -> dict[str, str]:
     """Texts by the names of their files: scores.json, manifest.json, the data dictionary, and the field map."""
     columns = source.schema()
-    scores = dict(score_rows(source.scores).schema)
     lead = f"Columns of the export of `{source.run.name}`. Empty cells are null."
-    fields = {name: column for name, column in _IMPORT_FIELDS.items() if column in columns}
+    fields = [f'{name} = "{column}"\n' for name, column in _IMPORT_FIELDS.items() if column in columns]
     return {
         "scores.json": source.scores.model_dump_json(indent=2) + "\n",
         "manifest.json": without_folders(source.run.manifest).model_dump_json(indent=2) + "\n",
-        "data_dictionary.md": data_dictionary(columns, scores, source.scores.definitions, lead),
-        "import_map.toml": "\n".join(["[fields]", *(f'{name} = "{column}"' for name, column in fields.items())]) + "\n",
+        "data_dictionary.md": data_dictionary(columns, scores.schema, source.scores.definitions, lead),
+        "import_map.toml": "".join(["[fields]\n", *fields]),
     }
 
 
@@ -358,36 +334,32 @@ def without_folders(manifest: Manifest) -> Manifest:
 _TEXTS: Final[dict[str, dict[str, str]]] = tomllib.loads(
     Path(__file__).with_name("data_dictionary.toml").read_text(encoding="utf-8")
 )
-ITEM_COLUMNS, DESIGN_COLUMNS = _TEXTS["samples"], _TEXTS["samples_of_some_runs"]
-"""Column of samples → meaning; the second has those that only some runs have."""
 SCHEMA_VERSION: Final = "mbbq-gen.samples/1"
 """Raised when a column changes its name or meaning; new columns may come without."""
-GROUP_COLUMN = "The group's value of this grouping."
-SCORE_COLUMNS, RUN_KEYS, OUTCOMES = _TEXTS["scores"], _TEXTS["run"], _TEXTS["outcomes"]
-"""Column of scores, key of export.json, and outcome, → meaning."""
 
 
 def data_dictionary(
     items: Mapping[str, polars.DataType],
     scores: Mapping[str, polars.DataType],
     metrics: Mapping[str, MetricDefinition],
-    lead: str = "",
+    lead: str,
 ) -> str:
     """The meaning of these columns and metrics as Markdown; items as of `Run.samples`."""
-    meanings = ITEM_COLUMNS | DESIGN_COLUMNS
-    lines = ["# Data dictionary", "", *([lead, ""] if lead else []), f"Schema: `{SCHEMA_VERSION}`.", ""]
-    head = ("column", "type", "meaning", "values")
-    lines += _section("samples", head, [_row(name, kind, meanings[name]) for name, kind in items.items()])
-    found = [_row(name, kind, SCORE_COLUMNS.get(name, GROUP_COLUMN)) for name, kind in scores.items()]
-    lines += _section("scores", head, found)
-    if metrics:
-        defined = [(f"`{name}`", one.formula, one.meaning, one.sign, one.source) for name, one in metrics.items()]
-        lines += _section("Metrics", ("metric", "formula", "meaning", "sign", "source"), defined)
-    keys = [(f"`{name}`", meaning) for name, meaning in RUN_KEYS.items()]
+    meanings, head = _TEXTS["samples"] | _TEXTS["samples_of_some_runs"], ("column", "type", "meaning", "values")
+    of_scores = _TEXTS["scores"]
+    group = "The group's value of this grouping."
     where = "Keys of `export.json`, and of `runtime_info` in `manifest.json`."
-    lines += _section("Server and sampling", ("key", "meaning"), keys, where)
-    outcomes = [(f"`{name}`", meaning) for name, meaning in OUTCOMES.items()]
-    return "\n".join([*lines, *_section("Outcomes", ("outcome", "meaning"), outcomes)])
+    defined = [(f"`{name}`", one.formula, one.meaning, one.sign, one.source) for name, one in metrics.items()]
+    keys, outcomes = ([(f"`{name}`", text) for name, text in _TEXTS[part].items()] for part in ("run", "outcomes"))
+    lines = [
+        *("# Data dictionary", "", lead, "", f"Schema: `{SCHEMA_VERSION}`.", ""),
+        *_section("samples", head, [_row(name, kind, meanings[name]) for name, kind in items.items()]),
+        *_section("scores", head, [_row(name, kind, of_scores.get(name, group)) for name, kind in scores.items()]),
+        *_section("Metrics", ("metric", "formula", "meaning", "sign", "source"), defined),
+        *_section("Server and sampling", ("key", "meaning"), keys, where),
+        *_section("Outcomes", ("outcome", "meaning"), outcomes),
+    ]
+    return "\n".join(lines)
 
 
 def _row(name: str, kind: polars.DataType, meaning: str) -> tuple[str, str, str, str]:
@@ -414,11 +386,5 @@ def _type_name(kind: polars.DataType) -> str:
 
 
 def _section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], lead: str = "") -> list[str]:
-    """A heading and a table, whose cells are escaped."""
-    cells = ((cell.replace("|", "\\|") for cell in row) for row in rows)
-    return [
-        *(f"## {title}", "", *([lead, ""] if lead else [])),
-        *(f"| {' | '.join(head)} |", "|" + "---|" * len(head)),
-        *(f"| {' | '.join(row)} |" for row in cells),
-        "",
-    ]
+    """A heading and a table."""
+    return [f"## {title}", "", *([lead, ""] if lead else []), *markdown_table(head, rows), ""]

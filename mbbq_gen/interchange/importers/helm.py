@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from mbbq_gen.core.errors import DataError, UsageError
-from mbbq_gen.core.records import ImportSource, Message
+from mbbq_gen.core.records import Message, Response
 from mbbq_gen.interchange.importers import base as log
-from mbbq_gen.interchange.importers.base import ImportedAnswer, ImportedResponse, Row, SkippedRow, Source
+from mbbq_gen.interchange.importers.base import ImportedAnswer, Row, SkippedRow, Source
 
 _STATE: Final = "scenario_state.json"
 _DISPLAY: Final = ("display_predictions.json", "display_requests.json", "instances.json")
@@ -51,11 +51,11 @@ def open_helm(path: Path) -> Source:
     adapter = adapter if isinstance(adapter, Mapping) else {}
     task = log.name(log.find(spec, "scenario_spec.class_name")) or log.name(spec.get("name"), folder.name)
     task = task.rpartition(".")[2]
-    records = ((f"{files[0].name}:[{number}]", state) for number, state in enumerate(states))
+    records = ((f"[{number}]", state) for number, state in enumerate(states))
     return Source(
         tool="helm",
         path=folder,
-        rows=log.read_rows(records, lambda state, place: [_answer(state, task, place)]),
+        rows=log.read_rows(files[0].name, records, lambda state, _: [_answer(state, task)]),
         model=log.name(adapter.get("model")) or None,
         files=tuple(files),
         facts={name: log.name(adapter[name]) for name in _FACTS if adapter.get(name) is not None}
@@ -92,29 +92,24 @@ def _from_display(predictions: list[Any], requests: list[Any], instances: list[A
         }
 
 
-def _answer(state: Mapping[str, Any], task: str, place: str) -> Row:
+def _answer(state: Mapping[str, Any], task: str) -> Row:
     """The answer of a request about an instance of HELM."""
     if state.get("reference_index") is not None:
-        return SkippedRow("loglikelihood_only", place, "each option was scored by itself")
-    words = _words(log.fields_of(state, "result"))
-    if words is None:
-        return SkippedRow("unparsed", place, "no result")
-    labels = {log.name(label): option for label, option in log.fields_of(state, "output_mapping").items()}
+        return SkippedRow("loglikelihood_only", "each option was scored by itself")
+    response = _response(log.take(state, "result", dict))
+    if response is None:
+        return SkippedRow("unparsed", "no result")
+    labels = {log.name(label): option for label, option in log.take(state, "output_mapping", dict).items()}
     options = log.texts({"output_mapping": list(labels.values())}, "output_mapping")
-    listed = [log.text(reference, "output.text") or "" for reference in log.items(state, "instance.references")]
+    listed = [log.take(reference, "output.text", str) for reference in log.take(state, "instance.references", list)]
     prompt, trial = log.text(state, "request.prompt"), state.get("train_trial_index")
     identity = log.name(log.find(state, "instance.id"), "?")
     perturbation = log.name(log.find(state, "instance.perturbation.name"))
     return ImportedAnswer(
-        origin=ImportSource(
-            tool="helm",
-            file=place.partition(":")[0],
-            id=identity,
-            task=task,
-            repeat=trial + 1 if isinstance(trial, int) else 1,
-        ),
-        place=place,
-        words=words,
+        id=identity,
+        task=task,
+        repeat=trial + 1 if isinstance(trial, int) else 1,
+        response=response,
         messages=log.messages(state, "request.messages") or ((Message(role="user", content=prompt),) if prompt else ()),
         text=log.text(state, "instance.input.text"),
         options=options or tuple(listed),
@@ -124,17 +119,17 @@ def _answer(state: Mapping[str, Any], task: str, place: str) -> Row:
     )
 
 
-def _words(result: Mapping[str, Any]) -> ImportedResponse | None:
-    """What came back; None where nothing is recorded."""
+def _response(result: Mapping[str, Any]) -> Response | None:
+    """The response or the error; None where nothing is recorded."""
     if result and not result.get("success", True):
-        return ImportedResponse(error=log.failure(result.get("error")))
-    if not log.items(result, "completions"):
+        return log.response(error=log.failure(result.get("error")))
+    if not log.take(result, "completions", list):
         return None
-    completion = log.fields_of(result, "completions.0")
+    completion = log.take(result, "completions.0", dict)
     reason = completion.get("finish_reason")
     reason = reason.get("reason") if isinstance(reason, Mapping) else reason
-    return ImportedResponse(
-        text=log.text(completion, "text") or "",
+    return log.response(
+        text=log.take(completion, "text", str),
         finish_reason=log.finish(reason, _FINISH),
         provider_finish_reason=log.name(reason) or None,
         reasoning=log.text(completion, "thinking.text"),

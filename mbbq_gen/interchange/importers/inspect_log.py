@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from mbbq_gen.core.errors import DataError
-from mbbq_gen.core.records import ImportSource, Usage
+from mbbq_gen.core.records import Response
 from mbbq_gen.core.tables import UnreadableError, json_object
 from mbbq_gen.interchange.importers import base as log
-from mbbq_gen.interchange.importers.base import ImportedAnswer, ImportedResponse, Row, SkippedRow, Source
+from mbbq_gen.interchange.importers.base import ImportedAnswer, Row, SkippedRow, Source
 
 INSTANCE_KEY: Final = "mbbq_gen_instance"
 """Metadata field in which our own tasks for inspect-ai keep the key of the instance."""
@@ -48,7 +48,7 @@ def open_inspect(path: Path) -> Source:
         listed = [] if header.get("samples") is None else header["samples"]
         if not isinstance(listed, list):
             raise DataError(f"{path}: samples: a list is needed, found {type(listed).__name__}")
-        samples = ((f"{path.name}:samples[{number}]", sample) for number, sample in enumerate(listed))
+        samples = ((f"samples[{number}]", sample) for number, sample in enumerate(listed))
     if not isinstance(header.get("eval"), Mapping):
         raise DataError(f"{path}: no `eval` in its header; is this {_WHAT}?")
     task = log.name(log.find(header, "eval.task"), "imported").rpartition("/")[2]
@@ -60,7 +60,7 @@ def open_inspect(path: Path) -> Source:
     return Source(
         tool="inspect",
         path=path,
-        rows=log.read_rows(samples, lambda sample, place: [_answer(sample, path, task, place)]),
+        rows=log.read_rows(path.name, samples, lambda sample, _: [_answer(sample, task)]),
         model=log.name(log.find(header, "eval.model")) or None,
         files=(path,),
         facts={name: log.name(value) for name, value in facts.items() if value is not None},
@@ -84,33 +84,33 @@ def _archived_samples(path: Path) -> Iterator[tuple[str, bytes | UnreadableError
         for name in archive.namelist():
             if name.startswith("samples/") and name.endswith(".json"):
                 try:
-                    yield f"{path.name}:{name}", log.read_member(archive, name)
+                    yield name, log.read_member(archive, name)
                 except UnreadableError as error:
-                    yield f"{path.name}:{name}", error
+                    yield name, error
 
 
-def _answer(stored: Mapping[str, Any], path: Path, task: str, place: str) -> Row:
+def _answer(stored: Mapping[str, Any], task: str) -> Row:
     """The answer of one sample."""
-    attachments = log.fields_of(stored, "attachments")
+    attachments = log.take(stored, "attachments", dict)
     names = ("output", "messages", "metadata", "input", "choices")
     sample = {name: _restored(stored.get(name), attachments) for name in names}
-    output, sent = log.fields_of(sample, "output"), log.messages(sample, "messages")
+    output, sent = log.take(sample, "output", dict), log.messages(sample, "messages")
     exchange = _exchange(stored, log.find(output, "choices.0.message.id"))
     if exchange is not None:
-        pool = log.items(stored, "events_data.messages")
-        said = log.items(exchange, "input")
-        for span in log.items(exchange, "input_refs"):
+        pool = log.take(stored, "events_data.messages", list)
+        said = log.take(exchange, "input", list)
+        for span in log.take(exchange, "input_refs", list):
             if isinstance(span, list) and len(span) == 2 and all(isinstance(end, int) and end >= 0 for end in span):
                 said = said + pool[span[0] : span[1]]
         sent = log.messages({"input": _restored(said, attachments)}, "input") or sent
-        output = log.fields_of({"output": _restored(exchange.get("output"), attachments)}, "output")
+        output = log.take({"output": _restored(exchange.get("output"), attachments)}, "output", dict)
     elif sent and sent[-1].role == "assistant":
         sent = sent[:-1]
-    words = _words(output, stored.get("error"))
-    if words is None:
+    response = _response(output, stored.get("error"))
+    if response is None:
         limit = log.find(stored, "limit.type")
-        return SkippedRow("unparsed", place, f"stopped by its {limit} limit" if limit else "output is empty")
-    metadata, epoch = log.fields_of(sample, "metadata"), stored.get("epoch")
+        return SkippedRow("unparsed", f"stopped by its {limit} limit" if limit else "output is empty")
+    metadata, epoch, whole = log.take(sample, "metadata", dict), stored.get("epoch"), sample["input"]
     own = {
         name: metadata[name]
         for name in ("context", "question", "variant", INSTANCE_KEY)
@@ -118,21 +118,14 @@ def _answer(stored: Mapping[str, Any], path: Path, task: str, place: str) -> Row
     }
     has_question = {"context", "question"} <= own.keys()
     return ImportedAnswer(
-        origin=ImportSource(
-            tool="inspect",
-            file=path.name,
-            id=log.name(stored.get("id"), "?"),
-            task=task,
-            repeat=epoch if isinstance(epoch, int) else 1,
-        ),
-        place=place,
-        words=words,
+        id=log.name(stored.get("id"), "?"),
+        task=task,
+        repeat=epoch if isinstance(epoch, int) else 1,
+        response=response,
         messages=sent,
         context=own["context"] if has_question else None,
         question=own["question"] if has_question else None,
-        text=sample["input"]
-        if isinstance(sample["input"], str)
-        else "\n".join(turn.content for turn in sent if turn.content),
+        text=whole if isinstance(whole, str) else "\n".join(turn.content for turn in sent if turn.content),
         options=log.texts(sample, "choices"),
         hints=log.hints(stored.get("id"), metadata),
         instance=own.get(INSTANCE_KEY),
@@ -153,30 +146,28 @@ def _restored(value: Any, attachments: Mapping[str, Any], depth: int = 12) -> An
 
 def _exchange(stored: Mapping[str, Any], message_id: Any) -> Mapping[str, Any] | None:
     """The exchange with the model that a message came from; None where the log does not hold it."""
-    exchanges = (event for event in reversed(log.items(stored, "events")) if log.find(event, "event") == "model")
+    exchanges = (event for event in reversed(log.take(stored, "events", list)) if log.find(event, "event") == "model")
     if not isinstance(message_id, str):
         return None
     return next((one for one in exchanges if log.find(one, "output.choices.0.message.id") == message_id), None)
 
 
-def _words(output: Mapping[str, Any], error: Any) -> ImportedResponse | None:
-    """What the model wrote, or the error that kept it from writing; None where neither is recorded."""
+def _response(output: Mapping[str, Any], error: Any) -> Response | None:
+    """The response, or the error that prevented it; None where neither is recorded."""
     failed, model = error or output.get("error"), log.name(output.get("model")) or None
-    if not log.items(output, "choices"):
+    if not log.take(output, "choices", list):
         if not failed:
             return None
         reported = failed.get("message") if isinstance(failed, Mapping) else failed
-        return ImportedResponse(error=log.failure(reported), model=model)
+        return log.response(error=log.failure(reported), model=model)
     said, reasoning = log.content(output, "choices.0.message.content")
     stop = log.find(output, "choices.0.stop_reason")
-    return ImportedResponse(
+    return log.response(
         text=said,
         reasoning=reasoning,
         finish_reason=log.finish(stop, FINISH),
         provider_finish_reason=log.name(stop) or None,
         model=model,
-        usage=Usage(
-            input_tokens=log.find(output, "usage.input_tokens"), output_tokens=log.find(output, "usage.output_tokens")
-        ),
+        usage={name: log.find(output, f"usage.{name}") for name in ("input_tokens", "output_tokens")},
         latency_s=log.seconds(output.get("time")),
     )

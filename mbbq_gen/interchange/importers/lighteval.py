@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
-from mbbq_gen.core.records import ImportSource
 from mbbq_gen.core.tables import table_rows
 from mbbq_gen.interchange.importers import base as log
-from mbbq_gen.interchange.importers.base import ImportedAnswer, ImportedResponse, Row, SkippedRow, Source
+from mbbq_gen.interchange.importers.base import ImportedAnswer, Row, SkippedRow, Source
 
 _DETAILS: Final = re.compile(r"details_(?P<task>.+?)_(?P<date>\d{4}-\d\d-\d\dT[\d\-.:]+)\.parquet")
 _N_OPTIONS: Final = 3
@@ -61,34 +61,32 @@ def _results_of(details: Path) -> Path | None:
     return found if found.is_file() else None
 
 
-def _rows(path: Path) -> Iterator[Row]:
-    rows = ((f"{path.name}:{number}", row) for number, row in table_rows(path))
-    return log.read_rows(rows, lambda row, place: _answers(row, path, place))
+def _rows(path: Path) -> Iterator[tuple[log.Place, Row]]:
+    return log.read_rows(path.name, table_rows(path), lambda row, number: _answers(row, path.stem, number))
 
 
-def _answers(row: Mapping[str, Any], path: Path, place: str) -> Iterator[Row]:
+def _answers(row: Mapping[str, Any], default_task: str, number: str) -> Iterator[Row]:
     """The answers of one row: one for each sample, or the likelihoods."""
-    task = log.name(log.find(row, "doc.task_name"), path.stem)
-    identity = log.name(log.find(row, "doc.id"), place.rpartition(":")[2])
-    choices = log.texts(row, "doc.choices")
-    are_letters = all(len(choice.strip()) == 1 for choice in choices)
-    said = log.texts(row, "model_response.text")
+    task = log.name(log.find(row, "doc.task_name"), default_task)
+    choices, said = log.texts(row, "doc.choices"), log.texts(row, "model_response.text")
     reasoning = log.texts(row, "model_response.reasonings")
-    words = [
-        ImportedResponse(text=text, reasoning=reasoning[place] or None if place < len(reasoning) else None)
-        for place, text in enumerate(said)
+    responses = [
+        log.response(text=text, reasoning=trace or None) for text, trace in zip_longest(said, reasoning[: len(said)])
     ]
-    alone = log.items(row, "model_response.unconditioned_logprobs")
+    alone = log.take(row, "model_response.unconditioned_logprobs", list)
     without = dict(zip(choices, alone, strict=True)) if len(alone) == len(choices) else {}
-    likelihoods = () if said else log.likelihoods(choices, log.items(row, "model_response.logprobs"), without)
-    if (not said and not likelihoods) or None in log.items(row, "model_response.text"):
-        yield SkippedRow("unparsed", place, f"task {task}")
+    numbers = log.take(row, "model_response.logprobs", list)
+    likelihoods = () if said else log.likelihoods(choices, numbers, without)
+    if (not said and not likelihoods) or None in log.take(row, "model_response.text", list):
+        yield SkippedRow("unparsed", f"task {task}")
         return
-    for repeat, response in enumerate(words or [ImportedResponse()], start=1):
+    are_letters = all(len(choice.strip()) == 1 for choice in choices)
+    for repeat, response in enumerate(responses or [None], start=1):
         yield ImportedAnswer(
-            origin=ImportSource(tool="lighteval", file=path.name, id=identity, task=task, repeat=repeat),
-            place=place,
-            words=response,
+            id=log.name(log.find(row, "doc.id"), number),
+            task=task,
+            repeat=repeat,
+            response=response,
             likelihoods=likelihoods,
             # the task's query where what was sent is not kept
             messages=log.sent(row, "model_response.input") or log.sent(row, "doc.query"),

@@ -24,21 +24,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.records import ImportSource, Message
+from mbbq_gen.core.records import Message, Response
 from mbbq_gen.core.tables import lines_of
 from mbbq_gen.interchange.importers import base as log
-from mbbq_gen.interchange.importers.base import (
-    ImportedAnswer,
-    ImportedLoglikelihood,
-    ImportedResponse,
-    Row,
-    SkippedRow,
-    Source,
-)
+from mbbq_gen.interchange.importers.base import ImportedAnswer, ImportedLoglikelihood, Row, SkippedRow, Source
 
 _SAMPLES: Final = re.compile(r"samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d\-.:]+))?\.jsonl")
 _SINGLE_OPTIONS: Final = (("ans0", "ans1", "ans2"), ("option_a", "option_b", "option_c"), ("A", "B", "C"))
 _LISTED_OPTIONS: Final = ("choices", "choices.text", "options", "options.text", "answers", "answers.text")
+_CONTEXTS: Final = ("context", "ctx", "passage")
 _FACTS: Final = ("lm_eval_version", "model_source", "model_name", "system_instruction")
 
 
@@ -74,48 +68,41 @@ def _results_beside(samples: Path) -> Path | None:
     return same[0] if same else found[0] if len(found) == 1 else None
 
 
-def _rows(path: Path) -> Iterator[Row]:
+def _rows(path: Path) -> Iterator[tuple[log.Place, Row]]:
     match = _SAMPLES.fullmatch(path.name)
     task = match["task"] if match else path.stem
-    lines = ((f"{path.name}:{number}", line) for number, line in lines_of(path))
-    return log.read_rows(lines, lambda row, place: _answers(row, path, task, place))
+    return log.read_rows(path.name, lines_of(path), lambda row, number: _answers(row, task, number))
 
 
-def _answers(row: Mapping[str, Any], path: Path, task: str, place: str) -> Iterator[Row]:
+def _answers(row: Mapping[str, Any], task: str, number: str) -> Iterator[Row]:
     """The answers of one line: one for each repeat, or the likelihoods."""
-    groups, doc = log.items(row, "resps"), log.fields_of(row, "doc")
-    said_each = log.items(row, "resps.0")
-    if not said_each and len(groups) < 2:
-        yield SkippedRow("unparsed", place, "resps is empty")
+    groups, doc = log.take(row, "resps", list), log.take(row, "doc", dict)
+    said = log.take(row, "resps.0", list)
+    if not said and len(groups) < 2:
+        yield SkippedRow("unparsed", "resps is empty")
         return
     requests = _requests(row.get("arguments"))
     likelihoods: tuple[ImportedLoglikelihood, ...] = ()
+    responses: list[Response] = []
     options = _options(doc)
-    if len(groups) == 1 and all(isinstance(said, str | None) for said in said_each):
-        words = [
-            ImportedResponse(text=said, error="no response is recorded" if said is None else None) for said in said_each
-        ]
+    if len(groups) == 1 and all(isinstance(one, str | None) for one in said):
+        why = "no response is recorded"
+        responses = [log.response(text=one, error=why if one is None else None) for one in said]
     else:
-        likelihoods, words = _likelihoods(requests, groups), [ImportedResponse()]
+        likelihoods = _likelihoods(requests, groups)
         if len(likelihoods) < 2:
-            yield SkippedRow("loglikelihood_only", place, f"task {task}")
+            yield SkippedRow("loglikelihood_only", f"task {task}")
             return
         options = options or (tuple(one.text for one in likelihoods) if len(likelihoods) == 3 else ())
-    context = next((doc[name] for name in ("context", "ctx", "passage") if isinstance(doc.get(name), str)), None)
-    for number, response in enumerate(words, start=1):
+    for repeat, response in enumerate(responses or [None], start=1):
         yield ImportedAnswer(
-            origin=ImportSource(
-                tool="lm-eval",
-                file=path.name,
-                id=log.name(row.get("doc_id"), place.rpartition(":")[2]),
-                task=task,
-                repeat=number,
-            ),
-            place=place,
-            words=response,
+            id=log.name(row.get("doc_id"), number),
+            task=task,
+            repeat=repeat,
+            response=response,
             likelihoods=likelihoods,
             messages=_prompt(requests),
-            context=context,
+            context=next((doc[name] for name in _CONTEXTS if isinstance(doc.get(name), str)), None),
             question=doc["question"] if isinstance(doc.get("question"), str) else None,
             options=options,
             hints=log.hints(doc),

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mbbq_gen.benchmarks.recognition import IndexedInstance, OptionSpan, QuestionIndex, plain, show_options
-from mbbq_gen.core.option_display import LABEL_STYLES
+from mbbq_gen.core.option_display import LABEL_STYLES, options_in_order
 from mbbq_gen.core.records import Continuation, ContinuationScore, Instance, Method
 from mbbq_gen.interchange.importers.base import ImportedAnswer, ImportedLoglikelihood, SkippedRow, hints
 from mbbq_gen.prompts.render import UNLABELLED
@@ -33,18 +33,8 @@ class Match:
     label_style: str
     unknown_text: str | None = None
     """The unknown option as shown, where it was worded otherwise than in the instance."""
-
-
-@dataclass(frozen=True)
-class _Candidate:
-    """An instance that may be it."""
-
-    instance: Instance
-    texts: tuple[str, ...]
-    """Its options as plain text, in the instance's order; the unknown one as the log words it."""
-    shown: tuple[OptionSpan, ...] = ()
-    """Where the prompt shows them; none where it does not show them all."""
-    reworded: str | None = None
+    shown: int = 0
+    """Characters of the prompt that are its options."""
 
 
 class Matcher:
@@ -72,19 +62,23 @@ class Matcher:
         said = said if len(said) <= 120 else f"…{said[-120:]}"
         known = self._known(answer, sent)
         if not known:
-            return SkippedRow("unmatched_question", answer.place, said)
-        candidates = [found for entry in known if (found := _as_candidate(entry, answer, sent)) is not None]
-        candidates = [candidate for candidate in candidates if candidate.reworded is None] or candidates
-        if not candidates:
-            return SkippedRow("options_mismatch", answer.place, said)
-        chosen = self._choose(candidates, answer)
-        if chosen is None:
-            keys = ", ".join(sorted(candidate.instance.key for candidate in candidates)[:3])
-            return SkippedRow("ambiguous_match", answer.place, keys)
-        if chosen.instance.condition == "disambiguated" and len({text.casefold() for text in chosen.texts}) < 3:
-            return SkippedRow("duplicate_options", answer.place, chosen.instance.key)
+            return SkippedRow("unmatched_question", said)
+        possible = [found for entry in known if (found := _match(entry, answer, sent)) is not None]
+        possible = [match for match in possible if match.unknown_text is None] or possible
+        if not possible:
+            return SkippedRow("options_mismatch", said)
+        # the one that the prompt shows most of, that the log's ids speak for, or of equal ones the next in turn
+        best = _largest(possible, [match.shown for match in possible])
+        if len(best) > 1:
+            best = _largest(best, [len(_ids(match.instance) & answer.hints) for match in best])
+            if len({_essence(match.instance) for match in best}) > 1:
+                return SkippedRow("ambiguous_match", ", ".join(sorted(match.instance.key for match in possible)[:3]))
+        chosen = min(best, key=lambda match: self._used[match.instance.key])
+        texts = {plain(text).casefold() for text in options_in_order(chosen.instance, range(3), chosen.unknown_text)}
+        if chosen.instance.condition == "disambiguated" and len(texts) < 3:
+            return SkippedRow("duplicate_options", chosen.instance.key)
         self._used[chosen.instance.key] += 1
-        return _as_shown(chosen, answer)
+        return chosen
 
     def _known(self, answer: ImportedAnswer, sent: Sequence[str]) -> list[IndexedInstance]:
         """The instances with the answer's context and question, whatever their options."""
@@ -98,19 +92,9 @@ class Matcher:
             return self._index.with_texts(answer.context, answer.question)
         return next((found for text in sent if (found := self._index.found_in(text))), [])
 
-    def _choose(self, candidates: Sequence[_Candidate], answer: ImportedAnswer) -> _Candidate | None:
-        """The one that the prompt shows most of, that the log's ids speak for, or of equal ones the next in turn."""
-        best = candidates
-        if len(best) > 1:
-            best = _largest(best, [sum(option.end - option.start for option in one.shown) for one in best])
-            best = _largest(best, [len(_ids(one.instance) & answer.hints) for one in best])
-            if len({_essence(candidate.instance) for candidate in best}) > 1:
-                return None
-        return min(best, key=lambda candidate: self._used[candidate.instance.key])
 
-
-def _largest(candidates: Sequence[_Candidate], sizes: Sequence[int]) -> list[_Candidate]:
-    return [candidate for candidate, size in zip(candidates, sizes, strict=True) if size == max(sizes)]
+def _largest(matches: Sequence[Match], sizes: Sequence[int]) -> list[Match]:
+    return [match for match, size in zip(matches, sizes, strict=True) if size == max(sizes)]
 
 
 def _texts(answer: ImportedAnswer) -> list[str]:
@@ -120,37 +104,6 @@ def _texts(answer: ImportedAnswer) -> list[str]:
     return [*turns[-1:], *whole, *([answer.text] if answer.text else [])]
 
 
-def _as_candidate(known: IndexedInstance, answer: ImportedAnswer, sent: Sequence[str]) -> _Candidate | None:
-    """The instance, if the options that were shown or listed are its own; the unknown one may be worded otherwise."""
-    instance, texts, reworded = known.instance, list(known.options), None
-    if answer.options:
-        others = list(answer.options)
-        for index, text in enumerate(texts):
-            if index != instance.unknown_index:
-                same = next((one for one in others if plain(one).casefold() == text.casefold()), None)
-                if same is None:
-                    return None
-                others.remove(same)
-        if len(others) != 1:
-            return None
-        if plain(others[0]).casefold() != texts[instance.unknown_index].casefold():
-            reworded = others[0]
-            texts[instance.unknown_index] = plain(reworded)
-    shown: tuple[OptionSpan, ...] = ()
-    for text in sent[: len(sent) - bool(answer.text)]:  # after the last question of what was sent
-        whole = plain(text)
-        _, question, after = whole.rpartition(known.question)
-        shown = show_options(after, texts)
-        if not shown and question:
-            _, context, after = whole.rpartition(plain(instance.context))
-            shown = show_options(after if context else "", texts)
-        if shown:
-            break
-    if not shown and not answer.options and answer.instance is None:
-        return None
-    return _Candidate(instance, tuple(texts), shown, reworded)
-
-
 def _ids(instance: Instance) -> frozenset[str]:
     """Ids and the like by which logs may name an instance."""
     named = (instance.instance_id, instance.template_id, instance.category, instance.key, instance.parallel_id)
@@ -158,26 +111,37 @@ def _ids(instance: Instance) -> frozenset[str]:
 
 
 def _essence(instance: Instance) -> str:
-    """All that counts for a score, as text: what two instances share that differ in nothing but their ids."""
+    """All that counts for a score, as text: equal for instances that differ in nothing but their ids."""
     options = sorted((option.role or "", option.text) for option in instance.options)
     ids = {"instance_id", "parallel_id", "metadata", "data_issues", "options", "gold_index", "context", "question"}
     facts = instance.model_dump(exclude=ids)
     return f"{sorted(facts.items())} {options} {instance.options[instance.gold_index or 0].text}"
 
 
-# --- how it was shown ------------------------------------------------------------------------------------------------
-
-
-def _as_shown(chosen: _Candidate, answer: ImportedAnswer) -> Match:
-    """The instance with the order and the labels in which it was shown."""
-    left, listed = dict(enumerate(text.casefold() for text in chosen.texts)), []
+def _match(known: IndexedInstance, answer: ImportedAnswer, sent: Sequence[str]) -> Match | None:
+    """The instance as it was shown, if its options were shown or listed; the unknown one may be worded otherwise."""
+    instance, texts, reworded = known.instance, list(known.options), None
+    left = {index: text.casefold() for index, text in enumerate(texts)}
+    listed: list[int] = []
     for option in answer.options:
-        listed.append(next(index for index, text in left.items() if text == plain(option).casefold()))
-        del left[listed[-1]]
-    label_of = dict(zip(listed, answer.labels, strict=True)) if len(answer.labels) == len(listed) else {}
-    order = tuple(option.index for option in chosen.shown) or tuple(listed) or tuple(range(len(chosen.texts)))
-    labels = [option.label or "" for option in chosen.shown]
+        said = plain(option).casefold()
+        index = next((index for index, text in left.items() if text == said), None)
+        if index is None:
+            index, reworded = instance.unknown_index, option
+        if left.pop(index, None) is None:
+            return None
+        listed.append(index)
+    if listed and left:
+        return None
+    if reworded is not None:
+        texts[instance.unknown_index] = plain(reworded)
+    shown = _shown(known, texts, sent[: len(sent) - bool(answer.text)])
+    if not shown and not listed and answer.instance is None:
+        return None
+    order = [option.index for option in shown] or listed or list(range(len(texts)))
+    labels = [option.label or "" for option in shown]
     if not all(labels) or not labels:
+        label_of = dict(zip(listed, answer.labels, strict=True)) if len(answer.labels) == len(listed) else {}
         labels = [label_of.get(index, "") for index in order]
     if not all(labels) and listed and not answer.messages:
         # a prompt that is known and shows no options leaves nothing that a letter could mean
@@ -185,12 +149,26 @@ def _as_shown(chosen: _Candidate, answer: ImportedAnswer) -> Match:
     own = tuple(labels) if all(labels) and len(set(labels)) == len(order) else ()
     styles: dict[tuple[str, ...], str] = {known: name for name, known in LABEL_STYLES.items()}
     return Match(
-        instance=chosen.instance,
-        option_order=order,
-        labels=own or tuple(chosen.texts[index] for index in order),
+        instance=instance,
+        option_order=tuple(order),
+        labels=own or tuple(texts[index] for index in order),
         label_style=styles.get(own, OTHER_LABELS) if own else UNLABELLED,
-        unknown_text=chosen.reworded,
+        unknown_text=reworded,
+        shown=sum(option.end - option.start for option in shown),
     )
+
+
+def _shown(known: IndexedInstance, texts: Sequence[str], sent: Sequence[str]) -> tuple[OptionSpan, ...]:
+    """The options after the last question, else after the last context, of what was sent; none unless all are there."""
+    for text in map(plain, sent):
+        _, found, after = text.rpartition(known.question)
+        shown = show_options(after, texts)
+        if not shown and found:
+            _, found, after = text.rpartition(plain(known.instance.context))
+            shown = show_options(after if found else "", texts)
+        if shown:
+            return shown
+    return ()
 
 
 def option_scores(

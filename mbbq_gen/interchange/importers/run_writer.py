@@ -1,18 +1,20 @@
-"""Makes a run folder of foreign answers: matched one by one, stored in batches, the manifest last.
+"""Makes a run folder of foreign answers: matched one by one, stored in batches.
 
-A folder without a manifest is no run. An import that was cut short leaves one, marked as such, and the next import into
-it begins anew.
+The run is written into a temporary folder beside its own and moved there as a whole.
 """
 
 from __future__ import annotations
 
 import platform
 import shutil
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import mbbq_gen
@@ -25,26 +27,25 @@ from mbbq_gen.core.records import (
     Continuation,
     ContinuationScore,
     FrozenModel,
+    ImportSource,
     Instance,
     Message,
     Method,
     Prompt,
     Response,
 )
-from mbbq_gen.interchange.importers.base import REASONS, ImportedAnswer, Reason, SkippedRow, Source
+from mbbq_gen.interchange.importers.base import REASONS, ImportedAnswer, Place, Reason, SkippedRow, Source
 from mbbq_gen.interchange.importers.matching import Match, Matcher, option_scores
 from mbbq_gen.prompts.render import UNLABELLED
 from mbbq_gen.providers.base import request_key
 from mbbq_gen.providers.registry import IMPORTED
 from mbbq_gen.runs.planner import InputTally, git_revision, pack_digests
 from mbbq_gen.runs.run_folder import Counts, Manifest, RunFolder
-from mbbq_gen.storage.shards import FOLDER
 from mbbq_gen.storage.store import SCORED, RunStore
 
 _BATCH = 2000
 _MOST_EXAMPLES = 3
 _UNKNOWN_MODEL = "unknown"
-_IMPORTING = "importing"
 
 
 class SkippedReason(FrozenModel):
@@ -105,14 +106,14 @@ def import_answers(
     Args:
         choices: the benchmarks, as the manifest names them.
         instances: the questions of each benchmark that answers may be about.
-        model: what the model is called; None: as the log says.
+        model: the model's name; None: as in the log.
 
     Raises:
         UsageError: where there are no questions, the folder holds something else, or a table has several models.
         RunError: where nothing could be imported; no run is left then.
-        MbbqGenError: whatever the readers of benchmark and log find wrong.
+        MbbqGenError: for faults of the benchmark or of the log.
     """
-    if folder.manifest_path.exists():
+    if folder.exists() or folder.manifest_path.exists():
         raise UsageError(f"{folder.path}: holds a run already; name a new folder")
     tally = InputTally()
     with Bar("reading", None, "questions") as bar:
@@ -122,38 +123,25 @@ def import_answers(
         raise UsageError("no question matches the benchmark, languages and splits that were given")
     made = not folder.path.exists()
     folder.create()
-    job = _Import(source, matcher, model)
+    job = _Import(source, matcher, tally, model)
     try:
-        with folder.locked():
-            if folder.exists():  # what an import that was cut short has left; a planned run is not touched
-                with folder.open_store(read_only=True) as store:
-                    if store.meta(_IMPORTING) is None:
-                        raise UsageError(f"{folder.path}: has an incomplete run; name a new folder")
-                _remove_store(folder)
-            with folder.open_store() as store, Bar("importing", None, "answers") as bar:
-                store.set_meta(_IMPORTING, "yes")
-                job.has_begun = True
+        with TemporaryDirectory(prefix=f".{folder.path.name}-", dir=folder.path.parent) as place:
+            draft = RunFolder(Path(place))
+            with draft.open_store() as store, Bar("importing", None, "answers") as bar:
                 job.store_answers(store, bar.advance)
-                folder.write_manifest(job.manifest(store, choices, resources, tally))
+                draft.write_manifest(job.manifest(store, choices, resources))
                 if set(job.methods) != {"generate"}:
                     store.set_meta(SCORED, "yes")
                 store.set_meta("planned", "yes")
                 store.records.keep_in_files_if_large(job.answers.total())
-        return job.summary(folder, tally)
+            for entry in draft.path.iterdir():
+                shutil.move(entry, folder.path)
     except BaseException:
-        if job.has_begun:  # no run is left where an import failed; what was there before stays
-            folder.manifest_path.unlink(missing_ok=True)
-            _remove_store(folder)
-            if made:
-                (folder.path / "run.lock").unlink(missing_ok=True)
+        if made:
+            with suppress(OSError):
                 folder.path.rmdir()
         raise
-
-
-def _remove_store(folder: RunFolder) -> None:
-    for path in folder.path.glob(f"{folder.store_path.name}*"):
-        path.unlink(missing_ok=True)
-    shutil.rmtree(folder.path / FOLDER, ignore_errors=True)
+    return job.summary(folder)
 
 
 @dataclass
@@ -162,17 +150,16 @@ class _Import:
 
     source: Source
     matcher: Matcher
+    tally: InputTally
     model: str | None
-    has_begun: bool = False
-    """Whether the store in the folder is this import's."""
     answers: Counter[str] = field(default_factory=Counter)
     """Instance key → imported answers."""
     facts: Counter[str] = field(default_factory=Counter)
     """How many of the imported ones are `failed`, `unlabelled`, `reworded`."""
     skipped: Counter[Reason] = field(default_factory=Counter)
-    examples: dict[Reason, list[str]] = field(default_factory=dict)
-    """Reason → where some of such rows stand."""
-    models: Counter[str] = field(default_factory=Counter)
+    examples: dict[Reason, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Reason → the first rows, as messages show them."""
+    models: dict[str, None] = field(default_factory=dict)
     variants: dict[str, None] = field(default_factory=dict)
     styles: dict[str, None] = field(default_factory=dict)
     methods: dict[Method, None] = field(default_factory=dict)
@@ -193,51 +180,47 @@ class _Import:
 
     def _matched(self, step: Callable[[], None]) -> Iterator[tuple[Prompt, Response]]:
         """The rows that can be matched, as prompts with their responses; the others are counted."""
-        seen: set[str] = set()
-        for row in self.source.rows:
+        seen: set[tuple[object, ...]] = set()
+        for place, row in self.source.rows:
             step()
-            match = row if isinstance(row, SkippedRow) else self.matcher.find(row)
-            if isinstance(match, SkippedRow):
-                self._skip(match)
-                continue
-            assert isinstance(row, ImportedAnswer)
-            origin = "\n".join(map(str, (row.origin.file, row.origin.id, row.origin.repeat, row.variant)))
-            scored = option_scores(row.likelihoods, match) if row.likelihoods else ("generate", None)
-            if origin in seen:
-                self._skip(SkippedRow("duplicate", row.place, f"row {row.origin.id}"))
-            elif scored is None:
-                listed = ", ".join(one.text for one in row.likelihoods)
-                self._skip(SkippedRow("options_mismatch", row.place, listed))
-            else:
-                seen.add(origin)
-                yield self._taken(row, match, origin, *scored)
-
-    def _skip(self, row: SkippedRow) -> None:
-        self.skipped[row.reason] += 1
-        examples = self.examples.setdefault(row.reason, [])
-        if len(examples) < _MOST_EXAMPLES:
-            examples.append(f"{row.place}: {row.detail}" if row.detail else row.place)
+            found: Match | SkippedRow = row if isinstance(row, SkippedRow) else self.matcher.find(row)
+            if isinstance(row, ImportedAnswer) and isinstance(found, Match):
+                scored = option_scores(row.likelihoods, found) if row.likelihoods else ("generate", None)
+                origin = (place.file, row.id, row.repeat, row.variant)
+                if origin in seen:
+                    found = SkippedRow("duplicate", f"row {row.id}")
+                elif scored is None:
+                    found = SkippedRow("options_mismatch", ", ".join(one.text for one in row.likelihoods))
+                else:
+                    seen.add(origin)
+                    yield self._taken(place, row, found, *scored)
+                    continue
+            assert isinstance(found, SkippedRow)
+            self.skipped[found.reason] += 1
+            if self.skipped[found.reason] <= _MOST_EXAMPLES:
+                self.examples[found.reason].append(f"{place}: {found.detail}" if found.detail else str(place))
 
     def _taken(
         self,
+        place: Place,
         row: ImportedAnswer,
         match: Match,
-        origin: str,
         method: Method,
         scores: tuple[ContinuationScore, ...] | None,
     ) -> tuple[Prompt, Response]:
-        """What was shown, and what came back; counted."""
+        """The prompt and the response; counted."""
+        response = row.response or Response(request_key="imported", scores=scores)
         self.answers[match.instance.key] += 1
-        self.facts["failed"] += row.words.error is not None
+        self.facts["failed"] += response.error is not None
         self.facts["unlabelled"] += match.label_style == UNLABELLED
         self.facts["reworded"] += match.unknown_text is not None
         self.methods[method] = self.variants[row.variant] = self.styles[match.label_style] = None
-        if row.words.model:
-            self.models[row.words.model] += 1
+        if response.model:
+            self.models[response.model] = None
         messages = row.messages or (Message(role="user", content=""),)
         identity = stable_digest(
             match.instance.key,
-            origin,
+            "\n".join(map(str, (place.file, row.id, row.repeat, row.variant))),
             ",".join(map(str, match.option_order)),
             *(f"{message.role}:{message.content}" for message in messages),
         )[:20]
@@ -254,14 +237,16 @@ class _Import:
             method=method,
             continuations=tuple(Continuation(option=score.option, text=score.text) for score in scores or ()),
         )
-        key = request_key(IMPORTED, row.origin.tool, {}, messages, identity)
-        return prompt, Response(request_key=key, import_source=row.origin, scores=scores, **vars(row.words))
+        tool = "table" if self.source.tool == "csv" else self.source.tool
+        origin = ImportSource(tool=tool, file=place.file, id=row.id, task=row.task, repeat=row.repeat)
+        key = request_key(IMPORTED, tool, {}, messages, identity)
+        return prompt, response.model_copy(update={"request_key": key, "import_source": origin})
 
-    # --- what is said of it ---------------------------------------------------------------------------------------
+    # --- the result ------------------------------------------------------------------------------------------------
 
     @property
     def model_name(self) -> str:
-        """What the model is called; raises UsageError where there are several."""
+        """The model's name; raises UsageError where there are several."""
         if name := self.model or self.source.model:
             return name
         if len(self.models) > 1:
@@ -272,13 +257,11 @@ class _Import:
             )
         return next(iter(self.models), _UNKNOWN_MODEL)
 
-    def manifest(
-        self, store: RunStore, choices: Iterable[BenchmarkChoice], resources: PackPaths, tally: InputTally
-    ) -> Manifest:
+    def manifest(self, store: RunStore, choices: Iterable[BenchmarkChoice], resources: PackPaths) -> Manifest:
         """The manifest of the run."""
-        tool, path = self.source.tool, self.source.path
-        parts = sorted({tuple(key.split("/", 3)[1:3]) for key in self.answers})
-        languages = sorted({language for _, language in parts})
+        tool, tally = self.source.tool, self.tally
+        parts = [key.split("/", 3) for key in self.answers]
+        splits, languages = (tuple(sorted({part[place] for part in parts})) for place in (1, 2))
         return Manifest(
             mbbq_gen=mbbq_gen.__version__,
             git_revision=git_revision(),
@@ -287,15 +270,15 @@ class _Import:
             config=RunConfig(
                 model=f"{IMPORTED}:{self.model_name}",
                 **_questions(choices),
-                languages=tuple(languages),
-                splits=tuple(sorted({split for split, _ in parts})),
+                languages=languages,
+                splits=splits,
                 variants=tuple(self.variants),
                 option_order="imported",
                 label_style=tuple(self.styles),
                 method=tuple(self.methods),
             ),
             provider_settings={"tool": tool},
-            runtime_info={**self.source.facts, "source": path.name},
+            runtime_info={**self.source.facts, "source": self.source.path.name},
             pack_digests=pack_digests(resources, languages),
             data_digests={group: digest.hexdigest() for group, digest in sorted(tally.digests.items())},
             file_digests=tally.files | {f"{tool}/{file.name}": file_digest(file) for file in self.source.files},
@@ -306,15 +289,16 @@ class _Import:
             notices=(f"answers imported from {tool}; only the reading and the scores are ours",),
         )
 
-    def summary(self, folder: RunFolder, tally: InputTally) -> ImportSummary:
-        """What the import did; parts of the benchmark without an answer are left out."""
-        groups: dict[str, Counter[str]] = {}
-        for key, count in self.answers.items():
-            groups.setdefault("/".join(key.split("/", 3)[:3]), Counter())[key] = count
+    def summary(self, folder: RunFolder) -> ImportSummary:
+        """The result of the import; parts of the benchmark without an answer are left out."""
+        groups: dict[str, list[int]] = defaultdict(list)
+        for key, count in sorted(self.answers.items()):
+            groups["/".join(key.split("/", 3)[:3])].append(count)
         coverage = []
         for group, counts in sorted(groups.items()):
-            place = dict(zip(("benchmark", "split", "language"), group.split("/"), strict=True))
-            numbers = {"questions": tally.counts[group], "answered": len(counts), "answers": counts.total()}
+            benchmark, split, language = group.split("/")
+            place = {"benchmark": benchmark, "split": split, "language": language}
+            numbers = {"questions": self.tally.counts[group], "answered": len(counts), "answers": sum(counts)}
             coverage.append(ImportCoverage.model_validate(place | numbers))
         imported = self.answers.total()
         return ImportSummary(

@@ -26,10 +26,9 @@ from pydantic import Field, JsonValue, model_validator
 
 from mbbq_gen.benchmarks.own_file import is_empty, look_up
 from mbbq_gen.core.errors import DataError, UsageError
-from mbbq_gen.core.records import ImportSource
 from mbbq_gen.core.tables import UnreadableError, cell_text, is_table, json_value, lines_of, table_rows
 from mbbq_gen.interchange.importers import base as log
-from mbbq_gen.interchange.importers.base import ImportedAnswer, ImportedResponse, Row, SkippedRow, Source
+from mbbq_gen.interchange.importers.base import ImportedAnswer, Row, SkippedRow, Source
 from mbbq_gen.languages.packs import Pack, Text, read_toml, validate_pack
 
 _TEXT_FIELDS: Final = frozenset(
@@ -78,72 +77,63 @@ def open_table(path: Path, field_map: Path | None) -> Source:
     if field_map is None:
         raise UsageError("--from csv needs --columns TOML, a file that maps columns to the fields of mbbq-gen")
     log.require_file(field_map, "the TOML file that maps the columns")
-    reader = _Reader(validate_pack(ColumnMap, read_toml(field_map), field_map), field_map.name, path.name)
-    return Source(tool="csv", path=path, rows=log.read_rows(_records(path), reader.read), files=(path, field_map))
+    reader = _Reader(validate_pack(ColumnMap, read_toml(field_map), field_map), field_map.name)
+    rows = log.read_rows(path.name, _records(path), reader.read)
+    return Source(tool="csv", path=path, rows=rows, files=(path, field_map))
 
 
-def _records(path: Path) -> Iterator[tuple[str, Any]]:
-    """The rows of a file with their places; those of a JSON file that is one object have their keys."""
-    rows: Iterable[tuple[int | str, Any]] = ()
+def _records(path: Path) -> Iterable[tuple[int | str, Any]]:
+    """The rows of a file with their numbers; those of a JSON file that is one object have their keys."""
     if is_table(path):
-        rows = table_rows(path)
-    else:
-        try:
-            value = log.read_json(path) if path.suffix.lower() == ".json" else None
-        except DataError:  # JSON Lines
-            value = None
-        if isinstance(value, list):
-            rows = enumerate(value, start=1)
-        elif isinstance(value, dict) and value and all(isinstance(row, dict) for row in value.values()):
-            rows = ((key, {_KEY: key, **row}) for key, row in value.items())
-        else:
-            rows = lines_of(path)
-    return ((f"{path.name}:{number}", row) for number, row in rows)
+        return table_rows(path)
+    try:
+        value = log.read_json(path) if path.suffix.lower() == ".json" else None
+    except DataError:  # JSON Lines
+        value = None
+    if isinstance(value, list):
+        return enumerate(value, start=1)
+    if isinstance(value, dict) and value and all(isinstance(row, dict) for row in value.values()):
+        return ((key, {_KEY: key, **row}) for key, row in value.items())
+    return lines_of(path)
 
 
 class _Reader:
-    """Takes rows apart by a map."""
+    """Reads rows by a map."""
 
-    def __init__(self, answer_map: ColumnMap, map_name: str, file: str) -> None:
-        self._map, self._map_name, self._file = answer_map, map_name, file
+    def __init__(self, answer_map: ColumnMap, map_name: str) -> None:
+        self._map, self._map_name = answer_map, map_name
         self._met: Counter[tuple[str, str]] = Counter()
 
-    def read(self, row: Mapping[str, Any], place: str) -> Iterator[Row]:
+    def read(self, row: Mapping[str, Any], number: str) -> Iterator[Row]:
         """The answer that a row holds."""
         found = {name: self._text(row, name) for name in _TEXT_FIELDS - {"prompt"}}
-        response, error, finish = self._text(row, "response", keep_empty=True), found["error"], found["finish_reason"]
-        words = ImportedResponse(
-            text=response if response is not None or found["refusal"] is None else "",
-            model=found["model"],
-            finish_reason=log.finish(finish, _FINISH),
-            provider_finish_reason=finish,
-            refusal=found["refusal"],
-            reasoning=found["reasoning"],
-        )
-        if error is not None and not response:
-            words = ImportedResponse(error=log.failure(error), model=found["model"])
-        elif words.text is None and finish != "content_filter":
-            yield SkippedRow("unparsed", place, "neither a response nor an error")
+        said, error, finish = self._text(row, "response", keep_empty=True), found["error"], found["finish_reason"]
+        if error is not None and not said:
+            response = log.response(error=log.failure(error), model=found["model"])
+        elif said is None and found["refusal"] is None and finish != "content_filter":
+            yield SkippedRow("unparsed", "neither a response nor an error")
             return
-        identity = found["id"] or row.get(_KEY) or place.rpartition(":")[2]
+        else:
+            response = log.response(
+                text="" if said is None and found["refusal"] is not None else said,
+                finish_reason=log.finish(finish, _FINISH),
+                provider_finish_reason=finish,
+                **{name: found[name] for name in ("model", "refusal", "reasoning")},
+            )
+        identity = found["id"] or row.get(_KEY) or number
         variant, repeat = found["variant"] or "imported", self._value(row, "repeat")
         self._met[identity, variant] += 1
         yield ImportedAnswer(
-            origin=ImportSource(
-                tool="table",
-                file=self._file,
-                id=identity,
-                # a row is an answer of its own even where its id stands in another row too
-                repeat=int(repeat) if str(repeat).isdecimal() else self._met[identity, variant],
-            ),
-            place=place,
-            words=words,
+            id=identity,
+            # a row is an answer of its own even where its id stands in another row too
+            repeat=int(repeat) if str(repeat).isdecimal() else self._met[identity, variant],
+            response=response,
             messages=log.sent({"prompt": self._value(row, "prompt")}, "prompt"),
-            context=found["context"],
-            question=found["question"],
             options=self._list(row, "options"),
             labels=self._list(row, "labels"),
             hints=log.hints({name: value for name, value in row.items() if not is_empty(value)}),
+            context=found["context"],
+            question=found["question"],
             instance=found["instance"],
             variant=variant,
         )
