@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Final
 
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import ConfigError, ProviderError, RunError
@@ -34,6 +35,9 @@ from mbbq_gen.runs.stopping_rule import rule_from, rule_of, set_rule
 from mbbq_gen.storage.ledgers import BatchMode, BatchTable, choose_mode, mode_of
 from mbbq_gen.storage.shards import FOLDER
 from mbbq_gen.storage.store import NORMALISE, RunStore
+
+_FIRST_REQUESTS: Final = 0.1
+"""Seconds for the first requests, before the rest of a growing plan is stored."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,8 @@ class Job:
         extractor_versions(config.languages, self.resources)  # report a wrong pack before money is spent
         self.folder.create()
         with self.folder.locked(), self.folder.open_store() as store:
-            manifest = self._plan(store, provider, config)
+            grows = provider.capabilities.base_url is not None and not config.cache_dir and config.max_cost is None
+            manifest = self._plan(store, provider, config, grows=grows)
             self.watcher.say(_description(manifest))
             if self.rerun_lost:
                 self.watcher.say(f"{store.records.drop_lost_shards():,} responses were lost and are requested again")
@@ -148,8 +153,11 @@ class Job:
         rule_from(self.config, config.languages)  # report a wrong rule before anything is done
         return config
 
-    def _plan(self, store: RunStore, provider: Provider, config: RunConfig) -> Manifest:
-        """Stores the plan of a new run, or the changed execution settings of a planned one."""
+    def _plan(self, store: RunStore, provider: Provider, config: RunConfig, *, grows: bool = False) -> Manifest:
+        """Stores the plan of a new run, or the changed execution settings of a planned one.
+
+        `grows`: the plan may be completed while requests are sent one by one.
+        """
         given, rule = self.config, rule_from(self.config, config.languages)
         if store.meta("planned") and self.folder.manifest_path.is_file():
             manifest = self.folder.manifest()
@@ -167,7 +175,8 @@ class Job:
             load, where = InstanceSource(config, self.resources), (self.folder, config, provider, self.resources)
             with self.watcher.stage("planning") as advance:
                 planner = Planner(*where, load, notices(config), control=load.control, step=lambda: advance(1))
-                manifest = planner.plan(store)
+                one_by_one = rule is None and not given.batch and config.ray is None and config.storage is None
+                manifest = planner.plan(store, grows=grows and one_by_one and not config.follow_up)
         if rule is not None:
             set_rule(store, rule, config)
         has_batches = config.model.partition(":")[0] in BATCH_KINDS
@@ -238,12 +247,19 @@ class Job:
             return await _run_batches(session, mode, again=self.config.batch is True)
         with ExtractionWorker(session.store, self.resources, self.helper) as extractions:
             if session.store.progress().pending:
+                planning = asyncio.create_task(_complete_plan(session.store))
                 try:
                     await execute(session, session.store, extractions.submit)
                 except asyncio.CancelledError:
                     hint = f"Continue with: mbbq-gen run {session.folder.path}"
                     session.watcher.say(f"\nstopped; received responses are kept. {hint}")
                     raise
+                finally:
+                    planning.cancel()
+                    with suppress(asyncio.CancelledError):
+                        await planning
+                    while session.store.store_prompts():
+                        pass
             else:
                 session.watcher.say("all requests are answered already")
             await extractions.finish()
@@ -283,6 +299,13 @@ async def _run_batches(session: Session, mode: BatchMode, *, again: bool) -> boo
     return await run_batches(session, mode, again=again)
 
 
+async def _complete_plan(store: RunStore) -> None:
+    """Stores the rest of a growing plan once the first requests are out."""
+    await asyncio.sleep(_FIRST_REQUESTS)
+    while store.store_prompts():
+        await asyncio.sleep(0)
+
+
 def _description(manifest: Manifest) -> str:
     """One line about a run: its questions, variants and prompts."""
     settings, counts, total = manifest.config, manifest.counts, sum(manifest.available.values())
@@ -296,7 +319,8 @@ def _description(manifest: Manifest) -> str:
         (len(settings.reasoning_effort), "reasoning efforts"),
     ):
         line += f" × {number} {name}" if number > 1 else ""
-    return f"{line} = {counts.prompts:,} prompts ({counts.requests:,} different requests)"
+    different = "" if counts.requests == counts.prompts else f" ({counts.requests:,} different requests)"
+    return f"{line} = {counts.prompts:,} prompts{different}"
 
 
 def _execute_in_thread(job: Job) -> JobResult:

@@ -14,8 +14,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 from pathlib import Path
+from typing import Final
 
 import mbbq_gen
 from mbbq_gen.benchmarks.control.coverage import ControlCoverage
@@ -34,6 +36,7 @@ from mbbq_gen.prompts.render import (
     as_continuations,
     label_answers,
     options_by_role,
+    orders_of,
     plan_orders,
     render_prompt,
     with_reasoning_effort,
@@ -42,8 +45,10 @@ from mbbq_gen.prompts.sampling import FewShotExample, FewShotSampler, balanced_s
 from mbbq_gen.prompts.variants import PromptVariants
 from mbbq_gen.providers.base import Provider, prompt_key, require_methods
 from mbbq_gen.runs.run_folder import Counts, Manifest, RunFolder
-from mbbq_gen.storage.store import NORMALISE, SCORED, RunStore, duplicate_key
+from mbbq_gen.storage.store import NORMALISE, SCORED, GrowingPlan, RunStore, duplicate_key
 
+_GROWING: Final = 50_000
+"""Most prompts of a plan that grows while requests are sent: an interrupted run stores the rest before it ends."""
 LoadBenchmark = Callable[[BenchmarkChoice, Iterable[str], Iterable[str]], Iterator[LazyInstance]]
 """Reads the questions of one benchmark in some languages and splits, in the benchmark's own order."""
 
@@ -214,8 +219,14 @@ class Planner:
     step: Callable[[], None] = lambda: None
     """Called for every question read and every prompt rendered."""
 
-    def plan(self, store: RunStore) -> Manifest:
-        """Stores the plan and writes the manifest. An interrupted plan starts again."""
+    def plan(self, store: RunStore, *, grows: bool = False) -> Manifest:
+        """Stores the plan and writes the manifest. An interrupted plan starts again.
+
+        Args:
+            store: the store of the run.
+            grows: stores only the first prompts, and the others while requests are sent (`RunStore.store_prompts`);
+                without effect for loglikelihoods, published prompts and large plans.
+        """
         settings = self.settings
         require_methods(self.provider, settings.method)
         reasoning = {level: self.provider.reasoning_settings(level) for level in self.settings.reasoning_effort}
@@ -226,7 +237,13 @@ class Planner:
         draft = PromptPlan(self.settings, self.resources, self.load, self.step)
         store.clear_plan()
         tally = draft.read(store)
-        n_prompts = store.add_prompts((prompt, prompt_key(self.provider, prompt)) for prompt in draft.prompts(store))
+        rendered = ((prompt, prompt_key(self.provider, prompt)) for prompt in draft.prompts(store))
+        n_instances = store.count_instances()
+        n_prompts = n_instances * len(settings.variants) * len(settings.label_style) * orders_of(settings.option_order)
+        n_prompts *= len(settings.reasoning_effort) or 1
+        grows &= settings.method == ("generate",) and settings.prompt_source != "published" and n_prompts <= _GROWING
+        if not grows:
+            n_prompts = store.add_prompts(rendered)
         manifest = Manifest(
             mbbq_gen=mbbq_gen.__version__,
             git_revision=git_revision(),
@@ -240,7 +257,9 @@ class Planner:
             data_digests={group: digest.hexdigest() for group, digest in sorted(tally.digests.items())},
             file_digests=tally.files,
             available=dict(sorted(tally.counts.items())),
-            counts=Counts(instances=store.count_instances(), prompts=n_prompts, requests=store.progress().requests),
+            counts=Counts(
+                instances=n_instances, prompts=n_prompts, requests=n_prompts if grows else store.progress().requests
+            ),
             control={name: found.counts() for name, found in self.control.items()},
             notices=self.notices,
         )
@@ -248,9 +267,21 @@ class Planner:
         if self.settings.is_scored:
             store.set_meta(SCORED, "yes")
             store.set_meta(NORMALISE, self.settings.normalization)
-        store.set_meta("planned", "yes")
+        if grows:
+            store.grow(GrowingPlan(rendered, n_prompts, partial(self._finish, store)))
+            draft.step = lambda: None
+        else:
+            self._finish(store)
         store.records.keep_in_files_if_large(manifest.counts.requests)
         return manifest
+
+    def _finish(self, store: RunStore) -> None:
+        """Marks the plan as complete, with the number of different requests."""
+        manifest, requests = self.folder.manifest(), store.progress().requests
+        if manifest.counts.requests != requests:
+            counts = manifest.counts.model_copy(update={"requests": requests})
+            self.folder.write_manifest(manifest.model_copy(update={"counts": counts}))
+        store.set_meta("planned", "yes")
 
 
 def pack_digests(resources: PackPaths, languages: Iterable[str]) -> dict[str, str]:

@@ -29,7 +29,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
@@ -218,16 +218,20 @@ class Database:
         row = self.query(statement, parameters).fetchone()
         return None if row is None else row[0]
 
-    def paged(self, statement: str, *parameters: str | int) -> Iterator[tuple[Any, ...]]:
+    def paged(
+        self, statement: str, *parameters: str | int, add_rows: Callable[[], bool] = lambda: False
+    ) -> Iterator[tuple[Any, ...]]:
         """The rows of a SELECT, a few hundred at a time, so that others may be written meanwhile.
 
         Its last two placeholders are the number after which rows are wanted and their count; its first column is that
-        number.
+        number. `add_rows` is called when there are no more rows; it adds rows, or returns False.
         """
-        after = -1
-        while rows := self.query(statement, (*parameters, after, BATCH)).fetchall():
-            yield from rows
-            after = rows[-1][0]
+        after, more = -1, True
+        while more:
+            while rows := self.query(statement, (*parameters, after, BATCH)).fetchall():
+                yield from rows
+                after = rows[-1][0]
+            more = add_rows()
 
 
 @contextmanager

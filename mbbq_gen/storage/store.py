@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
@@ -113,9 +114,22 @@ class Part:
     last_key: str
 
 
+@dataclass
+class GrowingPlan:
+    """The prompts of a plan that are stored while the first requests are out."""
+
+    prompts: Iterator[tuple[Prompt, str]]
+    """Prompts that are not stored yet, with their request keys."""
+    left: int
+    """Their number."""
+    finish: Callable[[], None]
+    """Called when all are stored."""
+
+
 class RunStore(Database):
     """Prompts, responses and extractions of one run. Open it for writing only while holding the run's lock."""
 
+    _plan: GrowingPlan | None = None
     _last_parallels: tuple[str, Parallels] = ("", MappingProxyType({}))
     """Key of the instance that `parallels` looked up last, and what it found."""
 
@@ -211,6 +225,30 @@ class RunStore(Database):
         with self._writing():
             return self._db.executemany(f"INSERT INTO prompts VALUES (NULL, {marks(10)})", rows).rowcount
 
+    def grow(self, plan: GrowingPlan) -> None:
+        """Stores the first prompts of a plan; the others follow by `store_prompts`."""
+        self._plan = plan
+        self.store_prompts()
+
+    def store_prompts(self) -> bool:
+        """Stores the next prompts of a growing plan; False if all were stored before.
+
+        Raises:
+            RunError: the plan has fewer prompts than it should; it is made again when the run continues.
+        """
+        plan, self._plan = self._plan, None  # none after an error: the plan stays unfinished
+        if plan is None:
+            return False
+        prompts = list(islice(plan.prompts, BATCH))
+        if not prompts:
+            raise RunError(f"{self.path}: {plan.left:,} prompts of the plan are missing; run the same command again")
+        plan.left -= self.add_prompts(prompts)
+        if plan.left == 0:
+            plan.finish()
+        else:
+            self._plan = plan
+        return True
+
     def count_instances(self) -> int:
         """The number of selected instances."""
         return int(self.value("SELECT count(*) FROM instances WHERE asked"))
@@ -227,7 +265,8 @@ class RunStore(Database):
             " LEFT JOIN responses r ON r.request_key = p.request_key AND r.is_error = 0"
             " WHERE r.request_key IS NULL AND NOT EXISTS"
             "  (SELECT 1 FROM prompts q WHERE q.request_key = p.request_key AND q.number < p.number)"
-            f"{taken} AND p.number > ? ORDER BY p.number LIMIT ?"
+            f"{taken} AND p.number > ? ORDER BY p.number LIMIT ?",
+            add_rows=self.store_prompts,
         )
         for _, request_key, prompt, record in rows:
             if instance is None or record != text:
@@ -312,7 +351,7 @@ class RunStore(Database):
         """Progress of the run with its follow-ups, or of those; of an adaptive run, over the requests in `rounds`."""
         first = "follow_ups" if follow_ups_only else "rounds" if self.is_in_rounds else "prompts"
         planned = f"(SELECT request_key FROM {first} UNION SELECT request_key FROM follow_ups)"
-        requests = self.value(f"SELECT count(*) FROM {planned}")
+        requests = self.value(f"SELECT count(*) FROM {planned}") + (self._plan.left if self._plan else 0)
         answered, failed = self._db.execute(
             "SELECT count(*) FILTER (WHERE is_error = 0), count(*) FILTER (WHERE is_error = 1) FROM responses"
             f" WHERE request_key IN {planned}"
