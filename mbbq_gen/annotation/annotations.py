@@ -149,19 +149,16 @@ def probabilities(draws: Iterable[SamplingDraw], annotated: Collection[str]) -> 
     return {name: 1 - math.prod(1 - share for share in shares.values()) for name, shares in by_seed.items()}
 
 
-NO_OPTION = "none"
-
-
 @dataclass(frozen=True)
 class AnnotatedAnswer:
     """What an annotator says a response chooses."""
 
     prompt_id: str
-    right: int | None
-    """Position of the option as shown; None: the response chooses none."""
+    option: int | None
+    """Position of the option as shown; None: no option."""
     probability: float
-    wrong: int | str | None = None
-    """Where only a wrong choice is known: that position, or NO_OPTION; `right` is then meaningless."""
+    is_right: bool = True
+    """Whether `option` is the right one; else only that it is wrong."""
 
 
 def annotation_labels(folder: RunFolder) -> tuple[list[AnnotatedAnswer], int]:
@@ -170,9 +167,9 @@ def annotation_labels(folder: RunFolder) -> tuple[list[AnnotatedAnswer], int]:
     known = probabilities(load_draws(folder.path / DRAWS_NAME), annotations)
     labels = []
     for name, probability in sorted(known.items()):
-        annotation = annotations[name]
-        wrong = None if annotation.right_known else NO_OPTION if annotation.option is None else annotation.option
-        labels.append(AnnotatedAnswer(name, annotation.right, probability, wrong))
+        given = annotations[name]
+        option = given.right if given.right_known else given.option
+        labels.append(AnnotatedAnswer(name, option, probability, given.right_known))
     return labels, len(annotations) - len(known)
 
 
@@ -246,9 +243,9 @@ def _labelled_frame(
         if answered is None or found is None:
             continue
         prompt, places = answered.prompt, list[int | None]()
-        if label.wrong is None:
-            places = [label.right]
-        elif label.wrong == (NO_OPTION if found.option is None else found.option):
+        if label.is_right:
+            places = [label.option]
+        elif label.option == found.option:
             places = [place for place in (*range(len(prompt.option_order)), None) if place != found.option]
         else:
             stale += 1
@@ -278,5 +275,5 @@ def _labelled_frame(
     frame = pl.concat([observations_frame(read), beside], how="horizontal").with_columns(
         prompt_id=pl.Series(ids, dtype=pl.String), weight=pl.Series(weights, dtype=pl.Float64)
     )
-    incomplete = sum(label.wrong is not None for label in used)
+    incomplete = sum(not label.is_right for label in used)
     return AnnotatedFrame(SOURCE, frame, len(used), 0, incomplete, stale)

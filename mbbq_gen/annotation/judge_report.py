@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Literal
 
 from mbbq_gen.analysis.agreement import equality_and_kappa
@@ -131,9 +132,7 @@ def judge_report(
         prompt_sha256=judge.prompt.digest,
         extractor=judge.extractor,
         compared_with=dict(versions),
-        requests=progress.requests,
-        answered=progress.answered,
-        failed=progress.failed,
+        **asdict(progress),
         cost=cost,
         basis=basis,
         answers=len(everything),

@@ -254,9 +254,8 @@ _MATCHES = {
 def difference_blocks(found: RunDiff) -> Iterator[Block]:
     """Everything that differs: what shaped the numbers, the scores, the answers."""
     for name, side in (("first", found.first), ("second", found.second)):
-        part = (
-            f", {side.requests - side.answered:,} requests without an answer" if side.requests > side.answered else ""
-        )
+        left = side.requests - side.answered
+        part = f", {left:,} requests without an answer" if left > 0 else ""
         names = [
             one.model + (f" ({one.fingerprint})" if one.fingerprint else "") for one in side.answering if one.model
         ]

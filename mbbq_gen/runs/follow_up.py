@@ -13,7 +13,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache
 from itertools import zip_longest
 from sqlite3 import Cursor
@@ -209,13 +209,11 @@ class FollowUpStatus(FrozenModel):
 def follow_up_status(store: RunStore) -> FollowUpStatus | None:
     """How the follow-ups of a run stand; None without any."""
     table = FollowUpTable(store)
-    if not (requests := table.count()):
+    if not table.count():
         return None
-    progress, found = table.progress(), Counter(store.query("SELECT outcome, rule FROM follow_ups"))
+    found = Counter(store.query("SELECT outcome, rule FROM follow_ups"))
     return FollowUpStatus(
-        requests=requests,
-        answered=progress.answered,
-        failed=progress.failed,
+        **asdict(table.progress()),
         read=sum(count for (outcome, _), count in found.items() if outcome in PARSED),
         none=sum(count for (_, rule), count in found.items() if rule == NONE_RULE),
     )

@@ -254,17 +254,15 @@ def follow_up_reports(
         versions = {language: [version] for language, version in ensure_extracted(folder, where).items()}
         with folder.open_store(read_only=True) as store:
             sides = [observations(store, versions, name, gold, follow_up=follow_up) for follow_up in (False, True)]
-            rows = list(follow_up_rows(store, versions))
+            facts = [
+                (row.reason, row.reply, row.counts, None if row.reply is None else row.option == row.first_option)
+                for row in follow_up_rows(store, versions)
+            ]
             if store.is_in_rounds:
                 sides = [weighted_by_design(side) for side in sides]
-        agrees = [None if row.reply is None else row.option == row.first_option for row in rows]
-        beside = {
-            "reason": pl.Series([row.reason for row in rows], dtype=pl.String),
-            "reply": pl.Series([row.reply for row in rows], dtype=pl.String),
-            "counts": pl.Series([row.counts for row in rows], dtype=pl.Boolean),
-            "agrees": pl.Series(agrees, dtype=pl.Boolean),
-        }
-        found.append(follow_up_report(sides[0].with_columns(**beside), sides[1], name, sampling))
+        kinds = {"reason": pl.String, "reply": pl.String, "counts": pl.Boolean, "agrees": pl.Boolean}
+        first = sides[0].hstack(pl.DataFrame(facts, schema=kinds, orient="row"))
+        found.append(follow_up_report(first, sides[1], name, sampling))
     return tuple(found)
 
 

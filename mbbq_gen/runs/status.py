@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Final, Literal
 
@@ -112,9 +113,7 @@ def run_status(
     return RunStatus(
         run=path,
         model=manifest.config.model,
-        requests=progress.requests,
-        answered=progress.answered,
-        failed=progress.failed,
+        **asdict(progress),
         not_sent=max(progress.pending - progress.failed - held, 0),
         in_batches=held,
         failures=dict(failures.most_common()),

@@ -100,7 +100,6 @@ def target_line(target: StoppingTarget) -> str:
     """A target in a line: `en, bias: mbbq_bias_ambiguous +0.12 [+0.05, +0.19], width 0.14: no wider than 0.15`."""
     parts = [value for name, value in target.group.items() if name not in ("benchmark", "split")]
     parts += [" − ".join(target.compared)] if target.compared else []
-    parts.append(target.group["split"])
     shown = "–" if target.value is None else f"{target.value:+.3f}"
     if target.ci_low is not None and target.ci_high is not None:
         shown += f" [{target.ci_low:+.3f}, {target.ci_high:+.3f}], width {target.ci_high - target.ci_low:.3f}"
@@ -108,7 +107,8 @@ def target_line(target: StoppingTarget) -> str:
         shown += f" (median-unbiased {target.adjusted_value:+.3f})"
     said = f": {target.explanation}" if target.explanation else ""
     rounds = f"{target.n_looks} round{'s' if target.n_looks > 1 else ''}"
-    return f"{', '.join(parts)}: {target.metric} {shown} by {target.answers:,} answers in {rounds}{said}"
+    place = ", ".join([*parts, target.group["split"]])
+    return f"{place}: {target.metric} {shown} by {target.answers:,} answers in {rounds}{said}"
 
 
 def describe_rule(rule: StoppingRule) -> str:
@@ -147,7 +147,7 @@ def _compared(question: str | None, languages: Sequence[str]) -> tuple[str, str]
 
 
 def rule_from(config: RunConfig, languages: Sequence[str]) -> StoppingRule | None:
-    """The stopping rule that a configuration gives, None if it gives none; ConfigError where it is wrong."""
+    """The stopping rule that a configuration gives, None if it gives none; ConfigError if it is wrong."""
     kinds: dict[str, Kind] = {name: kind for kind, name in SETTINGS.items()}
     named = [name for name in kinds if getattr(config, name) is not None]
     if len(named) > 1:
@@ -161,7 +161,7 @@ def rule_from(config: RunConfig, languages: Sequence[str]) -> StoppingRule | Non
     if not named:
         return None
     first, second = _compared(config.stop_when_decided, languages)
-    given: dict[str, object] = {name: getattr(config, name) for name in _OPTIONAL}
+    given = {name: value for name in _OPTIONAL if (value := getattr(config, name)) is not None}
     if config.metric:
         from mbbq_gen.scoring.metrics import METRICS  # imports numpy and polars
 
@@ -174,7 +174,7 @@ def rule_from(config: RunConfig, languages: Sequence[str]) -> StoppingRule | Non
         first=first,
         second=second,
         answers=config.answers_per_template,
-        **{name: value for name, value in given.items() if value is not None},
+        **given,
     )
 
 
@@ -182,13 +182,13 @@ _RULE: Final = "stop_rule"
 
 
 def rule_of(store: RunStore) -> StoppingRule | None:
-    """The rule of a run; None where it is not sent in rounds."""
+    """The rule of a run; None if it is not adaptive."""
     text = store.meta(_RULE)
     return None if text is None else StoppingRule.model_validate_json(text)
 
 
 def set_rule(store: RunStore, rule: StoppingRule, settings: RunConfig) -> None:
-    """Stores the targets of a run; those not given stay as they are. UsageError for a run without rounds."""
+    """Stores the rule of a run; settings that are not given stay. UsageError for a run that is not adaptive."""
     if settings.method != ("generate",):
         raise ConfigError(
             "method",
@@ -207,11 +207,10 @@ def set_rule(store: RunStore, rule: StoppingRule, settings: RunConfig) -> None:
     by_language: dict[str, object] = {"group_by": ("language",)} if len(settings.languages) > 1 else {}
     values = by_language | {name: getattr(before, name) for name in kept}
     rule = rule.model_copy(update={name: values[name] for name in values.keys() - rule.model_fields_set})
-    has_looked = before is not None and before.looked
     changes = {
         "group_by": tuple(name for name in rule.group_by if rule.compared is None or name != "language"),
-        "looked": rule.kind == "decision" or has_looked,
-        "aimed": before.aimed if before is not None and has_looked else rule.detectable_effect,
+        "looked": rule.kind == "decision" or (before is not None and before.looked),
+        "aimed": before.aimed if before is not None and before.looked else rule.detectable_effect,
     }
     rule = rule.model_copy(update=changes)
     if rule != before:

@@ -235,13 +235,15 @@ class Database:
 
 
 @contextmanager
-def _plain_errors(path: Path) -> Iterator[None]:
+def _plain_errors(path: Path, hint: str = "") -> Iterator[None]:
     """Turns errors of SQLite and the disk into a RunError of one line."""
     try:
         yield
     except sqlite3.DatabaseError as error:
         name, line = getattr(error, "sqlite_errorname", ""), f"{path}: {error}"
-        if name == "SQLITE_FULL" or name.startswith("SQLITE_IOERR"):
+        if hint:
+            line += f"; {hint}"
+        elif name == "SQLITE_FULL" or name.startswith("SQLITE_IOERR"):
             line = f"{path}: can't write ({error}); free some space and repeat the command, nothing is lost"
         elif name in {"SQLITE_NOTADB", "SQLITE_CORRUPT"}:
             line = f"{path}: not a run store ({error}); name another run folder"
@@ -337,6 +339,7 @@ def copy_elsewhere(path: Path) -> Path:
 
 # --- responses shared between runs -----------------------------------------------------------------------------------
 
+_CACHE_HINT: Final = "name another --cache-dir, nothing of the run is lost"
 _CACHE_SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS responses (
     request_key TEXT PRIMARY KEY, received_at TEXT NOT NULL, record TEXT NOT NULL
@@ -358,7 +361,7 @@ class ResponseCache:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"--cache-dir {folder}: {error.strerror or error}; name a folder") from error
-        with self._plain_errors():
+        with _plain_errors(self.path, _CACHE_HINT):
             self._db = sqlite3.connect(self.path, timeout=60)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
@@ -373,7 +376,7 @@ class ResponseCache:
     def find(self, request_keys: Sequence[str]) -> dict[str, Response]:
         """The responses that are cached, by request key, marked as cached."""
         statement = f"SELECT request_key, record FROM responses WHERE request_key IN ({marks(len(request_keys))})"
-        with self._plain_errors():
+        with _plain_errors(self.path, _CACHE_HINT):
             rows = self._db.execute(statement, request_keys).fetchall()
         return {key: Response.model_validate_json(record).model_copy(update={"cached": True}) for key, record in rows}
 
@@ -384,12 +387,5 @@ class ResponseCache:
             for response, received_at in responses
             if response.error is None and not response.cached
         ]
-        with self._plain_errors(), self._db:
+        with _plain_errors(self.path, _CACHE_HINT), self._db:
             self._db.executemany("INSERT OR IGNORE INTO responses VALUES (?,?,?)", rows)
-
-    @contextmanager
-    def _plain_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise RunError(f"{self.path}: {error}; name another --cache-dir, nothing of the run is lost") from error

@@ -22,7 +22,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -41,6 +40,8 @@ _SESSION: Final = "MBBQ_GEN_RAY_FOLDER"
 """Variable with the folder of a Ray that was started here, in its own processes."""
 _TOO_BUSY: Final = "timed out during startup"
 """Ray's message if it has not started after half a minute, which can't be changed."""
+_TOKEN: Final = secrets.token_hex(32)
+"""Token of a Ray started here; one for this process, because Ray reads it once."""
 _QUIET: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # it tells of dead workers on stdout, where our results go
@@ -67,7 +68,7 @@ def connected(on: str, workers: int) -> Iterator[Any]:
 
     `on`: `local`, or an address; `workers`: places of a Ray started here. RunError if it can't be reached or started.
     """
-    own = {**_QUIET, **_LOCAL, "RAY_AUTH_TOKEN": _token()}
+    own = {**_QUIET, **_LOCAL, "RAY_AUTH_TOKEN": _TOKEN}
     with _environment(own if on == HERE else _QUIET):
         if "ray" not in sys.modules:
             os.environ[_OURS] = str(os.getpid())
@@ -103,12 +104,6 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
-
-
-@cache
-def _token() -> str:
-    """What tells the processes of our own Ray from others: one for this process, for Ray reads it once."""
-    return secrets.token_hex(32)
 
 
 @contextmanager
