@@ -179,7 +179,7 @@ def place_test(read: pl.DataFrame, *, seed: int = 0) -> TestResult:
     n = int(sum(table.counts.sum() for table in tables))
     unit: Unit = "answer" if n == read.height else "question"
     result = TestResult(test="randomisation", unit=unit, hypothesis=hypothesis, n=n)
-    if not any(min(len(table.counts), np.count_nonzero(table.counts.sum(axis=0))) > 1 for table in tables):
+    if not any(min(len(table.counts), int(np.count_nonzero(table.counts.sum(axis=0)))) > 1 for table in tables):
         return result.missing("every kind of question was shown in one order, or got one answer")
     generator = np.random.default_rng(stable_number("place_test", seed, read.height))
     drawn, expected, chosen = np.zeros((PERMUTATIONS, len(ROLES))), np.zeros(len(ROLES)), np.zeros(len(ROLES))

@@ -281,7 +281,7 @@ def sensitivity(
             if estimate.n_templates >= SENSITIVITY_TEMPLATES and tau > 0:
                 cases["estimated"] = (1.96 * float(tau), stretch)
             for name, (far, farther) in cases.items():
-                constants = {"unseen_deviation": far, "unseen_stretch": farther}
-                if (ends := replace(estimate, **constants).interval(sampling.confidence)) is not None:
-                    more = {"ci_low": ends[0], "ci_high": ends[1]}
-                    yield SensitivityInterval(group=group, metric=metric.name, constants=name, **constants, **more)
+                ends = replace(estimate, unseen_deviation=far, unseen_stretch=farther).interval(sampling.confidence)
+                if ends is not None:
+                    more = {"unseen_deviation": far, "unseen_stretch": farther, "ci_low": ends[0], "ci_high": ends[1]}
+                    yield SensitivityInterval(group=group, metric=metric.name, constants=name, **more)

@@ -203,7 +203,8 @@ def score(
     if len(found) > 1:
         raise UsageError("the table holds rows with published and with corrected gold labels; choose one of the two")
     groups = _score_groups(list(tally_groups(frame, columns, settings.prompt_effects)), chosen, settings, intervals)
-    codes = {code for group in groups for one in (group, *group.metrics.values()) for code in one.warnings}
+    codes = {code for group in groups for code in group.warnings}
+    codes |= {code for group in groups for one in group.metrics.values() for code in one.warnings}
     near = _near_boundary(settings.unseen_deviation, settings.unseen_stretch)
     return ScoreTable(
         by=tuple(columns),

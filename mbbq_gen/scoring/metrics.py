@@ -340,8 +340,8 @@ NeededKind = tuple[Condition, Context | None]
 def needed_cells(metrics: Iterable[Metric]) -> list[bool]:
     """Of all CELLS: whether its answers stand in a denominator of one of the metrics, read or not."""
     names = {resolve_denominator(fraction.over, "keep") for metric in metrics for fraction in metric.fractions}
-    found: list[bool] = count_matrix()[:, [COUNT_NAMES.index(name) for name in names]].any(axis=1).tolist()
-    return found
+    columns = [COUNT_NAMES.index(name) for name in names]
+    return [bool(row[columns].any()) for row in count_matrix()]
 
 
 def needed_kinds(metrics: Iterable[Metric]) -> frozenset[NeededKind]:

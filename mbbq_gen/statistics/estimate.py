@@ -152,14 +152,14 @@ class Estimate:
     @cached_property
     def n_templates(self) -> int:
         """Templates that bear on it; of a difference, on the side that has fewer."""
-        own = np.count_nonzero(self.template_weights > 0) if self.support is None else self.support
-        return min([int(own), *(part.n_templates for part in (*(self.operands or ()), *self.components))])
+        own = int(np.count_nonzero(self.template_weights > 0)) if self.support is None else self.support
+        return min([own, *(int(part.n_templates) for part in (*(self.operands or ()), *self.components))])
 
     @cached_property
     def _n_weighted(self) -> int:
         """Templates with a weight, which is of the denominator that fewest make; of a difference, the fewest."""
-        own = np.count_nonzero(self.template_weights > 0)
-        return min([int(own), *(part._n_weighted for part in (*(self.operands or ()), *self.components))])
+        own = int(np.count_nonzero(self.template_weights > 0))
+        return min([own, *(int(part._n_weighted) for part in (*(self.operands or ()), *self.components))])
 
     @cached_property
     def effective(self) -> float:

@@ -181,7 +181,7 @@ class CorrectedEstimate(Estimate):
         degrees = max(1.0, (whole + self.rare_variance) ** 2 / spread) if spread > 0 else self.effective - 1
         return degrees + 1
 
-    def _over_templates(self, confidence: float) -> Ends | None:
+    def _over_templates(self, confidence: float) -> Ends:
         """The interval as extracted, to whose variance that of the labels is added; value ± t · error without one.
 
         An unseen template can lie as far off the corrected score as off the extracted one. So the variance of templates
