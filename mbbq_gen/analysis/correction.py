@@ -14,19 +14,11 @@ import numpy as np
 import polars as pl
 
 from mbbq_gen.core.records import Confidence, FrozenModel
+from mbbq_gen.scoring import tally
 from mbbq_gen.scoring.cells import Array, cell_expression, has_response, is_parsed
 from mbbq_gen.scoring.codes import ReasonCode
 from mbbq_gen.scoring.metrics import Metric
-from mbbq_gen.scoring.tally import (
-    TEMPLATE,
-    grouping_columns,
-    partition,
-    rows_of,
-    tally_groups,
-    template_expression,
-    weight_of_rows,
-    weights_of_answers,
-)
+from mbbq_gen.scoring.tally import TEMPLATE, partition, weight_of_rows
 from mbbq_gen.statistics.estimate import REASONS, InferenceSettings, number
 from mbbq_gen.statistics.hypothesis_tests import zero_test
 from mbbq_gen.statistics.intervals import Proportion, proportion
@@ -221,9 +213,9 @@ def labelled_groups(
     Where answers weigh unequally by design, a label stands for its answers with the weight of its own. Labels of one
     language say nothing of another.
     """
-    panel = panel_of(list(tally_groups(frame, grouping_columns(by))), sampling)
+    panel = panel_of(list(tally.tally_groups(frame, tally.grouping_columns(by))), sampling)
     sizes, keyed = _keyed(frame), _keyed(labelled)
-    keyed = keyed.with_columns(weight=keyed["weight"] * weights_of_answers(keyed, frame))
+    keyed = keyed.with_columns(weight=keyed["weight"] * tally.weights_of_answers(keyed, frame))
     counted = keyed.group_by(_CLASS[:2]).agg(pl.col("prompt_id").n_unique()).rows()
     by_language = {(model, language): n for model, language, n in counted}
     rate = usual_error_rate((keyed["cell"] != keyed["right_cell"]).to_numpy(), keyed["weight"].to_numpy())
@@ -266,7 +258,7 @@ def _keyed(frame: pl.DataFrame) -> pl.DataFrame:
     is_settled |= (outcome == "truncated") & (pl.col("confidence").cast(pl.String) == "high")
     kind = pl.when(~is_parsed()).then(pl.lit("none")).when(role == "unknown").then(pl.lit("unknown"))
     return frame.filter(~is_settled).with_columns(
-        template_expression(),
+        tally.template_expression(),
         cell_expression(),
         class_model=pl.col("model").cast(pl.String).fill_null(""),
         class_language=pl.col("language").cast(pl.String),
@@ -353,7 +345,9 @@ def confusion_matrices(labelled: pl.DataFrame, confidence: float = 0.95) -> list
 def confidence_shares(frame: pl.DataFrame, by: Sequence[str]) -> list[ConfidenceShares]:
     """The extractor's confidence in the answers with a response, by group, sorted by the group's values."""
     had = frame.filter(has_response())
-    counted = had.group_by(*dict.fromkeys(grouping_columns(by).values()), "confidence").agg(rows_of(had).alias("rows"))
+    counted = had.group_by(*dict.fromkeys(tally.grouping_columns(by).values()), "confidence").agg(
+        tally.rows_of(had).alias("rows")
+    )
     found = []
     for group, part in partition(counted, by) if counted.height else ():
         counts, whole = dict(part.select(pl.col("confidence").cast(pl.String), "rows").rows()), part["rows"].sum()

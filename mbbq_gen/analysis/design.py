@@ -22,16 +22,8 @@ import numpy as np
 import polars as pl
 from scipy import special
 
-from mbbq_gen.analysis.power import (
-    DEFAULTS,
-    QUESTION_SHARE,
-    Question,
-    VarianceAssumptions,
-    answer_variance,
-    assumptions_of,
-    variance_of,
-    variance_of_variants,
-)
+from mbbq_gen.analysis import power
+from mbbq_gen.analysis.power import VarianceAssumptions
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Array
@@ -50,7 +42,7 @@ from mbbq_gen.statistics.variance_components import (
 )
 
 DesignTarget = Literal["score", "difference between languages"]
-_QUESTIONS: Final[dict[DesignTarget, Question]] = {
+_QUESTIONS: Final[dict[DesignTarget, power.Question]] = {
     "score": "one score against 0",
     "difference between languages": "two languages",
 }
@@ -69,7 +61,7 @@ class Components(FrozenModel):
 
 
 _SHARES: Final = VarianceAssumptions(
-    **{name: sd / 2 for name, sd in DEFAULTS.model_dump(exclude={"answer", "source"}).items()},
+    **{name: sd / 2 for name, sd in power.DEFAULTS.model_dump(exclude={"answer", "source"}).items()},
     answer=0.5,
     source="assumed, of a share near one half; give --pilot RUN to take those of a run",
 )
@@ -78,8 +70,8 @@ _SHARES: Final = VarianceAssumptions(
 def assumed_components(metric: Metric) -> Components:
     """What is assumed of a bias from −1 to 1, or of a share from 0 to 1, where no run gives it."""
     return Components(
-        assumptions=DEFAULTS if metric.low < 0 else _SHARES,
-        question_share=QUESTION_SHARE,
+        assumptions=power.DEFAULTS if metric.low < 0 else _SHARES,
+        question_share=power.QUESTION_SHARE,
         question_source="assumed; give --pilot RUN to measure it",
     )
 
@@ -236,17 +228,17 @@ class DesignSearch:
         stock = np.array(offer.stock, dtype=np.float64)
         taken = np.minimum(questions[..., None], stock)
         given = np.minimum(questions[..., None] * each * orders, stock * offer.prompt_variants * offer.orders)
-        answer = answer_variance(sd.answer, self.components.question_share, taken, given)
+        answer = power.answer_variance(sd.answer, self.components.question_share, taken, given)
         met = np.minimum(variants, questions * each)  # prompt variants that a template meets
         if self.average == "random-effects":  # templates weighted by the inverse of their variances
-            own = np.maximum(variance_of(question, sd, 1.0, met[..., None], answer), _LEAST_VARIANCE)
+            own = np.maximum(power.variance_of(question, sd, 1.0, met[..., None], answer), _LEAST_VARIANCE)
             variance = np.asarray(1 / (1 / own).mean(axis=-1) / templates)
         else:
-            variance = variance_of(question, sd, templates, met, answer.mean(axis=-1) / templates)
+            variance = power.variance_of(question, sd, templates, met, answer.mean(axis=-1) / templates)
         squares = special.stdtrit(templates - 1, level) ** 2 * variance
         if self.speaks_of == "random":
             reach = special.stdtrit(variants - 1, level) if variants >= MIN_PROMPT_VARIANTS else float("inf")
-            squares = squares + reach**2 * variance_of_variants(question, sd, variants)
+            squares = squares + reach**2 * power.variance_of_variants(question, sd, variants)
         return templates * given.mean(axis=-1) * offer.cells, 2 * squares**0.5
 
 
@@ -263,7 +255,7 @@ def measured_components(frame: pl.DataFrame, metric: Metric, source: str) -> Com
     share = question_share(bias, metric)
     return Components(
         assumptions=measured_assumptions(bias, metric, source),
-        question_share=QUESTION_SHARE if share is None else share,
+        question_share=power.QUESTION_SHARE if share is None else share,
         question_source="assumed: no question has two answers there" if share is None else f"taken from {source}",
     )
 
@@ -280,13 +272,13 @@ def measured_assumptions(frame: pl.DataFrame, metric: Metric, source: str) -> Va
     with suppress(TooFewCellsError):
         table = variance_components(frame, metric, InferenceSettings())
         if table.chance is not None or table.is_balanced:
-            return assumptions_of(table, f"taken from {source}")
+            return power.assumptions_of(table, f"taken from {source}")
     answers = answer_scores(frame, metric, "discard")
     freedom = answers.height - answers.select(pl.struct(_KIND).n_unique()).item()
     cells = answers.group_by(TEMPLATE, "language").agg(pl.col("score").mean(), pl.len()).sort(TEMPLATE, "language")
     if freedom < LEAST_FREEDOM or cells[TEMPLATE].n_unique() < 2:
-        said = f"{DEFAULTS.source.split(';')[0]}; {source} has too few answers per template"
-        return DEFAULTS.model_copy(update={"source": said})
+        said = f"{power.DEFAULTS.source.split(';')[0]}; {source} has too few answers per template"
+        return power.DEFAULTS.model_copy(update={"source": said})
     gaps = answers.select((pl.col("score") - pl.col("score").mean().over(_KIND)) ** 2)
     answer = float(gaps["score"].sum()) / freedom
     codes: dict[Term, Codes] = {("template",): _numbers(cells[TEMPLATE])}
@@ -299,7 +291,7 @@ def measured_assumptions(frame: pl.DataFrame, metric: Metric, source: str) -> Va
         "answer": answer**0.5,
         "source": f"taken from {source}: template, template × language, one answer; assumed: prompt variants",
     }
-    return DEFAULTS.model_copy(update=update)
+    return power.DEFAULTS.model_copy(update=update)
 
 
 _KIND = (TEMPLATE, "language", "condition", "polarity", "alignment")
