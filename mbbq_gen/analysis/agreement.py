@@ -19,14 +19,7 @@ from mbbq_gen.core.records import Condition, FrozenModel, Method, Normalise, Spl
 from mbbq_gen.scoring.cells import Array, Choice, UnparsedPolicy, has_response, is_parsed, quotient
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import QUESTION, TEMPLATE, question_expression, template_expression
-from mbbq_gen.statistics.estimate import (
-    Estimate,
-    EstimateResult,
-    InferenceSettings,
-    number,
-    ratio_of,
-    widening,
-)
+from mbbq_gen.statistics.estimate import Estimate, EstimateResult, InferenceSettings, number, ratio_of, widening
 from mbbq_gen.statistics.panel import make_panel, resample_weights
 
 CHOICES: tuple[Choice, ...] = ("target", "non_target", "unknown", "unparsed")

@@ -224,14 +224,12 @@ def friedman(scores: Array, hypothesis: str, *, unit: Unit = "template", is_even
         p_value = float(special.chdtrc(groups - 1, statistic))
     else:
         generator = np.random.default_rng(stable_number("friedman", n, groups))
-        sums, own = np.zeros((PERMUTATIONS, groups)), np.zeros(groups)
-        for ranks in (mid_ranks(row) for row in whole):
-            sums += generator.permuted(np.tile(ranks, (PERMUTATIONS, 1)), axis=1)
-            own += ranks
-        drawn, observed = (((ranked - own.mean()) ** 2).sum(axis=-1) for ranked in (sums, own))
+        rows = [mid_ranks(row) for row in whole]
+        sums = sum(generator.permuted(np.tile(row, (PERMUTATIONS, 1)), axis=1) for row in rows)
+        middle = n * (groups + 1) / 2
+        drawn, observed = (((np.asarray(ranked) - middle) ** 2).sum(axis=-1) for ranked in (sums, sum(rows)))
         p_value = permutation_p(drawn, float(observed), is_exact=False)
-    more = {"effect": agreement, "effect_name": "kendall_w", "is_exact": is_exact}
-    return result.found(p_value, statistic, "chi_squared", **more)
+    return result.found(p_value, statistic, "chi_squared", effect=agreement, effect_name="kendall_w", is_exact=is_exact)
 
 
 def kendall_w(scores: Array) -> float | None:
