@@ -271,6 +271,11 @@ def _metric_scores(
         estimate = replace(plain, support=int(support[place])) if is_whole else plain
         numbers = estimate.score(sampling).model_dump(exclude={"warnings"})
         has_interval = numbers["ci_low"] is not None
+        method: IntervalMethod | None = None
+        if has_interval:
+            method = "hartung_knapp" if estimate.is_analytic else "expanded_percentile"
+            method = "few_templates" if estimate.n_templates < FEW_TEMPLATES else method
+            method = "near_boundary" if estimate.has_room else method
         if intervals and metric.low < 0 and settings.confidence > 0.5:
             narrow = estimate.interval(2 * settings.confidence - 1)  # two one-sided tests (TOST; Schuirmann 1987)
         if ends is not None and metric.extremes is not None:
@@ -286,7 +291,7 @@ def _metric_scores(
                 warnings.append("template_size_effect")
         scored = MetricScore(
             **numbers,
-            method=_method(estimate) if has_interval else None,
+            method=method,
             equivalence_bound=None if narrow is None else number(max(-narrow[0], narrow[1])),
             parse_rate=number(estimate.parse_rate),
             mean_over_templates=number(own.mean()) if own.size else None,
@@ -304,14 +309,6 @@ def _metric_scores(
         )
         found.append(scored)
     return found
-
-
-def _method(estimate: Estimate) -> IntervalMethod:
-    if estimate.has_room:
-        return "near_boundary"
-    if estimate.n_templates < FEW_TEMPLATES:
-        return "few_templates"
-    return "hartung_knapp" if estimate.is_analytic else "expanded_percentile"
 
 
 def _interval_warnings(estimate: Estimate, has_interval: bool) -> Iterator[WarningCode]:
