@@ -26,7 +26,6 @@ from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings
 from mbbq_gen.statistics.panel import Panel, panel_of
 
 CHANCE = 1 / 3
-"""Accuracy of guessing among three options."""
 Selection = Literal["above-chance"]
 """Which templates are kept: accuracy above a third, as MBBQ §5.2."""
 

@@ -222,7 +222,6 @@ def fleiss_kappa(sums: Array) -> Array:
 
 
 ALL = "all"
-"""The group of all languages together."""
 
 
 class Flip(FrozenModel):

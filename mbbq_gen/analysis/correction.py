@@ -238,18 +238,15 @@ def _correctable(
 ) -> PPIGroup:
     """One group's answers that could be labelled, and its labels; `whole`: the cells of all its answers."""
     place = {name: number for number, name in enumerate(templates)}
-    classes = sorted({row for table in (rows, labels) for row in table.select(_CLASS).unique().rows()})
+    classes = sorted(set(rows.select(_CLASS).unique().rows()) | set(labels.select(_CLASS).unique().rows()))
     class_sizes, cells = np.zeros((len(templates), len(classes))), np.zeros(whole.shape)
     for template, cell, *names, count in rows.group_by(TEMPLATE, "cell", *_CLASS).agg(weight_of_rows(rows)).rows():
         class_sizes[place[template], classes.index(tuple(names))] += count
         cells[place[template], cell] += count
-    annotated = AnnotatedCells(
-        read=labels["cell"].to_numpy().astype(np.int64),
-        right=labels["right_cell"].to_numpy().astype(np.int64),
-        template=np.array([place[name] for name in labels[TEMPLATE]], dtype=np.int64),
-        kind=np.array([classes.index(row) for row in labels.select(_CLASS).rows()], dtype=np.int64),
-        weight=labels["weight"].to_numpy(),
-    )
+    read, right = (labels[name].to_numpy().astype(np.int64) for name in ("cell", "right_cell"))
+    template = np.array([place[name] for name in labels[TEMPLATE]], dtype=np.int64)
+    kind = np.array([classes.index(row) for row in labels.select(_CLASS).rows()], dtype=np.int64)
+    annotated = AnnotatedCells(read, right, template, kind, labels["weight"].to_numpy())
     return PPIGroup(cells, whole - cells, tuple(classes), class_sizes, annotated, error_rate)
 
 

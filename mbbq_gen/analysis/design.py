@@ -111,9 +111,7 @@ class StudyDesign(FrozenModel):
     prompt_variants: int
     """That the questions take in turns."""
     prompt_variants_each: int
-    """Of every question."""
     orders_each: int
-    """Of every question in every prompt variant."""
     answers: int
     """Of a template in each language and split, or as many as it can give."""
     requests: int

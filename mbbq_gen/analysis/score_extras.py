@@ -66,7 +66,6 @@ class Heterogeneity(FrozenModel):
     tau_squared: float | None
     """Variance of the true scores by restricted maximum likelihood; None for fewer than two."""
     tau: float | None
-    """Its root, in units of the score."""
     i_squared: float | None
     """The part of the variance of the observed scores that it makes (Higgins & Thompson 2002)."""
 

@@ -319,7 +319,6 @@ _ALL: tuple[Metric, ...] = (
 )
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
-"""Every metric by its name, in the order in which they are shown."""
 
 
 def choose_metrics(names: Iterable[str] | None) -> tuple[Metric, ...]:

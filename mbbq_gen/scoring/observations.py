@@ -66,7 +66,6 @@ class Observation(NamedTuple):
     instance_id: str
     parallel_id: str | None
     variant: str | None
-    """Id of the prompt variant."""
     label_style: str | None
     option_order: str | None
     """The roles as shown: `target-non_target-unknown`; `person`: without a role. None where no options are listed."""

@@ -274,7 +274,6 @@ def _order(values: tuple[object, ...]) -> list[tuple[bool, str]]:
 QUESTION = "question"
 """Column: what makes a question the same across languages and splits: its parallel id, else language and own id."""
 TEMPLATE = "cluster"
-"""Column: benchmark, category and template."""
 
 
 def question_expression() -> pl.Expr:

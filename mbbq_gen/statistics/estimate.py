@@ -34,7 +34,6 @@ class InferenceSettings:
     n_resamples: int = 2000
     seed: int = 0
     unparsed: UnparsedPolicy = "discard"
-    """Whether unparsed answers leave the denominators of bias or stay."""
     prompt_effects: PromptEffects = "fixed"
     """Whether a statement holds for the prompt variants of the run only, or for others like them."""
     average: Average = "questions"
@@ -129,7 +128,6 @@ class Estimate:
     bootstrap_values: Array
     """The value in every resample; NaN where undefined."""
     bounds: Ends = (-math.inf, math.inf)
-    """Smallest and largest value that there can be."""
     unseen_deviation: float = intervals.UNSEEN_TEMPLATE_DEVIATION
     unseen_stretch: float = intervals.STRETCH
     df: float = math.nan

@@ -353,10 +353,8 @@ def _of_estimate(test: TestName, hypothesis: str, estimate: Estimate) -> TestRes
     return TestResult(test=test, unit="template", hypothesis=hypothesis, n=n, n_prompt_variants=n_variants)
 
 
-_LEAST = 1e-6
-"""The smallest p value that is looked for."""
-_STEPS = 16
-"""Of the bisection, on the logarithm."""
+_LEAST, _STEPS = 1e-6, 16
+"""The smallest p value that is looked for, and the steps of the bisection on the logarithm."""
 
 
 def _least_level(is_found: Callable[[float], bool], first: float, most: float = 1.0) -> float:

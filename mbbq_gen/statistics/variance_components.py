@@ -67,7 +67,6 @@ class VarianceComponent(FrozenModel):
     """None where it could not be estimated, and over fewer than MIN_TEMPLATES templates."""
     sd_high: float | None
     share: float | None
-    """Of all components' variance."""
 
 
 class VarianceTable(FrozenModel):
