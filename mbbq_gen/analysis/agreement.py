@@ -21,6 +21,7 @@ from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import QUESTION, TEMPLATE, question_expression, template_expression
 from mbbq_gen.statistics.estimate import Estimate, EstimateResult, InferenceSettings, number, ratio_of, widening
 from mbbq_gen.statistics.panel import make_panel, resample_weights
+from mbbq_gen.statistics.variance_components import AXES
 
 CHOICES: tuple[Choice, ...] = ("target", "non_target", "unknown", "unparsed")
 _ROLES = 3
@@ -170,9 +171,6 @@ class Flips(FrozenModel):
     """Other factors that change with this one in this run: what flips may be due to them."""
 
 
-_FACTORS = ("language", "variant", "option_order", "label_style", "reasoning_effort")
-
-
 def flips(answers: pl.DataFrame, factor: str, sampling: InferenceSettings) -> Flips | None:
     """Flips over the values of a factor, other factors held; None where there is only one value.
 
@@ -182,7 +180,7 @@ def flips(answers: pl.DataFrame, factor: str, sampling: InferenceSettings) -> Fl
     levels = answers[factor].n_unique()
     if levels < 2:
         return None
-    others = [name for name in _FACTORS if name != factor]
+    others = [name for name in AXES if name != factor]
     both = tuple(name for name in others if name in ("option_order", "variant"))
     named = [(pl.col("choice") == choice).sum().cast(pl.Float64).alias(choice) for choice in CHOICES]
     for loose in ((), *((name,) for name in both[::-1]), both):

@@ -48,11 +48,8 @@ from mbbq_gen.statistics.panel import Panel, make_panel
 ROLES = ("target", "non_target", "unknown")
 ORDERS = tuple("-".join(order) for order in permutations(ROLES))
 """The six orders in which the roles can stand, as `Observation.option_order` writes them."""
-LATIN_SQUARES = (
-    ("target-non_target-unknown", "non_target-unknown-target", "unknown-target-non_target"),
-    ("target-unknown-non_target", "non_target-target-unknown", "unknown-non_target-target"),
-)
-"""Sets of orders in which every role stands at every place once."""
+LATIN_SQUARES = ((0, 3, 4), (1, 2, 5))
+"""Sets of ORDERS in which every role stands at every place once."""
 _STRATA = ("language", "condition", "polarity", "alignment")
 """Orders are dealt out anew among the questions that are alike in these."""
 _ONE_QUESTION = ("model", "split", "benchmark", "category", "template_id", "instance_id")
@@ -304,11 +301,9 @@ def _order_factors(totals: Array) -> Array | None:
     factors = np.zeros(sizes.shape)
     for kind in np.flatnonzero(sizes.any(axis=0)):
         counts = sizes[:, kind]
-        present = {order for order, size in zip(ORDERS, counts, strict=True) if size > 0}
-        balancing = next((orders for orders in (ORDERS, *LATIN_SQUARES) if set(orders) <= present), None)
-        if balancing is None:
+        used = next((list(orders) for orders in (range(6), *LATIN_SQUARES) if (counts[list(orders)] > 0).all()), None)
+        if used is None:
             return None
-        used = [ORDERS.index(order) for order in balancing]
         factors[used, kind] = counts.sum() / len(used) / counts[used]
     found: Array = factors @ question_kinds().T
     return found

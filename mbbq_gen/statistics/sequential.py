@@ -204,19 +204,17 @@ def median_unbiased(looks: Sequence[Interval], small: float) -> float:
     for look in known:
         now = max(1 / look.variance, before * (1 + LEAST_GROWTH))
         below, above = look.value - look.low, look.high - look.value
-        stage = _Stage(places, weights, before, now, below, -above, (below - small, small - above))
-        stages.append(stage)
-        places, weights = stage.going_on()
+        stages.append(_Stage(places, weights, before, now, below, -above, (below - small, small - above)))
+        places, weights = stages[-1].going_on()
         before = now
     last, value = stages[-1], known[-1].value
-    is_above, is_below = value > last.upper, value < last.lower
+    least = math.inf if value > last.upper else -math.inf if value < last.lower else value
 
     def excess(truth: float) -> float:
         """The chance of as much or more, less one half."""
         found = last.chance(truth, value, math.inf)
         for stage in stages[:-1]:
             found += stage.chance(truth, stage.upper, math.inf)
-            least = math.inf if is_above else -math.inf if is_below else value
             low, high = max(stage.inner[0], least, stage.lower), min(stage.inner[1], stage.upper)
             found += stage.chance(truth, low, high) if low < high else 0.0
         return found - 0.5
