@@ -59,7 +59,7 @@ from mbbq_gen.statistics.panel import Panel, plain_value
 Across = Literal["language", "model", "variant", "reasoning_effort", "method", "extractor"]
 DEFAULT_METRICS = "mbbq_bias_ambiguous,diff_bias_disambiguated"
 CONTROL_METRICS = "accuracy_disambiguated,accuracy_ambiguous"
-"""What is compared of the control split, as in MBBQ's Table 5."""
+"""Metrics that are compared on the control split, as in MBBQ's Table 5."""
 
 
 def compare(
@@ -346,7 +346,7 @@ class ComparedLevels:
     def _warnings(
         self, metric: Metric, pair: tuple[int, int], found: PairDifference, controlled: EstimateResult
     ) -> Iterator[WarningCode]:
-        """What a difference must be read with; `controlled`: the same difference on the control questions."""
+        """The warnings of a difference; `controlled`: the same difference on the control questions."""
         total, value = self._bias.total, found.difference.value or 0.0
         known = [rate for rate in metric.parse_rate(total)[list(pair)] if not math.isnan(rate)]
         if min(known, default=0.0) < LOW_PARSING:

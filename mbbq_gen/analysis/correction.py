@@ -26,7 +26,7 @@ from mbbq_gen.statistics.panel import Panel, panel_of
 from mbbq_gen.statistics.ppi import MIN_LABELS, AnnotatedCells, CorrectedEstimate, PPIGroup, correct, usual_error_rate
 
 ReadRole = Literal["target", "non_target", "unknown", "none", "person"]
-"""What an answer chooses: the role of the option, or `none`; `person` is one of a question without a single target."""
+"""The role of the chosen option, or `none`; `person` in a question without a single target."""
 
 
 class CorrectedScore(FrozenModel):
@@ -66,7 +66,7 @@ class CorrectedDifference(CorrectedScore):
 
 
 class ExtractionErrorRate(FrozenModel):
-    """How often the answers of a group are extracted wrongly, by the labels."""
+    """The extraction error rate of a group, by the labels."""
 
     group: dict[str, str | None]
     n_labels: int
@@ -76,7 +76,7 @@ class ExtractionErrorRate(FrozenModel):
 
 
 class ConfusionCell(FrozenModel):
-    """How many of the answers parsed in one way say another thing."""
+    """The number of answers with one extracted role and one right role."""
 
     read: ReadRole
     right: ReadRole
@@ -87,7 +87,7 @@ class ConfusionCell(FrozenModel):
 
 
 class ConfusionMatrix(FrozenModel):
-    """What answers say, by how they are read."""
+    """The right roles of answers by their extracted roles."""
 
     language: str | None
     """None: all languages."""
@@ -99,7 +99,7 @@ class ConfusionMatrix(FrozenModel):
 
 
 class Correction(FrozenModel):
-    """What labels say of the scores and of the extractions."""
+    """Corrected scores and extraction errors, by labels."""
 
     source: str
     confidence_level: float
@@ -313,7 +313,7 @@ def _judged(labelled: pl.DataFrame) -> pl.DataFrame:
 
 
 def extraction_errors(labelled: pl.DataFrame, by: Sequence[str], confidence: float = 0.95) -> list[ExtractionErrorRate]:
-    """How often answers are extracted wrongly, by group."""
+    """The extraction error rate of every group."""
     return [
         ExtractionErrorRate(
             group=group,
@@ -326,7 +326,7 @@ def extraction_errors(labelled: pl.DataFrame, by: Sequence[str], confidence: flo
 
 
 def confusion_matrices(labelled: pl.DataFrame, confidence: float = 0.95) -> list[ConfusionMatrix]:
-    """What answers say by how they are read: of all languages, then of each."""
+    """The confusion matrix of all languages together, then of each."""
     rows, order, found = _judged(labelled), get_args(ReadRole), []
     parts = [(group["language"], part) for group, part in partition(rows, ["language"])]
     for language, part in [(None, rows), *parts] if len(parts) > 1 else parts:

@@ -56,7 +56,7 @@ class Components(FrozenModel):
 
     assumptions: VarianceAssumptions
     question_share: float
-    """Of the variance of one answer, what its question makes: asking it again does not lessen that part."""
+    """Share of the variance of one answer that is due to its question: asking again does not lessen it."""
     question_source: str
 
 
@@ -68,7 +68,7 @@ _SHARES: Final = VarianceAssumptions(
 
 
 def assumed_components(metric: Metric) -> Components:
-    """What is assumed of a bias from −1 to 1, or of a share from 0 to 1, where no run gives it."""
+    """The assumed components of a bias from −1 to 1, or of a share from 0 to 1, without a pilot run."""
     return Components(
         assumptions=power.DEFAULTS if metric.low < 0 else _SHARES,
         question_share=power.QUESTION_SHARE,
@@ -78,7 +78,7 @@ def assumed_components(metric: Metric) -> Components:
 
 @dataclass(frozen=True)
 class DesignSpace:
-    """What there is to ask, in each language and split."""
+    """The questions, prompt variants and orders that can be asked in each language and split."""
 
     stock: tuple[int, ...]
     """Questions of each template that count for the metric."""
@@ -123,12 +123,12 @@ class StudyDesign(FrozenModel):
 
     @property
     def shape(self) -> _Shape:
-        """What a design may differ in beside templates and questions."""
+        """Prompt variants in all, those of a question, and orders."""
         return self.prompt_variants, self.prompt_variants_each, self.orders_each
 
 
 class Price(FrozenModel):
-    """What one request costs on average, over languages and prompt variants."""
+    """The mean cost of one request, over languages and prompt variants."""
 
     online: float | None
     batch: float | None
@@ -202,7 +202,7 @@ class DesignSearch:
         return self.at(int(templates[row, 0]), int(questions[0, column]), *shape)
 
     def at(self, templates: int, questions: int, variants: int, each: int, orders: int = 1) -> StudyDesign:
-        """What one design reaches: `each` of the prompt variants of every question."""
+        """The design with these numbers; `each`: prompt variants of every question."""
         place = np.array([[float(templates)]]), np.array([[float(questions)]])
         needed, widths = self._measured((variants, each, orders), *place)
         requests, price = round(float(needed[0, 0])), self.price
@@ -300,14 +300,14 @@ def _numbers(column: pl.Series) -> Codes:
 
 
 def question_share(frame: pl.DataFrame, metric: Metric) -> float | None:
-    """How much of the variance of one answer its question makes; None where no question has two answers."""
+    """The share of the variance of one answer due to its question; None where no question has two answers."""
     gap = pl.col("score") - pl.col("score").mean().over(_KIND)
     answers = answer_scores(frame, metric, "discard").with_columns(gap=gap)
     return pooled_share(answers.select(pl.struct(TEMPLATE, "language", QUESTION).alias("question"), "gap"))
 
 
 def pooled_share(answers: pl.DataFrame) -> float | None:
-    """How much of the variance of `gap` the column `question` makes: one-way analysis of variance, uneven groups."""
+    """The share of the variance of `gap` between values of `question`: one-way analysis of variance, uneven groups."""
     groups = answers.group_by("question").agg(pl.len().cast(pl.Float64), pl.col("gap").sum())
     sizes, totals = groups["len"].to_numpy(), groups["gap"].to_numpy()
     n, number = float(answers.height), groups.height

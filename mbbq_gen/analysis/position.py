@@ -53,11 +53,11 @@ LATIN_SQUARES = ((0, 3, 4), (1, 2, 5))
 _STRATA = ("language", "condition", "polarity", "alignment")
 """Orders are dealt out anew among the questions that are alike in these."""
 _ONE_QUESTION = ("model", "split", "benchmark", "category", "template_id", "instance_id")
-"""What makes a question one, within a stratum."""
+"""Columns that identify a question within a stratum."""
 
 
 class PositionShare(FrozenModel):
-    """How often one place was chosen."""
+    """The share of answers at one position."""
 
     label_style: str | None
     place: int

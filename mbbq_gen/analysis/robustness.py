@@ -1,4 +1,4 @@
-"""How much of a score the prompt variant, the option order, the label style and the language make."""
+"""Sensitivity of scores to the prompt variant, the option order, the label style and the language."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LevelMean(FrozenModel):
 
 
 class Effect(FrozenModel):
-    """What a level does, against the first level of its axis; or two levels of two axes beyond what each does."""
+    """The effect of a level, against the first level of its axis, or the interaction of two levels of two axes."""
 
     axes: tuple[str, ...]
     levels: tuple[str, ...]
@@ -181,7 +181,7 @@ class MetricSpread(FrozenModel):
 
 
 class RobustnessReport(FrozenModel):
-    """What the prompt makes of the scores of one group."""
+    """The effects of prompts on the scores of one group."""
 
     group: dict[str, str | None]
     n_answers: int
@@ -189,7 +189,7 @@ class RobustnessReport(FrozenModel):
     flips: tuple[Flips, ...]
     components: tuple[VarianceTable, ...]
     effects: tuple[EffectTable, ...] = ()
-    """What the axes of composed prompt variants do."""
+    """Effects of the axes of composed prompt variants."""
     notes: tuple[str, ...]
 
 

@@ -104,7 +104,7 @@ class MetricScore(EstimateResult):
     """Of a bias: the smallest margin that it is shown to lie within, in either direction, by two one-sided tests at
     level 1 − `interval`; None where there is no interval."""
     parse_rate: float | None
-    """Of the answers in the metric's contexts, those that could be parsed."""
+    """Share of the answers in the metric's contexts that could be parsed."""
     mean_over_templates: float | None
     """The mean of the templates' own scores, every template counting alike."""
     bounds: Bounds | None
@@ -143,7 +143,7 @@ class GoldDifference(FrozenModel):
 
 
 class MetricDefinition(FrozenModel):
-    """What a metric is, so that no number travels without it."""
+    """The definition of a metric."""
 
     formula: str
     source: str
@@ -167,7 +167,7 @@ class ScoreTable(FrozenModel):
     prompt_effects: PromptEffects = "fixed"
     """Whether intervals and tests hold for the prompt variants of the run only, or for others like them."""
     average: Average = "questions"
-    """What scores are the mean over: all questions, templates alike, or templates by their precision."""
+    """Whether scores are means over all questions, templates alike, or templates by their precision."""
     unseen_deviation: float = InferenceSettings.unseen_deviation
     """How far off a template that was not seen may lie, in intervals with room for one."""
     unseen_stretch: float = InferenceSettings.unseen_stretch
@@ -312,7 +312,7 @@ def _metric_scores(
 
 
 def _interval_warnings(estimate: Estimate, has_interval: bool) -> Iterator[WarningCode]:
-    """What an interval, or that there is none, must be read with."""
+    """The warnings of an interval, or of a missing one."""
     if estimate.n_templates < FEW_TEMPLATES:
         yield "too_few_templates" if estimate.n_templates < MIN_TEMPLATES else "few_templates"
     if estimate.missing_reason is None and estimate.boundary is not None and estimate.boundary.rests_on_unseen:

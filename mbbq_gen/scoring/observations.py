@@ -215,7 +215,7 @@ def instance_columns(instance: Instance) -> dict[str, Any]:
 
 
 def contradiction(instance: Instance, order: Sequence[int], extraction: Extraction) -> str | None:
-    """What does not fit between an order, an outcome and an option, begun with the field's name; None if all fits."""
+    """The contradiction between an order, an outcome and an option, with the field's name first; None without one."""
     size, place, outcome = len(instance.options), extraction.option, extraction.outcome
     if sorted(order) != list(range(size)):
         return f"option_order: {list(order)} does not hold each of 0 to {size - 1} once"
@@ -295,7 +295,7 @@ REASONING_EFFORT: Final = "reasoning_effort"
 _SHARED = ("model", "variant", "label_style", "confidence", "extractor", METHOD, REASONING_EFFORT)
 _DERIVED = tuple(name for name in Observation._fields if name not in {*INSTANCE_COLUMNS, *_SHARED, "outcome"})
 _MEANING = ("signature", "shown", "outcome", "option")
-"""What the columns that only question and answer together tell depend on."""
+"""Columns that determine those which depend on question and answer together."""
 
 
 @dataclass(frozen=True)
@@ -398,7 +398,7 @@ def without_places(frame: polars.DataFrame) -> polars.DataFrame:
 
 
 def model_by_method(model: str) -> polars.Expr:
-    """What a model is called in a table with a column `method`: `MODEL (likelihood)` where that is not generate."""
+    """The model's name in a table with a column `method`: `MODEL (likelihood)` where that is not generate."""
     import polars as pl
 
     scored = pl.format("{} ({})", pl.lit(model), pl.col("method").cast(pl.String))

@@ -40,18 +40,18 @@ RANKS_DRAWN_UP_TO = 25
 PERMUTATIONS = 4999
 _DIGITS = 9
 _TIE = 1e-9
-"""What differs by so little is the same: influences have slopes that are good to 1e-10, and ties are many."""
+"""Smaller differences are ties: influences have slopes with an error of 1e-10, and ties are frequent."""
 
 
 class TestResult(FrozenModel):
-    """What a test found, on what."""
+    """The result of a test."""
 
     __test__ = False  # not a test class of pytest, whatever its name
 
     test: TestName
     unit: Unit
     hypothesis: str
-    """What a small p value speaks against."""
+    """The null hypothesis."""
     statistic: float | None = None
     statistic_name: str = ""
     p_value: float | None = None
@@ -65,7 +65,7 @@ class TestResult(FrozenModel):
     """Prompt variants that it generalises over; None where they are fixed."""
     is_exact: bool = False
     margin: float | None = None
-    """Of `tost`: what the number is tested to be smaller than, either way."""
+    """The equivalence margin of `tost`, on either side of 0."""
     reason: str | None = None
     reason_code: ReasonCode | None = None
 

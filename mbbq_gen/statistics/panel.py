@@ -55,7 +55,7 @@ class Panel:
     """Groups × templates × CELLS; zeros where a group does not have a template."""
     sampling: InferenceSettings
     strata: tuple[str, ...] | None = None
-    """What each template is drawn within; None: all templates together."""
+    """The stratum that each template is drawn in; None: all templates together."""
     crossed: Array | None = None
     """Groups × templates × prompt variants × CELLS, where prompt variants are random; None: they are fixed."""
     is_resampled: bool = True
@@ -284,7 +284,7 @@ def resample_weights(templates: tuple[str, ...], resamples: int, seed: int) -> A
 
 _LEAST_VARIANCE = 1e-12
 _STEPS = 60
-"""Of the bisection for τ²."""
+"""Steps of the bisection for τ²."""
 
 
 def reml_variance(scores: Array, variances: Array) -> Array:

@@ -1,5 +1,4 @@
-"""How much of a score each factor makes: variance components over category, template, language, prompt variant and
-order.
+"""Variance components of a score over category, template, language, prompt variant and order.
 
 The score of a cell (template × language × prompt variant × order) is a sum of random effects of the factors and of all
 their combinations, templates being nested in categories, and of the chance of its answers:
@@ -80,7 +79,7 @@ class VarianceTable(FrozenModel):
     components: tuple[VarianceComponent, ...]
     """Single factors first, then combinations, then chance."""
     chance: VarianceComponent | None
-    """Of one answer among those to one kind of question; None where no kind was sampled twice."""
+    """The variance of one answer among those to one kind of question; None where no kind was sampled twice."""
     is_balanced: bool
 
 
@@ -325,7 +324,7 @@ class _Likelihood:
         return _Point(variances, likelihood, traces, squares, information, inverse, scaled, between, grams)
 
     def spread(self, point: _Point) -> Array:
-        """Of each component: tr(P V_A P V_A)."""
+        """tr(P V_A P V_A) of each component."""
         found = np.zeros(len(self.terms))
         for number in set(self._owner[1:].tolist()):
             own = self._owner == number
