@@ -342,10 +342,7 @@ def observations_from_columns(
 
 
 QUESTION_ROW: Final = ("key", *INSTANCE_COLUMNS, "role_0", "role_1", "role_2", "gold_index", "corrected_gold_role")
-_SIGNATURE: Final = tuple(
-    QUESTION_ROW.index(name)
-    for name in ("groups_swapped", "has_single_target", "condition", "polarity", *QUESTION_ROW[-5:])
-)
+_SIGNATURE: Final = ("groups_swapped", "has_single_target", "condition", "polarity", *QUESTION_ROW[-5:])
 
 
 def question_row(instance: Instance) -> tuple[Any, ...]:
@@ -365,27 +362,17 @@ def questions_from_rows(rows: Iterable[tuple[Any, ...]], instance_of: Callable[[
     """The questions as a table, from their columns (QUESTION_ROW); `instance_of` finds an instance by its key."""
     import polars as pl
 
-    numbers: dict[tuple[object, ...], int] = {}
-    examples: list[Instance] = []
-    signatures: list[int] = []
-    found: list[tuple[Any, ...]] = []
-    for row in rows:
-        signature = tuple(row[place] for place in _SIGNATURE)
-        if signature not in numbers:
-            numbers[signature] = len(numbers)
-            examples.append(instance_of(row[0]))
-        signatures.append(numbers[signature])
-        found.append(row[: 1 + len(INSTANCE_COLUMNS)])
-    schema = observation_schema()
-    keys, *columns = zip(*found, strict=True) if found else [()] * (1 + len(INSTANCE_COLUMNS))
-    frame = pl.DataFrame(
-        [
-            pl.Series("instance_key", keys, pl.Categorical),
-            pl.Series("signature", signatures, pl.Int32),
-            *(pl.Series(name, values, schema[name]) for name, values in zip(INSTANCE_COLUMNS, columns, strict=True)),
-        ]
-    )
-    return Questions(frame, examples)
+    schema: dict[str, polars.DataType] = dict.fromkeys(QUESTION_ROW, pl.String())
+    schema |= {"key": pl.Categorical(), "gold_index": pl.Int8()}
+    schema |= {name: kind for name, kind in observation_schema().items() if name in INSTANCE_COLUMNS}
+    columns = list(zip(*rows, strict=True)) or [()] * len(QUESTION_ROW)
+    pairs = zip(QUESTION_ROW, columns, strict=True)
+    found = pl.DataFrame([pl.Series(name, column, schema[name]) for name, column in pairs])
+    examples = found.unique(_SIGNATURE, keep="first", maintain_order=True).with_row_index("signature")
+    numbers = examples.select(*_SIGNATURE, pl.col("signature").cast(pl.Int32))
+    frame = found.join(numbers, on=_SIGNATURE, how="left", nulls_equal=True, maintain_order="left")
+    kept = frame.select(pl.col("key").alias("instance_key"), "signature", *INSTANCE_COLUMNS)
+    return Questions(kept, [instance_of(key) for key in examples["key"]])
 
 
 def without_places(frame: polars.DataFrame) -> polars.DataFrame:
