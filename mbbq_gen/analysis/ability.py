@@ -1,4 +1,4 @@
-"""What the control set tells: whether a model can do the task, and what of its bias is not the group.
+"""Ability of a model on the control set, and its bias adjusted by it.
 
 The control set asks the same questions with first names in the two groups' place (MBBQ §3.4). So
 
@@ -26,13 +26,12 @@ from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings
 from mbbq_gen.statistics.panel import Panel, panel_of
 
 CHANCE = 1 / 3
-"""Accuracy of guessing among three options."""
 Selection = Literal["above-chance"]
 """Which templates are kept: accuracy above a third, as MBBQ §5.2."""
 
 
 class TemplateAbility(FrozenModel):
-    """How well a group did on the control questions of one template, in disambiguated contexts."""
+    """The accuracy of a group on the disambiguated control questions of one template."""
 
     group: dict[str, str | None]
     template: str
@@ -44,7 +43,7 @@ class TemplateAbility(FrozenModel):
 
     @property
     def expected_by_chance(self) -> float:
-        """How probable it is that a model which guesses is above chance on this template."""
+        """The probability that a model which guesses is above chance on this template."""
         most = math.floor(self.n_questions * CHANCE + 1e-9)  # right answers that are not above a third
         return float(special.bdtrc(most, self.n_questions, CHANCE))
 
@@ -61,9 +60,9 @@ class TemplateSelection(FrozenModel):
     above_chance: tuple[tuple[str, int], ...]
     """For each group: on how many of the templates it is above chance."""
     expected_by_chance: float
-    """How many templates would be kept, on average, were every answer guessed."""
+    """The expected number of templates kept if every answer were guessed."""
     expected_by_chance_in_one: tuple[tuple[str, float], ...]
-    """For each group: on how many of the templates it would be above chance, were every answer guessed."""
+    """For each group: the expected number of templates above chance if every answer were guessed."""
 
 
 def template_ability(frame: pl.DataFrame, by: Sequence[str]) -> list[TemplateAbility]:

@@ -1,5 +1,4 @@
-"""How far the same questions get the same answers: from language to language, prompt variant to prompt variant, order
-to order.
+"""Agreement of the answers to the same questions across languages, prompt variants, orders and methods.
 
 An answer is the role that it chose, so that two languages and two orders can be compared. Answers that could not be
 read are a choice of their own for Fleiss' kappa and flips, and are left out of pairs of languages.
@@ -19,15 +18,9 @@ from mbbq_gen.core.records import Condition, FrozenModel, Method, Normalise, Spl
 from mbbq_gen.scoring.cells import Array, Choice, UnparsedPolicy, has_response, is_parsed, quotient
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import QUESTION, TEMPLATE, question_expression, template_expression
-from mbbq_gen.statistics.estimate import (
-    Estimate,
-    EstimateResult,
-    InferenceSettings,
-    number,
-    ratio_of,
-    widening,
-)
+from mbbq_gen.statistics.estimate import Estimate, EstimateResult, InferenceSettings, number, ratio_of, widening
 from mbbq_gen.statistics.panel import make_panel, resample_weights
+from mbbq_gen.statistics.variance_components import AXES
 
 CHOICES: tuple[Choice, ...] = ("target", "non_target", "unknown", "unparsed")
 _ROLES = 3
@@ -117,7 +110,7 @@ def equality_and_kappa(
 
 
 _ALIKE = ("model", "split", "language", "reasoning_effort")
-"""What two answers must share to be paired, but for what is compared."""
+"""Columns in which paired answers are equal, except the one that is compared."""
 _SHOWN = ("variant", "label_style", "option_order")
 """The same, but of methods where they differ: likelihoods are measured after a prompt variant of their own."""
 
@@ -161,23 +154,20 @@ def jackknife(tables: Array, function: Callable[[Array], Array], weights: Array)
 
 
 class Flips(FrozenModel):
-    """How often the answer to one question changes with a factor: a prompt variant, an order, a language."""
+    """The share of answers that change with a factor: a prompt variant, an order, a language."""
 
     factor: str
     n_levels: int
     n_pairs: int
     flip_share: EstimateResult
-    """Of the pairs of answers to one question that differ in the factor."""
+    """Share of the pairs of answers to one question that differ in the factor."""
     flip_share_by_chance: float | None
-    """What two answers drawn from the model's overall habits would give."""
+    """The same for two random answers of the model."""
     kappa: EstimateResult
     """Fleiss' kappa: 1 never flips, 0 as often as habits alone would make it."""
     n_questions: int
     confounded_with: tuple[str, ...]
     """Other factors that change with this one in this run: what flips may be due to them."""
-
-
-_FACTORS = ("language", "variant", "option_order", "label_style", "reasoning_effort")
 
 
 def flips(answers: pl.DataFrame, factor: str, sampling: InferenceSettings) -> Flips | None:
@@ -189,7 +179,7 @@ def flips(answers: pl.DataFrame, factor: str, sampling: InferenceSettings) -> Fl
     levels = answers[factor].n_unique()
     if levels < 2:
         return None
-    others = [name for name in _FACTORS if name != factor]
+    others = [name for name in AXES if name != factor]
     both = tuple(name for name in others if name in ("option_order", "variant"))
     named = [(pl.col("choice") == choice).sum().cast(pl.Float64).alias(choice) for choice in CHOICES]
     for loose in ((), *((name,) for name in both[::-1]), both):
@@ -229,11 +219,10 @@ def fleiss_kappa(sums: Array) -> Array:
 
 
 ALL = "all"
-"""The group of all languages together."""
 
 
 class Flip(FrozenModel):
-    """How often one way chose this and the other way that."""
+    """The number of questions with this choice by one method and that by the other."""
 
     first: Choice
     second: Choice
@@ -270,7 +259,7 @@ class MethodScore(FrozenModel):
 
 
 class MethodAgreement(FrozenModel):
-    """How far the methods of a run agree."""
+    """The agreement of the methods of a run."""
 
     schema_version: Literal["mbbq-gen.agreement/1"] = "mbbq-gen.agreement/1"
     run: str

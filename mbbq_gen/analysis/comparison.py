@@ -59,7 +59,7 @@ from mbbq_gen.statistics.panel import Panel, plain_value
 Across = Literal["language", "model", "variant", "reasoning_effort", "method", "extractor"]
 DEFAULT_METRICS = "mbbq_bias_ambiguous,diff_bias_disambiguated"
 CONTROL_METRICS = "accuracy_disambiguated,accuracy_ambiguous"
-"""What is compared of the control split, as in MBBQ's Table 5."""
+"""Metrics that are compared on the control split, as in MBBQ's Table 5."""
 
 
 def compare(
@@ -136,10 +136,8 @@ def _adjusted(comparisons: Sequence[Comparison], over: Extent) -> tuple[Comparis
     adjusted = chain.from_iterable(map(_holm_of_pairs, [[*chain(*families)]] if over == "all" else families))
     found = []
     for comparison in comparisons:
-        metrics = [
-            metric.model_copy(update={"pairs": tuple(islice(adjusted, len(metric.pairs)))})
-            for metric in comparison.metrics
-        ]
+        pairs = [tuple(islice(adjusted, len(metric.pairs))) for metric in comparison.metrics]
+        metrics = (one.model_copy(update={"pairs": own}) for one, own in zip(comparison.metrics, pairs, strict=True))
         found.append(comparison.model_copy(update={"metrics": tuple(metrics)}))
     return tuple(found)
 
@@ -172,18 +170,26 @@ class ComparedLevels:
         self._within, self._across, self._column = within, across, GROUPINGS[across]
         self._sampling, self._margin = sampling, margin
         inside = "".join(f" of {name} {value}" for name, value in within.items())
-        self._levels, frame, shared, self._excluded = self._shared_templates(frame, inside)
+        bias, level = frame.filter(pl.col("split") == "bias"), pl.col(self._column).cast(pl.String)
+        self._levels = sorted(str(name) for name in bias[self._column].drop_nulls().unique().to_list())
+        if len(self._levels) < 2:
+            levels = f"{len(self._levels)} of it ({', '.join(self._levels) or 'none'}) in the bias split{inside}"
+            raise UsageError(f"--across {across}: {levels}; give runs with two or more")
+        seen = bias.select(template_expression(), level).unique().drop_nulls().group_by(TEMPLATE).len().sort(TEMPLATE)
+        is_shared = seen["len"] == len(self._levels)
+        shared, self._excluded = (seen.filter(rows)[TEMPLATE].to_list() for rows in (is_shared, ~is_shared))
+        frame = frame.filter(level.is_in(self._levels))
         control = frame.filter(pl.col("split") == "control", pl.col("condition") == "disambiguated", has_response())
         self._able, common = None, f"all of {', '.join(self._levels)}{inside}"
         if control.height or select:
             self._able = select_templates(template_ability(frame, [across]), shared)
         self._selected = self._able if select else None
         if self._selected is not None:
-            shared = list(self._selected.kept)
+            found, shared = f"{self._selected.n_kept} of {self._selected.n_templates}", list(self._selected.kept)
             if len(shared) < 2:
                 raise MbbqGenError(
-                    f"--template-filter {select}: {len(shared)} of {self._selected.n_templates} templates pass in "
-                    f"{common}, two are needed; leave --template-filter out, or compare fewer"
+                    f"--template-filter {select}: {found} templates pass in {common}, two are needed; "
+                    "leave --template-filter out, or compare fewer"
                 )
         if len(shared) < 2:
             raise UsageError(f"--across {across}: {len(shared)} templates are left that {common} have")
@@ -196,26 +202,12 @@ class ComparedLevels:
         self._is_crossed = sampling.prompt_effects == "random"
         self._labelled = None
         if labelled is not None:
-            is_level = pl.col(self._column).cast(pl.String).is_in(self._levels)
-            self._labelled = keep_templates(labelled, shared).filter(pl.col("split") == "bias", is_level)
+            rows = keep_templates(labelled, shared)
+            self._labelled = rows.filter(pl.col("split") == "bias", level.is_in(self._levels))
             groups = labelled_groups(self._frame, self._labelled, [across], sampling)
             self._annotated = {group.group[across]: group for group in groups}
             errors = extraction_errors(self._labelled, [across], sampling.confidence)
             self._errors = {found.group[across]: found for found in errors}
-
-    def _shared_templates(
-        self, frame: pl.DataFrame, inside: str
-    ) -> tuple[list[str], pl.DataFrame, list[str], list[str]]:
-        """The levels, their rows, the templates that all of them have, and those that some lack."""
-        bias, level = frame.filter(pl.col("split") == "bias"), pl.col(self._column).cast(pl.String)
-        levels = sorted(str(name) for name in bias[self._column].drop_nulls().unique().to_list())
-        if len(levels) < 2:
-            found = f"{len(levels)} of it ({', '.join(levels) or 'none'}) in the bias split{inside}"
-            raise UsageError(f"--across {self._across}: {found}; give runs with two or more")
-        seen = bias.select(template_expression(), level).unique().drop_nulls().group_by(TEMPLATE).len().sort(TEMPLATE)
-        is_shared = seen["len"] == len(levels)
-        shared, lacking = (seen.filter(rows)[TEMPLATE].to_list() for rows in (is_shared, ~is_shared))
-        return levels, frame.filter(level.is_in(levels)), shared, lacking
 
     def comparison(self, metrics: Sequence[Metric]) -> Comparison:
         """All metrics over all levels; p values of pairs are not yet adjusted."""
@@ -327,6 +319,13 @@ class ComparedLevels:
             is_even=panel.has_even_counts(metric),
         )
         hypothesis = f"{metric.name} minus control is equal in {first} and {second}"
+        if self._matched is not None:
+            matched = _difference(self._matched, metric, pair).score(sampling)
+        elif self._able is None:
+            matched = no_score("no answers to disambiguated control questions")
+        else:
+            able = f"{self._able.n_kept} of {self._able.n_templates} templates"
+            matched = no_score(f"{able} are above chance in all levels; two are needed")
         pair_difference = PairDifference(
             first=first,
             second=second,
@@ -336,7 +335,7 @@ class ComparedLevels:
             tests=tuple(tests),
             adjusted=adjusted.score(sampling),
             adjusted_test=zero_test(adjusted, hypothesis, sampling),
-            matched=self._matched_difference(metric, pair),
+            matched=matched,
             decomposition=kitagawa_decomposition(self._bias, metric, pair, difference),
             warnings=(),
             corrected=None if self._labelled is None else self._annotated[first].minus(self._annotated[second], metric),
@@ -344,19 +343,10 @@ class ComparedLevels:
         warnings = self._warnings(metric, pair, pair_difference, controlled.score(sampling))
         return pair_difference.model_copy(update={"warnings": tuple(warnings)})
 
-    def _matched_difference(self, metric: Metric, pair: tuple[int, int]) -> EstimateResult:
-        """The difference on the templates that are above chance in all levels."""
-        if self._matched is not None:
-            return _difference(self._matched, metric, pair).score(self._sampling)
-        if self._able is None:
-            return no_score("no answers to disambiguated control questions")
-        found = f"{self._able.n_kept} of {self._able.n_templates} templates"
-        return no_score(f"{found} are above chance in all levels; two are needed")
-
     def _warnings(
         self, metric: Metric, pair: tuple[int, int], found: PairDifference, controlled: EstimateResult
     ) -> Iterator[WarningCode]:
-        """What a difference must be read with; `controlled`: the same difference on the control questions."""
+        """The warnings of a difference; `controlled`: the same difference on the control questions."""
         total, value = self._bias.total, found.difference.value or 0.0
         known = [rate for rate in metric.parse_rate(total)[list(pair)] if not math.isnan(rate)]
         if min(known, default=0.0) < LOW_PARSING:

@@ -48,7 +48,7 @@ WARNINGS: dict[WarningCode, str] = {
     "scores: see the corrected difference",
 }
 Extent = Literal["pairs", "all"]
-"""What p values are adjusted over: the pairs of one metric in one group; or all pairs, metrics and groups."""
+"""The family of p values: the pairs of one metric in one group; or all pairs, metrics and groups."""
 PARSING_GAP = 0.05
 """Between shares of answers that could be parsed: from here on it is warned of."""
 
@@ -158,7 +158,7 @@ class ComparisonTable(FrozenModel):
     adjusted_over: Extent = "pairs"
     left_out: tuple[str, ...] = ()
     serving: str | None = None
-    """How the runs differ in server or sampling, in a sentence; None where they do not."""
+    """A sentence on how the runs differ in server or sampling; None where they do not."""
     margin: float | None = None
     corrected_by: str | None = None
     """Source of the labels behind the corrected scores."""

@@ -14,19 +14,11 @@ import numpy as np
 import polars as pl
 
 from mbbq_gen.core.records import Confidence, FrozenModel
+from mbbq_gen.scoring import tally
 from mbbq_gen.scoring.cells import Array, cell_expression, has_response, is_parsed
 from mbbq_gen.scoring.codes import ReasonCode
 from mbbq_gen.scoring.metrics import Metric
-from mbbq_gen.scoring.tally import (
-    TEMPLATE,
-    grouping_columns,
-    partition,
-    rows_of,
-    tally_groups,
-    template_expression,
-    weight_of_rows,
-    weights_of_answers,
-)
+from mbbq_gen.scoring.tally import TEMPLATE, partition, weight_of_rows
 from mbbq_gen.statistics.estimate import REASONS, InferenceSettings, number
 from mbbq_gen.statistics.hypothesis_tests import zero_test
 from mbbq_gen.statistics.intervals import Proportion, proportion
@@ -34,7 +26,7 @@ from mbbq_gen.statistics.panel import Panel, panel_of
 from mbbq_gen.statistics.ppi import MIN_LABELS, AnnotatedCells, CorrectedEstimate, PPIGroup, correct, usual_error_rate
 
 ReadRole = Literal["target", "non_target", "unknown", "none", "person"]
-"""What an answer chooses: the role of the option, or `none`; `person` is one of a question without a single target."""
+"""The role of the chosen option, or `none`; `person` in a question without a single target."""
 
 
 class CorrectedScore(FrozenModel):
@@ -74,7 +66,7 @@ class CorrectedDifference(CorrectedScore):
 
 
 class ExtractionErrorRate(FrozenModel):
-    """How often the answers of a group are extracted wrongly, by the labels."""
+    """The extraction error rate of a group, by the labels."""
 
     group: dict[str, str | None]
     n_labels: int
@@ -84,7 +76,7 @@ class ExtractionErrorRate(FrozenModel):
 
 
 class ConfusionCell(FrozenModel):
-    """How many of the answers parsed in one way say another thing."""
+    """The number of answers with one extracted role and one right role."""
 
     read: ReadRole
     right: ReadRole
@@ -95,7 +87,7 @@ class ConfusionCell(FrozenModel):
 
 
 class ConfusionMatrix(FrozenModel):
-    """What answers say, by how they are read."""
+    """The right roles of answers by their extracted roles."""
 
     language: str | None
     """None: all languages."""
@@ -107,7 +99,7 @@ class ConfusionMatrix(FrozenModel):
 
 
 class Correction(FrozenModel):
-    """What labels say of the scores and of the extractions."""
+    """Corrected scores and extraction errors, by labels."""
 
     source: str
     confidence_level: float
@@ -221,9 +213,9 @@ def labelled_groups(
     Where answers weigh unequally by design, a label stands for its answers with the weight of its own. Labels of one
     language say nothing of another.
     """
-    panel = panel_of(list(tally_groups(frame, grouping_columns(by))), sampling)
+    panel = panel_of(list(tally.tally_groups(frame, tally.grouping_columns(by))), sampling)
     sizes, keyed = _keyed(frame), _keyed(labelled)
-    keyed = keyed.with_columns(weight=keyed["weight"] * weights_of_answers(keyed, frame))
+    keyed = keyed.with_columns(weight=keyed["weight"] * tally.weights_of_answers(keyed, frame))
     counted = keyed.group_by(_CLASS[:2]).agg(pl.col("prompt_id").n_unique()).rows()
     by_language = {(model, language): n for model, language, n in counted}
     rate = usual_error_rate((keyed["cell"] != keyed["right_cell"]).to_numpy(), keyed["weight"].to_numpy())
@@ -266,7 +258,7 @@ def _keyed(frame: pl.DataFrame) -> pl.DataFrame:
     is_settled |= (outcome == "truncated") & (pl.col("confidence").cast(pl.String) == "high")
     kind = pl.when(~is_parsed()).then(pl.lit("none")).when(role == "unknown").then(pl.lit("unknown"))
     return frame.filter(~is_settled).with_columns(
-        template_expression(),
+        tally.template_expression(),
         cell_expression(),
         class_model=pl.col("model").cast(pl.String).fill_null(""),
         class_language=pl.col("language").cast(pl.String),
@@ -321,7 +313,7 @@ def _judged(labelled: pl.DataFrame) -> pl.DataFrame:
 
 
 def extraction_errors(labelled: pl.DataFrame, by: Sequence[str], confidence: float = 0.95) -> list[ExtractionErrorRate]:
-    """How often answers are extracted wrongly, by group."""
+    """The extraction error rate of every group."""
     return [
         ExtractionErrorRate(
             group=group,
@@ -334,7 +326,7 @@ def extraction_errors(labelled: pl.DataFrame, by: Sequence[str], confidence: flo
 
 
 def confusion_matrices(labelled: pl.DataFrame, confidence: float = 0.95) -> list[ConfusionMatrix]:
-    """What answers say by how they are read: of all languages, then of each."""
+    """The confusion matrix of all languages together, then of each."""
     rows, order, found = _judged(labelled), get_args(ReadRole), []
     parts = [(group["language"], part) for group, part in partition(rows, ["language"])]
     for language, part in [(None, rows), *parts] if len(parts) > 1 else parts:
@@ -353,7 +345,9 @@ def confusion_matrices(labelled: pl.DataFrame, confidence: float = 0.95) -> list
 def confidence_shares(frame: pl.DataFrame, by: Sequence[str]) -> list[ConfidenceShares]:
     """The extractor's confidence in the answers with a response, by group, sorted by the group's values."""
     had = frame.filter(has_response())
-    counted = had.group_by(*dict.fromkeys(grouping_columns(by).values()), "confidence").agg(rows_of(had).alias("rows"))
+    counted = had.group_by(*dict.fromkeys(tally.grouping_columns(by).values()), "confidence").agg(
+        tally.rows_of(had).alias("rows")
+    )
     found = []
     for group, part in partition(counted, by) if counted.height else ():
         counts, whole = dict(part.select(pl.col("confidence").cast(pl.String), "rows").rows()), part["rows"].sum()

@@ -22,16 +22,8 @@ import numpy as np
 import polars as pl
 from scipy import special
 
-from mbbq_gen.analysis.power import (
-    DEFAULTS,
-    QUESTION_SHARE,
-    Question,
-    VarianceAssumptions,
-    answer_variance,
-    assumptions_of,
-    variance_of,
-    variance_of_variants,
-)
+from mbbq_gen.analysis import power
+from mbbq_gen.analysis.power import VarianceAssumptions
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Array
@@ -50,7 +42,7 @@ from mbbq_gen.statistics.variance_components import (
 )
 
 DesignTarget = Literal["score", "difference between languages"]
-_QUESTIONS: Final[dict[DesignTarget, Question]] = {
+_QUESTIONS: Final[dict[DesignTarget, power.Question]] = {
     "score": "one score against 0",
     "difference between languages": "two languages",
 }
@@ -64,29 +56,29 @@ class Components(FrozenModel):
 
     assumptions: VarianceAssumptions
     question_share: float
-    """Of the variance of one answer, what its question makes: asking it again does not lessen that part."""
+    """Share of the variance of one answer that is due to its question: asking again does not lessen it."""
     question_source: str
 
 
 _SHARES: Final = VarianceAssumptions(
-    **{name: sd / 2 for name, sd in DEFAULTS.model_dump(exclude={"answer", "source"}).items()},
+    **{name: sd / 2 for name, sd in power.DEFAULTS.model_dump(exclude={"answer", "source"}).items()},
     answer=0.5,
     source="assumed, of a share near one half; give --pilot RUN to take those of a run",
 )
 
 
 def assumed_components(metric: Metric) -> Components:
-    """What is assumed of a bias from −1 to 1, or of a share from 0 to 1, where no run gives it."""
+    """The assumed components of a bias from −1 to 1, or of a share from 0 to 1, without a pilot run."""
     return Components(
-        assumptions=DEFAULTS if metric.low < 0 else _SHARES,
-        question_share=QUESTION_SHARE,
+        assumptions=power.DEFAULTS if metric.low < 0 else _SHARES,
+        question_share=power.QUESTION_SHARE,
         question_source="assumed; give --pilot RUN to measure it",
     )
 
 
 @dataclass(frozen=True)
 class DesignSpace:
-    """What there is to ask, in each language and split."""
+    """The questions, prompt variants and orders that can be asked in each language and split."""
 
     stock: tuple[int, ...]
     """Questions of each template that count for the metric."""
@@ -119,9 +111,7 @@ class StudyDesign(FrozenModel):
     prompt_variants: int
     """That the questions take in turns."""
     prompt_variants_each: int
-    """Of every question."""
     orders_each: int
-    """Of every question in every prompt variant."""
     answers: int
     """Of a template in each language and split, or as many as it can give."""
     requests: int
@@ -133,12 +123,12 @@ class StudyDesign(FrozenModel):
 
     @property
     def shape(self) -> _Shape:
-        """What a design may differ in beside templates and questions."""
+        """Prompt variants in all, those of a question, and orders."""
         return self.prompt_variants, self.prompt_variants_each, self.orders_each
 
 
 class Price(FrozenModel):
-    """What one request costs on average, over languages and prompt variants."""
+    """The mean cost of one request, over languages and prompt variants."""
 
     online: float | None
     batch: float | None
@@ -212,7 +202,7 @@ class DesignSearch:
         return self.at(int(templates[row, 0]), int(questions[0, column]), *shape)
 
     def at(self, templates: int, questions: int, variants: int, each: int, orders: int = 1) -> StudyDesign:
-        """What one design reaches: `each` of the prompt variants of every question."""
+        """The design with these numbers; `each`: prompt variants of every question."""
         place = np.array([[float(templates)]]), np.array([[float(questions)]])
         needed, widths = self._measured((variants, each, orders), *place)
         requests, price = round(float(needed[0, 0])), self.price
@@ -236,17 +226,17 @@ class DesignSearch:
         stock = np.array(offer.stock, dtype=np.float64)
         taken = np.minimum(questions[..., None], stock)
         given = np.minimum(questions[..., None] * each * orders, stock * offer.prompt_variants * offer.orders)
-        answer = answer_variance(sd.answer, self.components.question_share, taken, given)
+        answer = power.answer_variance(sd.answer, self.components.question_share, taken, given)
         met = np.minimum(variants, questions * each)  # prompt variants that a template meets
         if self.average == "random-effects":  # templates weighted by the inverse of their variances
-            own = np.maximum(variance_of(question, sd, 1.0, met[..., None], answer), _LEAST_VARIANCE)
+            own = np.maximum(power.variance_of(question, sd, 1.0, met[..., None], answer), _LEAST_VARIANCE)
             variance = np.asarray(1 / (1 / own).mean(axis=-1) / templates)
         else:
-            variance = variance_of(question, sd, templates, met, answer.mean(axis=-1) / templates)
+            variance = power.variance_of(question, sd, templates, met, answer.mean(axis=-1) / templates)
         squares = special.stdtrit(templates - 1, level) ** 2 * variance
         if self.speaks_of == "random":
             reach = special.stdtrit(variants - 1, level) if variants >= MIN_PROMPT_VARIANTS else float("inf")
-            squares = squares + reach**2 * variance_of_variants(question, sd, variants)
+            squares = squares + reach**2 * power.variance_of_variants(question, sd, variants)
         return templates * given.mean(axis=-1) * offer.cells, 2 * squares**0.5
 
 
@@ -263,7 +253,7 @@ def measured_components(frame: pl.DataFrame, metric: Metric, source: str) -> Com
     share = question_share(bias, metric)
     return Components(
         assumptions=measured_assumptions(bias, metric, source),
-        question_share=QUESTION_SHARE if share is None else share,
+        question_share=power.QUESTION_SHARE if share is None else share,
         question_source="assumed: no question has two answers there" if share is None else f"taken from {source}",
     )
 
@@ -280,13 +270,13 @@ def measured_assumptions(frame: pl.DataFrame, metric: Metric, source: str) -> Va
     with suppress(TooFewCellsError):
         table = variance_components(frame, metric, InferenceSettings())
         if table.chance is not None or table.is_balanced:
-            return assumptions_of(table, f"taken from {source}")
+            return power.assumptions_of(table, f"taken from {source}")
     answers = answer_scores(frame, metric, "discard")
     freedom = answers.height - answers.select(pl.struct(_KIND).n_unique()).item()
     cells = answers.group_by(TEMPLATE, "language").agg(pl.col("score").mean(), pl.len()).sort(TEMPLATE, "language")
     if freedom < LEAST_FREEDOM or cells[TEMPLATE].n_unique() < 2:
-        said = f"{DEFAULTS.source.split(';')[0]}; {source} has too few answers per template"
-        return DEFAULTS.model_copy(update={"source": said})
+        said = f"{power.DEFAULTS.source.split(';')[0]}; {source} has too few answers per template"
+        return power.DEFAULTS.model_copy(update={"source": said})
     gaps = answers.select((pl.col("score") - pl.col("score").mean().over(_KIND)) ** 2)
     answer = float(gaps["score"].sum()) / freedom
     codes: dict[Term, Codes] = {("template",): _numbers(cells[TEMPLATE])}
@@ -299,7 +289,7 @@ def measured_assumptions(frame: pl.DataFrame, metric: Metric, source: str) -> Va
         "answer": answer**0.5,
         "source": f"taken from {source}: template, template × language, one answer; assumed: prompt variants",
     }
-    return DEFAULTS.model_copy(update=update)
+    return power.DEFAULTS.model_copy(update=update)
 
 
 _KIND = (TEMPLATE, "language", "condition", "polarity", "alignment")
@@ -310,14 +300,14 @@ def _numbers(column: pl.Series) -> Codes:
 
 
 def question_share(frame: pl.DataFrame, metric: Metric) -> float | None:
-    """How much of the variance of one answer its question makes; None where no question has two answers."""
+    """The share of the variance of one answer due to its question; None where no question has two answers."""
     gap = pl.col("score") - pl.col("score").mean().over(_KIND)
     answers = answer_scores(frame, metric, "discard").with_columns(gap=gap)
     return pooled_share(answers.select(pl.struct(TEMPLATE, "language", QUESTION).alias("question"), "gap"))
 
 
 def pooled_share(answers: pl.DataFrame) -> float | None:
-    """How much of the variance of `gap` the column `question` makes: one-way analysis of variance, uneven groups."""
+    """The share of the variance of `gap` between values of `question`: one-way analysis of variance, uneven groups."""
     groups = answers.group_by("question").agg(pl.len().cast(pl.Float64), pl.col("gap").sum())
     sizes, totals = groups["len"].to_numpy(), groups["gap"].to_numpy()
     n, number = float(answers.height), groups.height

@@ -1,4 +1,4 @@
-"""What follow-ups change: read rates, scores with and without them, what was chosen, agreement.
+"""The effect of follow-ups: parse rates, scores with and without them, choices, agreement.
 
 The table of a run holds, beside the observation of each first answer, `reason` (None: not followed up), `reply` (how
 the reply was read; `none`: no option was chosen; None: it says nothing), `counts` (whether it takes the place of the
@@ -39,7 +39,7 @@ class FollowUpChange(FrozenModel):
 
 
 class ChoiceShares(FrozenModel):
-    """How often the biased, the counter-biased and the unknown option were chosen."""
+    """The shares of the biased, the counter-biased and the unknown option."""
 
     source: Literal["first", "follow-up"]
     """Among first answers that could be read, or among the replies that take the place of others."""
@@ -72,7 +72,7 @@ class FollowUpGroup(FrozenModel):
 
 
 class CheckAgreement(FrozenModel):
-    """How often a model confirms what was read in its answers."""
+    """The share of answers whose extraction the model confirms."""
 
     language: str | None
     """None: of all languages."""
@@ -85,7 +85,7 @@ class CheckAgreement(FrozenModel):
 
 
 class FollowUpReport(FrozenModel):
-    """What the follow-ups of a run change."""
+    """The report on the follow-ups of a run."""
 
     schema_version: Literal["mbbq-gen.follow-up/1"] = "mbbq-gen.follow-up/1"
     model: str

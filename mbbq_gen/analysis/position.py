@@ -48,19 +48,16 @@ from mbbq_gen.statistics.panel import Panel, make_panel
 ROLES = ("target", "non_target", "unknown")
 ORDERS = tuple("-".join(order) for order in permutations(ROLES))
 """The six orders in which the roles can stand, as `Observation.option_order` writes them."""
-LATIN_SQUARES = (
-    ("target-non_target-unknown", "non_target-unknown-target", "unknown-target-non_target"),
-    ("target-unknown-non_target", "non_target-target-unknown", "unknown-non_target-target"),
-)
-"""Sets of orders in which every role stands at every place once."""
+LATIN_SQUARES = ((0, 3, 4), (1, 2, 5))
+"""Sets of ORDERS in which every role stands at every place once."""
 _STRATA = ("language", "condition", "polarity", "alignment")
 """Orders are dealt out anew among the questions that are alike in these."""
 _ONE_QUESTION = ("model", "split", "benchmark", "category", "template_id", "instance_id")
-"""What makes a question one, within a stratum."""
+"""Columns that identify a question within a stratum."""
 
 
 class PositionShare(FrozenModel):
-    """How often one place was chosen."""
+    """The share of answers at one position."""
 
     label_style: str | None
     place: int
@@ -179,7 +176,7 @@ def place_test(read: pl.DataFrame, *, seed: int = 0) -> TestResult:
     n = int(sum(table.counts.sum() for table in tables))
     unit: Unit = "answer" if n == read.height else "question"
     result = TestResult(test="randomisation", unit=unit, hypothesis=hypothesis, n=n)
-    if not any(min(len(table.counts), np.count_nonzero(table.counts.sum(axis=0))) > 1 for table in tables):
+    if not any(min(len(table.counts), int(np.count_nonzero(table.counts.sum(axis=0)))) > 1 for table in tables):
         return result.missing("every kind of question was shown in one order, or got one answer")
     generator = np.random.default_rng(stable_number("place_test", seed, read.height))
     drawn, expected, chosen = np.zeros((PERMUTATIONS, len(ROLES))), np.zeros(len(ROLES)), np.zeros(len(ROLES))
@@ -275,40 +272,35 @@ def _balanced_estimate(frame: pl.DataFrame, metric: Metric, panel: Panel) -> Est
     place = {name: row for row, name in enumerate(panel.templates)}
     for order, template, cell, weight in counted.rows():
         cells[ORDERS.index(order), place[template], cell] = weight
-    if (factors := _order_factors(cells.sum(axis=1))) is None:
+    factors = _order_factors(cells.sum(axis=1))
+    if np.isnan(factors).any():
         return None
     by_template = Counts((factors[:, None] * cells).sum(axis=0) @ count_matrix(), panel.sampling.unparsed)
     total = Counts(by_template.values.sum(axis=0), by_template.unparsed)
     influences, sizes = influence_values(metric, by_template, total), metric.fractions[0].denominator(by_template)
-    drawn = np.full(len(panel.weights), np.nan)
-    for number, totals in enumerate(np.tensordot(panel.weights, cells, axes=(1, 1))):
-        if (factors := _order_factors(totals)) is not None:  # NaN where an order went missing
-            drawn[number] = float(metric.value(Counts((factors * totals).sum(axis=0) @ count_matrix(), total.unparsed)))
+    drawn = np.tensordot(panel.weights, cells, axes=(1, 1))
+    resampled = Counts((_order_factors(drawn) * drawn).sum(axis=1) @ count_matrix(), total.unparsed)
     return Estimate(
         value=float(metric.value(total)),
         influence_values=influences,
         adjusted_influence=influences * widening(effective_number(template_shares(metric, by_template))),
         template_weights=quotient(sizes, sizes.sum(), 0.0),
-        bootstrap_values=drawn,
+        bootstrap_values=metric.value(resampled),
         bounds=(metric.low, metric.high),
     )
 
 
-def _order_factors(totals: Array) -> Array | None:
-    """From orders × cells to the factor of every answer, orders × cells; None where none balances.
+def _order_factors(totals: Array) -> Array:
+    """From counts (…, orders, cells) to the factor of every answer of an order and cell; NaN where none balances.
 
     Within a kind of question every order used weighs the same, and all together as much as the kind has answers. All
     six orders are used where they are there, else a Latin square that is.
     """
     sizes = totals @ question_kinds()
-    factors = np.zeros(sizes.shape)
-    for kind in np.flatnonzero(sizes.any(axis=0)):
-        counts = sizes[:, kind]
-        present = {order for order, size in zip(ORDERS, counts, strict=True) if size > 0}
-        balancing = next((orders for orders in (ORDERS, *LATIN_SQUARES) if set(orders) <= present), None)
-        if balancing is None:
-            return None
-        used = [ORDERS.index(order) for order in balancing]
-        factors[used, kind] = counts.sum() / len(used) / counts[used]
+    factors = np.where(sizes.any(axis=-2, keepdims=True), np.nan, np.zeros(sizes.shape))
+    for orders in (*LATIN_SQUARES[::-1], range(len(ORDERS))):
+        own, used = np.zeros(sizes.shape), list(orders)
+        own[..., used, :] = quotient(sizes.sum(axis=-2, keepdims=True) / len(used), sizes[..., used, :])
+        factors = np.where((sizes[..., used, :] > 0).all(axis=-2, keepdims=True), own, factors)
     found: Array = factors @ question_kinds().T
     return found

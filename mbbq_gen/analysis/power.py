@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class BenchmarkSize(FrozenModel):
-    """What a benchmark offers in one language."""
+    """The size of a benchmark in one language."""
 
     templates: int
     effective_share: float
@@ -99,7 +99,7 @@ class DetectableEffect(FrozenModel):
 
 
 class PowerTable(FrozenModel):
-    """What a run of some size could find."""
+    """The smallest differences that a run of some size can detect."""
 
     schema_version: Literal["mbbq-gen.power/1"] = "mbbq-gen.power/1"
     benchmark: str
@@ -162,7 +162,7 @@ def power_table(
     again = assumptions.answer**2 * (1 - question_share) / (whole * orders)  # two prompt variants: the same questions
 
     def reach(units: float) -> float:
-        """How many standard errors over that many templates, or prompt variants, a difference must have."""
+        """The detectable difference in standard errors, over that many templates or prompt variants."""
         return t_quantile(1 - level, units) + t_quantile(2 * power - 1, units)
 
     def detectable(name: Question) -> DetectableEffect:
@@ -214,7 +214,7 @@ def variance_of(
 
 
 def variance_of_variants(question: Question, sd: VarianceAssumptions, variants: float) -> float:
-    """What random prompt variants add to it."""
+    """The variance that random prompt variants add."""
     if question == "two prompt variants":
         return 0.0
     one = sd.prompt_variant**2 if question == "one score against 0" else 2 * sd.language_prompt_variant**2

@@ -1,4 +1,4 @@
-"""How much of a score the prompt variant, the option order, the label style and the language make."""
+"""Sensitivity of scores to the prompt variant, the option order, the label style and the language."""
 
 from __future__ import annotations
 
@@ -24,11 +24,9 @@ from mbbq_gen.statistics.panel import make_panel
 from mbbq_gen.statistics.variance_components import VarianceTable, variance_components
 
 Levels = Mapping[str, str]
-"""Axis → level of a cell."""
 _Scored = tuple[str, Levels, Estimate]
-"""Language, levels and score of a cell."""
+"""Language, levels (axis → level) and score of a cell."""
 REASONING_EFFORT: Final = "reasoning_effort"
-"""The axis of how much a model was to think first, which crosses all prompt variants."""
 
 
 class LevelMean(FrozenModel):
@@ -40,12 +38,11 @@ class LevelMean(FrozenModel):
 
 
 class Effect(FrozenModel):
-    """What a level does, against the first level of its axis; or two levels of two axes beyond what each does."""
+    """The effect of a level, against the first level of its axis, or the interaction of two levels of two axes."""
 
     axes: tuple[str, ...]
     levels: tuple[str, ...]
     against: tuple[str, ...]
-    """The first level of each of the axes."""
     language: str | None = None
     """None: the mean over languages."""
     difference: EstimateResult
@@ -78,20 +75,15 @@ def effect_table(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetting
         return None
     if not is_orthogonal(variants):
         return "main effects: the prompt variants are no balanced design over their axes; run all variants of --axes"
-    panel = make_panel(frame, ["language", "variant", "reasoning_effort"], sampling)
-    found = {
-        (str(group["language"]), str(group["variant"]), str(group["reasoning_effort"] or "")): estimate
-        for group, estimate in zip(panel.groups, panel.estimates(metric), strict=True)
-    }
-    languages = sorted({language for language, _, _ in found})
-    if len(found) < len(languages) * len(variants) * max(1, len(levels)):
+    panel = make_panel(frame, ["language", "variant", REASONING_EFFORT], sampling)
+    estimates, places = panel.estimates(metric), []
+    for group in panel.groups:
+        effort = {REASONING_EFFORT: str(group[REASONING_EFFORT] or "")}
+        places.append((str(group["language"]), {**(parse_variant_name(str(group["variant"])) or {}), **effort}))
+    keyed = [(*place, estimate) for place, estimate in zip(places, estimates, strict=True)]
+    languages, n_cells = sorted({language for language, _ in places}), len(variants) * max(1, len(levels))
+    if len(keyed) < len(languages) * n_cells:
         return "main effects: some prompt variants or reasoning efforts were not run in all languages"
-    cells = {
-        (variant, level): {**(parse_variant_name(variant) or {}), REASONING_EFFORT: level}
-        for variant in variants
-        for level in levels or [""]
-    }
-    keyed = [(key[0], cells[key[1:]], estimate) for key, estimate in found.items()]
     contrasts = _Contrasts(axes, metric, sampling, confounded_interactions(variants))
     effects = [effect for order in (1, 2) for effect in contrasts.effects(keyed, order)]
     adjusted = holm([effect.test.p_value for effect in effects])
@@ -102,19 +94,15 @@ def effect_table(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetting
         for language in (languages if len(languages) > 1 else ())
         for effect in contrasts.effects([cell for cell in keyed if cell[0] == language], 1, language)
     ]
+    means = []
+    for axis, level in ((axis, level) for axis, levels_of_axis in axes.items() for level in levels_of_axis):
+        score = combine(estimates, _shares(keyed, {axis: level}).tolist()).score(sampling)
+        means.append(LevelMean(axis=axis, level=level, score=score))
     return EffectTable(
         metric=metric.name,
-        n_cells=len(cells),
+        n_cells=n_cells,
         n_templates=len(panel.templates),
-        means=tuple(
-            LevelMean(
-                axis=axis,
-                level=level,
-                score=combine([*found.values()], _shares(keyed, {axis: level}).tolist()).score(sampling),
-            )
-            for axis, levels_of_axis in axes.items()
-            for level in levels_of_axis
-        ),
+        means=tuple(means),
         main=tuple(effect for effect in effects if len(effect.axes) == 1),
         interactions=tuple(effect for effect in effects if len(effect.axes) == 2),
         by_language=tuple(by_language),
@@ -193,7 +181,7 @@ class MetricSpread(FrozenModel):
 
 
 class RobustnessReport(FrozenModel):
-    """What the prompt makes of the scores of one group."""
+    """The effects of prompts on the scores of one group."""
 
     group: dict[str, str | None]
     n_answers: int
@@ -201,7 +189,7 @@ class RobustnessReport(FrozenModel):
     flips: tuple[Flips, ...]
     components: tuple[VarianceTable, ...]
     effects: tuple[EffectTable, ...] = ()
-    """What the axes of composed prompt variants do."""
+    """Effects of the axes of composed prompt variants."""
     notes: tuple[str, ...]
 
 

@@ -48,7 +48,7 @@ class GroupTest(FrozenModel):
 
 
 class BaselineScores(FrozenModel):
-    """What a trivial model would score on the same questions."""
+    """The scores of a trivial model on the same questions."""
 
     group: dict[str, str | None]
     baseline: Baseline
@@ -56,7 +56,7 @@ class BaselineScores(FrozenModel):
 
 
 class Heterogeneity(FrozenModel):
-    """How much a score differs between templates, or between categories, beyond chance."""
+    """The variation of a score between templates, or between categories, beyond chance."""
 
     group: dict[str, str | None]
     metric: str
@@ -66,7 +66,6 @@ class Heterogeneity(FrozenModel):
     tau_squared: float | None
     """Variance of the true scores by restricted maximum likelihood; None for fewer than two."""
     tau: float | None
-    """Its root, in units of the score."""
     i_squared: float | None
     """The part of the variance of the observed scores that it makes (Higgins & Thompson 2002)."""
 
@@ -111,7 +110,7 @@ class ScoreReport(ScoreTable):
     answers: Literal["first", "follow-up"] = "first"
     """The first answers, or with what follow-ups say in the place of what could not be read."""
     normalization: Normalise | None = None
-    """How likelihoods were made comparable; None: as the run says, or none were requested."""
+    """The normalization of likelihoods; None: that of the run, or none were requested."""
     macro_averages: tuple[MacroAverage, ...] = ()
     adjusted: tuple[AdjustedScore, ...] = ()
     tests: tuple[GroupTest, ...] = ()
@@ -216,7 +215,7 @@ def group_tests(
 def baseline_scores(
     frame: pl.DataFrame, by: Sequence[str], metrics: Sequence[Metric], sampling: InferenceSettings
 ) -> Iterable[BaselineScores]:
-    """What every baseline would score on the questions of every group."""
+    """The scores of every baseline on the questions of every group."""
     for tally in tally_groups(frame, grouping_columns(by)):
         for baseline in BASELINES:
             moved = baseline_matrix(baseline)
@@ -281,7 +280,7 @@ def sensitivity(
             if estimate.n_templates >= SENSITIVITY_TEMPLATES and tau > 0:
                 cases["estimated"] = (1.96 * float(tau), stretch)
             for name, (far, farther) in cases.items():
-                constants = {"unseen_deviation": far, "unseen_stretch": farther}
-                if (ends := replace(estimate, **constants).interval(sampling.confidence)) is not None:
-                    more = {"ci_low": ends[0], "ci_high": ends[1]}
-                    yield SensitivityInterval(group=group, metric=metric.name, constants=name, **constants, **more)
+                ends = replace(estimate, unseen_deviation=far, unseen_stretch=farther).interval(sampling.confidence)
+                if ends is not None:
+                    more = {"unseen_deviation": far, "unseen_stretch": farther, "ci_low": ends[0], "ci_high": ends[1]}
+                    yield SensitivityInterval(group=group, metric=metric.name, constants=name, **more)

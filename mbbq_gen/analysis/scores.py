@@ -104,7 +104,7 @@ class MetricScore(EstimateResult):
     """Of a bias: the smallest margin that it is shown to lie within, in either direction, by two one-sided tests at
     level 1 − `interval`; None where there is no interval."""
     parse_rate: float | None
-    """Of the answers in the metric's contexts, those that could be parsed."""
+    """Share of the answers in the metric's contexts that could be parsed."""
     mean_over_templates: float | None
     """The mean of the templates' own scores, every template counting alike."""
     bounds: Bounds | None
@@ -143,7 +143,7 @@ class GoldDifference(FrozenModel):
 
 
 class MetricDefinition(FrozenModel):
-    """What a metric is, so that no number travels without it."""
+    """The definition of a metric."""
 
     formula: str
     source: str
@@ -167,7 +167,7 @@ class ScoreTable(FrozenModel):
     prompt_effects: PromptEffects = "fixed"
     """Whether intervals and tests hold for the prompt variants of the run only, or for others like them."""
     average: Average = "questions"
-    """What scores are the mean over: all questions, templates alike, or templates by their precision."""
+    """Whether scores are means over all questions, templates alike, or templates by their precision."""
     unseen_deviation: float = InferenceSettings.unseen_deviation
     """How far off a template that was not seen may lie, in intervals with room for one."""
     unseen_stretch: float = InferenceSettings.unseen_stretch
@@ -203,7 +203,8 @@ def score(
     if len(found) > 1:
         raise UsageError("the table holds rows with published and with corrected gold labels; choose one of the two")
     groups = _score_groups(list(tally_groups(frame, columns, settings.prompt_effects)), chosen, settings, intervals)
-    codes = {code for group in groups for one in (group, *group.metrics.values()) for code in one.warnings}
+    codes = {code for group in groups for code in group.warnings}
+    codes |= {code for group in groups for one in group.metrics.values() for code in one.warnings}
     near = _near_boundary(settings.unseen_deviation, settings.unseen_stretch)
     return ScoreTable(
         by=tuple(columns),
@@ -270,6 +271,11 @@ def _metric_scores(
         estimate = replace(plain, support=int(support[place])) if is_whole else plain
         numbers = estimate.score(sampling).model_dump(exclude={"warnings"})
         has_interval = numbers["ci_low"] is not None
+        method: IntervalMethod | None = None
+        if has_interval:
+            method = "hartung_knapp" if estimate.is_analytic else "expanded_percentile"
+            method = "few_templates" if estimate.n_templates < FEW_TEMPLATES else method
+            method = "near_boundary" if estimate.has_room else method
         if intervals and metric.low < 0 and settings.confidence > 0.5:
             narrow = estimate.interval(2 * settings.confidence - 1)  # two one-sided tests (TOST; Schuirmann 1987)
         if ends is not None and metric.extremes is not None:
@@ -285,7 +291,7 @@ def _metric_scores(
                 warnings.append("template_size_effect")
         scored = MetricScore(
             **numbers,
-            method=_method(estimate) if has_interval else None,
+            method=method,
             equivalence_bound=None if narrow is None else number(max(-narrow[0], narrow[1])),
             parse_rate=number(estimate.parse_rate),
             mean_over_templates=number(own.mean()) if own.size else None,
@@ -305,16 +311,8 @@ def _metric_scores(
     return found
 
 
-def _method(estimate: Estimate) -> IntervalMethod:
-    if estimate.has_room:
-        return "near_boundary"
-    if estimate.n_templates < FEW_TEMPLATES:
-        return "few_templates"
-    return "hartung_knapp" if estimate.is_analytic else "expanded_percentile"
-
-
 def _interval_warnings(estimate: Estimate, has_interval: bool) -> Iterator[WarningCode]:
-    """What an interval, or that there is none, must be read with."""
+    """The warnings of an interval, or of a missing one."""
     if estimate.n_templates < FEW_TEMPLATES:
         yield "too_few_templates" if estimate.n_templates < MIN_TEMPLATES else "few_templates"
     if estimate.missing_reason is None and estimate.boundary is not None and estimate.boundary.rests_on_unseen:

@@ -40,12 +40,12 @@ CellOutcome = Literal["right", "wrong", "unparsed"]
 UnparsedPolicy = Literal["discard", "keep"]
 """Whether unparsed answers leave the denominators of bias or stay in them."""
 Scenario = Literal["biased", "counter_biased", "target", "non_target", "right", "wrong"]
-"""What the unparsed answers are supposed to have been, for bounds."""
+"""The answers that unparsed ones are replaced by, for bounds."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What kind of question it was, and what was answered."""
+    """A kind of question, and a kind of answer."""
 
     condition: Condition
     outcome: CellOutcome
@@ -191,7 +191,7 @@ def question_kinds() -> Array:
 
 Baseline = Literal["perfect", "stereotyped", "anti_stereotyped", "always_unknown", "uniform_guessing"]
 BASELINES: tuple[Baseline, ...] = get_args(Baseline)
-"""What trivial models answer: the same names as the oracle providers, which give the same scores."""
+"""Trivial models: the same names as the oracle providers, which give the same scores."""
 
 
 @cache

@@ -26,7 +26,7 @@ PromptEffects = Literal["fixed", "random"]
 """Whether a statement holds for the prompt variants of the run only, or for others like them."""
 
 Average = Literal["questions", "templates", "random-effects"]
-"""What a score is the mean over (`mbbq_gen.statistics.panel`)."""
+"""The units of the mean (`mbbq_gen.statistics.panel`)."""
 AVERAGES: Final[dict[Average, str]] = {
     "questions": "means over questions, so that large templates weigh more",
     "templates": "plain means over templates, each template alike",

@@ -43,11 +43,11 @@ class Fraction:
         return f"{above} / {resolve_denominator(self.over, unparsed)}"
 
     def numerator(self, counts: Counts) -> Array:
-        """What stands above the line."""
+        """The numerator, over the counts' leading axes."""
         return counts[self.plus] - counts[self.minus] if self.minus else counts[self.plus]
 
     def denominator(self, counts: Counts) -> Array:
-        """What stands below the line."""
+        """The denominator, over the counts' leading axes."""
         return counts[self.over]
 
     def value(self, counts: Counts) -> Array:
@@ -66,23 +66,23 @@ def _only(fraction: Any) -> Any:
 
 @dataclass(frozen=True)
 class Metric:
-    """What a score is."""
+    """The definition of a score."""
 
     name: str
     title: str
-    """As axes and the heads of columns name it."""
+    """The name on axes and in column heads."""
     formula: str
-    """As one writes it."""
+    """The formula in words."""
     source: str
     meaning: str
     fractions: tuple[Fraction, ...]
     combine: Callable[..., Any] = _only
     sign: str = _STEREOTYPE
-    """What a positive, or a high, value says."""
+    """The meaning of a positive, or a high, value."""
     low: float = -1
     high: float = 1
     extremes: tuple[Scenario, Scenario] | None = _BIAS
-    """What unparsed answers are supposed to have been for the lower and the upper bound; None: no bounds."""
+    """The answers that replace unparsed ones for the lower and the upper bound; None: no bounds."""
 
     @property
     def is_mean(self) -> bool:
@@ -115,7 +115,7 @@ class Metric:
 
 
 def _scaled(wrong: Array, biased: Array, persons: Array) -> Array:
-    """How often answers are wrong, times how one-sidedly; 0, the limit, where no person is named."""
+    """The share of wrong answers times their one-sidedness; 0, the limit, where no person is named."""
     scaled: Array = np.where((wrong == 0) & (persons == 0), 0.0, wrong * (2 * biased - 1))
     return scaled
 
@@ -319,7 +319,6 @@ _ALL: tuple[Metric, ...] = (
 )
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
-"""Every metric by its name, in the order in which they are shown."""
 
 
 def choose_metrics(names: Iterable[str] | None) -> tuple[Metric, ...]:
@@ -338,10 +337,10 @@ NeededKind = tuple[Condition, Context | None]
 
 
 def needed_cells(metrics: Iterable[Metric]) -> list[bool]:
-    """Of all CELLS: whether its answers stand in a denominator of one of the metrics, read or not."""
+    """For each of CELLS: whether its answers are in a denominator of one of the metrics, parsed or not."""
     names = {resolve_denominator(fraction.over, "keep") for metric in metrics for fraction in metric.fractions}
-    found: list[bool] = count_matrix()[:, [COUNT_NAMES.index(name) for name in names]].any(axis=1).tolist()
-    return found
+    columns = [COUNT_NAMES.index(name) for name in names]
+    return [bool(row[columns].any()) for row in count_matrix()]
 
 
 def needed_kinds(metrics: Iterable[Metric]) -> frozenset[NeededKind]:

@@ -66,7 +66,6 @@ class Observation(NamedTuple):
     instance_id: str
     parallel_id: str | None
     variant: str | None
-    """Id of the prompt variant."""
     label_style: str | None
     option_order: str | None
     """The roles as shown: `target-non_target-unknown`; `person`: without a role. None where no options are listed."""
@@ -216,7 +215,7 @@ def instance_columns(instance: Instance) -> dict[str, Any]:
 
 
 def contradiction(instance: Instance, order: Sequence[int], extraction: Extraction) -> str | None:
-    """What does not fit between an order, an outcome and an option, begun with the field's name; None if all fits."""
+    """The contradiction between an order, an outcome and an option, with the field's name first; None without one."""
     size, place, outcome = len(instance.options), extraction.option, extraction.outcome
     if sorted(order) != list(range(size)):
         return f"option_order: {list(order)} does not hold each of 0 to {size - 1} once"
@@ -296,7 +295,7 @@ REASONING_EFFORT: Final = "reasoning_effort"
 _SHARED = ("model", "variant", "label_style", "confidence", "extractor", METHOD, REASONING_EFFORT)
 _DERIVED = tuple(name for name in Observation._fields if name not in {*INSTANCE_COLUMNS, *_SHARED, "outcome"})
 _MEANING = ("signature", "shown", "outcome", "option")
-"""What the columns that only question and answer together tell depend on."""
+"""Columns that determine those which depend on question and answer together."""
 
 
 @dataclass(frozen=True)
@@ -343,10 +342,7 @@ def observations_from_columns(
 
 
 QUESTION_ROW: Final = ("key", *INSTANCE_COLUMNS, "role_0", "role_1", "role_2", "gold_index", "corrected_gold_role")
-_SIGNATURE: Final = tuple(
-    QUESTION_ROW.index(name)
-    for name in ("groups_swapped", "has_single_target", "condition", "polarity", *QUESTION_ROW[-5:])
-)
+_SIGNATURE: Final = ("groups_swapped", "has_single_target", "condition", "polarity", *QUESTION_ROW[-5:])
 
 
 def question_row(instance: Instance) -> tuple[Any, ...]:
@@ -366,27 +362,17 @@ def questions_from_rows(rows: Iterable[tuple[Any, ...]], instance_of: Callable[[
     """The questions as a table, from their columns (QUESTION_ROW); `instance_of` finds an instance by its key."""
     import polars as pl
 
-    numbers: dict[tuple[object, ...], int] = {}
-    examples: list[Instance] = []
-    signatures: list[int] = []
-    found: list[tuple[Any, ...]] = []
-    for row in rows:
-        signature = tuple(row[place] for place in _SIGNATURE)
-        if signature not in numbers:
-            numbers[signature] = len(numbers)
-            examples.append(instance_of(row[0]))
-        signatures.append(numbers[signature])
-        found.append(row[: 1 + len(INSTANCE_COLUMNS)])
-    schema = observation_schema()
-    keys, *columns = zip(*found, strict=True) if found else [()] * (1 + len(INSTANCE_COLUMNS))
-    frame = pl.DataFrame(
-        [
-            pl.Series("instance_key", keys, pl.Categorical),
-            pl.Series("signature", signatures, pl.Int32),
-            *(pl.Series(name, values, schema[name]) for name, values in zip(INSTANCE_COLUMNS, columns, strict=True)),
-        ]
-    )
-    return Questions(frame, examples)
+    schema: dict[str, polars.DataType] = dict.fromkeys(QUESTION_ROW, pl.String())
+    schema |= {"key": pl.Categorical(), "gold_index": pl.Int8()}
+    schema |= {name: kind for name, kind in observation_schema().items() if name in INSTANCE_COLUMNS}
+    columns = list(zip(*rows, strict=True)) or [()] * len(QUESTION_ROW)
+    pairs = zip(QUESTION_ROW, columns, strict=True)
+    found = pl.DataFrame([pl.Series(name, column, schema[name]) for name, column in pairs])
+    examples = found.unique(_SIGNATURE, keep="first", maintain_order=True).with_row_index("signature")
+    numbers = examples.select(*_SIGNATURE, pl.col("signature").cast(pl.Int32))
+    frame = found.join(numbers, on=_SIGNATURE, how="left", nulls_equal=True, maintain_order="left")
+    kept = frame.select(pl.col("key").alias("instance_key"), "signature", *INSTANCE_COLUMNS)
+    return Questions(kept, [instance_of(key) for key in examples["key"]])
 
 
 def without_places(frame: polars.DataFrame) -> polars.DataFrame:
@@ -399,7 +385,7 @@ def without_places(frame: polars.DataFrame) -> polars.DataFrame:
 
 
 def model_by_method(model: str) -> polars.Expr:
-    """What a model is called in a table with a column `method`: `MODEL (likelihood)` where that is not generate."""
+    """The model's name in a table with a column `method`: `MODEL (likelihood)` where that is not generate."""
     import polars as pl
 
     scored = pl.format("{} ({})", pl.lit(model), pl.col("method").cast(pl.String))

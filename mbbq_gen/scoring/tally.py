@@ -21,7 +21,7 @@ ROWS: Final = "rows"
 QUESTIONS: Final = "questions"
 """The column that says how many questions of its group a row is the first of."""
 QUESTION_KEYS: Final = ("benchmark", "split", "language", "instance_id")
-"""What tells questions apart."""
+"""Columns that identify a question."""
 _TOLD_APART: Final = (
     *("model", "method", "split", "benchmark", "category", "template_id", "language", "extractor"),
     *("outcome", "confidence", "condition", "polarity", "alignment", "has_single_target", "correct"),
@@ -32,12 +32,12 @@ _TOLD_APART: Final = (
 
 
 def rows_of(frame: pl.DataFrame) -> pl.Expr:
-    """How many answers a group of rows of the table stands for."""
+    """The number of answers of a group of rows."""
     return pl.col(ROWS).sum() if ROWS in frame.columns else pl.len()
 
 
 def answers_of(frame: pl.DataFrame) -> int:
-    """How many answers the table stands for."""
+    """The number of answers of the table."""
     return int(frame.select(rows_of(frame)).item() or 0)
 
 
@@ -98,11 +98,11 @@ def subset(frame: pl.DataFrame, name: Subset) -> pl.DataFrame:
 WEIGHT: Final = "sampling_weight"
 """The column that holds them; a table without it weighs answers alike."""
 STRATA: Final = ("method", "extractor", "benchmark", "split", "language", "category", "template_id", "condition")
-"""What answers of one weight share."""
+"""Columns in which answers of one weight are equal."""
 
 
 def weight_of_rows(frame: pl.DataFrame) -> pl.Expr:
-    """What a group of rows of the table weighs: their number where no design says otherwise."""
+    """The weight of a group of rows: the number of answers, if the design gives no weights."""
     return pl.col(WEIGHT).sum() if WEIGHT in frame.columns else rows_of(frame).cast(pl.Float64)
 
 
@@ -117,14 +117,14 @@ def weighted_by_design(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def strata_weights(frame: pl.DataFrame) -> pl.DataFrame | None:
-    """What an answer of each stratum weighs, strata as texts; None where all answers weigh alike."""
+    """The weight of an answer of each stratum, strata as texts; None where all answers weigh alike."""
     if WEIGHT not in frame.columns:
         return None
     return frame.select(pl.col(name).cast(pl.String) for name in STRATA).with_columns(frame[WEIGHT]).unique()
 
 
 def weights_of_answers(rows: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:
-    """What some answers, such as labelled ones, weigh in a table that they are of; 1 where all weigh alike."""
+    """The weights of some answers of a table, such as labelled ones; 1 where all weigh alike."""
     if WEIGHT not in frame.columns:
         return pl.repeat(1.0, rows.height, eager=True)
     names = ["model", *STRATA[2:]]
@@ -149,23 +149,23 @@ GROUPINGS: dict[str, str] = {
         *("proper_names", "intersectional_contrast", "target_group", "non_target_group"),
     )
 }
-"""What scores can be grouped by → the column that holds it."""
+"""Grouping of scores → its column."""
 
 CLUSTER = ("benchmark", "category", "template_id")
-"""What makes a template: all its languages, splits, prompt variants and orders are one cluster."""
+"""Columns that identify a template: its languages, splits, prompt variants and orders are one cluster."""
 PROMPT_VARIANT = "variant"
 """The column that tells prompt variants apart: one id is one prompt variant, whatever the language."""
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What was counted in one group."""
+    """The counts of one group."""
 
     group: dict[str, str | None]
     n_instances: int
     outcomes: dict[Outcome, int]
     pooled_over: dict[str, int]
-    """How many models, splits, benchmarks and methods the group holds."""
+    """The number of models, splits, benchmarks and methods in the group."""
     n_corrected: int
     templates: tuple[str, ...]
     """Names of the clusters, sorted: the rows of `cells`."""
@@ -217,7 +217,7 @@ def partition(frame: pl.DataFrame, by: Sequence[str]) -> list[tuple[dict[str, st
 
 
 def tally_groups(frame: pl.DataFrame, columns: dict[str, str], variants: PromptEffects = "fixed") -> Iterator[Tally]:
-    """What every group holds, sorted by its values, with `random` variants also by prompt variant."""
+    """The counts of every group, sorted by its values; with `random` variants also by prompt variant."""
     crossed = [PROMPT_VARIANT] if variants == "random" else []
     keys = {f"by_{name}": pl.col(column).cast(pl.String) for name, column in columns.items()}
     kept = dict.fromkeys((*columns.values(), *CLUSTER, "model", "split", "method", *crossed, "outcome", "cell"))
@@ -274,7 +274,6 @@ def _order(values: tuple[object, ...]) -> list[tuple[bool, str]]:
 QUESTION = "question"
 """Column: what makes a question the same across languages and splits: its parallel id, else language and own id."""
 TEMPLATE = "cluster"
-"""Column: benchmark, category and template."""
 
 
 def question_expression() -> pl.Expr:

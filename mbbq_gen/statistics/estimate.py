@@ -1,4 +1,4 @@
-"""A number with what templates make of it: its value, the influence of each template, and its bootstrap values.
+"""Estimates: a number with the influence of each template and its bootstrap values.
 
 For a fraction F = Σ a / Σ b over templates, the influence of template t is (a_t − F · b_t) / Σ b; for a metric that
 combines fractions, the chain rule. Their sum of squares is the variance of the score over samples of templates, except
@@ -28,13 +28,12 @@ from mbbq_gen.statistics.intervals import CrossedEffect, Ends, effective_number
 
 @dataclass(frozen=True)
 class InferenceSettings:
-    """How intervals and tests are made."""
+    """Settings of intervals and tests."""
 
     confidence: float = 0.95
     n_resamples: int = 2000
     seed: int = 0
     unparsed: UnparsedPolicy = "discard"
-    """Whether unparsed answers leave the denominators of bias or stay."""
     prompt_effects: PromptEffects = "fixed"
     """Whether a statement holds for the prompt variants of the run only, or for others like them."""
     average: Average = "questions"
@@ -116,7 +115,7 @@ def number(value: Array | float) -> float | None:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with what templates make of it; arrays are by the panel's templates."""
+    """A number with its influence by template; arrays are by the panel's templates."""
 
     value: float
     """NaN where undefined."""
@@ -125,11 +124,10 @@ class Estimate:
     adjusted_influence: Array
     """Influences widened for small numbers: √ of their sum of squares is the standard error."""
     template_weights: Array
-    """How much of the weight each template has; they add up to 1."""
+    """The share of the weight of each template; they add up to 1."""
     bootstrap_values: Array
     """The value in every resample; NaN where undefined."""
     bounds: Ends = (-math.inf, math.inf)
-    """Smallest and largest value that there can be."""
     unseen_deviation: float = intervals.UNSEEN_TEMPLATE_DEVIATION
     unseen_stretch: float = intervals.STRETCH
     df: float = math.nan
@@ -137,11 +135,11 @@ class Estimate:
     parse_rate: float = math.nan
     """Share of the answers in the score's contexts that could be parsed, the least of several."""
     crossed_effect: CrossedEffect | None = None
-    """What prompt variants make of it, where they are taken as random; None: they are fixed."""
+    """The effect of random prompt variants; None: they are fixed."""
     operands: tuple[Estimate, Estimate] | None = None
     """The two that it is the difference of; None: it is no difference."""
     components: tuple[Estimate, ...] = ()
-    """What a function combines: it can't be known better than these."""
+    """The estimates that a function combines; it has no more templates than they have."""
     is_curved: bool = False
     """Whether several fractions make it: percentiles alone are then too narrow, and the t interval is held too."""
     is_analytic: bool = False
@@ -152,18 +150,18 @@ class Estimate:
     @cached_property
     def n_templates(self) -> int:
         """Templates that bear on it; of a difference, on the side that has fewer."""
-        own = np.count_nonzero(self.template_weights > 0) if self.support is None else self.support
-        return min([int(own), *(part.n_templates for part in (*(self.operands or ()), *self.components))])
+        own = int(np.count_nonzero(self.template_weights > 0)) if self.support is None else self.support
+        return min([own, *(int(part.n_templates) for part in (*(self.operands or ()), *self.components))])
 
     @cached_property
     def _n_weighted(self) -> int:
         """Templates with a weight, which is of the denominator that fewest make; of a difference, the fewest."""
-        own = np.count_nonzero(self.template_weights > 0)
-        return min([int(own), *(part._n_weighted for part in (*(self.operands or ()), *self.components))])
+        own = int(np.count_nonzero(self.template_weights > 0))
+        return min([own, *(int(part._n_weighted) for part in (*(self.operands or ()), *self.components))])
 
     @cached_property
     def effective(self) -> float:
-        """How many templates of equal size would count as much (Kish 1965, "Survey Sampling", §8.2); NaN for none."""
+        """The effective number of templates (Kish 1965, "Survey Sampling", §8.2); NaN for none."""
         return effective_number(self.template_weights) or math.nan
 
     @property
@@ -198,12 +196,12 @@ class Estimate:
         return combine((self, other), (1.0, -1.0))
 
     def analytic_reach(self, confidence: float) -> float:
-        """How far its interval reaches to either side by t distributions; NaN where there is none."""
+        """Half the width of its interval by t distributions; NaN where there is none."""
         prompts = 0.0 if self.crossed_effect is None else self.crossed_effect.reach(confidence)
         return math.hypot(self.standard_error * intervals.t_quantile(confidence, self.units), prompts)
 
     def score(self, sampling: InferenceSettings | None) -> EstimateResult:
-        """With its intervals; without settings, it has none and needs none."""
+        """The estimate for output; without settings it has no intervals and needs no reason for that."""
         code, error, ends, margin = self.missing_reason, None, None, math.nan
         if code is None:
             drawn = 0.0 if self.crossed_effect is None else self.crossed_effect.variance
@@ -335,7 +333,7 @@ def difference_interval(
 # --- from numbers over templates to an estimate ----------------------------------------------------------------------
 
 _STEP = 1e-6
-"""Of the numeric slope; the metrics are products and sums of fractions, so a central difference is exact but for it."""
+"""Step of the central difference; the metrics are products and sums of fractions, so its error is rounding."""
 
 
 def influence_values(metric: Metric, by_template: Counts, total: Counts) -> Array:

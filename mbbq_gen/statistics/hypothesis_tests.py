@@ -40,18 +40,18 @@ RANKS_DRAWN_UP_TO = 25
 PERMUTATIONS = 4999
 _DIGITS = 9
 _TIE = 1e-9
-"""What differs by so little is the same: influences have slopes that are good to 1e-10, and ties are many."""
+"""Smaller differences are ties: influences have slopes with an error of 1e-10, and ties are frequent."""
 
 
 class TestResult(FrozenModel):
-    """What a test found, on what."""
+    """The result of a test."""
 
     __test__ = False  # not a test class of pytest, whatever its name
 
     test: TestName
     unit: Unit
     hypothesis: str
-    """What a small p value speaks against."""
+    """The null hypothesis."""
     statistic: float | None = None
     statistic_name: str = ""
     p_value: float | None = None
@@ -65,7 +65,7 @@ class TestResult(FrozenModel):
     """Prompt variants that it generalises over; None where they are fixed."""
     is_exact: bool = False
     margin: float | None = None
-    """Of `tost`: what the number is tested to be smaller than, either way."""
+    """The equivalence margin of `tost`, on either side of 0."""
     reason: str | None = None
     reason_code: ReasonCode | None = None
 
@@ -224,14 +224,12 @@ def friedman(scores: Array, hypothesis: str, *, unit: Unit = "template", is_even
         p_value = float(special.chdtrc(groups - 1, statistic))
     else:
         generator = np.random.default_rng(stable_number("friedman", n, groups))
-        sums, own = np.zeros((PERMUTATIONS, groups)), np.zeros(groups)
-        for ranks in (mid_ranks(row) for row in whole):
-            sums += generator.permuted(np.tile(ranks, (PERMUTATIONS, 1)), axis=1)
-            own += ranks
-        drawn, observed = (((ranked - own.mean()) ** 2).sum(axis=-1) for ranked in (sums, own))
+        rows = [mid_ranks(row) for row in whole]
+        sums = sum(generator.permuted(np.tile(row, (PERMUTATIONS, 1)), axis=1) for row in rows)
+        middle = n * (groups + 1) / 2
+        drawn, observed = (((np.asarray(ranked) - middle) ** 2).sum(axis=-1) for ranked in (sums, sum(rows)))
         p_value = permutation_p(drawn, float(observed), is_exact=False)
-    more = {"effect": agreement, "effect_name": "kendall_w", "is_exact": is_exact}
-    return result.found(p_value, statistic, "chi_squared", **more)
+    return result.found(p_value, statistic, "chi_squared", effect=agreement, effect_name="kendall_w", is_exact=is_exact)
 
 
 def kendall_w(scores: Array) -> float | None:
@@ -355,10 +353,8 @@ def _of_estimate(test: TestName, hypothesis: str, estimate: Estimate) -> TestRes
     return TestResult(test=test, unit="template", hypothesis=hypothesis, n=n, n_prompt_variants=n_variants)
 
 
-_LEAST = 1e-6
-"""The smallest p value that is looked for."""
-_STEPS = 16
-"""Of the bisection, on the logarithm."""
+_LEAST, _STEPS = 1e-6, 16
+"""The smallest p value that is looked for, and the steps of the bisection on the logarithm."""
 
 
 def _least_level(is_found: Callable[[float], bool], first: float, most: float = 1.0) -> float:

@@ -48,7 +48,7 @@ def expanded_tail(confidence: float, units: float, widening: float) -> float:
 
 
 def t_quantile(confidence: float, units: float) -> float:
-    """How many standard errors reach to either side: t with `units` − 1 degrees of freedom; NaN for units ≤ 1."""
+    """The quantile of t with `units` − 1 degrees of freedom for a two-sided interval; NaN for units ≤ 1."""
     return float(special.stdtrit(units - 1, (1 + confidence) / 2)) if units > 1 else math.nan
 
 
@@ -188,7 +188,7 @@ def _usual_score(scores: Array, sizes: Array, whole: float) -> float | None:
 
 
 def effective_number(parts: Array) -> float:
-    """How many parts of one size would count as much; 0 where all are 0."""
+    """The effective number of parts; 0 where all are 0."""
     squares = float((parts**2).sum())
     return float(parts.sum()) ** 2 / squares if squares else 0.0
 
@@ -209,7 +209,7 @@ class Proportion(FrozenModel):
     ci_high: float | None
     n: int
     effective_n: float
-    """As how many they count: fewer than `n` where some weigh more than others."""
+    """Effective number: fewer than `n` where some weigh more than others."""
 
 
 def wilson(share: float, n: float, z: float = NormalDist().inv_cdf(0.975)) -> Ends:
@@ -284,12 +284,12 @@ class CrossedEffect:
 
     @property
     def effective(self) -> float:
-        """How many prompt variants that weigh alike would count as much; 0 for none."""
+        """The effective number of prompt variants; 0 for none."""
         return effective_number(self.sizes.sum(axis=0))
 
     @property
     def variance(self) -> float:
-        """What the choice of prompt variants adds to the number's variance; NaN for fewer than MIN_PROMPT_VARIANTS."""
+        """The variance that prompt variants add to the number; NaN for fewer than MIN_PROMPT_VARIANTS."""
         variants, templates = self.effective, effective_number(self.sizes.sum(axis=1))
         if self.count < MIN_PROMPT_VARIANTS or templates <= 1:
             return math.nan
@@ -301,7 +301,7 @@ class CrossedEffect:
         return max(factor * (float((of_variant**2).sum()) - together), 0.0)
 
     def reach(self, confidence: float) -> float:
-        """How far prompt variants alone make an interval reach; NaN for fewer than MIN_PROMPT_VARIANTS."""
+        """Half the width of an interval over prompt variants alone; NaN for fewer than MIN_PROMPT_VARIANTS."""
         return t_quantile(confidence, self.effective) * math.sqrt(self.variance)
 
 

@@ -1,4 +1,4 @@
-"""What the unparsed answers could have changed: bounds with an interval, and the tipping point of a difference."""
+"""The effect of unparsed answers: bounds with an interval, and the tipping point of a difference."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mbbq_gen.statistics.intervals import Ends, interval_hull
 from mbbq_gen.statistics.panel import Panel
 
 _STEPS = 12
-"""Of the bisection for the tipping point: 2⁻¹² of the unparsed answers."""
+"""Steps of the bisection for the tipping point: down to 2⁻¹² of the unparsed answers."""
 _BOUND_STEPS = 50
 _ROUNDING = 1e-14
 
@@ -30,7 +30,7 @@ class MissingDataBounds(FrozenModel):
 
 
 class TippingPoint(FrozenModel):
-    """How many of the unparsed answers must have been against a difference for it to be no longer found."""
+    """The unparsed answers that would have to be against a difference for it not to be found."""
 
     share: float | None
     """Share of the unparsed answers of both levels, the others being like those read; None: all would not be enough."""
@@ -39,7 +39,7 @@ class TippingPoint(FrozenModel):
 
 
 def tipping_point(panel: Panel, metric: Metric, pair: tuple[int, int], *, first_is_higher: bool) -> TippingPoint | None:
-    """Where the difference of two groups of a panel is no longer found; None where there is no unparsed answer."""
+    """The tipping point of the difference of two groups of a panel; None where there is no unparsed answer."""
     if metric.extremes is None:
         return None
     counts = panel.total

@@ -55,7 +55,7 @@ class Panel:
     """Groups × templates × CELLS; zeros where a group does not have a template."""
     sampling: InferenceSettings
     strata: tuple[str, ...] | None = None
-    """What each template is drawn within; None: all templates together."""
+    """The stratum that each template is drawn in; None: all templates together."""
     crossed: Array | None = None
     """Groups × templates × prompt variants × CELLS, where prompt variants are random; None: they are fixed."""
     is_resampled: bool = True
@@ -209,15 +209,14 @@ def paired_estimates(
     sides: Mapping[str, pl.DataFrame], metrics: Sequence[Metric], sampling: InferenceSettings
 ) -> dict[str, dict[str, Estimate]]:
     """Metric → side → its estimate, all over the same templates; sides without rows are left out."""
-    tables = [
-        rows.with_columns(extractor=pl.lit(name).cast(rows.schema["extractor"]))
-        for name, rows in sides.items()
-        if rows.height
-    ]
-    if not tables:
+    sides = {name: rows for name, rows in sides.items() if rows.height}
+    if not sides:
         return {metric.name: {} for metric in metrics}
-    shared = [name for name in tables[0].columns if all(name in table.columns for table in tables)]
-    panel = make_panel(pl.concat([table.select(shared) for table in tables]), ["extractor"], sampling)
+    first = next(iter(sides.values()))
+    shared = [name for name in first.columns if all(name in rows.columns for rows in sides.values())]
+    kind = first.schema["extractor"]
+    tables = [rows.select(shared).with_columns(extractor=pl.lit(name).cast(kind)) for name, rows in sides.items()]
+    panel = make_panel(pl.concat(tables), ["extractor"], sampling)
     names = [str(group["extractor"]) for group in panel.groups]
     return {metric.name: dict(zip(names, panel.estimates(metric), strict=True)) for metric in metrics}
 
@@ -285,7 +284,7 @@ def resample_weights(templates: tuple[str, ...], resamples: int, seed: int) -> A
 
 _LEAST_VARIANCE = 1e-12
 _STEPS = 60
-"""Of the bisection for τ²."""
+"""Steps of the bisection for τ²."""
 
 
 def reml_variance(scores: Array, variances: Array) -> Array:

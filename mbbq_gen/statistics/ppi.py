@@ -43,12 +43,12 @@ CLASS_LABELS = 10
 """Labels of a class below which it is joined with its neighbours."""
 
 AnswerClass = tuple[str, ...]
-"""What labels are weighed within, the most important first: language, kind of extraction, confidence."""
+"""The stratum that labels are weighted in, most important part first: language, kind of extraction, confidence."""
 _REST = "(rest)"
 USUAL_ERRORS = 1.0
-"""As how many wrong extractions the usual rate of errors counts in each class."""
+"""Weight of the usual error rate in each class, as a number of wrong extractions."""
 RARE_SHARE = 0.5
-"""Of the variance of errors that may be in any class unseen: they are not in all classes at once (docs/evidence.md)."""
+"""Share of the variance of unseen errors that is added: they are not in all classes at once (docs/evidence.md)."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class PPIGroup:
     """Templates × classes: answers that could have been labelled, once more."""
     labelled: AnnotatedCells
     error_rate: float
-    """How often answers are extracted wrongly, by all labels there are: the estimate for a class that has few."""
+    """The extraction error rate by all labels: the estimate for a class with few."""
 
     @cached_property
     def _blocks(self) -> Array:
@@ -181,7 +181,7 @@ class CorrectedEstimate(Estimate):
         degrees = max(1.0, (whole + self.rare_variance) ** 2 / spread) if spread > 0 else self.effective - 1
         return degrees + 1
 
-    def _over_templates(self, confidence: float) -> Ends | None:
+    def _over_templates(self, confidence: float) -> Ends:
         """The interval as extracted, to whose variance that of the labels is added; value ± t · error without one.
 
         An unseen template can lie as far off the corrected score as off the extracted one. So the variance of templates
@@ -257,7 +257,7 @@ def correct(
 
 
 def usual_error_rate(wrong: Array, weight: Array) -> float:
-    """How often answers are extracted wrongly by labels of these weights, as if half an error more had been seen."""
+    """The extraction error rate by labels of these weights, as if half an error more had been seen."""
     whole = float(weight.sum())
     typical = whole / max(len(weight), 1)
     return (float((np.asarray(wrong) * weight).sum()) + typical / 2) / (whole + typical) if whole else 0.5

@@ -32,27 +32,27 @@ from mbbq_gen.statistics.intervals import t_quantile
 from mbbq_gen.statistics.panel import Panel, template_scores
 
 POINTS: Final = 201
-"""Of the grid that bounds are integrated on."""
+"""Points of the grid that bounds are integrated on."""
 LEAST_GROWTH: Final = 1e-3
-"""Of the information, from look to look: chance in the variance must not turn it back."""
+"""Least growth of the information from look to look: it must not fall by chance in the variance."""
 MOST: Final = 12.0
-"""Standard errors that no bound lies beyond."""
+"""The largest bound, in standard errors."""
 KEPT: Final = 0.1
-"""Of the error: kept for looks after the information that was aimed at."""
+"""Share of the error that is kept for looks after the information that was aimed at."""
 LEAST_SPENT: Final = 0.1
-"""Of the error that is left, at such looks."""
+"""Least share of the remaining error that is spent at such a look."""
 FIRST_PART: Final = 0.2
 LAST_LEVEL: Final = 0.6
-"""Of α: a level that a last look comes by with ease; an aim too near is passed before the width is reached."""
+"""The level of a last look, in parts of α, that a target width is computed with."""
 FOR_WIDTH: Final = 6.0
 FOR_DECISION: Final = 0.7
 """ρ: how late the error is spent."""
 POWER: Final = 0.9
-"""With which a size is found that a run is to find."""
+"""The power for the smallest effect that a run is to find."""
 LOOKS_COST: Final = 1.2
-"""Information that such a run may need at most, in units of what a fixed test of that power does."""
+"""The most information that such a run needs, over that of a fixed test of the same power."""
 HOPELESS: Final = 0.05
-"""Chance of giving up on a width that all questions together would have reached."""
+"""The probability of giving up on a width that all questions together would have reached."""
 
 
 def _step(at: Array, places: Array, weights: Array, root: float) -> Array:
@@ -68,10 +68,10 @@ class ErrorSpending:
     def __init__(self, alpha: float, rho: float) -> None:
         self._alpha, self._rho, self._information, self._spent = alpha, rho, 0.0, 0.0
         self._places, self._weights = np.zeros(1), np.ones(1)
-        """Where the sum of the score may stand that has crossed no bound so far, and how likely it stands there."""
+        """The distribution of score × information on the paths that have crossed no bound so far."""
 
     def look(self, information: float, part: float) -> float:
-        """How many standard errors the interval of this look reaches, for a normal score.
+        """Half the width of the interval of this look in standard errors, for a normal score.
 
         `information` is 1 / variance, in any unit; `part` is of the information that the run is after.
         """
@@ -81,7 +81,7 @@ class ErrorSpending:
         scale, root = math.sqrt(now), math.sqrt(now - self._information)
 
         def excess(bound: float) -> float:
-            """How much likelier than `step` it is that the bound is crossed here first."""
+            """The probability that this bound is the first to be crossed, less `step`."""
             up = special.ndtr((self._places - bound * scale) / root)
             down = special.ndtr((-self._places - bound * scale) / root)
             return float(self._weights @ (up + down)) - step
@@ -106,11 +106,11 @@ class InterimEstimate:
 
     @property
     def variance(self) -> float:
-        """Of the score; NaN for fewer than two templates."""
+        """The variance of the score; NaN for fewer than two templates."""
         return self.estimate.standard_error**2
 
     def part(self, aim: float = 0.0) -> float:
-        """Of the information that a run is after: variance `aim`, or what all questions give if that is more."""
+        """The information as a share of that at variance `aim`, or of that with all questions if it is less."""
         at_end = max(self.variance - self.noise, 0.0) + self.noise_at_end
         return min(max(at_end, aim) / self.variance, 1.0) if self.variance > 0 else 1.0
 
@@ -151,7 +151,7 @@ def measures(metric: Metric, panel: Panel, requested: Array, offered: Array) -> 
 
 @dataclass(frozen=True)
 class Interval:
-    """What a look tells of a score."""
+    """The interval of a score at a look."""
 
     value: float
     low: float
@@ -204,19 +204,17 @@ def median_unbiased(looks: Sequence[Interval], small: float) -> float:
     for look in known:
         now = max(1 / look.variance, before * (1 + LEAST_GROWTH))
         below, above = look.value - look.low, look.high - look.value
-        stage = _Stage(places, weights, before, now, below, -above, (below - small, small - above))
-        stages.append(stage)
-        places, weights = stage.going_on()
+        stages.append(_Stage(places, weights, before, now, below, -above, (below - small, small - above)))
+        places, weights = stages[-1].going_on()
         before = now
     last, value = stages[-1], known[-1].value
-    is_above, is_below = value > last.upper, value < last.lower
+    least = math.inf if value > last.upper else -math.inf if value < last.lower else value
 
     def excess(truth: float) -> float:
         """The chance of as much or more, less one half."""
         found = last.chance(truth, value, math.inf)
         for stage in stages[:-1]:
             found += stage.chance(truth, stage.upper, math.inf)
-            least = math.inf if is_above else -math.inf if is_below else value
             low, high = max(stage.inner[0], least, stage.lower), min(stage.inner[1], stage.upper)
             found += stage.chance(truth, low, high) if low < high else 0.0
         return found - 0.5
@@ -230,10 +228,10 @@ def median_unbiased(looks: Sequence[Interval], small: float) -> float:
 
 @dataclass(frozen=True)
 class _Stage:
-    """Where a score may stand before a look, were the truth 0, and where the look stops the run."""
+    """The distribution of a score before a look, if the truth is 0, and the bounds at which the look stops the run."""
 
     places: Array
-    """Of score × information, at the look before, with weights."""
+    """Values of score × information at the look before, and their probabilities."""
     weights: Array
     before: float
     information: float
@@ -243,7 +241,7 @@ class _Stage:
     """The run stops above `upper`, below `lower`, and between these."""
 
     def chance(self, truth: float, low: float, high: float) -> float:
-        """How likely the run comes to this look and its score lies between."""
+        """The probability that the run comes to this look with a score between these."""
         step = self.information - self.before
         tilted = self.weights * np.exp(truth * self.places - truth**2 * self.before / 2)
         middle, root = self.places + truth * step, math.sqrt(step)
@@ -251,7 +249,7 @@ class _Stage:
         return float(tilted @ (up - down))
 
     def going_on(self) -> tuple[Array, Array]:
-        """Where the score may stand if the run goes on, and how likely it stands there, were the truth 0."""
+        """The distribution of the score if the run goes on, if the truth is 0."""
         low, high = self.inner
         parts = [(self.lower, min(low, self.upper)), (max(high, self.lower), self.upper)]
         parts = [part for part in parts if part[0] < part[1]] if low < high else [(self.lower, self.upper)]
@@ -262,7 +260,7 @@ class _Stage:
 
 
 def reach_of(level: float) -> float:
-    """How many standard errors the interval of a look of that level reaches, for a normal score."""
+    """Half the width of the interval of a look of that level in standard errors, for a normal score."""
     return float(-special.ndtri(level / 2))
 
 

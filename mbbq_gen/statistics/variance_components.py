@@ -1,5 +1,4 @@
-"""How much of a score each factor makes: variance components over category, template, language, prompt variant and
-order.
+"""Variance components of a score over category, template, language, prompt variant and order.
 
 The score of a cell (template × language × prompt variant × order) is a sum of random effects of the factors and of all
 their combinations, templates being nested in categories, and of the chance of its answers:
@@ -67,7 +66,6 @@ class VarianceComponent(FrozenModel):
     """None where it could not be estimated, and over fewer than MIN_TEMPLATES templates."""
     sd_high: float | None
     share: float | None
-    """Of all components' variance."""
 
 
 class VarianceTable(FrozenModel):
@@ -81,7 +79,7 @@ class VarianceTable(FrozenModel):
     components: tuple[VarianceComponent, ...]
     """Single factors first, then combinations, then chance."""
     chance: VarianceComponent | None
-    """Of one answer among those to one kind of question; None where no kind was sampled twice."""
+    """The variance of one answer among those to one kind of question; None where no kind was sampled twice."""
     is_balanced: bool
 
 
@@ -255,10 +253,7 @@ class _Likelihood:
 
     def __init__(self, cells: Cells) -> None:
         self.terms = list(cells.codes)
-        single = [term for term in self.terms if len(_shown(term)) == 1]
-        most = max(single, key=lambda term: _levels(cells.codes[term]))
-        self._inner = [number for number, term in enumerate(self.terms) if most[-1] in term]
-        self._outer = [number for number, term in enumerate(self.terms) if most[-1] not in term]
+        most = max((t for t in self.terms if len(_shown(t)) == 1), key=lambda term: _levels(cells.codes[term]))
         order = np.argsort(cells.codes[most], kind="stable")
         block = cells.codes[most][order]
         place = np.arange(block.size) - np.searchsorted(block, block)
@@ -270,14 +265,17 @@ class _Likelihood:
             return found
 
         self._scores, self._chance = laid(cells.scores, 0.0), laid(cells.chance_of_cells, 1.0)
-        self._same = []
-        for number in self._inner:
-            codes = laid(cells.codes[self.terms[number]].astype(float), -1.0)
-            self._same.append(((codes[:, :, None] == codes[:, None, :]) & (codes[:, :, None] >= 0)).astype(float))
-        outer = [cells.codes[self.terms[number]] for number in self._outer]
-        effects = [np.eye(_levels(codes))[codes] for codes in outer]
-        self._columns = laid(np.column_stack([np.ones(block.size), *effects]), 0.0)
-        self._owner = np.repeat([-1, *self._outer], [1, *(effect.shape[1] for effect in effects)])
+        self._inner: dict[int, Array] = {}
+        """Component within blocks → blocks × places × places: 1 where both cells have its level."""
+        owners, columns = [np.array([-1])], [np.ones((block.size, 1))]
+        for number, (term, codes) in enumerate(cells.codes.items()):
+            if most[-1] in term:
+                own = laid(codes.astype(float), -1.0)
+                self._inner[number] = ((own[:, :, None] == own[:, None, :]) & (own[:, :, None] >= 0)).astype(float)
+            else:
+                columns.append(np.eye(_levels(codes))[codes])
+                owners.append(np.full(_levels(codes), number))
+        self._columns, self._owner = laid(np.hstack(columns), 0.0), np.concatenate(owners)
         """Of each column: its component; −1 for the mean."""
 
         used, alike = np.unique((self._columns != 0).any(axis=1), axis=0, return_inverse=True)
@@ -290,7 +288,7 @@ class _Likelihood:
         """The likelihood and its derivatives."""
         places, roots = np.arange(self._scores.shape[1]), np.where(self._owner < 0, 1.0, variances[self._owner] ** 0.5)
         covariance = np.zeros((*self._scores.shape, places.size))
-        for number, same in zip(self._inner, self._same, strict=True):
+        for number, same in self._inner.items():
             covariance += variances[number] * same
         covariance[:, places, places] += np.maximum(self._chance, _LEAST_CHANCE)
         inverse = np.linalg.inv(covariance)
@@ -311,14 +309,13 @@ class _Likelihood:
         moved: list[Array] = []
         inside = inverse - self._carried(scaled, between) @ scaled.swapaxes(1, 2)  # P within blocks
         for number in range(len(self.terms)):
-            if number in self._outer:
+            if number in self._inner:
+                traces[number] = np.sum(inside * self._inner[number])
+                moved.append((self._inner[number] @ residual[..., None])[..., 0])
+            else:
                 own = self._owner == number
                 traces[number] = np.diag(grams)[own].sum()
                 moved.append(self._columns[..., own] @ pulls[own])
-            else:
-                same = self._same[self._inner.index(number)]
-                traces[number] = np.sum(inside * same)
-                moved.append((same @ residual[..., None])[..., 0])
             squares[number] = np.sum(residual * moved[-1])
         projected = np.array([project(part) for part in moved])
         information = np.einsum("atn,btn->ab", np.array(moved), projected)
@@ -327,12 +324,12 @@ class _Likelihood:
         return _Point(variances, likelihood, traces, squares, information, inverse, scaled, between, grams)
 
     def spread(self, point: _Point) -> Array:
-        """Of each component: tr(P V_A P V_A)."""
+        """tr(P V_A P V_A) of each component."""
         found = np.zeros(len(self.terms))
-        for number in self._outer:
+        for number in set(self._owner[1:].tolist()):
             own = self._owner == number
             found[number] = np.sum(point.grams[np.ix_(own, own)] ** 2)
-        for number, same in zip(self._inner, self._same, strict=True):
+        for number, same in self._inner.items():
             product, effects = point.inverse @ same, same @ point.scaled
             whole = point.between @ self._across(point.scaled, effects)
             mixed = np.sum((same @ self._carried(point.scaled, point.between)) * (point.inverse @ effects))
