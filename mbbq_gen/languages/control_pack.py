@@ -382,7 +382,7 @@ class NameRule(Pack):
     """One line of a form's grammar: when it holds for a name, `give` tells how the name is written.
 
     It holds where all of its conditions do; a condition that is None always does. They are about the name in lower
-    case: how it starts and ends, its last letter (`ends_in`, `ends_not_in`), and its last vowel.
+    case: how it starts and ends, its last letter (`ends_in`), and its last vowel.
     """
 
     gender: NameGender | None = None
@@ -390,7 +390,6 @@ class NameRule(Pack):
     starts_with: tuple[Text, ...] | None = None
     ends_with: tuple[Text, ...] | None = None
     ends_in: str | None = None
-    ends_not_in: str | None = None
     last_vowel: str | None = None
     final_consonant: bool | None = None
     """Whether the last syllable, written in Hangul, must have a final consonant (true) or none (false)."""
