@@ -94,9 +94,9 @@ class QuestionIndex:
         breaks = set(accumulate((len(line) + 1 for line in lines), initial=-1))
         """Places of the spaces that stand for the end of a line."""
         for context, end in islice(self._contexts(whole), _MOST_CONTEXTS):
-            asked = [known for known in self._by_context[context] if _goes_on(whole, end, known.question, breaks)]
-            without_options = without_options or asked
-            if found := [known for known in asked if _has_options(whole, end, known)]:
+            candidates = [known for known in self._by_context[context] if _goes_on(whole, end, known.question, breaks)]
+            without_options = without_options or candidates
+            if found := [known for known in candidates if _has_options(whole, end, known)]:
                 return found
         return without_options
 

@@ -421,9 +421,12 @@ def _copy_of(release: Release, origin: str, folder: Path, raw: Path, tools: Inst
         download = Download(origin, _beside(folder, ".part"), client, _LARGEST_ARCHIVE, tools.sleep, received)
         download.fetch()
     try:
-        return unpack(download.part, raw, origin, release.wants, limits=tools.limits, step=step)
-    finally:
+        found = unpack(download.part, raw, origin, release.wants, limits=tools.limits, step=step)
+    except DownloadError:
         download.discard()
+        raise
+    download.discard()
+    return found
 
 
 def _put(source: Path, tree: Path, name: str, shown: str, release: Release) -> InstalledFile:

@@ -249,7 +249,7 @@ class ListLanguages(PackCommand):
     help_examples = "  mbbq-gen languages\n  mbbq-gen languages --packs my-packs --json"
 
     def _run(self) -> None:
-        from mbbq_gen.languages import list_languages
+        from mbbq_gen.languages.packs import list_languages
 
         found = list_languages(self.where)
         rows: list[dict[str, Any]] = []
@@ -270,7 +270,7 @@ class Check(PackCommand):
 
     def _run(self) -> None:
         from mbbq_gen.checks import check_everything
-        from mbbq_gen.languages import list_languages
+        from mbbq_gen.languages.packs import list_languages
 
         where = self.where
         known = [status.language for status in list_languages(where)]

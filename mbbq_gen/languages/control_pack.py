@@ -54,8 +54,8 @@ class Agreement(Pack):
     common_plurals: tuple[Text, ...] = ()
     """Plural nouns of either gender after such numbers: estudiants."""
     interrogatives: tuple[Text, ...] = ()
-    """Question words before a word of `asked`."""
-    asked: dict[str, str] = {}
+    """Question words before a word of `question_nouns`."""
+    question_nouns: dict[str, str] = {}
     """Nouns in a question about a man → about a woman; the names must have that gender: `pare = "mare"`."""
     mixed: NameGender | None = None
     """Gender of the names if the people are a man and a woman; None: either."""
@@ -183,7 +183,7 @@ class Substitution(Pack):
     definites: tuple[Text, ...] = ()
     """Determiners of the two people in a question: "is it *the* baker or the poet?"."""
     introducing: tuple[Text, ...] = ()
-    """Determiners of a person who is new in the sentence: "a parent asked *their* old parent"."""
+    """Determiners of a person who is new in the sentence: "a parent met *their* old parent"."""
     home_words: tuple[Text, ...] = ()
     """Prepositions before a place that looks like a name: "one *from* Goa"."""
     stand_ins: tuple[Text, ...] = ()
@@ -212,7 +212,7 @@ class Substitution(Pack):
     """Relative pronouns before the verb of a description: Spanish "que"."""
     closing_verbs: tuple[Text, ...] = ()
     """Verbs at the end of such a clause, which belong to the mention: "de man die dun *was*"."""
-    told_last: dict[str, str] = {}
+    having_last: dict[str, str] = {}
     """Verbs after a feature of a person, and the verb after a name: Dutch `heeft = "heet"`."""
     openers: tuple[Text, ...] = ()
     """Words that begin a phrase of the mention, which ends at a comma or at `clause_words`: "dressed in"."""
@@ -226,7 +226,7 @@ class Substitution(Pack):
     """Whether a person has a determiner except after `before_bare`; words up to it then belong to the mention."""
     relations: tuple[Text, ...] = ()
     """Words that relate somebody to the next person ("he *has* a blind friend"), where no name can stand."""
-    told: dict[str, str] = {}
+    having: dict[str, str] = {}
     """Verbs before a feature of a person, and the verb before a name: `had = "was called"`."""
     endings: tuple[Text, ...] = ()
     """Endings that do not change the meaning of a word."""
@@ -298,7 +298,7 @@ class Substitution(Pack):
     """Verbs of a relative clause before its noun: Basque "zen", of "altua *zen* ikaslea"."""
     article_endings: tuple[Text, ...] = ()
     """Endings of a person without an article after it, except before `before_bare`: Basque "a"."""
-    asked_genders: tuple[Text, ...] = ()
+    gender_questions: tuple[Text, ...] = ()
     """Words that ask for a gender, which two names of one gender can't answer: Korean "여자입니까"."""
     plural_questions: tuple[Text, ...] = ()
     """Words that ask for several people: Basque "zeintzuk"."""
@@ -382,7 +382,7 @@ class NameRule(Pack):
     """One line of a form's grammar: when it holds for a name, `give` tells how the name is written.
 
     It holds where all of its conditions do; a condition that is None always does. They are about the name in lower
-    case: how it starts and ends, its last letter (`ends_in`, `ends_not_in`), and its last vowel.
+    case: how it starts and ends, its last letter (`ends_in`), and its last vowel.
     """
 
     gender: NameGender | None = None
@@ -390,7 +390,6 @@ class NameRule(Pack):
     starts_with: tuple[Text, ...] | None = None
     ends_with: tuple[Text, ...] | None = None
     ends_in: str | None = None
-    ends_not_in: str | None = None
     last_vowel: str | None = None
     final_consonant: bool | None = None
     """Whether the last syllable, written in Hangul, must have a final consonant (true) or none (false)."""

@@ -1,17 +1,18 @@
-"""The base of all packs: reading and validating a TOML file, with errors that name file, key and value."""
+"""The base of all packs: TOML files read and validated, with errors that name file, key and value; the languages."""
 
 from __future__ import annotations
 
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from mbbq_gen.core.errors import PackError, UnknownNameError, describe_fault
-from mbbq_gen.core.files import PackKind, PackPaths
+from mbbq_gen.core.files import PACK_KINDS, PackKind, PackPaths
 from mbbq_gen.core.tables import opened
 
 LanguageCode = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]+)*$")]
@@ -107,3 +108,29 @@ def read_pack(resources: PackPaths, kind: PackKind, language: str, schema: type[
     if meta is not None and meta.language != language:
         raise PackError(f"{path}: meta.language: {meta.language!r} is not the file's name {language!r}")
     return pack
+
+
+@dataclass(frozen=True)
+class LanguageStatus:
+    """Which of the three packs of a language are there."""
+
+    language: str
+    name: str
+    native_name: str
+    packs: tuple[PackKind, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all three packs are there."""
+        return len(self.packs) == len(PACK_KINDS)
+
+
+def list_languages(resources: PackPaths) -> list[LanguageStatus]:
+    """Every language that has at least one pack, sorted by code."""
+    codes = sorted({code for kind in PACK_KINDS for code in resources.names(kind)})
+    found = []
+    for code in codes:
+        paths = {kind: path for kind in PACK_KINDS if (path := resources.find(kind, code)) is not None}
+        meta = read_toml(next(iter(paths.values()))).get("meta", {})
+        found.append(LanguageStatus(code, meta.get("name", ""), meta.get("native_name", ""), tuple(paths)))
+    return found

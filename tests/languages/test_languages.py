@@ -6,7 +6,7 @@ import pytest
 
 from mbbq_gen.core.errors import PackError
 from mbbq_gen.core.files import PACK_KINDS, PackPaths
-from mbbq_gen.languages import list_languages
+from mbbq_gen.languages.packs import list_languages
 from mbbq_gen.languages.prompt_pack import read_prompts
 from tests.support.cases import cases
 

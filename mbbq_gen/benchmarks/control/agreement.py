@@ -111,8 +111,8 @@ class GenderedText(TextWords):
                 found.add(agreement.numbers[word.low])
             joined = place + 1 < len(self.words) and self.words[place + 1].low in agreement.and_words
             if self.before(place) in agreement.interrogatives and not joined:  # not "quin pare i mare"
-                found |= {"m"} if word.low in agreement.asked else set()
-                found |= {"f"} if word.low in agreement.asked.values() else set()
+                found |= {"m"} if word.low in agreement.question_nouns else set()
+                found |= {"f"} if word.low in agreement.question_nouns.values() else set()
         return found
 
     def _gendered_relatives(self) -> set[str]:

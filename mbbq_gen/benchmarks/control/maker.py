@@ -154,7 +154,8 @@ class ControlGenerator:
         phrase, rules = self._language.phrase(question), self._language.rules
         people = self._described(options) if places is not None else None
         telling = [word for person in people or () for word in person.telling]
-        for reason, words in (("plural_group", rules.plural_questions), ("question_about_group", rules.asked_genders)):
+        refused = {"plural_group": rules.plural_questions, "question_about_group": rules.gender_questions}
+        for reason, words in refused.items():
             if (found := next((word for word in phrase if word in words), None)) is not None:
                 raise SubstitutionRefusedError(reason, found)
         for word in phrase:

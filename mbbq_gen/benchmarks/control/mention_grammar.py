@@ -344,7 +344,7 @@ class PersonText(TextWords):
 
     def is_had_by_stand_in(self, place: int) -> bool:
         """Whether a stand-in and a verb of having precede: "one speaker had", "one of them had"."""
-        if place < 2 or self.before(place) not in self.rules.told:
+        if place < 2 or self.before(place) not in self.rules.having:
             return False
         owner = self.before(place - 1)
         if not owner or owner in self.rules.clause_relatives:

@@ -109,7 +109,7 @@ class MentionFinder(PersonText):
         opening = low - self.is_determined(low)
         is_had = person.attachment == "behind" or (rules.head_first and person.attachment == "adjective")
         if is_had and self.is_had_by_stand_in(opening):
-            kept = rules.told[self.words[opening - 1].low]
+            kept = rules.having[self.words[opening - 1].low]
             gender = self.gender_of_stand_in(opening)
             return Mention(number, opening - 1, right, kept, self.case(low, right), gender, by_verb=True)
         if not headed and not self._is_bare_adjective(low, right):
@@ -126,14 +126,14 @@ class MentionFinder(PersonText):
         # What somebody is, or has, is no mention: "they saw a man *who* X *was*", "de ene spreker *blauwe ogen* had".
         verb = self.words[right + 1].low if right + 1 < len(self.words) else ""
         is_said = self.before(start) in rules.relatives and not self.words[start - 1].gap and verb in rules.copulas
-        is_had = person.attachment == "behind" and self.behind(right) in rules.told_last
+        is_had = person.attachment == "behind" and self.behind(right) in rules.having_last
         own, there = person.words, [word.low for word in self.words[start : right + 1]]
         relative = next((word for word in rules.clause_relatives if word in own[:-1]), None)
         # The verb of a description stands without its relative: "one *wore* a hat".
         is_clause = relative is not None and own[own.index(relative) + 1] in there and relative not in there
         if is_said or is_clause or (is_had and self.is_head(self.before(first))):
             raise self._refuse("group_stated_elsewhere", start - 1, right)
-        behind_verb = rules.told_last and self.before(start) in rules.copulas and start + 3 <= right
+        behind_verb = rules.having_last and self.before(start) in rules.copulas and start + 3 <= right
         if behind_verb and there[1] in rules.stand_ins and self.is_head(there[2]):  # "was de ene vrouw *gekleed in …*"
             return Mention(number, start + 3, self.opened(right), by_verb=True)
         has_determiner = rules.needs_determiner and self.words[start].low in self.language.determiners
@@ -164,7 +164,7 @@ class MentionFinder(PersonText):
                 head = self._head_before_link(start)
                 if head is not None:
                     return head, True
-        is_verb = (before in rules.copulas or before in rules.told) and not self.words[place - 1].gap
+        is_verb = (before in rules.copulas or before in rules.having) and not self.words[place - 1].gap
         if self.words[place].gap or (is_verb and self.is_verb_of_stand_in(place - 1)):
             return None  # "la otra *estaba* gorda"
         own = (rules.noun_last or rules.joined) and before in person.words
@@ -377,7 +377,7 @@ class MentionFinder(PersonText):
         verb, ends = last + 1, self.ends(last)
         first -= self.is_determined(first) and self.is_aside(first - 2, verb)
         if not ends and self.before(first) and self.is_aside(first - 1, verb):
-            written = rules.told_last.get(self.words[verb].low)
+            written = rules.having_last.get(self.words[verb].low)
             return Mention(self.number, first, verb, behind=written, by_verb=True) if written else None
         if self.is_determined(first) and self.stand_in_before(first - 1) is not None:
             first -= person.attachment == "behind"  # "had *een* beugel"
@@ -385,11 +385,11 @@ class MentionFinder(PersonText):
         if owner is None or not self.is_determined(owner) or self.words[owner].gap:
             return None
         if ends:
-            is_had = rules.told_last and person.attachment == "behind" and owner == first - 1
+            is_had = rules.having_last and person.attachment == "behind" and owner == first - 1
             return Mention(self.number, first, last, by_verb=True) if is_had else None
         low = self.words[verb].low
-        if low in rules.told_last:
-            return Mention(self.number, first, verb, behind=rules.told_last[low], by_verb=True)
+        if low in rules.having_last:
+            return Mention(self.number, first, verb, behind=rules.having_last[low], by_verb=True)
         if low not in rules.copulas or low not in rules.closing_verbs:
             return None
         if " ".join(word.low for word in self.words[verb + 1 : verb + 3]) in rules.openers:

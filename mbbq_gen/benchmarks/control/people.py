@@ -265,7 +265,6 @@ def _holds(rule: NameRule, name: str, gender: NameGender | None, vowels: str) ->
         and (rule.starts_with is None or name.startswith(rule.starts_with))
         and (rule.ends_with is None or name.endswith(rule.ends_with))
         and (rule.ends_in is None or name[-1] in rule.ends_in)
-        and (rule.ends_not_in is None or name[-1] not in rule.ends_not_in)
         and (rule.last_vowel is None or (last_vowel != "" and last_vowel in rule.last_vowel))
         and (rule.final_consonant is None or rule.final_consonant == final_consonant)
     )

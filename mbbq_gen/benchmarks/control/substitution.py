@@ -57,7 +57,7 @@ class Refusals(TextWords):
         for mention in self.mentions:
             pair = words[max(mention.first - 2, 0) : mention.first]
             is_near = len(pair) == 2 and not pair[1].gap and not words[mention.first].gap
-            if is_near and pair[0].low in rules.clause_relatives and pair[1].low in rules.told:
+            if is_near and pair[0].low in rules.clause_relatives and pair[1].low in rules.having:
                 self._refuse("group_stated_elsewhere", *pair)
         for mention in self.mentions:
             low, pair = self.before(mention.first), words[mention.first - 1 : mention.first + 1]

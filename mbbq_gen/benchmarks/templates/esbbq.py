@@ -75,17 +75,15 @@ _ETHNICITIES: Final = "RaceEthnicity"
 _OCCUPATION: Final = "Occupation"
 _LANGUAGE_COLUMN: Final = re.compile(r"(.+)_([a-z]{2})")
 _SLOT: Final = re.compile(r"\{\{([^{}]*)\}\}")
-_NAME: Final = re.compile(r"(?:(?:NAME|GEN|OCC)[12]|WORD[1-9])(?:-(?:def|indef))?")
 _TORN_SLOT: Final = re.compile(r"\{[{\[(]?\s*(?:NAME|WORD|GEN|OCC)\d|(?:NAME|WORD|GEN|OCC)\d(?:-\w+)?\s*[)\]}]?\}")
-_ENTRY: Final = re.compile(rf"\s*(?:\{{\{{)?({_NAME.pattern})(?:\}}\}})?\s*:\s*\[([^\[\];]*)\]\s*(?:;|\Z)")
+_ENTRY: Final = re.compile(
+    r"\s*(?:\{\{)?((?:(?:NAME|GEN|OCC)[12]|WORD[1-9])(?:-(?:def|indef))?)(?:\}\})?\s*:\s*\[([^\[\];]*)\]\s*(?:;|\Z)"
+)
 _SENTENCE_START: Final = re.compile(r"""((?:^|[.!?]\s+)[¿¡"“«]*)(\w)""")
 
 
 def check_slots(text: str) -> str:
-    """The text; raises ValueError for unknown slots and slots without all of their braces."""
-    for name in _SLOT.findall(text):
-        if not _NAME.fullmatch(name):
-            raise ValueError(f"unknown placeholder {{{{{name}}}}}; known: NAME1, NAME2, WORD1 and so on, -def, -indef")
+    """The text; raises ValueError for a slot without all of its braces."""
     if torn := _TORN_SLOT.search(_SLOT.sub("", text)):
         raise ValueError(f"a placeholder lacks a brace at {torn[0]!r}; write it as {{{{NAME1}}}}")
     return text
@@ -417,7 +415,8 @@ def _filled(
         raise place.error(f"names NAME{holders[0] + 1}, as answer_negative does; name the other", "answer_non_negative")
     for arrangement, swapped in _ARRANGEMENTS.items():
         texts = {column: getattr(template, column) for column in _COLUMNS}
-        texts |= {column: _swap_names(texts[column]) for column in swapped}
+        for column in swapped:
+            texts[column] = re.sub(r"(?<=\{\{NAME)[12]", lambda match: "2" if match[0] == "1" else "1", texts[column])
         is_flipped = "answer_negative" in swapped
         for pair, words in itertools.product(pairs, itertools.product(*template.lexical_diversity)):
             values = {f"NAME{number}{form}": text for number in (1, 2) for form, text in pair[number - 1].forms.items()}
@@ -426,10 +425,6 @@ def _filled(
             filled = {column: _fill_slots(text, values, place, column) for column, text in texts.items()}
             people = [pair[1 - holder if is_flipped else holder] for holder in holders]
             yield from _rows(template, arrangement, people, filled, write)
-
-
-def _swap_names(text: str) -> str:
-    return re.sub(r"(?<=\{\{NAME)[12]", lambda match: "2" if match[0] == "1" else "1", text)
 
 
 def _fill_slots(text: str, values: Mapping[str, str], place: RowLocation, column: str) -> str:

@@ -48,6 +48,7 @@ _CONTEXTS: tuple[tuple[Condition, Alignment | None], ...] = (
 )
 _POLARITIES: tuple[Polarity, ...] = ("negative", "non_negative")
 _OPTION_ORDERS: tuple[tuple[Role, ...], ...] = tuple(itertools.permutations((*_PEOPLE, "unknown")))
+_FILES_OF_FORM: Final = {"starter": INDEX_FILE, "esbbq": "*.xlsx"}
 
 
 def _check_text(text: str) -> str:
@@ -62,8 +63,7 @@ def _check_story(text: str, people: str) -> str:
         slot = _SLOT.fullmatch(f"{{{name}}}")
         if slot is None or slot["person"] not in people:
             raise ValueError(
-                f"slot {{{name}}} is none; write {{{people[0]}.form}} or {{{people[0]}|masculine|feminine}}"
-                f" for person {people[0]} or {people[1]}"
+                f"slot {{{name}}} is none; write {{{people[0]}.form}} or {{{people[1]}|masculine|feminine}}"
             )
     if re.search(r"[{}]", PLACEHOLDER.sub("", text)):
         raise ValueError("a brace that belongs to no slot")
@@ -154,9 +154,8 @@ class TemplateText(Pack):
     disambiguating: Annotated[Text, AfterValidator(partial(_check_story, people="AB"))]
     """The sentences that answer both questions; slots A and B."""
     question_negative: PlainText
-    """Asks who fits the stereotype: A."""
     question_non_negative: PlainText
-    """Asks who does not: B."""
+    """They ask who fits the stereotype (A) and who does not (B)."""
     filler: Annotated[tuple[Filler, ...], Unique] = Field(min_length=1)
 
     @property
@@ -274,7 +273,7 @@ def missing_forms(templates: TemplateSet, folder: Path, resources: PackPaths) ->
 
 
 def starter_folder() -> Path:
-    """The folder of the starter templates, inside the installed package."""
+    """The folder of the starter templates."""
     return Path(str(files("mbbq_gen.benchmarks").joinpath("starter_data")))
 
 
@@ -365,7 +364,7 @@ def _casts(template_set: TemplateSet, language: str, control_set: ControlSet | N
 
 
 def _questions(
-    template_set: TemplateSet, language: str, split: Split, facts: TemplateFacts, casts: dict[tuple[str, str], _Cast]
+    template_set: TemplateSet, language: str, split: Split, facts: TemplateFacts, casts: Mapping[tuple[str, str], _Cast]
 ) -> Iterator[Instance]:
     texts = template_set.texts[language]
     text = next(text for text in texts.template if text.id == facts.id)
@@ -386,8 +385,8 @@ def _questions(
         unknown = texts.unknown[stable_number("unknown wording", cell_id) % len(texts.unknown)]
         options: dict[Role, Option] = {"unknown": Option(role="unknown", text=unknown, group="unknown")}
         for role, group in zip(_PEOPLE, (facts.target_group, facts.non_target_group), strict=True):
-            written = _capitalise(_option_text(cast.forms[role]), texts.capitals)
-            options[role] = Option(role=role, text=written, group=group)
+            shown = _capitalise(_option_text(cast.forms[role]), texts.capitals)
+            options[role] = Option(role=role, text=shown, group=group)
         yield Instance(
             benchmark=template_set.benchmark.name,
             version=template_set.benchmark.version,
@@ -451,19 +450,16 @@ def _capitalise(text: str, capitals: Mapping[str, str]) -> str:
     return text[:1].upper() + text[1:]
 
 
-_SIGNS: Final = {"starter": INDEX_FILE, "esbbq": "*.xlsx"}
-"""Form of templates → a file that every folder of that form holds."""
-
-
 def find_form(folder: Path) -> tuple[str, Path]:
     """The form of a folder's templates, and the folder that holds them: this one, else its folder `templates`."""
     if not folder.is_dir():
         raise UsageError(f"no folder {folder}; name a folder of templates")
-    for place in (folder, folder / "templates"):
-        if form := next((form for form, sign in _SIGNS.items() if any(place.glob(sign))), None):
+    inner = folder / "templates"
+    for place, (form, files_of_form) in itertools.product((folder, inner), _FILES_OF_FORM.items()):
+        if any(place.glob(files_of_form)):
             return form, place
-    signs = ", ".join(f"{sign} ({form})" for form, sign in _SIGNS.items())
-    raise UsageError(f"{folder}: no templates in it or in {folder / 'templates'}; looked for {signs}")
+    known = ", ".join(f"{names} ({form})" for form, names in _FILES_OF_FORM.items())
+    raise UsageError(f"{folder}: no templates in it or in {inner}; looked for {known}")
 
 
 def load_template_folder(
