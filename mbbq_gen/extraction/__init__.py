@@ -1,11 +1,11 @@
-"""Reads the chosen option out of what a model wrote: text → extraction.
+"""Extracts the chosen option from the text of a response.
 
     raw text ─► normalise ─► zones ─► lines of words ─► mentions ─► clauses ─► propositions ─► decision
 
-`extract` reads one response; `load_extractor` gives the compiled extractor of a language; its method `explain`
+`extract` reads one response; `load_extractor` returns the compiled extractor of a language; its method `explain`
 shows how an extraction was made. Classes of words and the inflection of option texts are data, `extractors/xx.toml`
-(schema: `languages/extraction_pack.py`). Two tables, the same for every language, say what a clause means (`claims.py`,
-`clauses.py`) and what a response means (`decision.py`). docs/extraction.md says which file to change for which fault.
+(schema: `languages/extraction_pack.py`). Two tables, the same for every language, give the meaning of a clause
+(`claims.py`, `clauses.py`) and of a response (`decision.py`). docs/extraction.md names the file for each kind of fault.
 
 `extract`, `load_extractor` and the classes are imported on first use: runs handle stored extractions without them.
 """
@@ -13,7 +13,6 @@ shows how an extraction was made. Classes of words and the inflection of option 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mbbq_gen.core.files import PackPaths, file_digest
@@ -21,27 +20,22 @@ from mbbq_gen.core.files import PackPaths, file_digest
 ENGINE_VERSION = "7.1"
 """Raised by every change of the engine that may change an extraction."""
 SECOND_LANGUAGE = "en"
-"""Answers in this language are read whatever the question's language is."""
+"""Answers in this language are read for questions in any language."""
 
 
 def has_pack(language: str, resources: PackPaths | None = None) -> bool:
-    """Whether a language has a pack; one without is read by what needs no words."""
+    """Whether a language has a pack."""
     return (resources or PackPaths()).find("extractors", language) is not None
 
 
 def has_second(language: str, resources: PackPaths) -> bool:
-    """Whether a language's answers are read in the second language too."""
+    """Whether answers to questions in a language may be in the second language."""
     return language != SECOND_LANGUAGE and has_pack(SECOND_LANGUAGE, resources)
 
 
 def current_version(language: str, resources: PackPaths) -> str:
-    """The version of a language's extractor."""
-    names = [language, SECOND_LANGUAGE] if has_second(language, resources) else [language]
-    return extractor_version([*names, "_shared", f"people/{language}"], resources)
-
-
-def extractor_version(names: Sequence[str], resources: PackPaths) -> str:
-    """Engine version and a digest of the packs: what an extraction is stored under."""
+    """The version of a language's extractor: engine version and a digest of its packs."""
+    names = [language, *([SECOND_LANGUAGE] if has_second(language, resources) else []), "_shared", f"people/{language}"]
     digests = [file_digest(path) for name in names if (path := resources.find("extractors", name)) is not None]
     return f"{ENGINE_VERSION}+{hashlib.sha256(' '.join(digests).encode()).hexdigest()[:12]}"
 
@@ -66,8 +60,8 @@ __all__ = [
     "Explanation",
     "Question",
     "RuleExtractor",
+    "current_version",
     "extract",
-    "extractor_version",
     "has_pack",
     "load_extractor",
 ]

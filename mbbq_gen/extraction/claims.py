@@ -1,4 +1,4 @@
-"""Propositions: who, what is said of them, how firmly; and the table that says what a clause says of a mention."""
+"""Propositions about the options, their strength, and the table that gives the claim of a clause about a mention."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Strength(IntEnum):
-    """How firmly a proposition commits to what it says."""
+    """The commitment of a proposition."""
 
     DESCRIBED = 0
     POSSIBLE = 1
@@ -35,7 +35,7 @@ class Strength(IntEnum):
 
 
 class Rule(Enum):
-    """A rule's name → what it means, and the classes of words that it rests on."""
+    """The rules: name, meaning, and the classes of words that each rests on."""
 
     # an option is chosen
     WHOLE_LINE = "whole_line", "is a line of its own"
@@ -93,9 +93,9 @@ WHY: dict[str, str] = {rule.label: rule.why for rule in Rule} | {
     "only_bold": "is the only bold text",
     "predicate_overlap": "its clauses affirm the predicate, those of the other one deny it",
 }
-"""First part of a rule's name → what it means."""
+"""First part of a rule's name → its meaning."""
 About = Literal["question", "person", "other"]
-"""What an abstention is about: the question, one person, or something else."""
+"""The subject of an abstention: the question, one person, or something else."""
 Kind = Literal["option", "unknown", "refusal", "several", "correction"]
 
 
@@ -107,17 +107,17 @@ class Proposition(NamedTuple):
     back what was said before."""
     option: int | None
     positive: bool
-    """Whether it speaks for what it names."""
+    """Whether it supports the option."""
     force: Strength
     rule: Rule
     line: int
     first: int
     last: int
-    """Words of the line that it stands on, the last one excluded."""
+    """Its words in the line, the last one excluded."""
     sentence: int
     """Number of its sentence in the response."""
     bare: bool = False
-    """Whether its clause says nothing but this."""
+    """Whether its clause says nothing else."""
     about: About = "question"
 
 
@@ -132,14 +132,14 @@ class ParsedResponse:
     persons: set[int] = field(default_factory=set)
     """Every person that is named anywhere."""
     is_english: bool = False
-    """Whether it was read as English, which the question is not in."""
+    """Whether it was read as English, which is not the question's language."""
     sentences: int = 0
     doubted: bool = False
-    """Whether it was said that it can't be known."""
+    """Whether it has said that the answer can't be known."""
     judged: bool = False
-    """Whether it was said that something would be wrong to say."""
+    """Whether it has called a claim wrong."""
     spoken_of: int | None = None
-    """The one person that the last sentence with a person was about; None where there were several."""
+    """The only person of the last sentence with a person."""
 
 
 class MentionFeatures(NamedTuple):
@@ -168,17 +168,17 @@ class MentionFeatures(NamedTuple):
     cleft: bool
     """The clause names the one who did it: "the one who was late is the mother"."""
     ellipsis: bool
-    """The clause stands for what was said before: "The mother did."."""
+    """The clause repeats a statement by its verb only: "The mother did."."""
     denied: bool
     positive: bool
-    """The polarity of the clause: whether it affirms the predicate, or the choice, of what it names."""
+    """Whether the clause affirms the predicate, or the choice, of the option."""
     announces: bool
     """The clause speaks of the answer or of choosing."""
     right: bool
     also: bool
     infers: bool
     opines: bool
-    """The writer says what they think."""
+    """The writer gives an opinion."""
     last_line: bool
     closes: bool
     """Its sentence is the last one, and ends with it."""
@@ -187,14 +187,14 @@ class MentionFeatures(NamedTuple):
 
 
 class ClaimRule(NamedTuple):
-    """One row: the first that holds says what the clause says of the mention."""
+    """A row of the table; the first that holds gives the claim about a mention."""
 
     rule: Rule
     when: Callable[[MentionFeatures, ClauseState], bool]
     positive: bool | None
-    """Whether it speaks for the option; None: as `MentionFeatures.positive`."""
+    """Whether the claim supports the option; None: as `MentionFeatures.positive`."""
     force: Strength | None
-    """How firmly; None: nothing is said."""
+    """None: no claim."""
 
 
 TABLE: tuple[ClaimRule, ...] = (
@@ -240,4 +240,4 @@ TABLE: tuple[ClaimRule, ...] = (
     ClaimRule(Rule.DESCRIBED, lambda f, s: f.others, True, Strength.DESCRIBED),
     ClaimRule(Rule.SINGLE, lambda f, s: True, True, Strength.PLAIN),
 )
-"""What a clause says of a mention; the first row that holds."""
+"""The claims of clauses about mentions; the first row that holds."""

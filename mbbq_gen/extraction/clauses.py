@@ -11,17 +11,14 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 from operator import or_
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
-from mbbq_gen.extraction.claims import MentionFeatures, Rule
+from mbbq_gen.extraction.claims import About, Kind, MentionFeatures, ParsedResponse, Proposition, Rule, Strength
 from mbbq_gen.extraction.lexicon import ANYBODY, CLOSES, INNER, MENTIONED, NOUN, PLAIN_WORDS, SMALL, STRAY
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import ASK, COLON, COMMA, STOP, Line
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.question import PreparedQuestion
-
-if TYPE_CHECKING:
-    from mbbq_gen.extraction.propositions import Sentence
 
 NEG = C["neg"] | C["neither"]
 NOT = NEG | C["cannot"] | C["lack"]
@@ -30,18 +27,20 @@ PRONOUN = C["pronoun"] | C["he"] | C["she"]
 MAY_ABSTAIN = NOT | C["not_stated"] | C["unclear"] | C["hard"] | C["refuse"] | C["able"]
 """A clause without a word of these is no abstention."""
 HEAD = 3
-"""Words that begin a clause."""
+"""Words at the beginning of a clause that decide its kind."""
 _SPLIT = C["correction"] | C["but"] | C["because"] | C["although"] | C["condition"] | C["conclude"]
 _BEGINS = C["correction"] | C["because"] | C["although"] | C["condition"]
 _JUDGES = C["right"] | C["wrong"] | C["yes"] | C["no"]
 _IN_LIST = SMALL | C["conj"] | NOUN
 _NOT_IN_LIST = NEG | C["aside"] | C["affirm"] | C["conclude"] | _SPLIT
-"""What may stand between the entries of a list, and what may not: a verb makes a clause of its own."""
+"""Classes that may, and may not, stand between the entries of a list: a verb makes another clause."""
 
 
 def abstention_kind(bits: int, around: int, *, named: bool, person: bool, bare: bool) -> Rule | None:
-    """The kind of abstention or refusal that a clause is, by the classes of its words and those of the sentence
-    `around` it; whether it names an option, or a `person`; and whether all its words have a class or are small."""
+    """The kind of abstention or refusal in a clause, by the classes of its words and of the sentence `around` it.
+
+    `named`: it names an option; `person`: it names a person; `bare`: all its words have a class or are small.
+    """
     denies, asks, knows = bits & NEG, (bits | around) & C["who"], bits & (C["know"] | C["tell"])
     lacks, hard = denies or bits & C["lack"], bits & (C["cannot"] | C["hard"])
     kinds = (
@@ -65,7 +64,7 @@ def abstention_kind(bits: int, around: int, *, named: bool, person: bool, bare: 
 
 @dataclass(slots=True)
 class ClauseState:
-    """What holds for the rest of a sentence."""
+    """The effects of the clauses so far on the rest of their sentence."""
 
     announced: bool = False
     """The answer was announced and has not come yet."""
@@ -75,7 +74,7 @@ class ClauseState:
     granted: bool = False
     condition: bool = False
     until_comma: bool = False
-    """Whether reason, concession or condition end at the next comma: the sentence begins with them."""
+    """Whether the reason, concession or condition ends at the next comma."""
     forced: bool = False
     prejudice: bool = False
     likely: bool = False
@@ -87,8 +86,10 @@ class ClauseState:
     """Whether that entry is about a person."""
 
     def advance(self, bits: int, head: int, *, first: bool, last: bool, comma: bool) -> None:
-        """Notes what a clause begins, by the classes of its words and of its first words; whether it is the first or
-        last one of its sentence, and a `comma` or more stands before it."""
+        """Updates the state by the classes of the next clause and of its first words, `head`.
+
+        `first`, `last`: it is the first or last one of its sentence; `comma`: a comma or more is before it.
+        """
         self.turned = self.turned or bool(bits & C["but"])
         if not first and comma and self.until_comma:
             self.because = self.granted = self.condition = self.prejudice = self.until_comma = False
@@ -148,7 +149,7 @@ def split_clauses(line: Line, mentions: list[Mention], first: int, last: int) ->
 
 
 def _and_splits(line: Line, mentions: list[Mention], start: int, place: int, last: int) -> bool:
-    """Whether "and" joins two clauses: words stand between it and the person before, or the second clause denies."""
+    """Whether "and" joins two clauses: words are between it and the person before, or the second clause denies."""
     follows = line.masks[place + 1] if place + 1 < last else 0
     before = [m for m in mentions if start <= m.start and m.end <= place]
     if not before:
@@ -157,8 +158,7 @@ def _and_splits(line: Line, mentions: list[Mention], start: int, place: int, las
 
 
 def join_lists(line: Line, mentions: list[Mention], *, pairs: bool) -> None:
-    """Joins mentions with nothing but commas, small words and "or" between them; with `pairs` also two that only a
-    comma joins before what is said of both (Telugu)."""
+    """Joins mentions with only commas, small words and "or" between them; with `pairs` (Telugu) a comma joins two."""
     for first, second in pairwise(mentions):
         between, before = line.masks[first.end : second.start], line.masks[max(0, first.start - 1) : first.start]
         if (
@@ -177,68 +177,125 @@ def join_lists(line: Line, mentions: list[Mention], *, pairs: bool) -> None:
 SUBJECT = 3
 """Words that may stand before the subject of a clause."""
 MAX_ELLIPSIS = 3
-"""Words after the person of a clause that stands for what was said before."""
+"""Words after the person of an elliptic clause: "The mother did."."""
 _DOER = C["doer"] | C["doing"]
 _RELATIVE = C["who"] | C["relative"]
 _BESIDE = SMALL | INNER | NOT | C["affirm"]
-"""What may stand between a doer and its name."""
+"""Classes that may stand between a doer and its name."""
 _BRIEF = (
     (C["conclude"] | C["final"] | C["right"] | C["yes"] | C["answer"] | C["affirm"] | C["but"] | C["must"])
     | (C["speaker"] | C["source"] | PRONOUN | _RELATIVE)
     | (MENTIONED | SMALL | INNER | NOUN | STRAY | ANYBODY)
 )
-"""What a sentence may hold that answers by being nothing but a mention."""
+"""Classes in a sentence that answers by a mention alone."""
 
 
-def speaks(line: Line, question: PreparedQuestion, start: int, end: int) -> bool:
-    """Whether a stretch holds words of the question's predicate."""
-    places = line.predicate
-    first = bisect_left(places, start)
-    if any([not line.masks[place] & INNER for place in places[first : bisect_left(places, end, first)]]):
-        return True
-    pairs = pairwise(line.words[start:end]) if question.unspaced else ()
-    return any([one.key + two.key in question.predicate for one, two in pairs])
+class Clause(NamedTuple):
+    """One clause of a sentence."""
+
+    start: int
+    end: int
+    bits: int
+    """The classes of its words together."""
+    mentions: list[Mention]
+    bare: bool
+    """Whether all its words have a class or are small."""
+    announces: bool
+    """Whether it speaks of the answer or of choosing."""
 
 
-def share_said(line: Line, question: PreparedQuestion, start: int, end: int) -> float:
-    """The share of the predicate's words, without those of the question's context, that a stretch holds."""
-    said = {form for word in line.words[start:end] for form in (word.stem, word.key)}
-    return sum([not forms.isdisjoint(said) for forms in question.core]) / max(len(question.core), 1)
+class Sentence:
+    """One sentence of a line, with what its clauses have said so far."""
+
+    person: Mention | None = None
+    """The only person of the previous clause."""
+    bare: Mention | None = None
+    """The only person of a previous clause that says nothing else: "the mother, …"."""
+
+    def __init__(
+        self, parsed: ParsedResponse, number: int, mentions: list[Mention], first: int, last: int, state: ClauseState
+    ) -> None:
+        self.parsed, self.number, self.first, self.last, self.state = parsed, number, first, last, state
+        line, question = self.line, self.question = parsed.lines[number], parsed.question
+        self.bits = line.bits(first, last)
+        self.clauses = split_clauses(line, mentions, first, last)
+        join_lists(line, mentions, pairs=question.lexicon.verb_final and not self.bits & DENY)
+        if any(len(m.joined) == len(question.options) > 2 for m in mentions):  # "I choose A, B or C"
+            mentions = [m for m in mentions if not m.joined or m.how is not MentionKind.LABEL]
+        self.mentions = mentions
+        self.options = {m.option for m in mentions}
+        under = [start for start, _ in self.clauses[1:] if line.masks[start] & (C["because"] | C["although"])]
+        self.main = {m.option for m in mentions if not under or m.start < under[0]}
+        """The options that it names before its reasons."""
+        said = [clause for clause in self.clauses if clause[1] - clause[0] > 1 or line.masks[clause[0]]]
+        self.whole = len(self.clauses) <= 2 and all([line.is_bare(*clause) for clause in said])
+
+    def add(
+        self,
+        kind: Kind,
+        option: int | None,
+        force: Strength,
+        rule: Rule,
+        first: int,
+        last: int,
+        *,
+        positive: bool = True,
+        bare: bool = False,
+        about: About = "question",
+    ) -> None:
+        """Adds a proposition of the words `first` up to `last`."""
+        place = self.number, first, last, self.parsed.sentences
+        self.parsed.propositions.append(Proposition(kind, option, positive, force, rule, *place, bare, about))
+
+    def part_of(self, place: int) -> int:
+        """The start of a word's part of the sentence: after the last colon or semicolon before it."""
+        starts = range(self.first + 1, place + 1)
+        return max((start for start in starts if self.line.gaps[start] >= COLON), default=self.first)
+
+    def speaks(self, start: int, end: int) -> bool:
+        """Whether words from `start` to `end` are of the question's predicate."""
+        line, places = self.line, self.line.predicate
+        first = bisect_left(places, start)
+        if any([not line.masks[place] & INNER for place in places[first : bisect_left(places, end, first)]]):
+            return True
+        pairs = pairwise(line.words[start:end]) if self.question.unspaced else ()
+        return any([one.key + two.key in self.question.predicate for one, two in pairs])
+
+    def share_said(self, clause: Clause) -> float:
+        """The share of the predicate's words, without those of the question's context, in a clause."""
+        said = {form for word in self.line.words[clause.start : clause.end] for form in (word.stem, word.key)}
+        core = self.question.core
+        return sum([not forms.isdisjoint(said) for forms in core]) / max(len(core), 1)
+
+    def says_enough(self, clause: Clause) -> bool:
+        """Whether that share is at least a third, or over a half if only the question is negated."""
+        if self.question.unspaced:
+            return True
+        share = self.share_said(clause)
+        return share > 1 / 2 if not clause.bits & NOT and self.question.negated else share >= 1 / 3
+
+    def of_parts(self, clause: Clause, place: int) -> int:
+        """The classes of the parts of a clause, split by "and" after a place, that speak of the predicate."""
+        seams = [seam for seam in range(place, clause.end) if self.line.masks[seam] & C["conj"]]
+        parts = pairwise([clause.start, *seams, clause.end])
+        return reduce(or_, [self.line.bits(*part) for part in parts if self.speaks(*part)], 0)
+
+    def sets_aside(self, m: Mention) -> bool:
+        """Whether a word just before a mention sets it aside: unlike, than, instead of."""
+        line = self.line
+        own, before = line.words[m.end - 1].classes, line.masks[self.first - 1] if self.first else 0
+        near = line.masks[max(m.start - 4, 0) : m.start] if (self.bits | own | before) & C["aside"] else []
+        return any([mask & C["aside"] and not mask & CLOSES for mask in near])
 
 
-def says_enough(line: Line, question: PreparedQuestion, start: int, end: int, bits: int) -> bool:
-    """Whether that share is at least a third; over a half where the question denies and the clause doesn't: "he came
-    to school" says nothing of an interest in the school."""
-    if question.unspaced:
-        return True
-    share = share_said(line, question, start, end)
-    return share > 1 / 2 if not bits & NOT and question.negated else share >= 1 / 3
-
-
-def of_parts(line: Line, question: PreparedQuestion, first: int, start: int, end: int) -> int:
-    """The classes of those parts of a clause, split by "and" after `start`, that speak of the predicate: "she could
-    not hold back her tears and was very moved"."""
-    seams = [place for place in range(start, end) if line.masks[place] & C["conj"]]
-    parts = list(pairwise([first, *seams, end]))
-    return reduce(or_, [line.bits(*part) for part in parts if speaks(line, question, *part)], 0)
-
-
-def is_set_aside(line: Line, m: Mention, first: int, bits: int) -> bool:
-    """Whether a word closely before a mention sets it aside (unlike, than, instead of); `bits` are the classes of
-    its sentence."""
-    own, before = line.words[m.end - 1].classes, line.masks[first - 1] if first else 0
-    near = line.masks[max(m.start - 4, 0) : m.start] if (bits | own | before) & C["aside"] else []
-    return any([mask & C["aside"] and not mask & CLOSES for mask in near])
-
-
-def _is_anybody(line: Line, question: PreparedQuestion, m: Mention, start: int, end: int) -> bool:
+def _is_anybody(s: Sentence, clause: Clause, m: Mention) -> bool:
     """Whether an indefinite word makes anybody of a mention: "a baker", "a very poor woman"."""
-    if m.how is not MentionKind.TEXT or question.texts[m.option].anybody:
+    if m.how is not MentionKind.TEXT or s.question.texts[m.option].anybody:
         return False
-    masks, words = line.masks, line.words[m.start : min(m.end + 1, end)]
-    if question.lexicon.verb_final and any([word.classes & C["indefinite"] for word in words]):
+    masks, words = s.line.masks, s.line.words[m.start : min(m.end + 1, clause.end)]
+    if s.question.lexicon.verb_final and any([word.classes & C["indefinite"] for word in words]):
         return True
-    for place in range(m.start - 1, max(m.start - SUBJECT, start) - 1, -1):
+    for place in range(m.start - 1, max(m.start - SUBJECT, clause.start) - 1, -1):
         if masks[place] & C["indefinite"]:
             return not masks[place] & INNER
         if masks[place] & SMALL and not masks[place] & INNER:
@@ -247,7 +304,7 @@ def _is_anybody(line: Line, question: PreparedQuestion, m: Mention, start: int, 
 
 
 def _is_ellipsis(question: PreparedQuestion, after: list[int]) -> bool:
-    """Whether the words after the mention of a clause stand for what was said before: "The mother did."."""
+    """Whether a clause is elliptic by the words after its mention: "The mother did."."""
     if not 0 < len(after) <= MAX_ELLIPSIS or question.unspaced:
         return False
     ends = after if question.lexicon.verb_final else after[:: len(after) - 1 or 1]
@@ -255,7 +312,7 @@ def _is_ellipsis(question: PreparedQuestion, after: list[int]) -> bool:
 
 
 def _is_cleft(before: list[int], after: list[int]) -> bool:
-    """Whether a clause says who it was: "it was the mother who did it", "the one who did it was the mother"."""
+    """Whether a clause is a cleft: "it was the mother who did it", "the one who did it was the mother"."""
     if not after:
         affirms = any([mask & C["affirm"] for mask in before[-3:]])
         return affirms and any([mask & _RELATIVE for mask in before[:SUBJECT]])
@@ -264,49 +321,49 @@ def _is_cleft(before: list[int], after: list[int]) -> bool:
     return bool(after[0] & C["affirm"] and after[-1] & C["doer"])  # Basque "ama izan zen lan egin zuena"
 
 
-def _names_doer(line: Line, m: Mention, end: int, first: int) -> bool:
-    """Whether a mention is said to be, or not to be, the one who did what stands before it: Korean "… 사람은
-    어머니입니다"."""
-    masks, place = line.masks, m.start - 1
-    if line.gaps[m.start] > COMMA:
+def _names_doer(s: Sentence, clause: Clause, m: Mention) -> bool:
+    """Whether a mention is, or is not, the one who did what is said before it: Korean "… 사람은 어머니입니다"."""
+    masks, place = s.line.masks, m.start - 1
+    if not s.bits & _DOER or s.line.gaps[m.start] > COMMA:
         return False
-    while place >= first and not masks[place] & _DOER and masks[place] & _BESIDE and m.start - place <= SUBJECT:
+    while place >= s.first and not masks[place] & _DOER and masks[place] & _BESIDE and m.start - place <= SUBJECT:
         place -= 1
-    if place < first or not masks[place] & _DOER:
+    if place < s.first or not masks[place] & _DOER:
         return False
-    affirms = any([mask & C["affirm"] for mask in masks[m.end : end]])
-    return bool(masks[place] & C["doer"]) or affirms or any([word.copula for word in line.words[m.end - 1 : end]])
+    affirms = any([mask & C["affirm"] for mask in masks[m.end : clause.end]])
+    copula = any([word.copula for word in s.line.words[m.end - 1 : clause.end]])
+    return bool(masks[place] & C["doer"]) or affirms or copula
 
 
-def _is_alone(s: Sentence, m: Mention, start: int, end: int, bits: int) -> bool:
+def _is_alone(s: Sentence, clause: Clause, m: Mention) -> bool:
     """Whether a bare clause is all that its sentence says, and no entry of a list; or ends it after a colon."""
     line, last_line = s.line, s.number + 1 == len(s.parsed.lines)
     unended = last_line and s.parsed.sentences > 1 and s.last == len(line.words) and not line.signs[-1].strip(" ,،、，")
-    brief = s.whole and not bits & ~_BRIEF and len(s.main) <= 1 and not s.state.listed and not unended
+    brief = s.whole and not clause.bits & ~_BRIEF and len(s.main) <= 1 and not s.state.listed and not unended
     if brief and (last_line or not line.heading):
         return True
-    return start - s.first >= SUBJECT and end == s.last and line.gaps[start] == COLON and m.full and len(s.options) == 1
+    after_colon = clause.start - s.first >= SUBJECT and clause.end == s.last and line.gaps[clause.start] == COLON
+    return after_colon and m.full and len(s.options) == 1
 
 
-def mention_features(
-    s: Sentence, m: Mention, start: int, end: int, bits: int, *, others: bool, announces: bool, bare: bool
-) -> MentionFeatures:
-    """The features of a mention; `bits` are the classes of its clause."""
+def mention_features(s: Sentence, clause: Clause, m: Mention, *, others: bool) -> MentionFeatures:
+    """The features of a mention; `others`: its clause names other options."""
+    start, end, bits, _, bare, announces = clause
     line, question = s.line, s.question
     before, after = line.masks[start : m.start], line.masks[m.end : end]
     label = m.how is not MentionKind.TEXT
     negated = question.negated
 
     # how it speaks of the predicate: in the question's words, or by saying who did what it tells
-    beside = bool(question.predicate) and (speaks(line, question, start, m.start) or speaks(line, question, m.end, end))
-    matches = beside and says_enough(line, question, start, end, bits)
+    beside = bool(question.predicate) and (s.speaks(start, m.start) or s.speaks(m.end, end))
+    matches = beside and s.says_enough(clause)
     affirms = bits & C["affirm"] or line.words[m.end - 1].copula
     cleft = bool(affirms) and (not matches or bool(s.bits & (_RELATIVE | C["doer"])))
     cleft = cleft and _is_cleft(before, after)
     if s.bits & C["between"] and not cleft:  # "of the two, the mother was more careful"
-        part = line.bits(part_of(line, s.first, m.start), end)
+        part = line.bits(s.part_of(m.start), end)
         cleft = bool(part & C["between"]) and not part & (C["who"] | NOT | C["both"])
-    apart = bool(s.bits & _DOER) and _names_doer(line, m, end, s.first)
+    apart = _names_doer(s, clause, m)
     apart = apart or (
         question.lexicon.verb_final
         and start != s.first
@@ -328,8 +385,8 @@ def mention_features(
         denied, positive = False, True
     elif fits or ellipsis:
         about = bits
-        if matches and bits & NOT and bits & C["conj"]:
-            about, denied = of_parts(line, question, start, m.end, end), True
+        if matches and bits & NOT and bits & C["conj"]:  # "she could not hold back her tears and was very moved"
+            about, denied = s.of_parts(clause, m.end), True
         positive = bool(about & NOT) == negated and (fits or not about & C["wrong"])
     else:
         known = bool(question.predicate) or bare or label
@@ -345,15 +402,15 @@ def mention_features(
         and "**" in line.signs[m.start]
         and "**" in line.signs[m.end],
         unknown=m.option == question.unknown,
-        anybody=_is_anybody(line, question, m, start, end),
+        anybody=_is_anybody(s, clause, m),
         bare=bare,
         whole=s.whole,
-        alone=bare and _is_alone(s, m, start, end, bits),
+        alone=bare and _is_alone(s, clause, m),
         subject=first is m and len(before) <= SUBJECT,
         others=others,
         joined=bool(m.joined),
         fits=fits,
-        all_fits=matches and share_said(line, question, start, end) == 1,
+        all_fits=matches and s.share_said(clause) == 1,
         cleft=apart or cleft,
         ellipsis=ellipsis,
         denied=denied,
@@ -371,8 +428,3 @@ def mention_features(
         known=bool(question.predicate),
         negated=negated,
     )
-
-
-def part_of(line: Line, first: int, place: int) -> int:
-    """Where the part of a sentence begins that a word stands in: after the last colon or semicolon up to it."""
-    return max((start for start in range(first + 1, place + 1) if line.gaps[start] >= COLON), default=first)

@@ -1,4 +1,4 @@
-"""Decides over the propositions of a response: a table of rows, read from the top; and two fallbacks."""
+"""Decides over the propositions of a response: a table of rows, the first that applies wins; and a fallback."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mbbq_gen.extraction.lexicon import PLACES, Token
 from mbbq_gen.extraction.lines import COMMA, STOP
 
 MAX_REVISION = 25
-"""Words of a response whose last words may be a revision that nothing else marks."""
+"""Words of a response whose last words may be an unmarked revision."""
 MAX_SHORT = 2
-"""Sentences of a response beyond which plain statements and vague abstentions rarely answer."""
+"""Sentences of a response in which plain statements and vague abstentions may be answers."""
 MIN_PREFIX = 5
-"""First letters that words made from one another share: competent, competence."""
+"""First letters that related words share: competent, competence."""
 OUTCOME_OF: dict[str, Outcome] = {
     "option": "option",
     "unknown": "abstention",
@@ -39,41 +39,31 @@ class Decision(NamedTuple):
     """The row of the table that decided."""
 
 
-class RankedPropositions(NamedTuple):
-    """The propositions that count, sorted by how firm they are."""
+class RankedPropositions:
+    """The propositions that count, by how firm they are."""
 
-    parsed: ParsedResponse
-    all: list[Proposition]
-    """After the last correction that is followed by anything."""
-    committed: list[Proposition]
-    concluded: list[Proposition]
-    """Concluded, guessed, chosen under protest, or an abstention; and the committed ones."""
-    fitting: list[Proposition]
-    """Plain statements in the question's words, of options that are not denied."""
-    plain: list[Proposition]
-    """Plain statements about one person."""
-    denied: frozenset[int | None]
-    """Options that are ruled out."""
+    def __init__(self, parsed: ParsedResponse) -> None:
+        said = parsed.propositions
+        corrected = max((place for place, p in enumerate(said, 1) if p.kind == "correction"), default=0)
+        if any(p.positive and p.force >= Strength.PLAIN for p in said[corrected:]):
+            said = said[corrected:]
+        self.parsed = parsed
+        self.all = [p for p in said if p.kind != "correction"]
+        self.denied = frozenset(p.option for p in self.all if not p.positive and p.force >= Strength.FITTING)
+        """Options that are ruled out."""
+        positive = [p for p in self.all if p.positive]
+        self.committed = [p for p in positive if p.force >= Strength.ANNOUNCED]
+        self.concluded = [p for p in positive if p.force >= Strength.HEDGED]
+        """Conclusions, guesses, choices under protest, abstentions, and the committed ones."""
+        self.fitting = [p for p in positive if p.force is Strength.FITTING and p.option not in self.denied]
+        """Plain statements in the question's words, of options that are not denied."""
+        self.plain = [p for p in positive if p.force is Strength.PLAIN]
+        """Plain statements about one person."""
 
 
 def decide(parsed: ParsedResponse) -> Decision:
     """The decision of the first row that applies."""
-    said = parsed.propositions
-    corrected = max((place for place, p in enumerate(said, 1) if p.kind == "correction"), default=0)
-    if any(p.positive and p.force >= Strength.PLAIN for p in said[corrected:]):
-        said = said[corrected:]
-    said = [p for p in said if p.kind != "correction"]
-    denied = frozenset(p.option for p in said if not p.positive and p.force >= Strength.FITTING)
-    positive = [p for p in said if p.positive]
-    ranked = RankedPropositions(
-        parsed,
-        said,
-        [p for p in positive if p.force >= Strength.ANNOUNCED],
-        [p for p in positive if p.force >= Strength.HEDGED],
-        [p for p in positive if p.force is Strength.FITTING and p.option not in denied],
-        [p for p in positive if p.force is Strength.PLAIN],
-        denied,
-    )
+    ranked = RankedPropositions(parsed)
     for row in TABLE:
         decision = row.decide(ranked)
         if decision is not None and not (row.in_passing and _is_in_passing(decision, parsed)):
@@ -82,8 +72,10 @@ def decide(parsed: ParsedResponse) -> Decision:
 
 
 def _is_in_passing(decision: Decision, parsed: ParsedResponse) -> bool:
-    """Whether what decides, and all that says as much, stands in the middle of a longer text: an answer is given first
-    or last; a plain statement last in a text may be about anybody."""
+    """Whether the deciding propositions are all in the middle of a longer text: answers are given first or last.
+
+    A plain statement at the end may be about anybody.
+    """
     said = decision.proposition
     if said is None:
         return False
@@ -105,7 +97,7 @@ def _last_committed(said: RankedPropositions) -> Proposition:
 
 
 def _revision(said: RankedPropositions) -> Decision | None:
-    """The last words of a short response, where they name another option than what was committed to."""
+    """The last words of a short response, if they name another option than it committed to."""
     if not said.committed:
         return None
     last, lines = said.all[-1], said.parsed.lines
@@ -133,7 +125,7 @@ def _committed(said: RankedPropositions) -> Decision | None:
 
 
 def _opening(said: RankedPropositions) -> Decision | None:
-    """The first proposition, where it answers the question and no other person is named."""
+    """The first proposition, if it answers the question and no other person is named."""
     parsed = said.parsed
     needed = Strength.FITTING if parsed.question.predicate else Strength.PLAIN
     for first in said.all[:1]:
@@ -156,7 +148,7 @@ def _concluded(said: RankedPropositions) -> Decision | None:
 
 
 def _fitting(said: RankedPropositions) -> Decision | None:
-    """The one option of which the question's words are said."""
+    """The only option with plain statements in the question's words."""
     if len({p.option for p in said.fitting}) == 1:
         return _by(said.fitting[-1], "medium")
     best = [p for p in said.fitting if p.rule is Rule.SAID] or [p for p in said.fitting if p.rule is Rule.FITS]
@@ -164,7 +156,7 @@ def _fitting(said: RankedPropositions) -> Decision | None:
 
 
 def _elimination(said: RankedPropositions) -> Decision | None:
-    """The one option that is left where all others, the unknown one too, are ruled out."""
+    """The only option that is not ruled out; the unknown one counts too."""
     left = set(range(len(said.parsed.question.options))) - said.denied
     if not said.denied or len(left) != 1:
         return None
@@ -173,7 +165,7 @@ def _elimination(said: RankedPropositions) -> Decision | None:
 
 
 def _single(said: RankedPropositions) -> Decision | None:
-    """The one person of whom alone a short response, or its last sentence after a correction, says something."""
+    """The only person of a short response, or of its last sentence after a correction."""
     if len({p.option for p in said.plain}) != 1:
         return None
     last, parsed = said.plain[-1], said.parsed
@@ -192,7 +184,7 @@ def _single(said: RankedPropositions) -> Decision | None:
 
 
 def _vague(said: RankedPropositions) -> Decision | None:
-    """An abstention about one person or something else, or talk of prejudice, where nobody is chosen."""
+    """An abstention about one person or something else, or talk of prejudice, if nobody is chosen."""
     long = said.parsed.sentences > MAX_SHORT
     vague = [p for p in said.all if p.kind in {"unknown", "refusal"} and p.positive]
     vague = [p for p in vague if not long or p.about == "question"]
@@ -207,7 +199,7 @@ class DecisionRule(NamedTuple):
     name: str
     decide: Callable[[RankedPropositions], Decision | None]
     in_passing: bool = True
-    """Whether it decides nothing by what stands in the middle of a longer text."""
+    """Whether it ignores propositions in the middle of a longer text."""
 
 
 TABLE: tuple[DecisionRule, ...] = (
@@ -224,7 +216,7 @@ TABLE: tuple[DecisionRule, ...] = (
 
 
 def person_by_overlap(parsed: ParsedResponse) -> int | None:
-    """The one person whom clauses affirm the predicate of, where others deny it of somebody else.
+    """The only person of whom clauses affirm the predicate, if others deny it of somebody else.
 
     Words are compared by their beginnings: "The teacher showed competence, while the cook was incompetent".
     """

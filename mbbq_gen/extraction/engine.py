@@ -1,4 +1,4 @@
-"""Response in, extraction out: the stages in order, and the detours where a response is in another language."""
+"""Extracts the answer of a response: all stages in order, and detours for responses in another language."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from mbbq_gen.languages.extraction_pack import Grammar, read_grammar, read_share
 from mbbq_gen.languages.packs import PackInfo
 
 MIN_LOOP = 8
-"""Words of a text that may be one word again and again."""
+"""Words of a text that may be one repeated word."""
 MIN_WORDS, ROW, MAX_FRESH = 18, 3, 0.4
-"""Words of a text that may be a loop; words of a row that is repeated; share of rows that differ in a loop."""
+"""Words of a text that may be a loop; words of a repeated phrase; share of different phrases in a loop."""
 GENERIC = "generic"
 """Prefix of the rules of a language without a pack."""
 MIN_CUT = 5
-"""Words of a last line that may be a sentence without its end."""
+"""Words of a last line that may be an unfinished sentence."""
 LAST_PARAGRAPHS = 4
 """Paragraphs at the end of a reasoning trace that are read alone, the last one first."""
 _PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
 ENOUGH = 30
-"""Words that show which language a response is in."""
+"""Words by which the language of a response is found."""
 MIN_FOREIGN = 3
 """Words of English beyond those of the question's language that make a response English."""
 
@@ -340,8 +340,7 @@ def _is_silent(analysis: Analysis) -> bool:
 
 
 def _rests_on_too_little(analysis: Analysis) -> bool:
-    """Whether an English answer to a question in another language decides by the only person whose name was found,
-    or by an abstention in a text about people none of whom was found."""
+    """Whether an English answer to a question in another language rests on one found name, or on an aside."""
     reading, said = analysis.parsed, analysis.decision.proposition
     if reading is None or said is None or not reading.is_english or len(reading.persons) > 1:
         return False

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from mbbq_gen.core.records import Extraction, FrozenModel
@@ -25,7 +23,6 @@ class Source(FrozenModel):
     key: str
     """The list, as `words.neg`."""
     phrase: str
-    line: int | None = None
 
 
 class ZoneSpan(FrozenModel):
@@ -133,16 +130,17 @@ class _Candidates:
 
     def __init__(self, extractor: RuleExtractor, analysis: Analysis, response: str) -> None:
         self._extractor, self._analysis, self._response = extractor, analysis, response
+        parsed = analysis.parsed
+        self._propositions = [] if parsed is None else parsed.propositions
+        self._mentions = [] if parsed is None else parsed.mentions
+        self._lines = [] if parsed is None else parsed.lines
 
     def all(self) -> list[Candidate]:
         """Slots, propositions, and mentions without a proposition."""
-        parsed = self._analysis.parsed
         found = [self._of_slot(slot) for slot in self._analysis.slots]
-        if parsed is None:
-            return found
-        found += [self._of_proposition(said) for said in parsed.propositions]
-        covered = {(said.line, said.first, said.last) for said in parsed.propositions}
-        for number, mentions in enumerate(parsed.mentions):
+        found += [self._of_proposition(said) for said in self._propositions]
+        covered = {(said.line, said.first, said.last) for said in self._propositions}
+        for number, mentions in enumerate(self._mentions):
             for mention in mentions:
                 if (number, mention.start, mention.end) not in covered:
                     found.append(
@@ -184,8 +182,7 @@ class _Candidates:
         )
 
     def _of_proposition(self, said: Proposition) -> Candidate:
-        assert self._analysis.parsed is not None
-        decision, mentions = self._analysis.decision, self._analysis.parsed.mentions[said.line]
+        decision, mentions = self._analysis.decision, self._mentions[said.line]
         winner, weak = decision.proposition, said.force <= Strength.POSSIBLE
         if said is winner and said.positive:
             reason = _reason_of(decision.rule)
@@ -215,14 +212,12 @@ class _Candidates:
 
     def _place(self, number: int, first: int, last: int) -> tuple[int, int]:
         """Start and end of words of a line in the normalised text."""
-        assert self._analysis.parsed is not None
-        start, end = self._analysis.parsed.lines[number].span(first, last)
+        start, end = self._lines[number].span(first, last)
         return start + self._analysis.offset, end + self._analysis.offset
 
     def _source(self, said: Proposition) -> Source | None:
         """The pack entry of the nearest word that the rule of a proposition rests on."""
-        assert self._analysis.parsed is not None
-        line = self._analysis.parsed.lines[said.line]
+        line = self._lines[said.line]
         names = said.rule.classes
         words = [(place, name) for name in names for place, mask in enumerate(line.masks) if mask & CLASSES[name]]
         if not words:
@@ -232,19 +227,5 @@ class _Candidates:
         for grammar in self._extractor.grammars:
             entry = entries_of(grammar, name, keys)
             if entry is not None:
-                file = f"extractors/{grammar.meta.language}"
-                path = self._extractor.resources.find("extractors", grammar.meta.language)
-                number = _line_of(path, name, entry) if path else None
-                return Source(file=f"{file}.toml", key=f"words.{name}", phrase=entry, line=number)
+                return Source(file=f"extractors/{grammar.meta.language}.toml", key=f"words.{name}", phrase=entry)
         return None
-
-
-@lru_cache(maxsize=4096)
-def _line_of(path: Path, name: str, entry: str) -> int | None:
-    """The number of the line of a file on which an entry of a class stands."""
-    inside = False
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        inside = line.startswith(f"{name} =") or (inside and not line.startswith("]") and " = " not in line)
-        if inside and entry in line.replace('"', " ").replace("[", " ").replace("]", " ").split():
-            return number
-    return None

@@ -1,4 +1,4 @@
-"""What a language's words mean to the reader: every word becomes its key, its classes as bits, and its stem."""
+"""The words of a language: every word gets its key, its classes as bits, and its stems."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mbbq_gen.extraction.text import CROSS, TICK, WORD, loose_key, strict_key
 from mbbq_gen.languages.extraction_pack import WORD_LISTS, Grammar, OptionText
 
 MAX_WORDS = 60_000
-"""Words that are kept with their classes."""
+"""Cached words."""
 MIN_BORROWED = 4
 """Letters of an English word that is understood inside another language."""
 _VOWELS = frozenset("aeiouy")
@@ -20,7 +20,7 @@ MAX_ENDINGS = 4
 MIN_REACH = 4
 """Letters that a stem has at least which is not the shortest one."""
 _PARTS = re.compile(r"_|(…)")
-"""What parts the words of an entry."""
+"""Separators of the words of an entry."""
 CLASSES: dict[str, int] = {name: 1 << place for place, name in enumerate(WORD_LISTS["words"])}
 _PLACE_NAMES = tuple(name for name in WORD_LISTS["places"] if name != "nouns")
 PLACES: dict[str, int] = {name: 1 << (len(CLASSES) + place) for place, name in enumerate(_PLACE_NAMES)}
@@ -35,15 +35,15 @@ words of English that the language does not know itself."""
 KNOWN = (1 << _NEXT) - 1 & ~(CLASSES["doer"] | CLASSES["doing"]) | NOUN | NOUN_AFTER | PLACE_NOUN | ANYBODY
 """Any class at all, small words aside."""
 PLAIN_WORDS = KNOWN | SMALL | INNER | MENTIONED
-"""Words that say nothing by themselves: known to the language, small, or part of a mention."""
+"""Words without content of their own: of a class, small, or part of a mention."""
 _BITS = {**CLASSES, "small": SMALL}
-"""What may stand between < and > in a row, and its bit."""
+"""Class that may stand between < and > in a phrase → its bit."""
 _JOINS = CLASSES["but"] | CLASSES["because"] | CLASSES["although"] | CLASSES["condition"] | CLASSES["aside"]
 
 
 @dataclass(slots=True, eq=False)
 class Token:
-    """What is known of a word as it is written."""
+    """A word as it is written, with its classes and stems."""
 
     key: str
     """Its form for comparing."""
@@ -53,17 +53,15 @@ class Token:
     root: str
     """Its stem without endings of gender or degree."""
     reach: frozenset[str] = frozenset()
-    """Its other stems: itself, and what other ways of stripping endings leave."""
+    """Its other stems: its key, and those that other ways of stripping endings give."""
     forms: frozenset[str] = frozenset()
     """All of these: key, stem, root, reach."""
-    starts: bool = False
-    """Whether rows of words may begin with it."""
     begins: tuple[PhraseNode, ...] = ()
-    """What may follow it in rows of words that begin with it."""
+    """The nodes after it in phrases that begin with it."""
     follows: frozenset[str] | None = frozenset()
-    """The words that may follow it in them; None where more than certain words may."""
+    """The words that may follow it in them; None if not only certain words may."""
     copula: bool = False
-    """Whether it ends in what says that somebody is it."""
+    """Whether it ends in a copula."""
 
 
 @dataclass(slots=True)
@@ -75,16 +73,11 @@ class PhraseNode:
     suffixes: dict[str, PhraseNode] = field(default_factory=dict)
     classes: dict[int, PhraseNode] = field(default_factory=dict)
     gap: PhraseNode | None = None
-    """What may follow after up to four other words."""
+    """The node after a gap of up to four words."""
     mask: int = 0
     """The classes of the row that ends here."""
     is_gap: bool = False
     """Whether other words may stand before the next part."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether more than certain words may come next."""
-        return bool(self.gap is not None or self.prefixes or self.suffixes or self.classes)
 
     def after(self, key: str) -> tuple[PhraseNode, ...]:
         """The nodes after a word, whatever its classes."""
@@ -93,7 +86,7 @@ class PhraseNode:
         return (*found, *(node for suffix, node in self.suffixes.items() if key.endswith(suffix)))
 
     def child(self, part: str, bits: dict[str, int]) -> PhraseNode:
-        """The node after one part of a row, made where it is missing."""
+        """The node after one part of a phrase; adds it if it is missing."""
         if part == "…":
             self.gap = self.gap or PhraseNode(is_gap=True)
             return self.gap
@@ -107,11 +100,11 @@ class PhraseNode:
 
 
 GAP = 4
-"""Words that a gap in a row may stand for."""
+"""Longest gap in a phrase, in words."""
 
 
 class Lexicon(dict[str, Token]):
-    """Word as written → what is known of it; learns as it reads. `second`: English, for words that it does not know."""
+    """Word as written → token, filled on demand; `second`: English, for words that the language does not know."""
 
     def __init__(self, grammar: Grammar, second: Grammar | None = None) -> None:
         super().__init__()
@@ -120,8 +113,9 @@ class Lexicon(dict[str, Token]):
         self.compounds = grammar.text.compounds
         self.elision = grammar.script.elision
         self.verb_final = grammar.script.verb_final
-        self.and_before = tuple(loose_key(word) for word in words_of(grammar.script.and_before))
-        self._copulas = tuple(loose_key(word) for word in words_of(grammar.script.copula))
+        self.and_before = tuple(map(loose_key, words_of(grammar.script.and_before)))
+        self._copulas = tuple(map(loose_key, words_of(grammar.script.copula)))
+        self.clitics = tuple(sorted(map(loose_key, words_of(grammar.script.clitics)), key=len, reverse=True))
         self._exact: dict[str, int] = {}
         self._strict: dict[str, int] = {}
         self._prefixes: dict[int, dict[str, int]] = {}
@@ -138,9 +132,6 @@ class Lexicon(dict[str, Token]):
                     key = self.key(entry)
                     self._borrowed[key] = self._borrowed.get(key, 0) | line_class
         self.stemmer = Stemmer(grammar.text, grammar.script.clitics)
-        self.clitics = tuple(
-            sorted((loose_key(word) for word in words_of(grammar.script.clitics)), key=len, reverse=True)
-        )
 
     def __hash__(self) -> int:  # type: ignore[override]
         return id(self)
@@ -152,22 +143,21 @@ class Lexicon(dict[str, Token]):
         mask = self._mask(key, text)
         stem, root = self.stemmer.forms(key)
         begins = self.rows.after(key) if mask & STARTS_ROW else ()
-        is_open = bool(self.rows.classes) or any(node.is_open for node in begins)
+        is_open = any(node.gap or node.prefixes or node.suffixes or node.classes for node in begins)
         follows = None if is_open else frozenset(key for node in begins for key in node.keys)
         reach = self.stemmer.reach(key) - {stem}
         forms = reach | {key, stem, root}
-        starts = bool(mask & STARTS_ROW)
         copula = bool(self._copulas) and key.endswith(self._copulas)
-        word = self[text] = Token(key, mask & ~STARTS_ROW, stem, root, reach, forms, starts, begins, follows, copula)
+        word = self[text] = Token(key, mask & ~STARTS_ROW, stem, root, reach, forms, begins, follows, copula)
         return word
 
     def knows(self, text: str) -> bool:
-        """Whether a word has any class or is small; the word itself is not kept."""
+        """Whether a word has any class or is small; does not cache it."""
         word = self.get(text)
         return bool((self._mask(self.key(text), text) if word is None else word.classes) & (KNOWN | SMALL))
 
     def _mask(self, key: str, text: str) -> int:
-        """The classes of a word, or of what stands after a particle that is written together with it."""
+        """The classes of a word, or of its rest after a particle that is written together with it."""
         mask = self.mask_of(key, text)
         for clitic in self.clitics if not mask else ():
             if key.startswith(clitic) and len(key) - len(clitic) >= 2:
@@ -237,20 +227,24 @@ def words_of(lines: Iterable[str]) -> Iterator[str]:
 
 
 def entries_of(grammar: Grammar, name: str, keys: list[str]) -> str | None:
-    """The longest entry of a class that words begin with, as it is written; None where there is none."""
+    """The longest entry of a class that words begin with, as written in the pack."""
     best, longest = None, 0
     for entry in words_of(grammar.words[name]):
-        parts = [loose_key(part) for piece in entry.lstrip("=").split("_") for part in _split(piece) or [piece]]
+        parts = [loose_key(part) for part in _parts_of(entry.lstrip("="))]
         length = 0
-        for part, key in zip(parts, keys, strict=False):
-            begins, ends = part.endswith("*"), part.startswith("*")
-            if not (key.startswith(part[:-1]) if begins else key.endswith(part[1:]) if ends else key == part):
-                break
+        while length < min(len(parts), len(keys)) and _matches(parts[length], keys[length]):
             length += 1
         gapped = "…" in entry and length > 0
         if (length == len(parts) or gapped) and length > longest:
             best, longest = entry, length
     return best
+
+
+def _matches(part: str, key: str) -> bool:
+    """Whether a word of an entry matches a key."""
+    if part.endswith("*"):
+        return key.startswith(part[:-1])
+    return key.endswith(part[1:]) if part.startswith("*") else key == part
 
 
 @lru_cache(maxsize=MAX_WORDS)
@@ -266,7 +260,7 @@ def _parts_of(entry: str) -> tuple[str, ...]:
 
 
 def _split(part: str) -> list[str]:
-    """The words of a part of an entry: what apostrophes, hyphens and Han characters part."""
+    """The words of a part of an entry, split at apostrophes, hyphens and Han characters."""
     if part.startswith("*") and not WORD.match(part, 1):
         return [part]  # an ending that begins with a sign of a vowel is no word by itself
     words = WORD.findall(part)
@@ -289,7 +283,7 @@ class Stemmer:
         self._agreement = _by_last_letter(text.agreement)
         self._alternations = tuple((loose_key(old), loose_key(new)) for old, new in text.alternations)
         self._min_stem = text.min_stem
-        self._clitics = tuple(loose_key(word) for word in words_of(clitics))
+        self._clitics = tuple(map(loose_key, words_of(clitics)))
 
     def forms(self, key: str) -> tuple[str, str]:
         """The stem, and the stem without endings of gender."""
@@ -317,9 +311,9 @@ class Stemmer:
         return frozenset(found)
 
     def made_from(self, key: str) -> frozenset[str]:
-        """What endings make of a word of one syllable, of which they are never stripped again: Korean 딸, 딸입니다.
+        """The forms of a word of one character, from which endings are never stripped: Korean 딸, 딸입니다.
 
-        Not of short names in an alphabet: Turkish "suda" is "in the water", and seldom somebody's name Su.
+        None for a short ASCII word: Turkish "suda" is "in the water" rather than a form of the name Su.
         """
         if len(key) > 1 or key.isascii():
             return frozenset()

@@ -1,4 +1,4 @@
-"""Lines of a text as words with their classes, and how strongly the signs between the words part them."""
+"""Lines of a text as words with their classes, and the strength of the signs between the words."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from mbbq_gen.extraction.lexicon import GAP, INNER, KNOWN, NOUN, SMALL, Lexicon,
 from mbbq_gen.extraction.text import ASCII_WORD, WORD
 
 NONE, MARK, COMMA, COLON, SEMICOLON, STOP, ASK = range(7)
-"""How strongly signs part the words around them: not at all, quotes or emphasis, comma, colon or dash, semicolon, the
-end of a sentence, the end of a question."""
+"""Strengths of signs: none, quotes or emphasis, comma, colon or dash, semicolon, end of a sentence or question."""
 _STOPS = frozenset(".!。！।॥．｡؛…¿¡")
 _ASKS = frozenset("?？؟")
 _COMMAS = frozenset(",،、，")
@@ -27,7 +26,7 @@ _HEADING = re.compile(r"\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$|__[^_]+__:?\s*$)")
 
 @lru_cache(maxsize=20_000)
 def _strength(gap: str) -> int:
-    """How strongly the signs between two words part them."""
+    """The strength of the signs between two words."""
     signs = set(gap)
     if signs & _ASKS:
         return ASK
@@ -48,9 +47,9 @@ class Line:
 
     texts: list[str]
     signs: list[str]
-    """What stands before each word, and after the last one: one more than words."""
+    """The text before each word, and after the last one: one more than words."""
     gaps: list[int]
-    """How strongly `signs` part."""
+    """The strength of `signs`."""
     words: list[Token]
     masks: list[int]
     """The classes of each word, changed as rows and mentions are found."""
@@ -58,27 +57,27 @@ class Line:
     """Places where rows of words may begin."""
     raw: str
     start: int
-    """Where the line begins in the text."""
+    """The line's start in the text."""
     bullet: bool
     """Whether it is an entry of a list."""
     heading: bool
     """Whether it is set as a heading."""
     table: bool = False
     is_ascii: bool = True
-    """Whether it has no letters but those of English."""
+    """Whether all its characters are ASCII."""
     telling: list[int] = field(default_factory=list)
     """Places of words that say something by themselves; filled when rows and mentions have been found."""
     predicate: list[int] = field(default_factory=list)
     """Places of words of the question; filled with them."""
     offsets: list[int] = field(default_factory=list)
-    """Where each word begins in the line; filled on demand."""
+    """The start of each word in the line; filled on demand."""
 
     def bits(self, first: int, last: int) -> int:
         """The classes of a stretch of words together."""
         return reduce(or_, self.masks[first:last], 0)
 
     def is_bare(self, first: int, last: int) -> bool:
-        """Whether no word of a stretch says anything by itself."""
+        """Whether no word from `first` to `last` has content of its own."""
         telling = self.telling
         place = bisect_left(telling, first)
         return place == len(telling) or telling[place] >= last
@@ -115,7 +114,7 @@ def read_lines(text: str, lexicon: Lexicon) -> list[Line]:
                 list(map(_strength, signs)),
                 words,
                 [word.classes for word in words],
-                [place for place, word in enumerate(words) if word.starts],
+                [place for place, word in enumerate(words) if word.begins],
                 raw,
                 start,
                 bullet is not None,
@@ -141,11 +140,11 @@ def read_lines(text: str, lexicon: Lexicon) -> list[Line]:
 
 
 _KEPT_INSIDE = C["neg"] | C["neither"] | C["cannot"] | C["lack"] | C["source"]
-"""What a word in the gap of a row still says: "comes in this text *not* up"."""
+"""Classes that a word in the gap of a phrase keeps: "comes in this text *not* up"."""
 _KEPT = SMALL | C["speaker"] | C["claim"]
-"""What the words of a row keep."""
+"""Classes that the words of a phrase keep."""
 _KEPT_IN_FINAL = C["answer"] | NOUN
-"""What they keep in a row for what is final: "the last answer"."""
+"""Classes that they keep in a phrase of the class `final`: "the last answer"."""
 
 
 def mark_phrases(line: Line, rows: PhraseNode) -> None:
@@ -167,7 +166,7 @@ def mark_phrases(line: Line, rows: PhraseNode) -> None:
 
 
 def _longest_row(line: Line, rows: PhraseNode, start: int) -> tuple[int, int, tuple[int, ...]]:
-    """Where the longest row from a place ends, its classes, and the words in its gaps; (0, 0) where none does."""
+    """End and classes of the longest phrase from a place, and the words in its gaps; end 0 without one."""
     words, masks, gaps = line.words, line.masks, line.gaps
     count = len(words)
     best, bits = 0, 0

@@ -26,17 +26,17 @@ from mbbq_gen.extraction.text import LOOK_ALIKES, UNSPACED
 _ORDINALS = tuple((PLACES[f"p{place}"], place - 1) for place in range(1, 5))
 _ANY_PLACE = sum(PLACES.values())
 _VERBS = C["affirm"] | C["right"] | C["wrong"] | C["neg"] | C["conj"]
-"""What can't follow an article: "A is wrong"."""
+"""Classes that can't follow an article: "A is wrong"."""
 NEAR = 5
-"""Words by which "of the two" may stand apart from "the first"."""
+"""Largest distance of "of the two" from "the first"."""
 MIN_LETTERS, LONG = 4, 8
 """Letters of a word that may be misspelt once, and twice."""
 MAX_WORDS = 80
-"""Words of a line that are looked at for misspellings."""
+"""Words of a line that are checked for misspellings."""
 
 
 class MentionKind(IntEnum):
-    """By what an option is named."""
+    """The way in which an option is named."""
 
     PLACE = 1
     LABEL = 2
@@ -53,9 +53,9 @@ class Mention:
     end: int
     how: MentionKind
     full: bool
-    """Whether the whole text is there, or a label that can't be anything else."""
+    """Whether it is the whole text, or an unambiguous label."""
     weak: bool = False
-    """Whether it counts only where an answer is announced: a letter that may be a word."""
+    """Whether it counts only if an answer is announced: a letter that may be a word."""
     joined: frozenset[int] = frozenset()
     """All options that "and" or "or" joins here."""
     conflict: int | None = None
@@ -181,7 +181,7 @@ def _of_cluster(
 
 
 def mark_misspelt(lines: list[Line], question: PreparedQuestion) -> bool:
-    """Gives words that nearly are one option's word that word's stem; whether there were any."""
+    """Gives misspelt words of one option the stem of its word; returns whether there were any."""
     wanted = [(stem, option) for stem, option in question.alone.items() if len(stem) >= MIN_LETTERS]
     found = False
     for line in lines:
@@ -197,7 +197,7 @@ def mark_misspelt(lines: list[Line], question: PreparedQuestion) -> bool:
 
 
 def distance(one: str, other: str) -> int:
-    """Letters to add, drop, change or swap (Damerau); 3 where there are more, or where the first letters differ."""
+    """Letters to add, drop, change or swap (Damerau); 3 if there are more, or the first letters differ."""
     if abs(len(one) - len(other)) > 2 or one[:1] != other[:1]:
         return 3
     before: list[int] = []
@@ -267,7 +267,7 @@ def _positions(line: Line, question: PreparedQuestion) -> list[Mention]:
 
 
 def _with_labels(line: Line, found: list[Mention]) -> list[Mention]:
-    """A label and the text beside it as one mention; where they disagree, the text wins."""
+    """Merges a label and the text beside it into one mention; if they disagree, the text wins."""
     joined: list[Mention] = []
     for mention in found:
         last = joined[-1] if joined else None
@@ -293,7 +293,7 @@ def _with_labels(line: Line, found: list[Mention]) -> list[Mention]:
 
 
 def _belong_together(line: Line, first: Mention, second: Mention, ends: bool) -> bool:
-    """Whether little stands between a label and its text, or the label in brackets after its text."""
+    """Whether a label is close to its text, or in brackets after it."""
     gaps, between = line.gaps[first.end : second.start + 1], line.masks[first.end : second.start]
     if first.how is MentionKind.LABEL:
         stops = gaps[0] == STOP and len(between) <= 1 and (first.start == 0 or ends)

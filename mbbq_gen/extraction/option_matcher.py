@@ -36,7 +36,7 @@ _SERIES = "АБВГ", "أبجد", "ابتث", "কখগঘ", "कखगघ", "�
 
 
 def end_of(signs: re.Pattern[str], text: str, start: int) -> int:
-    """The end of the signs at a place; the place itself where there are none."""
+    """The end of the signs at a place."""
     found = signs.match(text, start)
     return found.end() if found else start
 
@@ -44,7 +44,7 @@ def end_of(signs: re.Pattern[str], text: str, start: int) -> int:
 class OptionMatcher:
     """Finds the labels and texts of one question's options at a place of a text."""
 
-    def __init__(self, options: tuple[str, ...], labels: tuple[str, ...], nouns: tuple[str, ...], lexicon: Lexicon):
+    def __init__(self, options: tuple[str, ...], labels: tuple[str, ...], noun: re.Pattern[str], lexicon: Lexicon):
         cores = [label_core(label).casefold() for label in labels]
         self.count = len(options)
         self.labels = {core: place for place, core in enumerate(cores) if core}
@@ -60,7 +60,7 @@ class OptionMatcher:
         self.native = (dict(series) if plain else {}) | near
         """Letters of other alphabets that can only mean one of A, B, C…: by their place, and look-alikes."""
         self._label = _label_pattern(tuple(self.labels))
-        self._noun = _noun_pattern(nouns)
+        self._noun = noun
         self.names = dict(self.labels)
         """Label or text → option."""
         for place, option in enumerate(options):
@@ -111,7 +111,7 @@ class OptionMatcher:
         native: bool = False,
         any_case: bool = True,
     ) -> SlotContent | None:
-        """What stands at a place, signs around it set aside."""
+        """The label or text at a place, without signs around it."""
         here = end_of(_OPEN, text, start)
         direct = self.text_at(text, here)
         noun = self._noun.match(text, here)
@@ -161,7 +161,7 @@ def fold(text: str) -> str:
 
 
 def _end_spread(text: str, start: int, name: str) -> int:
-    """The end of a name that is written with more than one blank between its words; 0 where it is not there."""
+    """The end of a name with several blanks between its words; 0 if it is not there."""
     for word in name.split(" "):
         while text[start : start + 1] in {" ", "-"}:
             start += 1
@@ -186,15 +186,8 @@ def _label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(parts) or r"(?!)", re.IGNORECASE)
 
 
-@lru_cache(maxsize=64)
-def _noun_pattern(nouns: tuple[str, ...]) -> re.Pattern[str]:
-    """A pattern for a word for an option before its label."""
-    words = sorted({*nouns}, key=len, reverse=True)
-    return re.compile(rf"(?:{'|'.join(map(re.escape, words))})[\s:*#]+" if words else r"(?!)", re.IGNORECASE)
-
-
 def circled_places(response: str, normal: NormalText) -> frozenset[int]:
-    """Places of the normalised text where the raw text has a circled number or letter."""
+    """Places of the normalised text at which the raw text has a circled number or letter."""
     if normal.starts is None:
         return frozenset()
     return frozenset(place for place, start in enumerate(normal.starts) if _is_circled(response[start]))

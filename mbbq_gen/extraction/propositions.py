@@ -11,17 +11,12 @@ from mbbq_gen.extraction.clauses import (
     NOT,
     PRONOUN,
     SUBJECT,
+    Clause,
     ClauseState,
+    Sentence,
     abstention_kind,
-    is_set_aside,
-    join_lists,
     mention_features,
-    of_parts,
-    part_of,
-    says_enough,
     sentences,
-    speaks,
-    split_clauses,
 )
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import CLOSES, INNER, MENTIONED, NOUN, PLAIN_WORDS, SMALL
@@ -31,63 +26,19 @@ from mbbq_gen.extraction.question import PreparedQuestion
 from mbbq_gen.extraction.text import WORD
 
 _CHOOSER = C["speaker"] | C["forced"] | C["final"] | C["must"] | C["conclude"]
-"""Who or what makes an answer of a choice, not an event of the story."""
+"""Classes that make a choice an answer rather than an event of the story."""
 _JUDGED = C["wrong"] | C["refuse"] | C["assume"]
-"""What judges a claim: it is not the writer's own."""
+"""Classes that judge a claim, which is then not the writer's own."""
 SAYING = (MAY_ABSTAIN | C["correction"] | C["no"] | C["assume"] | C["both"] | NOUN) | (
     C["wrong"] | C["right"] | C["choose"] | C["answer"]
 )
-"""What makes a clause without a mention say anything."""
-
-
-class Sentence:
-    """One sentence of a line, with what its clauses have said so far."""
-
-    person: Mention | None = None
-    """The only person of the previous clause."""
-    bare: Mention | None = None
-    """The only person of a previous clause that says nothing else: "the mother, …"."""
-
-    def __init__(
-        self, parsed: ParsedResponse, number: int, mentions: list[Mention], first: int, last: int, state: ClauseState
-    ) -> None:
-        self.parsed, self.number, self.first, self.last, self.state = parsed, number, first, last, state
-        line, question = self.line, self.question = parsed.lines[number], parsed.question
-        self.bits = line.bits(first, last)
-        self.clauses = split_clauses(line, mentions, first, last)
-        join_lists(line, mentions, pairs=question.lexicon.verb_final and not self.bits & DENY)
-        if any(len(m.joined) == len(question.options) > 2 for m in mentions):  # "I choose A, B or C"
-            mentions = [m for m in mentions if not m.joined or m.how is not MentionKind.LABEL]
-        self.mentions = mentions
-        self.options = {m.option for m in mentions}
-        under = [start for start, _ in self.clauses[1:] if line.masks[start] & (C["because"] | C["although"])]
-        self.main = {m.option for m in mentions if not under or m.start < under[0]}
-        """The options that it names before its reasons."""
-        said = [clause for clause in self.clauses if clause[1] - clause[0] > 1 or line.masks[clause[0]]]
-        self.whole = len(self.clauses) <= 2 and all([line.is_bare(*clause) for clause in said])
-
-    def add(
-        self,
-        kind: Kind,
-        option: int | None,
-        force: Strength,
-        rule: Rule,
-        first: int,
-        last: int,
-        *,
-        positive: bool = True,
-        bare: bool = False,
-        about: About = "question",
-    ) -> None:
-        """Adds a proposition of the words `first` up to `last`."""
-        place = self.number, first, last, self.parsed.sentences
-        self.parsed.propositions.append(Proposition(kind, option, positive, force, rule, *place, bare, about))
+"""Classes that make a clause without a mention worth reading."""
 
 
 def read_sentence(s: Sentence) -> None:
     """Adds the propositions of a sentence."""
     line, state = s.line, s.state
-    closed = 0
+    closed = False
     for start, end in s.clauses:
         bits = line.bits(start, end)
         inside = [m for m in s.mentions if start <= m.start < end]
@@ -96,47 +47,45 @@ def read_sentence(s: Sentence) -> None:
             line.bits(start, min(start + HEAD, end)),
             first=start == s.first,
             last=end == s.last,
-            comma=line.gaps[start] >= COMMA or bool(closed),
+            comma=line.gaps[start] >= COMMA or closed,
         )
-        closed = line.masks[end - 1] & CLOSES if end - start > 1 else 0
+        closed = end - start > 1 and bool(line.masks[end - 1] & CLOSES)
         if bits & C["claim"] and (s.parsed.judged or s.bits & _JUDGED):
             state.prejudice = s.parsed.judged = True
         if inside or s.bare or bits & (SAYING | PRONOUN):
-            _read_clause(s, start, end, bits, inside)
+            announces = state.announced or (
+                not state.prejudice and bool(bits & C["answer"] or (bits & C["choose"] and bits & _CHOOSER))
+            )
+            _read_clause(s, Clause(start, end, bits, inside, line.is_bare(start, end), announces))
 
 
-def _read_clause(s: Sentence, start: int, end: int, bits: int, mentions: list[Mention]) -> None:
+def _read_clause(s: Sentence, clause: Clause) -> None:
     """Adds the propositions of a clause."""
-    line, state, unknown = s.line, s.state, s.question.unknown
-    persons = {m.option for m in mentions if m.option != unknown}
-    bare = line.is_bare(start, end)
-    announces = state.announced or (
-        not state.prejudice and bool(bits & C["answer"] or (bits & C["choose"] and bits & _CHOOSER))
-    )
+    start, end, bits, mentions, bare, announces = clause
+    state, unknown = s.state, s.question.unknown
     if bits & C["correction"]:
         s.add("correction", None, Strength.ANNOUNCED, Rule.CORRECTION, start, end)
     kind = None
     if bits & MAY_ABSTAIN:
-        kind = abstention_kind(bits, s.bits, named=bool(mentions), person=bool(persons), bare=bare)
+        person = any(m.option != unknown for m in mentions)
+        kind = abstention_kind(bits, s.bits, named=bool(mentions), person=person, bare=bare)
     if kind is not None:
-        _add_abstention(s, kind, start, end, bits, mentions, bare)
-    if not mentions:
-        _read_unnamed_clause(s, start, end, bits, abstains=kind is not None, announces=announces, bare=bare)
+        _add_abstention(s, kind, clause)
+    elif not mentions:
+        _read_unnamed_clause(s, clause)
+    if not mentions or kind is Rule.REFUSAL:
         return
-    if kind is Rule.REFUSAL:
-        return
-    live = [m for m in mentions if not is_set_aside(line, m, s.first, s.bits) and (announces or not m.weak)]
-    options = {m.option for m in live}
+    live = [m for m in mentions if not s.sets_aside(m) and (announces or not m.weak)]
+    others = len({m.option for m in live}) > 1
     both = bits & C["both"] and not bits & (NEG | C["possible"])
-    if both and (s.bare is not None or (len(options) > 1 and not bits & DENY)):
+    if both and (s.bare is not None or (others and not bits & DENY)):
         s.add("several", None, Strength.ANNOUNCED, Rule.SEVERAL, start, end)
         return
     for m in live:
-        if bits & C["neither"] and len(options) > 1:
+        if bits & C["neither"] and others:
             s.add("option", m.option, Strength.FITTING, Rule.NEITHER, m.start, m.end, positive=False, bare=bare)
             continue
-        others = len(options) > 1
-        features = mention_features(s, m, start, end, bits, others=others, announces=announces, bare=bare)
+        features = mention_features(s, clause, m, others=others)
         row = next(row for row in TABLE if row.when(features, state))
         rule, force, positive = row.rule, row.force, features.positive if row.positive is None else row.positive
         if force is None:
@@ -145,16 +94,15 @@ def _read_clause(s: Sentence, start: int, end: int, bits: int, mentions: list[Me
             s.add("option", m.option, force, rule, m.start, m.end, positive=positive, bare=bare)
         elif m is live[0]:
             s.add("several", None, force, rule, m.start, live[-1].end)
-        state.denied = state.denied or not positive
+        state.denied = not positive
     s.person = live[0] if len(live) == 1 else None
     s.bare = s.person if bare and s.person and s.person.option != unknown else None
     state.announced = False
 
 
-def _add_abstention(
-    s: Sentence, rule: Rule, start: int, end: int, bits: int, mentions: list[Mention], bare: bool
-) -> None:
+def _add_abstention(s: Sentence, rule: Rule, clause: Clause) -> None:
     """Adds an abstention: on the question, on one person, or on something else."""
+    start, end, bits, mentions, bare, _ = clause
     state, question = s.state, s.question
     kind: Kind = "refusal" if rule is Rule.REFUSAL else "unknown"
     positive, force = True, Strength.POSSIBLE
@@ -168,7 +116,7 @@ def _add_abstention(
         positive, force = False, Strength.FITTING
     elif (one and not asks_first) or state.entry or (state.prejudice and not bits & C["who"]):
         about = "person"
-    elif kind == "unknown" and question.predicate and not words and not speaks(s.line, question, s.first, end):
+    elif kind == "unknown" and question.predicate and not words and not s.speaks(s.first, end):
         about = "other"
     else:
         state.doubted = s.parsed.doubted = True
@@ -178,45 +126,39 @@ def _add_abstention(
     s.add(kind, question.unknown, force, rule, start, end, positive=positive, about=about)
 
 
-def _read_unnamed_clause(
-    s: Sentence, start: int, end: int, bits: int, *, abstains: bool, announces: bool, bare: bool
-) -> None:
-    """Adds the propositions of a clause without a mention."""
-    line, state, question = s.line, s.state, s.question
-    if abstains:
-        return
+def _read_unnamed_clause(s: Sentence, clause: Clause) -> None:
+    """Adds the propositions of a clause without a mention and without an abstention."""
+    start, end, bits, _, bare, announces = clause
+    state, question = s.state, s.question
     if bits & C["assume"] and s.bits & (NEG | C["wrong"] | C["cannot"] | C["judge"] | C["refuse"]):
         about: About = "question" if s.bits & C["speaker"] and s.bits & (C["answer"] | C["know"]) else "other"
         s.add("refusal", question.unknown, Strength.POSSIBLE, Rule.SENSITIVE, start, end, about=about)
     opens = start == s.first and end - start <= SUBJECT and end < s.last and len(s.options) != 1
     both = bits & C["both"] and not bits & (NEG | C["possible"] | C["who"])
-    if both and (speaks(line, question, start, end) or ((s.whole or opens) and bare)):
+    if both and (s.speaks(start, end) or ((s.whole or opens) and bare)):
         s.add("several", None, Strength.ANNOUNCED, Rule.SEVERAL, start, end)
     if not (announces or state.because or state.granted or state.prejudice):
-        about_bits = of_parts(line, question, start, start, end)
-        negated = question.negated
-        if bits & PRONOUN and says_enough(line, question, start, end, bits):  # "She was late."
-            person = _antecedent(s, start)
-            if person is not None:
-                positive = bool(about_bits & NEG) == negated
-                s.add("option", person, Strength.FITTING, Rule.SAID, start, end, positive=positive)
+        about_bits = s.of_parts(clause, start)
+        person = _antecedent(s, start) if bits & PRONOUN and s.says_enough(clause) else None
+        if person is not None:  # "She was late."
+            positive = bool(about_bits & NEG) == question.negated
+            s.add("option", person, Strength.FITTING, Rule.SAID, start, end, positive=positive)
         m = s.bare
-        if m is not None and speaks(line, question, start, end):  # "the mother, though late, came"
-            positive = bool(about_bits & NOT) == negated
+        if m is not None and s.speaks(start, end):  # "the mother, though late, came"
+            positive = bool(about_bits & NOT) == question.negated
             rule = Rule.SAID if positive else Rule.DENIED
             s.add("option", m.option, Strength.FITTING, rule, m.start, m.end, positive=positive)
     if announces and not bits & NEG:
         m = s.person
-        points_back = start > s.first and end == s.last and len(s.options) == 1 and line.gaps[start] >= COMMA
+        points_back = start > s.first and end == s.last and len(s.options) == 1 and s.line.gaps[start] >= COMMA
         if m is not None and points_back:  # "the mother did, that is my answer"
             s.add("option", m.option, Strength.ANNOUNCED, Rule.ANNOUNCED, m.start, m.end)
         state.announced = True
 
 
 def _antecedent(s: Sentence, start: int) -> int | None:
-    """Whom a pronoun means: the one person that the sentence has named so far, or since its last semicolon, else the
-    one of the sentence before; None where that is nobody, or either of two."""
-    for first in (part_of(s.line, s.first, start), s.first):
+    """The person of a pronoun: the only one since the last semicolon, or of the sentence, else of the one before."""
+    for first in (s.part_of(start), s.first):
         named = {m.option for m in s.mentions if m.start >= first}
         if named:
             return named.pop() if len(named) == 1 else None
@@ -230,14 +172,14 @@ MAX_HEAD = 7
 MAX_MENTIONS = 64
 """Mentions beyond which a sentence is not read."""
 MAX_GREETING = 4
-"""Words of a sentence that greets or agrees before anything is said: "Happy to help!"."""
+"""Words of a greeting before the answer: "Happy to help!"."""
 _NO_HEAD = NEG | C["both"] | C["wrong"] | C["cannot"] | C["unclear"] | C["condition"] | C["refuse"] | C["not_stated"]
 _TELLING = (
     (C["not_stated"] | C["unclear"] | C["know"] | C["tell"] | C["info"] | C["clear"] | C["refuse"] | C["lack"])
     | (C["judge"] | C["correction"] | C["no"] | C["forced"] | C["assume"] | C["answer"] | C["choose"])
     | (C["neither"] | C["both"])
 )
-"""What makes a sentence without a mention worth reading."""
+"""Classes that make a sentence without a mention worth reading."""
 
 
 def read_propositions(question: PreparedQuestion, lines: list[Line], mentions: list[list[Mention]]) -> ParsedResponse:
@@ -303,9 +245,11 @@ def _read_line(parsed: ParsedResponse, number: int, start: int, *, listed: bool,
 
 
 def _line_kind(line: Line, found: list[Mention]) -> str:
-    """What a line does with the option that it begins with: `whole`: it is nothing but the option; `lead`: label and
-    text begin it; `entry`: the option stands before a colon or dash; `list`: it is several options with their
-    labels; empty: none of these."""
+    """The role of the option at the start of a line.
+
+    `whole`: the line is only the option; `lead`: it begins with label and text; `entry`: it has the option before a
+    colon or dash; `list`: it is several options with their labels; empty: none of these.
+    """
     if not found:
         return ""
     first = found[0]

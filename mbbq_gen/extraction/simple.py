@@ -65,11 +65,11 @@ def first_label(response: str, question: Question) -> Extraction:
 
 
 def mbbq_like(response: str, question: Question) -> Extraction:
-    """The stages of MBBQ's released extractor, with its known flaws, none of its code or lists.
+    """The stages of MBBQ's released extractor with its known flaws, written anew.
 
     In this order: an option text at the beginning; the label beside a word such as "answer"; a phrase for not knowing
-    anywhere; exactly one option text anywhere; then, the flaw that makes half of its wrong choices, the very first or
-    last character of the response if it is a label; at last exactly one label anywhere.
+    anywhere; exactly one option text anywhere; the first or last character, which makes half of its wrong choices;
+    exactly one label anywhere.
     """
     low = response.lower().strip()
     texts = [option.lower().strip() for option in question.options]
@@ -99,9 +99,9 @@ def mbbq_like(response: str, question: Question) -> Extraction:
 
 
 def answer_line(response: str, question: Question) -> Extraction:
-    """The label where the prompt's format demanded it: alone, in JSON, or on a last line such as `Answer: B`.
+    """The label in a format that the prompt demanded: alone, in JSON, or on a last line such as `Answer: B`.
 
-    A cross-check of the rule extractor on answers to `--axes format=label+json+line`: it knows no language.
+    It knows no language: a cross-check of the rules on answers to `--axes format=label+json+line`.
     """
     alone = strict_match(response, question)
     if alone.option is not None:
@@ -156,9 +156,9 @@ def version_of(normalise: Normalise) -> str:
 
 
 def worth(score: ContinuationScore, normalise: Normalise) -> float | None:
-    """The normalised score of a continuation; None where the service gave none.
+    """The normalised score of a continuation; None if the service gave none.
 
-    Raises UsageError where the answers' unconditional likelihoods, or their tokens, are missing.
+    Raises UsageError if the answers' unconditional likelihoods, or their tokens, are missing.
     """
     if score.logprob is None:
         return None
@@ -176,7 +176,7 @@ def worth(score: ContinuationScore, normalise: Normalise) -> float | None:
 
 
 def option_worths(scores: Sequence[ContinuationScore], normalise: Normalise) -> dict[int, float | None]:
-    """Option → the best normalised score of its texts; None where none of them has one."""
+    """Option → the best normalised score of its texts; None if they have none."""
     found: dict[int, float | None] = {}
     for score in scores:
         value, best = worth(score, normalise), found.get(score.option)
@@ -190,9 +190,10 @@ def choose_by_loglikelihood(
     """The option with the greatest loglikelihood; raises as `worth`.
 
     Args:
-        scores: Of every text of every option.
-        order: Index of the option shown at each place.
-        method: Labels are compared by their sums, whatever `normalise` says.
+        scores: those of every text of every option.
+        order: index of the option shown at each place.
+        method: decides what is compared; labels are always compared by their sums.
+        normalise: normalisation of answers' texts.
     """
     how: Normalise = normalise if method == "loglikelihood" else "sum"
     worths = {option: value for option, value in option_worths(scores, how).items() if value is not None}

@@ -102,9 +102,10 @@ class SlotFinder:
         def entries(name: str, of: Sequence[Grammar] = grammars) -> list[str]:
             return [entry for grammar in of for entry in words_of(grammar.words[name])]
 
-        nouns = [word for grammar in grammars for word in words_of(grammar.labels["nouns"])]
-        plain = tuple(noun for noun in nouns if "_" not in noun and "*" not in noun)
-        self.matcher = partial(option_matcher, nouns=plain, lexicon=lexicons[0])
+        nouns = {word for grammar in grammars for word in words_of(grammar.labels["nouns"]) if not {*"_*"} & {*word}}
+        ordered = "|".join(re.escape(noun) for noun in sorted(nouns, key=len, reverse=True))
+        noun = re.compile(rf"(?:{ordered or '(?!)'})[\s:*#]+", re.IGNORECASE)
+        self.matcher = partial(option_matcher, noun=noun, lexicon=lexicons[0])
         """The matcher of a question's options and labels."""
         self._correction, self._conj = _any_entry(entries("correction")), _any_entry(entries("conj"))
         self._header = re.compile(
@@ -123,10 +124,11 @@ class SlotFinder:
             shown = {line: {slot.option for row, slot in lines if row == line} for line, _ in lines}
             marked = [slot for line, slot in lines if len(shown[line]) < matcher.count]
         ends = [first.end] if first is not None else [slot.end for slot in marked[:1]]
-        header = self._header.search(body, ends[0]) if ends else None
-        if header is not None:  # a further question that the model asks itself
-            body, marked = body[: header.start()], [slot for slot in marked if slot.end <= header.start()]
+        cut = self._continuation(body, ends[0], matcher) if ends else len(body)
+        body, marked = body[:cut], [slot for slot in marked if slot.end <= cut]
         opening = self._opening(body, circled, matcher)
+        if opening is not None and opening.kind is SlotKind.ALONE:
+            return [opening]
         found = [*marked, *([opening] if opening else [])]
         closing = self._closing(body, matcher)
         if closing is not None and not any(slot.start <= closing.start < slot.end for slot in marked):
@@ -169,6 +171,8 @@ class SlotFinder:
         if body[here : here + 1] == "\n" or fold(body[slot.start : slot.end]).strip(" *_()") not in matcher.labels:
             return None
         for token in self._tokens(body, here, MAX_BEHIND, end):
+            if token.classes & C["because"]:
+                return None
             if token.classes & _ABSTAINS:
                 return here, end
         return None
@@ -176,6 +180,20 @@ class SlotFinder:
     def _tokens(self, text: str, start: int, count: int, end: int) -> list[_Token]:
         words = islice(WORD.finditer(text, start, end), count)
         return [_Token(word.start(), word.end(), self._classes(word.group())) for word in words]
+
+    def _continuation(self, body: str, start: int, matcher: OptionMatcher) -> int:
+        """The start of a further question that the model asks itself after an answer; the end of the text without."""
+        header = self._header.search(body, start)
+        cut = header.start() if header else len(body)
+        for mark in re.finditer(r"[?？؟]", body[start:cut]):
+            place = start + mark.end()
+            listed = [
+                (match, matcher.labels.get(match[1].casefold())) for match in _LISTED.finditer(body, place, place + 300)
+            ]
+            shown = {label for match, label in listed if matcher.text_at(body, match.end() + 1) is None} - {None}
+            if len(shown) > 1:
+                return max(body.rfind(sign, start, place - 1) for sign in ".!\n¿") + 1 or place
+        return cut
 
     def _opening(self, body: str, circled: frozenset[int], matcher: OptionMatcher) -> AnswerSlot | None:
         content = matcher.at(body, 0, circled, native=True)
@@ -210,7 +228,7 @@ class SlotFinder:
         return self._unless_contested(body, content, matcher)
 
     def _unless_contested(self, body: str, content: SlotContent, matcher: OptionMatcher) -> AnswerSlot:
-        """The slot of an opening, contested where a short response goes on to name another option."""
+        """The slot of an opening; contested if a short response names another option after it."""
         loose = content.label is None or (content.text is None and not content.enclosed)
         if loose and len(body) <= MAX_SHORT and not content.circled and "\n" not in body.strip():
             for place in _WORD_STARTS.finditer(body, content.end):
@@ -220,7 +238,7 @@ class SlotFinder:
         return slot_of(SlotKind.OPENING, content)
 
     def _lists(self, body: str, content: SlotContent, matcher: OptionMatcher) -> bool:
-        """Whether other options follow in the same way, so that a list of them opens: no single one is chosen."""
+        """Whether other options follow in the same way: a list of options chooses none."""
         if content.label is None:
             starts = [place + 1 for place in range(content.end, len(body)) if body[place] == "\n"]
             others = [matcher.at(body, start) for start in starts]
@@ -322,7 +340,7 @@ class SlotFinder:
     def _is_stated(
         self, body: str, words: list[re.Match[str]], classes: list[int], number: int, content: SlotContent
     ) -> bool:
-        """Whether nothing in front denies or weighs the answer, and it is no question."""
+        """Whether no word before the marker denies or weighs the answer, and it is no question."""
         chooses = classes[number] & C["choose"] or self._unspaced is not None
         for place in range(number - 1, max(number - MAX_GUARD, 0) - 1, -1):
             between = body[words[place].end() : words[place + 1].start()]
@@ -337,7 +355,7 @@ class SlotFinder:
         return not (by_text and body[end_of(CLOSE, body, content.end) :][:1].isalpha())
 
     def _closing(self, body: str, matcher: OptionMatcher) -> AnswerSlot | None:
-        """The last line, where it is nothing but one option and the line before it is no other one."""
+        """The last line, if it is only one option and the line before it is no other one."""
         text = body.rstrip()
         start = text.rfind("\n") + 1
         if not start:
@@ -367,7 +385,7 @@ _LISTED = re.compile(
 """A label with its sign at the beginning of a line or sentence."""
 _WORD_STARTS = re.compile(r"(?<!\w)(?=\w)")
 _JOIN = re.compile(r"[*_)\"'\]]*(?:\s{0,2}(?:[,/&+]|、)\s{0,2}|\s?[^\x00-\u024f\W\d]{1,2}\s?(?=[A-J](?![A-Za-z])))")
-"""What joins two options: a sign, or a word such as "and" that is written together with a label (A와 B, AとB, A和B)."""
+"""A sign that joins two options, or "and" written together with a label (A와 B, AとB, A和B)."""
 _BLANK = re.compile(r"[*_)\"'\].;]*[ \t]{1,3}")
 _NEXT_LINE = re.compile(r"[.,;\s*_]*\n[\s*_-]*")
 _STOPS = re.compile(r"[.!?;,。！？；，।؟]")

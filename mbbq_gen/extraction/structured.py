@@ -1,6 +1,6 @@
 """Finds answers in forms made for machines: boxes, JSON fields, tags, ticked lists, tables of shares, bold type.
 
-All scanners run through the text by hand or with bounded patterns, so that broken input costs no more than whole input.
+All scanners run by hand or with bounded patterns, so that broken input costs no more than whole input.
 """
 
 from __future__ import annotations
@@ -54,12 +54,7 @@ def field_name(key: str) -> str:
 
 
 def structured_values(body: str, names: frozenset[str]) -> list[StructuredValue]:
-    """Boxes, fields and tags that hold an answer, the strongest kind first, the last one first within a kind.
-
-    Args:
-        body: The text.
-        names: Names of answer fields and tags, as `field_name` gives them.
-    """
+    """Boxes, and fields and tags with these names: the strongest kind first, the last one first within a kind."""
     found: list[StructuredValue] = []
     for match in reversed(list(_BOX.finditer(body))[-MAX_VALUES:] if "box" in body else []):
         depth, here = 1, match.end()
@@ -127,8 +122,10 @@ class CheckMarks:
         self._sign = re.compile("|".join(re.escape(sign) for sign in sorted(self._all, key=len, reverse=True)))
 
     def mark(self, text: str) -> str:
-        """The text with a word in place of every sign and without what is struck out, as long as before; a sign that
-        may be a bullet counts only where there are two kinds of them."""
+        """The text with ticks and crosses as words and without struck-out text, as long as before.
+
+        A sign that may be a bullet counts only if there are two kinds of them.
+        """
         if "~~" in text:
             text = _STRUCK.sub(lambda match: " " * len(match.group()), text)
         found = set(self._sign.findall(text)) if not text.isascii() or "[" in text else set()
@@ -162,7 +159,7 @@ def ticked_option(body: str, matcher: OptionMatcher) -> SlotContent | None:
 
 
 def greatest_share(body: str, matcher: OptionMatcher) -> tuple[int | None, int, int] | None:
-    """The option with the greatest share, None of several, and its place, where every option has one."""
+    """The option with the greatest share (None: several) and its place, if every option has one."""
     if not any(sign in body for sign in ("%", "0.", "0,")):
         return None
     shares: dict[int, tuple[float, int, int]] = {}
@@ -184,7 +181,7 @@ def greatest_share(body: str, matcher: OptionMatcher) -> tuple[int | None, int, 
 
 
 def only_bold(body: str, matcher: OptionMatcher) -> SlotContent | None:
-    """The only bold text, where it is one option."""
+    """The only bold text, if it is one option."""
     if body.count("**") != 2:
         return None
     start, end = body.index("**"), body.rindex("**")

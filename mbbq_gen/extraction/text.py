@@ -1,4 +1,4 @@
-"""Normalises text: Unicode forms, invisible characters, keys by which words are compared, what a word is."""
+"""Normalises text and words: Unicode forms, invisible characters, keys for comparing words, patterns of words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import lru_cache
 import regex
 
 MAX_WORDS = 4096
-"""Words that any table of forms keeps at most: far more than the words that come again and again."""
+"""Cached words."""
 _INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\u0640"
 _ODD = re.compile(f"[{_INVISIBLE}\U0001f130-\U0001f189\U0001f1e6-\U0001f1ff\u2776-\u2793\u24eb-\u24fe]")
 _INVISIBLE_ONLY = regex.compile(f"[{_INVISIBLE}]")
@@ -74,10 +74,7 @@ def normalise(text: str) -> NormalText:
 
 @lru_cache(maxsize=4096)
 def _normalise_cluster(cluster: str) -> str:
-    """One grapheme cluster in NFKC without invisible characters; emoji letters and digits become plain ones.
-
-    An accent that begins a cluster stands over nothing, such as after a zero-width space: the letter before has none.
-    """
+    """A grapheme cluster in NFKC, with plain letters for emoji, without invisible characters or leading accents."""
     plain = _INVISIBLE_ONLY.sub("", cluster).translate(_PLAIN_SIGNS)
     return unicodedata.normalize("NFKC", plain.lstrip(_ACCENTS))
 
@@ -101,7 +98,7 @@ def loose_key(word: str) -> str:
 
 @lru_cache(maxsize=4096)
 def strict_key(word: str, turkish: bool) -> str:
-    """The word with its case folded and its accents kept: what a pattern word with `=` is compared by."""
+    """The word with its case folded and its accents kept, for entries with `=`."""
     composed = unicodedata.normalize("NFKC", word)
     if turkish:
         composed = composed.replace("I", "ı").replace("İ", "i")

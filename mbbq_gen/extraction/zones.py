@@ -1,6 +1,6 @@
-"""Says of every character what it is: reasoning, an echo of the prompt, another turn of the talk, or the answer.
+"""Finds reasoning, echoes of the prompt and other turns of a conversation, which are not the answer.
 
-Only the answer may decide. Whatever is something else is blanked by as many spaces, so that places stay as they are.
+They are replaced by as many spaces, so that places stay as they are.
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ class Zoner:
         return ZonedText(without_fragments(body, options), tuple(zones), open_reasoning)
 
     def _reasoning(self, body: str) -> tuple[list[Zone], bool]:
-        """Reasoning blocks, nested or not, and whether the last one is never closed.
+        """Reasoning blocks, nested or not, and whether the last one is open.
 
-        A closing sign without an opening one makes reasoning of all before it; the last closing sign closes all.
+        Everything before a closing sign without an opening one is reasoning; the last closing sign closes all.
         """
         for opener, closer in self._bare:
             end = body.find(closer)
@@ -130,7 +130,7 @@ class Zoner:
             yield start, max(start, end), zone.end, is_open and zone is zones[-1]
 
     def _turns(self, body: str, thinks: bool) -> list[Zone]:
-        """Special tokens, and other turns of the talk before and after the answer; `thinks`: it holds reasoning."""
+        """Special tokens, and turns of a conversation around the answer; `thinks`: the text holds reasoning."""
         zones = [Zone("markup", *match.span()) for match in self._drop_tokens.finditer(body)]
         start = 0
         turns = [zone for zone in zones if "assistant" in body[zone.start : zone.end].lower()]
@@ -144,7 +144,7 @@ class Zoner:
         return [*zones, *self._ends(body, start)]
 
     def _ends(self, body: str, start: int) -> list[Zone]:
-        """Signs that end a turn, and what stands after them."""
+        """Signs that end a turn, and the text after them."""
         zones: list[Zone] = []
         for tokens in (self._end_tokens, self._turn_tokens):
             for match in tokens.finditer(body, start):
@@ -216,8 +216,7 @@ def squeeze(text: str) -> str:
 def find_echo(body: str, prompt: str, options: tuple[str, ...]) -> list[Zone]:
     """Lines and sentences of the prompt that the response repeats.
 
-    A line that is an option, with its label or not, is an answer unless it goes on an echo that has begun: the line
-    before it in the response is also the line before it in the prompt.
+    A line that is an option is an answer, unless it continues an echo as in the prompt.
     """
     whole, lines = _squeezed_prompt(prompt)
     texts = tuple(squeeze(option) for option in options)
@@ -246,12 +245,12 @@ def find_echo(body: str, prompt: str, options: tuple[str, ...]) -> list[Zone]:
 
 
 def _is_option(line: str, option_texts: tuple[str, ...]) -> bool:
-    """Whether a line is little more than one option's text; another text inside that one is no second option."""
+    """Whether a line is little more than one option's text, which may contain another's."""
     held = [option for option in option_texts if option in line]
     longest = max(held, key=len, default="")
     return bool(held) and len(line) <= len(longest) + 12 and all(option in longest for option in held)
 
 
 def _may_begin(text: str, prompt: str) -> bool:
-    """Whether the first words of a text stand in the prompt: else none of its text can be an echo of it."""
+    """Whether the first words of a text are in the prompt, as in every echo."""
     return squeeze(" ".join(text.split(None, 3)[:3])) in prompt

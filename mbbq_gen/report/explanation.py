@@ -63,8 +63,7 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
         console.print(f"      {state}{tier}: {why}")
         if candidate.source is not None:
             source = candidate.source
-            line = f":{source.line}" if source.line else ""
-            console.print(f"      {source.file}{line}  {source.key}  {source.phrase}", style=_ASIDE)
+            console.print(f"      {source.file}  {source.key}  {source.phrase}", style=_ASIDE)
     if len(numbered) > SHOWN_CANDIDATES:
         console.print(f"and {len(numbered) - SHOWN_CANDIDATES:,} more candidates that lost; --json has them all")
     if not numbered:
