@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import webbrowser
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -124,7 +125,7 @@ class Report(RunsCommand):
     def _print_table(self, name: str, sampling: InferenceSettings) -> None:
         """A table of a paper on stdout; its caption stands beside it in all formats but CSV."""
         from mbbq_gen.report.charts import make_charts
-        from mbbq_gen.report.tables import markdown_escaped
+        from mbbq_gen.report.tables import FlaggedNumber, markdown_escaped
 
         found = make_charts(InferenceOptions().frame(self.run_paths, self.where), sampling, [_TABLES[name]])
         if found.left_out:
@@ -136,7 +137,10 @@ class Report(RunsCommand):
         if self.as_json:
             names = [column.name for column in table.columns]
             rows = [
-                {key: cell._asdict() if isinstance(cell, tuple) else cell for key, cell in zip(names, row, strict=True)}
+                {
+                    key: asdict(cell) if isinstance(cell, FlaggedNumber) else cell
+                    for key, cell in zip(names, row, strict=True)
+                }
                 for row in table.rows
             ]
             settings = {"average": sampling.average, "confidence_level": sampling.confidence}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, get_args
 
 from mbbq_gen.analysis.correction import ReadRole
@@ -12,7 +12,7 @@ from mbbq_gen.report.tables import (
     DASH,
     STANCE_TITLES,
     Block,
-    Row,
+    Cell,
     Table,
     Unwrapped,
     estimate_text,
@@ -22,7 +22,6 @@ from mbbq_gen.report.tables import (
     percent,
     share,
     share_text,
-    text_table,
 )
 from mbbq_gen.scoring.codes import AVERAGES, TOO_FEW
 from mbbq_gen.statistics.intervals import LOW_PARSING_TEXT, TOO_FEW_PROMPT_VARIANTS
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from mbbq_gen.analysis.score_extras import ScoreReport
     from mbbq_gen.benchmarks.control.coverage import TemplateRefusal
     from mbbq_gen.core.records import FrozenModel
-    from mbbq_gen.statistics.estimate import EstimateResult
     from mbbq_gen.statistics.hypothesis_tests import TestResult
     from mbbq_gen.statistics.variance_components import VarianceTable
 
@@ -101,43 +99,31 @@ def sign_blocks(signs: Mapping[str, str]) -> Iterator[Block]:
 
 def score_blocks(report: ScoreReport) -> Iterator[Block]:
     """What was requested beside the scores: macro averages, tests, differences of templates; then how signs read."""
-    heterogeneity = [
-        (group_name(one.group), one.metric, one.over, one.n, number(one.tau), share(one.i_squared))
-        for one in report.heterogeneity
-    ]
-    sensitivity = [
-        (
-            *(group_name(one.group), one.metric, one.constants),
-            *(f"{one.unseen_deviation:.3g}", f"{one.unseen_stretch:.3g}", f"{one.ci_low:+.3f} … {one.ci_high:+.3f}"),
-        )
-        for one in report.sensitivity
-    ]
-    averages = [
-        (one.over, group_name(one.group), one.metric, one.score, one.n_levels, ", ".join(one.undefined) or DASH)
-        for one in report.macro_averages
-    ]
-    adjusted = [(group_name(one.group), one.metric, one.bias, one.control, one.adjusted) for one in report.adjusted]
-    tests = [
-        (group_name(group.group), group.metric, describe_test(test), p_text(test.p_adjusted))
-        for group in report.tests
-        for test in group.tests
-    ]
-    metrics = list(report.baselines[0].metrics) if report.baselines else []
-    baselines = [
-        (group_name(one.group), one.baseline, *(number(one.metrics[name], signed=True) for name in metrics))
-        for one in report.baselines
-    ]
-    shown: list[tuple[list[str], Sequence[Row]]] = [
-        (["group", "metric", "heterogeneity over", "number", "tau", "I²"], heterogeneity),
-        (["group", "metric", "constants", "unseen deviation", "unseen stretch", "interval"], sensitivity),
-        (["macro average over", "group", "metric", "mean", "values", "left out"], averages),
-        (["group", "metric", "bias", "on control", "bias − control"], adjusted),
-        (["group", "metric", "test", "p (false discovery rate)"], tests),
-        (["group", "baseline", *metrics], baselines),
-    ]
-    for titles, rows in shown:
-        if rows:
-            yield from ("", text_table(titles, rows))
+    heterogeneity = Table("group", "metric", "heterogeneity over", "number", "tau", "I²")
+    for part in report.heterogeneity:
+        heterogeneity.add_row(group_name(part.group), part.metric, part.over, part.n, part.tau, share(part.i_squared))
+    sensitivity = Table("group", "metric", "constants", "unseen deviation", "unseen stretch", "interval")
+    for one in report.sensitivity:
+        ends = f"{one.ci_low:+.3f} … {one.ci_high:+.3f}"
+        constants = (one.constants, f"{one.unseen_deviation:.3g}", f"{one.unseen_stretch:.3g}")
+        sensitivity.add_row(group_name(one.group), one.metric, *constants, ends)
+    averages = Table("macro average over", "group", "metric", "mean", "values", "left out")
+    for mean in report.macro_averages:
+        averages.add_row(mean.over, group_name(mean.group), mean.metric, mean.score, mean.n_levels, mean.undefined)
+    adjusted = Table("group", "metric", "bias", "on control", "bias − control")
+    for score in report.adjusted:
+        adjusted.add_row(group_name(score.group), score.metric, score.bias, score.control, score.adjusted)
+    tests = Table("group", "metric", "test", "p (false discovery rate)")
+    for group in report.tests:
+        for test in group.tests:
+            tests.add_row(group_name(group.group), group.metric, describe_test(test), p_text(test.p_adjusted))
+    baselines = Table("group", "baseline", *(report.baselines[0].metrics if report.baselines else ()))
+    for row in report.baselines:
+        scores = (number(value, signed=True) for value in row.metrics.values())
+        baselines.add_row(group_name(row.group), row.baseline, *scores)
+    for table in (heterogeneity, sensitivity, averages, adjusted, tests, baselines):
+        if table.rows:
+            yield from ("", table)
     for stop in report.stopped:
         name = ", ".join([*stop.group.values(), *([" − ".join(stop.compared)] if stop.compared else [])])
         values = [number(value, signed=True) for value in (stop.adjusted_value, stop.value)]
@@ -173,35 +159,34 @@ def matrix_table(matrix: ConfusionMatrix) -> Table:
     occurring = {role for cell in matrix.cells for role in (cell.read, cell.right)}
     roles: list[ReadRole] = [role for role in get_args(ReadRole) if role != "person" or role in occurring]
     shares = {(cell.read, cell.right): cell.share for cell in matrix.cells}
-    rows = []
+    title = f"annotated choice by extraction: {matrix.language or 'all languages'}, {percent(matrix.rate)} wrong"
+    table = Table("extracted as", "labels", *(f"says {_ROLE_TITLES[role]}" for role in roles), title=title)
     for read in roles:
         count = sum(cell.count for cell in matrix.cells if cell.read == read)
         said = [f"{round(100 * shares.get((read, right), 0.0), 1):g} %" if count else DASH for right in roles]
-        rows.append((_ROLE_TITLES[read], f"{count:.0f}", *said))
-    title = f"annotated choice by extraction: {matrix.language or 'all languages'}, {percent(matrix.rate)} wrong"
-    return text_table(["extracted as", "labels", *(f"says {_ROLE_TITLES[role]}" for role in roles)], rows, title)
+        table.add_row(_ROLE_TITLES[read], f"{count:.0f}", *said)
+    return table
 
 
 def correction_blocks(correction: Correction) -> Iterator[Block]:
     """Corrected scores, then how often and in which way the extraction errs."""
-    rows = [
-        (
-            *(group_name(group.group) if place == 0 else "", name, number(score.uncorrected, signed=True)),
-            *(corrected_text(score), number(score.correction, signed=True), number(score.ppi_lambda), score.n_labels),
-        )
-        for group in correction.groups
-        for place, (name, score) in enumerate(group.metrics.items())
-    ]
-    titles = ["group", "metric", "as extracted", "corrected", "change", "weight of extractions", "labels"]
-    yield from ("", text_table(titles, rows))
+    scores = Table("group", "metric", "as extracted", "corrected", "change", "weight of extractions", "labels")
+    for group in correction.groups:
+        for place, (name, score) in enumerate(group.metrics.items()):
+            start = (group_name(group.group) if place == 0 else "", name, number(score.uncorrected, signed=True))
+            change = number(score.correction, signed=True)
+            scores.add_row(*start, corrected_text(score), change, score.ppi_lambda, score.n_labels)
+    yield from ("", scores)
     half = correction.incomplete_annotations
     yield (
         f"corrected: by {correction.n_labels:,} labels ({correction.source}), prediction-powered; "
         f"{correction.confidence_level:.0%} intervals over templates and labels. weight of extractions: 1 full, 0 none."
         + (f" {half:,} of them only reject an extraction; another answer is correct." if half else "")
     )
-    errors = [(group_name(one.group) or "all answers", one.n_labels, percent(one.rate)) for one in correction.errors]
-    yield from ("", text_table(["group", "labels", "error rate"], errors))
+    errors = Table("group", "labels", "error rate")
+    for one in correction.errors:
+        errors.add_row(group_name(one.group) or "all answers", one.n_labels, percent(one.rate))
+    yield from ("", errors)
     yield from map(matrix_table, correction.matrices)
 
 
@@ -212,24 +197,16 @@ def position_blocks(found: PositionTable) -> Iterator[Block]:
     """Places, and the score with orders balanced, of every group."""
     for report in found.groups:
         yield f"\n{group_name(report.group) or 'all answers'}: {report.n_answers:,} answers that were read\n"
-        places = [
-            (
-                *(str(one.label_style), one.label, str(one.place + 1), one.chosen),
-                *(f"{one.share:.3f}", f"{one.expected:.3f}", f"{one.preference:+.3f}"),
-            )
-            for one in report.places
-        ]
-        yield text_table(["labels", "label", "place", "chosen", "share", "expected", "preference"], places)
-        yield describe_test(report.test)
-        yield ""
-        scores = [
-            (
-                *(one.metric, one.plain),
-                *(str(one.balanced.reason) if one.balanced.value is None else one.balanced, one.difference),
-            )
-            for one in report.scores
-        ]
-        yield text_table(["metric", "score", "with orders balanced", "difference"], scores)
+        places = Table("labels", "label", "place", "chosen", "share", "expected", "preference")
+        for one in report.places:
+            shares = (f"{one.share:.3f}", f"{one.expected:.3f}", f"{one.preference:+.3f}")
+            places.add_row(one.label_style, one.label, one.place + 1, one.chosen, *shares)
+        yield from (places, describe_test(report.test), "")
+        scores = Table("metric", "score", "with orders balanced", "difference")
+        for score in report.scores:
+            balanced = str(score.balanced.reason) if score.balanced.value is None else score.balanced
+            scores.add_row(score.metric, score.plain, balanced, score.difference)
+        yield scores
     yield from (*caution_lines(found), f"\npreference: {found.preference_sign}", *sign_blocks(found.signs))
 
 
@@ -242,12 +219,12 @@ def power_blocks(table: PowerTable) -> Iterator[Block]:
         f"{table.benchmark}, {table.metric}: {table.templates} templates (as good as "
         f"{table.n_templates_effective:.0f} of one size) × {table.variants} wordings × {table.questions:g} questions\n"
     )
-    rows = []
+    differences = Table("question", "standard error", "smallest difference found")
     for found in table.detectable:
         least = found.minimum_detectable_effect
         text = "none: larger than a bias can be" if least is None else f"{least:.3f}"
-        rows.append((found.question, f"{found.standard_error:.3f}", text))
-    yield text_table(["question", "standard error", "smallest difference found"], rows)
+        differences.add_row(found.question, f"{found.standard_error:.3f}", text)
+    yield differences
     yield (
         f"\nfound with probability {table.power:g} by a two-sided test at level {table.level:g}, "
         f"{SPOKEN_OF[table.prompt_effects]}.\n"
@@ -271,25 +248,17 @@ def robustness_blocks(table: RobustnessTable) -> Iterator[Block]:
     """Spread, flips and variance components of every group, then the ranks of models."""
     for report in table.groups:
         yield f"\n{group_name(report.group) or 'all answers'}: {report.n_answers:,} answers\n"
-        spreads = [
-            (
-                *(one.metric, one.factor, len(one.levels), one.mean, number(one.sd)),
-                *(number(one.lowest, signed=True), number(one.highest, signed=True)),
-                None if one.worst is None else f"{number(one.worst, signed=True)} ({one.worst_level})",
-                p_text(one.tests[0].p_value),
-            )
-            for one in report.spreads
-        ]
-        yield text_table(["metric", "over", "values", "mean", "sd", "min", "max", "worst", "p (differ)"], spreads)
-        flips = [
-            (
-                *(one.factor, one.n_pairs, one.flip_share, number(one.flip_share_by_chance)),
-                *(one.kappa, ", ".join(one.confounded_with) or None),
-            )
-            for one in report.flips
-        ]
-        titles = ["factor", "pairs", "share", "expected by chance", "Fleiss' kappa", "changes with it"]
-        yield from ("", text_table(titles, flips))
+        spreads = Table("metric", "over", "values", "mean", "sd", "min", "max", "worst", "p (differ)")
+        for one in report.spreads:
+            ends = (number(one.lowest, signed=True), number(one.highest, signed=True))
+            worst = None if one.worst is None else f"{number(one.worst, signed=True)} ({one.worst_level})"
+            p_value = p_text(one.tests[0].p_value)
+            spreads.add_row(one.metric, one.factor, len(one.levels), one.mean, one.sd, *ends, worst, p_value)
+        flips = Table("factor", "pairs", "share", "expected by chance", "Fleiss' kappa", "changes with it")
+        for flip in report.flips:
+            shares = (flip.flip_share, flip.flip_share_by_chance)
+            flips.add_row(flip.factor, flip.n_pairs, *shares, flip.kappa, flip.confounded_with)
+        yield from (spreads, "", flips)
         yield from map(_component_table, report.components)
         for effects in report.effects:
             yield from _effect_blocks(effects)
@@ -303,19 +272,19 @@ def robustness_blocks(table: RobustnessTable) -> Iterator[Block]:
 
 def _component_table(table: VarianceTable) -> Table:
     """Single factors and pairs of them; combinations of three and more as one line."""
-    rows, rest = [], 0.0
+    title = f"variance of {table.metric} over {table.n_cells:,} cells (mean {number(table.mean, signed=True)})"
+    shown, rest = Table("factor", "values", "sd", "95 %", "share", title=title), 0.0
     for part in table.components:
         if part.factor.count("×") > 1:
             rest += part.share or 0.0
             continue
         interval = None if part.sd_low is None or part.sd_high is None else f"{part.sd_low:.2f} … {part.sd_high:.2f}"
-        rows.append((part.factor, str(part.n_levels), f"{part.sd:.3f}", interval, share(part.share)))
+        shown.add_row(part.factor, part.n_levels, f"{part.sd:.3f}", interval, share(part.share))
     if rest:
-        rows.append(("combinations of three and more", "", "", "", share(rest)))
+        shown.add_row("combinations of three and more", "", "", "", share(rest))
     if table.chance is not None:
-        rows.append(("chance, of one answer", str(table.chance.n_levels), f"{table.chance.sd:.3f}", "", ""))
-    title = f"variance of {table.metric} over {table.n_cells:,} cells (mean {number(table.mean, signed=True)})"
-    return text_table(["factor", "values", "sd", "95 %", "share"], rows, title)
+        shown.add_row("chance, of one answer", table.chance.n_levels, f"{table.chance.sd:.3f}", "", "")
+    return shown
 
 
 def _effect_blocks(effects: EffectTable) -> Iterator[Block]:
@@ -325,23 +294,22 @@ def _effect_blocks(effects: EffectTable) -> Iterator[Block]:
     found = {
         (effect.axes[0], effect.levels[0], effect.language): effect for effect in (*effects.main, *effects.by_language)
     }
-    rows: list[tuple[str | EstimateResult, ...]] = []
+    titles = ("axis", "level", "score", "against", "difference", "p (Holm)", *(f"in {code}" for code in languages))
+    levels = Table(*titles)
     for mean in effects.means:
         key = (mean.axis, mean.level)
-        if (effect := found.get((*key, None))) is None:
-            rows.append((*key, mean.score, "(base)", "", "", *("" for _ in languages)))
-            continue
-        change: tuple[str | EstimateResult, ...] = (*effect.against, effect.difference, p_text(effect.test.p_adjusted))
-        rows.append((*key, mean.score, *change, *(found[*key, language].difference for language in languages)))
-    titles = ["axis", "level", "score", "against", "difference", "p (Holm)", *(f"in {code}" for code in languages)]
-    yield text_table(titles, rows)
+        change: list[Cell] = ["(base)", "", "", *("" for _ in languages)]
+        if effect := found.get((*key, None)):
+            change = [*effect.against, effect.difference, p_text(effect.test.p_adjusted)]
+            change += [found[*key, language].difference for language in languages]
+        levels.add_row(*key, mean.score, *change)
+    yield levels
     if effects.interactions:
-        yield "\ntwo levels together, beyond what each does"
-        both = [
-            (" × ".join(one.axes), " × ".join(one.levels), one.difference, p_text(one.test.p_adjusted))
-            for one in effects.interactions
-        ]
-        yield text_table(["axes", "levels", "difference", "p (Holm)"], both)
+        both = Table("axes", "levels", "difference", "p (Holm)")
+        for two in effects.interactions:
+            p_value = p_text(two.test.p_adjusted)
+            both.add_row(" × ".join(two.axes), " × ".join(two.levels), two.difference, p_value)
+        yield from ("\ntwo levels together, beyond what each does", both)
     for one, other in sorted(
         {(effect.axes, other) for effect in effects.interactions for other in effect.aliased_with}
     ):
@@ -363,33 +331,25 @@ def reasoning_blocks(found: ReasoningReport) -> Iterator[Block]:
     """Trace counts, transitions from reasoning to answer, stances, and the scores of both."""
     yield f"{found.model}: {found.run}"
     names = list(found.groups[0].group) if found.groups else []
-    groups = [(tuple(group.group.values()), group) for group in found.groups]
-    traces = [
-        (
-            *(*values, group.n_answers, group.n_traces, group.n_cut),
-            None if group.mean_tokens is None else f"{group.mean_tokens:,.0f}",
-            ", ".join(f"{code} {count:,}" for code, count in group.reasoning_language.items()) or None,
-            share_text(group.concluded.share),
-        )
-        for values, group in groups
-    ]
-    titles = ["answers", "traces", "truncated", "tokens", "in", "with a conclusion"]
-    yield text_table([*names, *titles], traces, "Reasoning traces")
-    moves = []
-    for values, group in groups:
+    titles = (*names, "answers", "traces", "truncated", "tokens", "in", "with a conclusion")
+    traces = Table(*titles, title="Reasoning traces")
+    moves = Table(*names, "both parsed", *_TRANSITIONS.values(), title="Answers after the reasoning")
+    stances = Table(*names, *(STANCE_TITLES[name] for name in STANCES), title="Traces by stance")
+    for group in found.groups:
+        values, tokens = group.group.values(), None if group.mean_tokens is None else f"{group.mean_tokens:,.0f}"
+        written = [f"{code} {count:,}" for code, count in group.reasoning_language.items()]
+        counts = (group.n_answers, group.n_traces, group.n_cut, tokens)
+        traces.add_row(*values, *counts, written, share_text(group.concluded.share))
         shares = [share_text(part.share) for part in group.transitions if part.name in _TRANSITIONS]
-        moves.append((*values, group.transitions[0].of, *shares))
-    yield text_table([*names, "both parsed", *_TRANSITIONS.values()], moves, "Answers after the reasoning")
-    stances = [(*values, *(share_text(part.share) for part in group.stances)) for values, group in groups]
-    yield text_table([*names, *(STANCE_TITLES[name] for name in STANCES)], stances, "Traces by stance")
-    scores = [
-        (score.metric, *values, score.reasoning, score.answers, score.difference)
-        for place in range(max((len(group.scores) for group in found.groups), default=0))
-        for values, group in groups
-        for score in group.scores[place : place + 1]
-    ]
-    titles = ["score", *names, "reasoning", "answers", "answers − reasoning"]
-    yield text_table(titles, scores, "Scores of reasoning and of answers")
+        moves.add_row(*values, group.transitions[0].of, *shares)
+        stances.add_row(*values, *(share_text(part.share) for part in group.stances))
+    titles = ("score", *names, "reasoning", "answers", "answers − reasoning")
+    scores = Table(*titles, title="Scores of reasoning and of answers")
+    for place in range(max((len(group.scores) for group in found.groups), default=0)):
+        for group in found.groups:
+            for score in group.scores[place : place + 1]:
+                scores.add_row(score.metric, *group.group.values(), score.reasoning, score.answers, score.difference)
+    yield from (traces, moves, stances, scores)
     yield (
         "\nboth parsed: reasoning and answer each choose an option; shares are of these, the last two of questions "
         f"with one target. Intervals: {found.confidence_level:.0%}, bootstrap over templates ({found.n_resamples:,} "
@@ -409,54 +369,38 @@ def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
     """Parse rates, scores with and without follow-ups, choices, and agreement, with what the model was found to do."""
     groups = [group for group in found.groups if group.followed_up]
     yield from found.findings
+    titles: tuple[str, ...] = ("answers", "parsed", "followed up", "replied", "chose none", "parsed with follow-ups")
+    parsed = Table("language", "split", *titles, title="Parse rates without and with follow-ups")
+    titles = ("metric", "first answers", "with follow-ups", "difference")
+    scored = Table("language", "split", *titles, title="Scores without and with follow-ups")
+    titles = ("answers", "number", "biased", "counter-biased", "unknown")
+    chosen = Table("language", "split", *titles, title="What was chosen")
+    for group in groups:
+        names, after = (group.language, group.split), _part(group.read_with_follow_up, group.answers)
+        first = (group.answers, _part(group.read, group.answers), group.followed_up, group.replied, group.none)
+        parsed.add_row(*names, *first, after)
+        for place, (name, one) in enumerate(group.metrics.items()):
+            if one.first.value is not None or one.with_follow_up.value is not None:
+                sides = (number(side.value, signed=name[0] != "a") for side in (one.first, one.with_follow_up))
+                scored.add_row(*(names if place == 0 else ("", "")), name, *sides, one.difference)
+        for choice in group.choices:
+            if choice.n:
+                shares = (percent(part) for part in (choice.biased, choice.counter_biased, choice.unknown))
+                chosen.add_row(*names, choice.source, choice.n, *shares)
     if groups:
-        parsed = [
-            (
-                *(one.language, one.split, one.answers, _part(one.read, one.answers), one.followed_up, one.replied),
-                *(one.none, _part(one.read_with_follow_up, one.answers)),
-            )
-            for one in groups
-        ]
-        titles = ["language", "split", "answers", "parsed", "followed up", "replied", "chose none"]
-        title = "Parse rates without and with follow-ups"
-        yield text_table([*titles, "parsed with follow-ups"], parsed, title)
-        scored = [
-            (
-                *((group.language, group.split) if place == 0 else ("", "")),
-                *(name, number(one.first.value, signed=name[0] != "a")),
-                *(number(one.with_follow_up.value, signed=name[0] != "a"), one.difference),
-            )
-            for group in groups
-            for place, (name, one) in enumerate(group.metrics.items())
-            if one.first.value is not None or one.with_follow_up.value is not None
-        ]
-        titles = ["language", "split", "metric", "first answers", "with follow-ups", "difference"]
-        yield text_table(titles, scored, "Scores without and with follow-ups")
-        chosen = [
-            (
-                *(group.language, group.split, one.source, one.n),
-                *(percent(one.biased), percent(one.counter_biased), percent(one.unknown)),
-            )
-            for group in groups
-            for one in group.choices
-            if one.n
-        ]
-        titles = ["language", "split", "answers", "number", "biased", "counter-biased", "unknown"]
-        yield text_table(titles, chosen, "What was chosen")
+        yield from (parsed, scored, chosen)
         yield (
             "first: first answers that were parsed. follow-up: replies to follow-ups that take the place of first "
             "answers. Intervals of shares treat answers as independent; those of differences are clustered by template."
         )
     if found.checks:
-        agreement = [
-            (
-                *(one.language or "all", one.confidence or "all", one.followed_up, one.agrees.n),
-                percent(one.agrees) if one.agrees.n else None,
-            )
-            for one in found.checks
-        ]
-        titles = ["language", "confidence", "sample", "replied", "confirm the extraction"]
-        yield text_table(titles, agreement, "Check of parsed answers")
+        titles = ("language", "confidence", "sample", "replied", "confirm the extraction")
+        checks = Table(*titles, title="Check of parsed answers")
+        for check in found.checks:
+            agrees = percent(check.agrees) if check.agrees.n else None
+            names = (check.language or "all", check.confidence or "all")
+            checks.add_row(*names, check.followed_up, check.agrees.n, agrees)
+        yield checks
 
 
 def _part(part: int, whole: int) -> str | None:
@@ -465,6 +409,7 @@ def _part(part: int, whole: int) -> str | None:
 
 def refusal_table(refusals: Iterable[TemplateRefusal], title: str = "") -> Table:
     """Questions without a control question, by template and reason."""
-    titles = ["language", "template", "reason", "questions", "of", "failed at"]
-    rows = ((one.language, one.template_id, one.reason, one.questions, one.of, one.what) for one in refusals)
-    return text_table(titles, rows, title)
+    table = Table("language", "template", "reason", "questions", "of", "failed at", title=title)
+    for one in refusals:
+        table.add_row(one.language, one.template_id, one.reason, one.questions, one.of, one.what)
+    return table

@@ -23,7 +23,7 @@ from mbbq_gen.core.text import shortened, spreadsheet_safe, whole_percent
 from mbbq_gen.extraction import Question
 from mbbq_gen.report.page import page_assets, render
 from mbbq_gen.report.run_tables import dollars, price_lines
-from mbbq_gen.report.tables import OUTCOME_TITLES, Block, Unwrapped, percent, text_table
+from mbbq_gen.report.tables import OUTCOME_TITLES, Block, Table, Unwrapped, percent
 from mbbq_gen.report.viewer import EVIDENCE, ExcerptLengths, pieces
 from mbbq_gen.runs.extraction import question_of
 from mbbq_gen.storage.queries import ExtractionRow
@@ -187,15 +187,13 @@ _BASES: dict[Basis, str] = {
 
 def annotation_blocks(report: AnnotationReport) -> Iterator[Block]:
     """How many extractions are correct, by language, and those that are not."""
-    shares = [
-        (
-            *(one.group, one.n_extractions, one.judged.n, round((one.judged.value or 0.0) * one.judged.n)),
-            *(percent(one.judged), percent(one.weighted)),
-        )
-        for one in (*report.by_language, report.overall)
-    ]
-    titles = ["language", "extractions", "annotated", "correct", "correct, of those annotated", "correct, in the run"]
-    yield text_table(titles, shares)
+    titles = ("annotated", "correct", "correct, of those annotated", "correct, in the run")
+    shares = Table("language", "extractions", *titles)
+    for rate in (*report.by_language, report.overall):
+        n_correct = round((rate.judged.value or 0.0) * rate.judged.n)
+        parts = (percent(rate.judged), percent(rate.weighted))
+        shares.add_row(rate.group, rate.n_extractions, rate.judged.n, n_correct, *parts)
+    yield shares
     covered = ""
     if report.coverage is not None:
         covered = f"; annotated strata hold {whole_percent(report.coverage)} of the run's extractions"
@@ -208,15 +206,15 @@ def annotation_blocks(report: AnnotationReport) -> Iterator[Block]:
         yield f"{report.stale_annotations:,} annotations were of extractions that have changed since: annotate again"
     if not report.disagreements:
         return
-    rows = []
+    counts = [f"{_MISTAKE_TITLES[kind]}: {count}" for kind, count in report.mistakes.items() if count]
+    title = f"extractions annotated as wrong ({'; '.join(counts)})"
+    wrong = Table("id", "language", "extracted", "rule", "correct", "note", title=title)
     for one in report.disagreements[:_LISTED]:
         right = "no option" if one.right is None else f"option {one.right + 1}"
         right_known = None if one.mistake == "unknown_kind" else right
-        shown = (_read(one.outcome, one.option), one.rule, right_known, shortened(one.note, 60))
-        rows.append((one.prompt_id, one.language, *shown))
-    counts = [f"{_MISTAKE_TITLES[kind]}: {count}" for kind, count in report.mistakes.items() if count]
-    title = f"extractions annotated as wrong ({'; '.join(counts)})"
-    yield text_table(["id", "language", "extracted", "rule", "correct", "note"], rows, title)
+        extracted = (_read(one.outcome, one.option), one.rule)
+        wrong.add_row(one.prompt_id, one.language, *extracted, right_known, shortened(one.note, 60))
+    yield wrong
     yield from _and_more(report.disagreements)
 
 
@@ -233,8 +231,10 @@ def judge_estimate_blocks(found: JudgeEstimate) -> Iterator[Block]:
     done = f", {found.answered:,} more have a reply already" if found.answered else ""
     yield f"{tokens.prompts:,} answers to judge, {tokens.requests:,} different requests{done}"
     yield from price_lines(tokens, found.cost, found.duration)
-    groups = [(one.language, one.requests, one.input_tokens, one.output_tokens) for one in tokens.groups]
-    yield from ("", text_table(["language", "requests", "tokens in", "tokens out"], groups), "")
+    groups = Table("language", "requests", "tokens in", "tokens out")
+    for one in tokens.groups:
+        groups.add_row(one.language, one.requests, one.input_tokens, one.output_tokens)
+    yield from ("", groups, "")
     yield from found.notes
 
 
@@ -248,38 +248,36 @@ def judge_report_blocks(report: JudgeReport) -> Iterator[Block]:
     if unparsed := sum(report.faults.values()):
         why = ", ".join(f"{fault.replace('_', ' ')} {count:,}" for fault, count in report.faults.items())
         yield f"{unparsed:,} of {report.answers:,} answers unparsed by the judge ({why})"
-    rows = []
+    title = f"agreement with the rules, {_BASES[report.basis]}"
+    agreement = Table("language", "answers", "unparsed", "same choice", "kappa", "templates", title=title)
     for row in report.agreement:
         found = row.equal_share
         shown = percent(found) if found.ci_low is not None or found.value is None else f"{found.value:.1%}"
-        rows.append((row.group, row.n, row.unparsed, shown, row.kappa, row.kappa.n_templates))
-    titles = ["language", "answers", "unparsed", "same choice", "kappa", "templates"]
-    yield text_table(titles, rows, f"agreement with the rules, {_BASES[report.basis]}")
+        agreement.add_row(row.group, row.n, row.unparsed, shown, row.kappa, row.kappa.n_templates)
+    yield agreement
     if report.confusion:
         judge = sorted({crossing.judge for crossing in report.confusion})
         counts = {(crossing.rules, crossing.judge): crossing.n for crossing in report.confusion}
-        crossed = [
-            (ours, *(f"{counts.get((ours, theirs), 0):,}" for theirs in judge))
-            for ours in sorted({key[0] for key in counts})
-        ]
-        yield from ("", text_table(["rules ↓, judge →", *judge], crossed))
+        crossed = Table("rules ↓, judge →", *judge)
+        for ours in sorted({key[0] for key in counts}):
+            crossed.add_row(ours, *(counts.get((ours, theirs), 0) for theirs in judge))
+        yield from ("", crossed)
     if report.annotated:
-        accuracy = [(row.group, row.judge.n, percent(row.judge), percent(row.rules)) for row in report.annotated]
         title = "accuracy by annotations (mbbq-gen annotate), on the answers that both have"
-        yield text_table(["language", "annotated", "judge correct", "rules correct"], accuracy, title)
+        accuracy = Table("language", "annotated", "judge correct", "rules correct", title=title)
+        for group in report.annotated:
+            accuracy.add_row(group.group, group.judge.n, percent(group.judge), percent(group.rules))
+        yield accuracy
     else:
         yield Unwrapped(f"\nno annotations to evaluate this judge with yet: mbbq-gen annotate {report.run}")
     if report.differences:
         count = len(report.differences)
         yield Unwrapped(f"\ndisagreements: {count:,}; see one with: mbbq-gen explain {report.run} ID\n")
-        differing = [
-            (
-                *(one.prompt_id, one.language, _read(one.outcome, one.option), one.confidence, one.rule),
-                _read(one.judge_outcome, one.judge_option),
-            )
-            for one in report.differences[:_LISTED]
-        ]
-        yield text_table(["id", "language", "rules", "confidence", "rule", "judge"], differing)
+        differing = Table("id", "language", "rules", "confidence", "rule", "judge")
+        for one in report.differences[:_LISTED]:
+            rules = (_read(one.outcome, one.option), one.confidence, one.rule)
+            differing.add_row(one.prompt_id, one.language, *rules, _read(one.judge_outcome, one.judge_option))
+        yield differing
         yield from _and_more(report.differences)
     yield Unwrapped(
         f"\nThe rules' extractions are unchanged. The judge's are {report.extractor!r}:"

@@ -11,6 +11,7 @@ from mbbq_gen.report.analysis_tables import SPOKEN_OF, caution_lines, corrected_
 from mbbq_gen.report.tables import (
     DASH,
     Block,
+    Table,
     bounds_text,
     group_name,
     number,
@@ -18,7 +19,6 @@ from mbbq_gen.report.tables import (
     percent,
     share,
     share_text,
-    text_table,
 )
 from mbbq_gen.scoring.codes import AVERAGES
 
@@ -42,16 +42,13 @@ def comparison_blocks(table: ComparisonTable) -> Iterator[Block]:
         yield from _selection_lines(comparison)
         for metric in comparison.metrics:
             yield from _metric_blocks(comparison.across, metric, 1 - table.confidence_level)
-        agreement = [
-            (
-                f"{pair.first}, {pair.second}" + (" (other orders)" if pair.orders_differ else ""),
-                *(pair.condition, pair.n_pairs, pair.equal_share, pair.kappa),
-            )
-            for pair in comparison.agreement
-            if pair.n_pairs
-        ]
-        if agreement:
-            yield from ("", text_table(["same questions", "context", "pairs", "same role", "Cohen's kappa"], agreement))
+        agreement = Table("same questions", "context", "pairs", "same role", "Cohen's kappa")
+        for pair in comparison.agreement:
+            if pair.n_pairs:
+                names = f"{pair.first}, {pair.second}" + (" (other orders)" if pair.orders_differ else "")
+                agreement.add_row(names, pair.condition, pair.n_pairs, pair.equal_share, pair.kappa)
+        if agreement.rows:
+            yield from ("", agreement)
         yield from map(matrix_table, comparison.matrices)
         yield from (f"{code}: {sentence}" for code, sentence in comparison.warnings.items())
     yield from (f"not compared: {line}" for line in table.left_out)
@@ -77,29 +74,39 @@ def _metric_blocks(across: str, metric: MetricComparison, level: float) -> Itera
     """Levels, tests over all of them, pairs, what they are shown to be smaller than, and how they were read."""
     yield f"\n{metric.metric} across {across}: {metric.n_templates} templates in all of them"
     yield f"({metric.sign})\n"
-    levels = [
-        (
-            *(one.level, one.n_answers, share(one.parse_rate), number(one.accuracy)),
-            *(number(one.control_accuracy), one.score, bounds_text(one.bounds) or None),
-            *(p_text(one.tests[0].p_value) if one.tests else None, one.control, one.adjusted),
-        )
-        for one in metric.levels
+    titles = [
+        across,
+        "answers",
+        "parsed",
+        "acc.",
+        "control\nacc.",
+        "score",
+        "bounds",
+        "p ≠ 0",
+        "on control",
+        "score − control",
     ]
-    titles = ["answers", "parsed", "acc.", "control\nacc.", "score", "bounds", "p ≠ 0", "on control", "score − control"]
-    yield text_table([across, *titles], levels)
+    levels = Table(*titles)
+    for one in metric.levels:
+        rates = (share(one.parse_rate), one.accuracy, one.control_accuracy)
+        p_value = p_text(one.tests[0].p_value) if one.tests else None
+        score = (one.score, bounds_text(one.bounds) or None, p_value, one.control, one.adjusted)
+        levels.add_row(one.level, one.n_answers, *rates, *score)
+    yield levels
     codes = {"too_few_templates", "too_few_prompt_variants"}
     tests = [(test.reason or "") if test.reason_code in codes else describe_test(test) for test in metric.overall]
     yield "\n".join(dict.fromkeys(f"all: {text}" for text in tests))
     if metric.left_out:
         yield f"     (all but {', '.join(metric.left_out)}: no score)"
-    pairs = []
+    titles = ["difference", "value", "p (Holm)", "d_z", "control-adjusted", "matched", "rate part", "direction part"]
+    pairs = Table(*titles)
     for pair in metric.pairs:
         test, parts = pair.tests[0], pair.decomposition
         effect = None if test.effect is None else f"{test.effect:+.2f}"
         two = (parts.rate, parts.direction) if parts else (None, None)
-        pairs.append((_name(pair), pair.difference, p_text(test.p_adjusted), effect, pair.adjusted, pair.matched, *two))
-    titles = ["value", "p (Holm)", "d_z", "control-adjusted", "matched", "rate part", "direction part"]
-    yield from ("", text_table(["difference", *titles], pairs))
+        start = (_name(pair), pair.difference, p_text(test.p_adjusted), effect)
+        pairs.add_row(*start, pair.adjusted, pair.matched, *two)
+    yield from ("", pairs)
     yield from _smaller_lines(metric, level)
     for pair in metric.pairs:
         if pair.warnings:
@@ -158,28 +165,24 @@ def _selection_lines(comparison: Comparison) -> Iterator[str]:
 
 def _correction_blocks(across: str, metric: MetricComparison) -> Iterator[Block]:
     """How surely each level was read; where there are labels, its corrected score, and the corrected differences."""
-    sure = [(one.level, *(share(one.confidences.get(name)) for name in get_args(Confidence))) for one in metric.levels]
-    yield text_table([across, *(f"parsed: {name}" for name in get_args(Confidence))], sure)
-    levels = [
-        (
-            *(one.level, percent(one.extraction_error.rate) if one.extraction_error else DASH),
-            *(one.corrected.n_labels, number(one.score.value, signed=True), corrected_text(one.corrected)),
-        )
-        for one in metric.levels
-        if one.corrected is not None
-    ]
-    pairs = [
-        (
-            *(_name(pair), number(pair.difference.value, signed=True), corrected_text(pair.corrected)),
-            p_text(pair.corrected.p_adjusted),
-        )
-        for pair in metric.pairs
-        if pair.corrected is not None
-    ]
-    if levels:
-        yield from ("", text_table([across, "error rate", "labels", "as extracted", "corrected"], levels))
-    if pairs:
-        yield from ("", text_table(["difference", "as extracted", "corrected", "p (Holm)"], pairs))
+    names = get_args(Confidence)
+    sure = Table(across, *(f"parsed: {name}" for name in names))
+    levels = Table(across, "error rate", "labels", "as extracted", "corrected")
+    for one in metric.levels:
+        sure.add_row(one.level, *(share(one.confidences.get(name)) for name in names))
+        if one.corrected is not None:
+            error = percent(one.extraction_error.rate) if one.extraction_error else DASH
+            scores = (number(one.score.value, signed=True), corrected_text(one.corrected))
+            levels.add_row(one.level, error, one.corrected.n_labels, *scores)
+    pairs = Table("difference", "as extracted", "corrected", "p (Holm)")
+    for pair in metric.pairs:
+        if pair.corrected is not None:
+            values = (number(pair.difference.value, signed=True), corrected_text(pair.corrected))
+            pairs.add_row(_name(pair), *values, p_text(pair.corrected.p_adjusted))
+    yield sure
+    for table in (levels, pairs):
+        if table.rows:
+            yield from ("", table)
 
 
 # --- methods ---------------------------------------------------------------------------------------------------------
@@ -192,22 +195,21 @@ _MOST_FLIPS = 3
 def agreement_blocks(found: MethodAgreement) -> Iterator[Block]:
     """How often the methods agree, and what each scores."""
     yield f"{found.model}: {found.run}"
-    pairs = []
+    titles = ("split", "language", "pairs", "parsed", "same role", "kappa", "most frequent flips")
+    pairs = Table("methods", *titles, title="Agreement of the methods")
     for pair in found.pairs:
         flips = [
             f"{_CHOICE_TITLES[flip.first]} → {_CHOICE_TITLES[flip.second]} {flip.n:,}"
             for flip in pair.flips[:_MOST_FLIPS]
         ]
-        start = (f"{pair.first} / {pair.second}", pair.split, pair.language, pair.n_pairs, pair.n_read)
-        pairs.append((*start, share_text(pair.equal_share), pair.kappa, ", ".join(flips) or None))
-    titles = ["methods", "split", "language", "pairs", "parsed", "same role", "kappa", "most frequent flips"]
-    yield text_table(titles, pairs, "Agreement of the methods")
-    scores = [
-        (one.metric, one.split, one.language, one.method, one.n_answers, one.score, one.minus_first)
-        for one in found.scores
-    ]
-    titles = ["score", "split", "language", "method", "answers", "value", f"minus {found.methods[0]}"]
-    yield text_table(titles, scores, "Scores by method")
+        counts = (pair.split, pair.language, pair.n_pairs, pair.n_read)
+        pairs.add_row(f"{pair.first} / {pair.second}", *counts, share_text(pair.equal_share), pair.kappa, flips)
+    titles = ("score", "split", "language", "method", "answers", "value", f"minus {found.methods[0]}")
+    scores = Table(*titles, title="Scores by method")
+    for one in found.scores:
+        names = (one.metric, one.split, one.language, one.method)
+        scores.add_row(*names, one.n_answers, one.score, one.minus_first)
+    yield from (pairs, scores)
     yield from ("", *caution_lines(found))
     yield (
         "pairs: the same question by both methods; parsed: both chose a role, and shares and kappa are of these. "

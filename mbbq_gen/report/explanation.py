@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mbbq_gen.core.records import ContinuationScore, Extraction
 from mbbq_gen.core.text import shortened, visible_text
 from mbbq_gen.extraction.simple import LENGTHS, PRIOR, worth
-from mbbq_gen.report.tables import OUTCOME_TITLES, STANCE_TITLES, text_table
+from mbbq_gen.report.tables import OUTCOME_TITLES, STANCE_TITLES, Table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -173,14 +173,13 @@ def print_likelihoods(
     """
     known = [way for way in LENGTHS if way != "token" or all(score.tokens is not None for score in scores)]
     ways = [*known, *([PRIOR] if any(score.unconditional_logprob is not None for score in scores) else [])]
-    rows = []
+    table = Table("", "answer", "option", "log p", "tokens", *ways)
     for score in sorted(scores, key=lambda score: order.index(score.option)):
         place = order.index(score.option)
         text = repr(score.text) if score.text != score.text.strip() else score.text
-        tokens = None if score.tokens is None else f"{score.tokens:,}"
-        values = [
+        first, *values = (
             None if one is None else f"{one:+.3f}" for one in (score.logprob, *(worth(score, way) for way in ways))
-        ]
+        )
         mark = "✔" if place == chosen else ""
-        rows.append((mark, shortened(text, 60), labels[place], values[0], tokens, *values[1:]))
-    console.print(text_table(["", "answer", "option", "log p", "tokens", *ways], rows).terminal())
+        table.add_row(mark, shortened(text, 60), labels[place], first, score.tokens, *values)
+    console.print(table.terminal())

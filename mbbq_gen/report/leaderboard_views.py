@@ -18,7 +18,6 @@ from mbbq_gen.report.score_tables import BOUNDS_NOTE
 from mbbq_gen.report.tables import (
     DASH,
     Block,
-    Cell,
     Column,
     ColumnKind,
     Table,
@@ -27,7 +26,6 @@ from mbbq_gen.report.tables import (
     number,
     rounded_up,
     share,
-    text_table,
 )
 from mbbq_gen.scoring.codes import AVERAGES
 from mbbq_gen.scoring.metrics import METRICS
@@ -77,17 +75,13 @@ def _notes(row: LeaderboardRow, board: Leaderboard) -> str:
 
 def board_table(board: Leaderboard) -> Table:
     """Scores with intervals, ranges of ranks under them, so that it is not too wide, and notes."""
-    titles = [title.replace(", ", ",\n") for title in SCORE_TITLES.values()]
-    rows = (
-        (
-            *(row.benchmark, row.language, row.model, f"{row.n_answers:,}", str(row.n_templates)),
-            share(row.parse_rate),
-            *(ranked_text(name, row) for name in SCORE_TITLES),
-            _notes(row, board),
-        )
-        for row in board.rows
-    )
-    return text_table(["benchmark", "language", "model", "answers", "templ.", "parsed", *titles, "notes"], rows)
+    titles = (title.replace(", ", ",\n") for title in SCORE_TITLES.values())
+    table = Table("benchmark", "language", "model", "answers", "templ.", "parsed", *titles, "notes")
+    for row in board.rows:
+        names, counts = (row.benchmark, row.language, row.model), (row.n_answers, row.n_templates)
+        scores = (ranked_text(name, row) for name in SCORE_TITLES)
+        table.add_row(*names, *counts, share(row.parse_rate), *scores, _notes(row, board))
+    return table
 
 
 def _numbers(score: LeaderboardScore) -> dict[str, float | None]:
@@ -112,14 +106,13 @@ def full_table(board: Leaderboard, rows: Sequence[LeaderboardRow] | None = None,
             columns.append(Column(f"{name}{part}", title, kind))
     columns.append(Column("same_prompts", "same prompts", "count"))
     columns += [Column(name, name) for name in ("differences", "average", "cautions")]
-    found: list[tuple[Cell, ...]] = []
+    table = Table(*columns)
     for row in board.rows if rows is None else rows:
-        scores = [one for name in names or SCORE_TITLES for one in _numbers(row.scores[name]).values()]
         start = (row.benchmark, row.language, row.model, row.n_answers, row.n_templates, row.parse_rate)
-        found.append(
-            (*start, *scores, row.same_prompts, "; ".join(row.differences), board.average, " ".join(row.cautions))
-        )
-    return Table(tuple(columns), tuple(found))
+        scores = [one for name in names or SCORE_TITLES for one in _numbers(row.scores[name]).values()]
+        end = (row.same_prompts, "; ".join(row.differences), board.average, " ".join(row.cautions))
+        table.add_row(*start, *scores, *end)
+    return table
 
 
 def board_notes(board: Leaderboard) -> list[str]:
@@ -190,7 +183,7 @@ def _panel_spec(rows: Sequence[LeaderboardRow], name: str, names: Mapping[str, s
     A bias that says nothing is hollow and in brackets, without an interval, for that would invite to read it.
     """
     models = sorted({row.model for row in rows})
-    called = dict(zip(models, short_names(models), strict=True))
+    called = short_names(models)
     values: dict[str, list[Spec]] = {code: [] for code in sorted({row.language for row in rows})}
     for row in rows:
         score, text = row.scores[name], number(row.scores[name].value, signed=is_bias(name))

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from mbbq_gen.core.text import shortened, whole_percent
 from mbbq_gen.report.analysis_tables import caution_lines, deviations_text
-from mbbq_gen.report.tables import DASH, OUTCOME_TITLES, Block, Row, Table, number, p_text, text_table, without_repeats
+from mbbq_gen.report.tables import DASH, OUTCOME_TITLES, Block, Table, number, p_text, without_repeats
 from mbbq_gen.runs.stopping_rule import target_line
 from mbbq_gen.scoring.metrics import METRICS
 
@@ -77,15 +77,12 @@ def estimate_blocks(found: CostEstimate) -> Iterator[Block]:
         rate = "by the pilot" if again.rates == "measured" else "assumed; --pilot RUN measures it"
         on_top = "" if again.cost is None else f", {dollars(again.cost.online)} on top"
         yield f"follow-up   {again.requests:,} requests ({rate}), {_in_and_out(again)}{on_top}"
-    groups = [
-        (
-            *(one.language, one.variant, one.reasoning or DASH, one.method),
-            *(one.requests, one.input_tokens, one.output_tokens),
-        )
-        for one in tokens.groups
-    ]
-    titles = ["language", "variant", "reasoning effort", "method", "requests", "tokens in", "tokens out"]
-    yield from ("", text_table(titles, groups))
+    titles = ("language", "variant", "reasoning effort", "method", "requests", "tokens in", "tokens out")
+    groups = Table(*titles)
+    for one in tokens.groups:
+        counts = (one.requests, one.input_tokens, one.output_tokens)
+        groups.add_row(one.language, one.variant, one.reasoning or DASH, one.method, *counts)
+    yield from ("", groups)
     if found.samples:
         yield from _sample_blocks(found.samples)
     yield from ("", *found.notes)
@@ -113,14 +110,14 @@ def price_lines(tokens: TokenEstimate, cost: Cost | None, duration: Duration | N
 
 def _sample_blocks(samples: Sequence[SampleSizeEstimate]) -> Iterator[Block]:
     names: tuple[Question, ...] = ("one score against 0", "two languages", "two prompt variants")
-    rows = []
+    titles = ("benchmark", "N", "requests", "price", "in batches", "a score ±", "two languages ±", "two variants ±")
+    table = Table(*titles, title="what a balanced sample (--sample N) would cost and tell")
     for sample in samples:
         widths = [None if sample.half_widths is None else f"{sample.half_widths[name]:.3f}" for name in names]
         price, batch = (None, None) if sample.cost is None else (sample.cost.online, sample.cost.batch)
         size = f"{sample.questions:,}" + (" (all)" if sample.is_all else "")
-        rows.append((sample.benchmark, size, sample.requests, dollars(price), dollars(batch), *widths))
-    titles = ["benchmark", "N", "requests", "price", "in batches", "a score ±", "two languages ±", "two variants ±"]
-    yield text_table(titles, rows, "what a balanced sample (--sample N) would cost and tell")
+        table.add_row(sample.benchmark, size, sample.requests, dollars(price), dollars(batch), *widths)
+    yield table
     yield (
         "\nN: questions for each language and split. ±: half of a 95% interval of the bias in ambiguous contexts, and"
         " of its difference between two languages or prompt variants, as `mbbq-gen power` computes them."
@@ -190,20 +187,13 @@ def _cost_blocks(status: RunStatus) -> Iterator[Block]:
         yield f"cost        {dollars(status.cost)}{left}"
     if left_out := _uncounted(found):
         yield f"            {left_out}"
-    bills = [
-        (
-            line.model or None,
-            "from the cache" if line.cached else "in batches" if line.batch else "online",
-            *(line.responses, line.input_tokens, line.output_tokens),
-            *(dollars(line.cost), None if line.price is None else line.price.version),
-        )
-        for line in found.lines
-    ]
-    yield from (
-        "",
-        text_table(["model", "sent", "responses", "tokens in", "tokens out", "cost", "price of"], bills),
-        "",
-    )
+    bills = Table("model", "sent", "responses", "tokens in", "tokens out", "cost", "price of")
+    for line in found.lines:
+        sent = "from the cache" if line.cached else "in batches" if line.batch else "online"
+        version = None if line.price is None else line.price.version
+        counts = (line.responses, line.input_tokens, line.output_tokens)
+        bills.add_row(line.model or None, sent, *counts, dollars(line.cost), version)
+    yield from ("", bills, "")
 
 
 def batch_blocks(batches: Sequence[BatchLine]) -> Iterator[Block]:
@@ -211,16 +201,13 @@ def batch_blocks(batches: Sequence[BatchLine]) -> Iterator[Block]:
     if not batches:
         yield "no batches yet"
         return
-    rows = [
-        (
-            *(batch.name, batch.state, batch.service_state or None, batch.requests),
-            *(batch.done, batch.failed, batch.answered, batch.missing),
-            batch.reason or ("cancelled" if batch.cancelled else ""),
-        )
-        for batch in batches
-    ]
-    titles = ["batch", "state", "at the service", "requests", "done", "failed", "stored", "missing", "note"]
-    yield text_table(titles, rows)
+    titles = ("batch", "state", "at the service", "requests", "done", "failed", "stored", "missing", "note")
+    table = Table(*titles)
+    for batch in batches:
+        counts = (batch.requests, batch.done, batch.failed, batch.answered, batch.missing)
+        note = batch.reason or ("cancelled" if batch.cancelled else "")
+        table.add_row(batch.name, batch.state, batch.service_state or None, *counts, note)
+    yield table
 
 
 def setting_facts(manifest: Manifest) -> list[tuple[str, str]]:
@@ -267,7 +254,7 @@ def difference_blocks(found: RunDiff) -> Iterator[Block]:
     yield "\nWhat shaped the numbers\n"
     differing = [(one.area, shortened(one.name, 60), _value(one.first), _value(one.second)) for one in found.differing]
     if differing:
-        yield text_table(["", "name", "first", "second"], list(without_repeats(differing, 1)))
+        yield Table("", "name", "first", "second", rows=without_repeats(differing, 1))
     else:
         yield "settings, model, versions, packs, questions and extractors are the same"
     yield f"\nPaired answers: {found.matched.pairs:,}\n"
@@ -277,27 +264,28 @@ def difference_blocks(found: RunDiff) -> Iterator[Block]:
     if not found.groups:
         yield "nothing is paired: there is nothing to compare"
         return
-    names, rows = list(found.groups[0].group), list[Row]()
+    names = list(found.groups[0].group)
+    titles = (*names, "metric", "first", "second", "change", "p", "p adj.")
+    scores = Table(*titles, title=f"Scores over the paired answers ({found.sign})")
+    changed = Table(*names, "answers", "changed", "became correct", "became incorrect")
     for group in found.groups:
         for name, metric in group.metrics.items():
             sides = [number(side.value, signed=METRICS[name].low < 0) for side in (metric.first, metric.second)]
             p_values = (p_text(metric.test.p_value), p_text(metric.test.p_adjusted))
-            rows.append((*group.group.values(), name, *sides, metric.change, *p_values))
-    titles = [*names, "metric", "first", "second", "change", "p", "p adj."]
-    yield text_table(titles, rows, f"Scores over the paired answers ({found.sign})")
+            scores.add_row(*group.group.values(), name, *sides, metric.change, *p_values)
+        counts = (group.items, group.flipped, group.became_right, group.became_wrong)
+        changed.add_row(*group.group.values(), *counts)
+    yield scores
     yield from caution_lines(found)
     yield f"\nChanged answers: {found.flipped:,} of {found.matched.pairs:,}\n"
-    changed: list[Row] = [
-        (*one.group.values(), one.items, one.flipped, one.became_right, one.became_wrong) for one in found.groups
-    ]
-    yield text_table([*names, "answers", "changed", "became correct", "became incorrect"], changed)
+    yield changed
     if found.flips:
-        flips = []
+        flips = Table("first", "second", "answers", "re-extracted", "for example")
         for flip in found.flips:
             example = flip.examples[0] if flip.examples else None
             shown = "" if example is None else f"{example.second_id}  {shortened(example.instance_key, 70)}"
-            flips.append((_outcome(flip.first), _outcome(flip.second), flip.count, flip.reread, shown))
-        yield from ("", text_table(["first", "second", "answers", "re-extracted", "for example"], flips))
+            flips.add_row(_outcome(flip.first), _outcome(flip.second), flip.count, flip.reread, shown)
+        yield from ("", flips)
         yield "\nre-extracted: the same response to the same options; only its extraction differs."
         yield f"one of them: mbbq-gen explain {found.second.run} {found.flips[0].examples[0].second_id}"
 
@@ -323,7 +311,7 @@ def changes_table(changes: Iterable[ExtractionChange]) -> Table:
         now = ("another " if one.other_option else "") + OUTCOME_TITLES[one.new] if one.is_change else "the same"
         examples = ", ".join(one.examples[:2]) if one.is_change else ""
         rows.append((one.language, OUTCOME_TITLES[one.old], now, f"{one.count:,}", examples))
-    return text_table(["language", "before", "now", "answers", "for example"], list(without_repeats(rows, 1)))
+    return Table("language", "before", "now", "answers", "for example", rows=without_repeats(rows, 1))
 
 
 def design_blocks(found: DesignReport) -> Iterator[Block]:
@@ -340,16 +328,12 @@ def design_blocks(found: DesignReport) -> Iterator[Block]:
         yield f"a request in {price.language}: {amounts}{cost}"
     named = [("best", found.best)] if found.best else []
     named += [("", other) for other in found.others] + [("everything", found.everything)]
-    rows = [
-        (
-            *(name, str(design.templates), str(design.answers), str(design.prompt_variants)),
-            *(str(design.prompt_variants_each), str(design.orders_each), design.requests),
-            *(dollars(design.cost), dollars(design.batch_cost), f"{design.width:.3f}"),
-        )
-        for name, design in named
-    ]
-    titles = ["", "templates", "answers each", "wordings", "of a question", "orders", "requests"]
-    yield from ("", text_table([*titles, "price", "in batches", "width"], rows))
+    titles = ("", "templates", "answers each", "wordings", "of a question", "orders", "requests")
+    designs = Table(*titles, "price", "in batches", "width")
+    for name, one in named:
+        sizes = (one.templates, one.answers, one.prompt_variants, one.prompt_variants_each, one.orders_each)
+        designs.add_row(name, *sizes, one.requests, dollars(one.cost), dollars(one.batch_cost), f"{one.width:.3f}")
+    yield from ("", designs)
     yield f"\nwidth: of the interval that `score --prompt-effects {found.speaks_of} --average {found.average}` shows\n"
     if (design := found.as_run) is not None:
         metric = "" if found.metric == "mbbq_bias_ambiguous" else f" --metric {found.metric}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 from urllib.parse import urlencode
@@ -38,7 +38,6 @@ from mbbq_gen.report.tables import (
     group_name,
     number,
     share,
-    text_table,
     without_repeats,
 )
 from mbbq_gen.scoring.codes import AVERAGES
@@ -109,21 +108,20 @@ def brief_table(found: Sequence[GroupAssessment], names: Sequence[str], width: i
     """One row for each language; names that repeat the row above are left blank. A narrow one leaves out the counts."""
     is_wide = width >= WIDE
     counts = ("answers", "parsed", "control\naccuracy", "accuracy\n(ambig.)", "accuracy\n(disamb.)")[not is_wide :]
-    columns = (
+    table = Table(
         *(Column(name, name) for name in names),
         *(Column(title, title, "number", is_whole=True) for title in counts),
         *(Column(title, title, is_whole=True) for title in ("bias\n(ambiguous)", "bias\n(disambiguated)")),
     )
     shown = without_repeats([[one.group[name] or DASH for name in names] for one in found], len(names))
-    rows: list[tuple[Cell, ...]] = []
     for one, values in zip(found, shown, strict=True):
         bias, control = ({} if part is None else part.metrics for part in (one.bias, one.control))
-        n_answers = sum(part.n_answers for part in (one.bias, one.control) if part)
-        cells = [*([f"{n_answers:,}"] if is_wide else []), share(bias["parse_rate"].value if bias else None)]
-        for metrics, name in ((control, NEEDED[1]), (bias, "accuracy_ambiguous"), (bias, NEEDED[1])):
-            cells.append(number(metrics[name].value if metrics else None))
-        rows.append((*values, *cells, *(_brief_bias(one, name, " " if is_wide else "\n") for name in _BIASES)))
-    return Table(columns, tuple(rows))
+        n_answers = [sum(part.n_answers for part in (one.bias, one.control) if part)] if is_wide else []
+        accuracies = ((control, NEEDED[1]), (bias, "accuracy_ambiguous"), (bias, NEEDED[1]))
+        cells = [metrics[name].value if metrics else None for metrics, name in accuracies]
+        biases = [_brief_bias(one, name, " " if is_wide else "\n") for name in _BIASES]
+        table.add_row(*values, *n_answers, share(bias["parse_rate"].value if bias else None), *cells, *biases)
+    return table
 
 
 def _brief_bias(one: GroupAssessment, metric: str, between: str) -> str:
@@ -183,69 +181,71 @@ def score_table(
     """
     nothing = {tuple(one.group.values()) for one in judged or () if one.means_nothing}
     defined = [METRICS[name] for name in metrics]
-    titles = [one.title + (f" ({one.source})" if one.low < 0 else "") for one in defined]
-    columns = [Column(name, name) for name in scores.by]
-    columns += [Column(title, title, "number") for title in ("answers", "templates", *titles)]
-    rows: list[tuple[Cell, ...]] = []
+    titles = ("answers", "templates", *(one.title + (f" ({one.source})" if one.low < 0 else "") for one in defined))
+    table = Table(
+        *(Column(name, name) for name in scores.by),
+        *(Column(title, title, "number") for title in titles),
+        title="Scores of the bias questions and the control questions",
+    )
     for names, group in _named_groups(scores):
-        count = f"{group.n_answers:,}"
-        answers: Cell = count
+        answers: Cell = group.n_answers
         if judged is not None:
+            count = f"{group.n_answers:,}"
             link = LINK + urlencode({name: value or "" for name, value in group.group.items()})
             answers = LinkedText(count, link, f"{count} items of {', '.join(filter(None, group.group.values()))}")
         is_empty = tuple(value for name, value in group.group.items() if name != "split") in nothing
-        texts = []
+        cells: list[Cell] = []
         for name in metrics:
-            found, is_bias = group.metrics[name], METRICS[name].low < 0
-            if is_bias and not is_empty:
-                texts.append(notes.with_interval(found))
-            elif is_bias:
-                texts.append(DASH if found.value is None else f"({number(found.value, signed=True)})")
+            found = group.metrics[name]
+            if METRICS[name].low >= 0:
+                cells.append(share(found.value) if name == "parse_rate" else found.value)
+            elif is_empty:
+                cells.append(None if found.value is None else f"({number(found.value, signed=True)})")
             else:
-                texts.append(share(found.value) if name == "parse_rate" else number(found.value))
+                cells.append(notes.with_interval(found))
         shown = names if judged is None else [value or DASH for value in group.group.values()]
-        rows.append((*shown, answers, str(group.n_templates), *texts))
-    return Table(tuple(columns), tuple(rows), "Scores of the bias questions and the control questions")
+        table.add_row(*shown, answers, group.n_templates, *cells)
+    return table
 
 
 def outcome_table(scores: ScoreTable) -> Table:
     """How the answers were read, by group; outcomes that never occur are left out."""
     occurring = [name for name in OUTCOME_TITLES if any(group.outcomes.get(name, 0) for group in scores.groups)]
-    rows = ((*names, *(f"{group.outcomes[name]:,}" for name in occurring)) for names, group in _named_groups(scores))
-    titles = [*scores.by, *(OUTCOME_TITLES[name] for name in occurring)]
-    return text_table(titles, rows, "Outcomes of the extraction")
+    table = Table(*scores.by, *(OUTCOME_TITLES[name] for name in occurring), title="Outcomes of the extraction")
+    for names, group in _named_groups(scores):
+        table.add_row(*names, *(group.outcomes[name] for name in occurring))
+    return table
 
 
 def metric_table(scores: ScoreTable, metrics: Sequence[str], notes: Notes) -> Table:
     """One row for each group and metric, with interval, counts and templates; `notes` gets the footnotes."""
     numbers = ("value", "interval", "bounds", "template\nmean", "counts", "templates")
-    columns = (
+    table = Table(
         *(Column(name, name) for name in scores.by),
         Column("metric", "metric", is_whole=True),
         *(Column(name, name, "number", is_whole=True) for name in numbers),
         Column("notes", "notes", is_whole=True),
     )
-    rows: list[tuple[Cell, ...]] = []
     for names, group in _named_groups(scores):
         for name in metrics:
             found = group.metrics[name]
             value, mean = (None if one is None else f"{one:+.4f}" for one in (found.value, found.mean_over_templates))
             ends = f"{number(found.ci_low, signed=True)} … {number(found.ci_high, signed=True)}"
-            counts = ", ".join(f"{fraction.numerator}/{fraction.denominator}" for fraction in found.fractions)
+            counts = [f"{fraction.numerator}/{fraction.denominator}" for fraction in found.fractions]
             start = names if name == metrics[0] else [""] * len(names)
-            cells = (value, None if found.ci_low is None else ends, bounds_text(found.bounds) or None, mean, counts)
-            rows.append((*start, name, *cells, str(found.n_templates), notes.marks(found.warnings)))
-    return Table(columns, tuple(rows))
+            cells = (value, None if found.ci_low is None else ends, bounds_text(found.bounds) or None, mean)
+            table.add_row(*start, name, *cells, ", ".join(counts), found.n_templates, notes.marks(found.warnings))
+    return table
 
 
 def confidence_table(found: Iterable[ConfidenceShares]) -> Table:
     """How sure the extraction was, by group."""
     levels = get_args(Confidence)
-    rows = (
-        (group_name(one.group) or "all answers", f"{one.n_answers:,}", *(share(one.shares[level]) for level in levels))
-        for one in found
-    )
-    return text_table(["group", "answers", *levels], rows, "Confidence of the extraction")
+    table = Table("group", "answers", *levels, title="Confidence of the extraction")
+    for one in found:
+        shares = (share(one.shares[level]) for level in levels)
+        table.add_row(group_name(one.group) or "all answers", one.n_answers, *shares)
+    return table
 
 
 def _named_groups(scores: ScoreTable) -> Iterator[tuple[list[str], GroupScore]]:
@@ -320,24 +320,18 @@ def csv_cells(frame: polars.DataFrame) -> polars.DataFrame:
     """The same table with cells that CSV can hold and a spreadsheet does not obey."""
     import polars as pl
 
-    def is_changed(kind: polars.DataType) -> bool:
-        return kind.is_nested() or isinstance(kind, pl.String | pl.Categorical | pl.Enum)
+    def harmless(series: polars.Series) -> polars.Series:
+        name = spreadsheet_safe(series.name)
+        if series.dtype.is_nested():
+            cells = [None if cell is None else json.dumps(cell, ensure_ascii=False) for cell in series.to_list()]
+        elif isinstance(series.dtype, pl.String | pl.Categorical | pl.Enum):
+            cells = series.cast(pl.String).to_list()
+        else:
+            return series.alias(name)
+        safe = {cell: spreadsheet_safe(cell) for cell in set(cells) if cell is not None}  # each different one once
+        return pl.Series(name, [None if cell is None else safe[cell] for cell in cells], pl.String)
 
-    return frame.with_columns(_texts(one) for one in frame.get_columns() if is_changed(one.dtype)).rename(
-        {name: spreadsheet_safe(name) for name in frame.columns if spreadsheet_safe(name) != name}
-    )
-
-
-def _texts(series: polars.Series) -> polars.Series:
-    """A column's cells as harmless text; each different one is looked at once."""
-    import polars as pl
-
-    if series.dtype.is_nested():
-        cells = [None if cell is None else json.dumps(cell, ensure_ascii=False) for cell in series.to_list()]
-    else:
-        cells = series.cast(pl.String).to_list()
-    seen = {cell: spreadsheet_safe(cell) for cell in set(cells) if cell is not None}
-    return pl.Series(series.name, [None if cell is None else seen[cell] for cell in cells], pl.String)
+    return pl.DataFrame([harmless(series) for series in frame.get_columns()])
 
 
 def score_rows(table: ScoreTable) -> polars.DataFrame:
@@ -347,22 +341,14 @@ def score_rows(table: ScoreTable) -> polars.DataFrame:
     columns, rows = score_columns(table.by), []
     for group in table.groups:
         for name, found in group.metrics.items():
-            bounds = {} if found.bounds is None else {f"bound_{end}": end_of for end, end_of in found.bounds}
-            warnings = " ".join((*group.warnings, *found.warnings))
-            own = {**group.group, "metric": name, "warnings": warnings, "sign": table.definitions[name].sign, **bounds}
-            records = (found, group, table)  # a column is the field of its name, of the first of them that has it
-            rows.append(
-                {
-                    column: own[column]
-                    if column in own
-                    else next((getattr(one, column) for one in records if hasattr(one, column)), None)
-                    for column in columns
-                }
-            )
+            cells: dict[str, object] = {**dict(table), **dict(group), **dict(found), **group.group, "metric": name}
+            cells |= {f"bound_{end}": value for end, value in found.bounds or ()}
+            cells |= {"warnings": " ".join((*group.warnings, *found.warnings)), "sign": table.definitions[name].sign}
+            rows.append({column: cells.get(column) for column in columns})
     return pl.DataFrame(rows, schema=columns)
 
 
-def score_columns(by: Sequence[str]) -> dict[str, polars.DataType]:
+def score_columns(by: Sequence[str]) -> Mapping[str, polars.DataType]:
     """The columns of the rows of scores by these groupings, and their types."""
     import polars as pl
 

@@ -1,8 +1,8 @@
 """Tables as data, and their text: for a terminal, a page, CSV, Markdown, and LaTeX with booktabs.
 
-    Table(columns, rows)                         numbers as numbers; each form writes them its way
-    text_table(("language", "answers"), rows)    texts, counts and estimates
-    print_blocks(blocks, console)                sentences and tables, below each other
+    table = Table("language", "answers", Column("p_adjusted", "p (Holm)", "p_value"))
+    table.add_row("en", 1200, 0.031)
+    print_blocks(["A sentence.", table], console)
 
 Names come from models, data and prompts: each form escapes what could act in it.
 """
@@ -14,9 +14,9 @@ import html
 import io
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from mbbq_gen.core.text import spreadsheet_safe, visible_text, whole_percent
 
@@ -139,11 +139,12 @@ def group_name(group: Mapping[str, str | None]) -> str:
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 ColumnKind = Literal["text", "number", "count", "share", "score", "p_value"]
-"""How cells are written: as they are, the same but to the right, as counts, as rates from 0 to 1, as scores with their
-sign, as p values."""
+"""How numbers are written: with two decimals, the same but aligned to the right, as counts, with three decimals, with
+three decimals and a sign, as p values."""
 
 
-class FlaggedNumber(NamedTuple):
+@dataclass(frozen=True)
+class FlaggedNumber:
     """A number with a mark behind it."""
 
     value: float | None
@@ -151,7 +152,8 @@ class FlaggedNumber(NamedTuple):
     """`*` or the like; empty for none. The chart's caption says what it means."""
 
 
-class LinkedText(NamedTuple):
+@dataclass(frozen=True)
+class LinkedText:
     """A text that leads to answers on a page."""
 
     text: str
@@ -160,7 +162,7 @@ class LinkedText(NamedTuple):
     """What the link leads to, in words."""
 
 
-Cell = str | int | float | FlaggedNumber | LinkedText | None
+Cell: TypeAlias = "str | int | float | FlaggedNumber | LinkedText | Interval | list[str] | tuple[str, ...] | None"
 """None: there is no number, or it is undefined."""
 
 
@@ -177,23 +179,42 @@ class Column:
     """Whether its cells are never broken into lines in a terminal."""
 
 
-@dataclass(frozen=True)
+_NUMBER = re.compile(r"[-+<]?\$?[\d.,]+ ?%?|[–]?")
+"""Cells of columns that are aligned to the right."""
+
+
 class Table:
-    """A table. Texts are as in the data: who shows them escapes them."""
+    """Rows under columns. Texts are as in the data: each output format escapes them."""
 
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    title: str = ""
+    def __init__(self, *columns: Column | str, rows: Iterable[Sequence[Cell]] = (), title: str = "") -> None:
+        """`columns`: those given by their title alone hold numbers if all their cells look like plain numbers."""
+        self._columns = columns
+        self.title = title
+        self.rows: list[tuple[Cell, ...]] = []
+        for row in rows:
+            self.add_row(*row)
 
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            assert len(row) == len(self.columns), (row, self.columns)
+    def add_row(self, *cells: Cell) -> None:
+        """Adds a row with a cell for each column."""
+        assert len(cells) == len(self._columns), (cells, self.columns)
+        self.rows.append(cells)
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns, each with its kind."""
+        found = []
+        for place, one in enumerate(self._columns):
+            if isinstance(one, Column):
+                found.append(one)
+                continue
+            is_number = self.rows and all(_NUMBER.fullmatch(cell_text(row[place], "text")) for row in self.rows)
+            found.append(Column(one, one, "number" if is_number else "text"))
+        return found
 
     def texts(self) -> list[list[str]]:
         """The rows as a person reads them; a dash where there is no number."""
-        return [
-            [cell_text(cell, column.kind) for cell, column in zip(row, self.columns, strict=True)] for row in self.rows
-        ]
+        kinds = [column.kind for column in self.columns]
+        return [[cell_text(cell, kind) for cell, kind in zip(row, kinds, strict=True)] for row in self.rows]
 
     def terminal(self) -> rich.table.Table:
         """As a table of Rich's."""
@@ -211,34 +232,30 @@ class Table:
 
     def csv(self) -> str:
         """As CSV: full numbers, marks in columns of their own, nothing that a spreadsheet takes for a formula."""
-        marked = {place for row in self.rows for place, cell in enumerate(row) if isinstance(cell, FlaggedNumber)}
+        written: list[list[object]] = []
+        for place, column in enumerate(self.columns):
+            cells = [row[place] for row in self.rows]
+            plain = (
+                cell.value if isinstance(cell, FlaggedNumber) else cell.text if isinstance(cell, LinkedText) else cell
+                for cell in cells
+            )
+            written.append([column.name, *plain])
+            if any(isinstance(cell, FlaggedNumber) for cell in cells):
+                marks = (cell.mark if isinstance(cell, FlaggedNumber) else "" for cell in cells)
+                written.append([f"{column.name}_mark", *marks])
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
-        heading: list[str] = []
-        for place, column in enumerate(self.columns):
-            heading += [column.name, f"{column.name}_mark"] if place in marked else [column.name]
-        writer.writerow(map(spreadsheet_safe, heading))
-        for row in self.rows:
-            cells: list[object] = []
-            for place, cell in enumerate(row):
-                plain = cell[0] if isinstance(cell, FlaggedNumber | LinkedText) else cell
-                cells.append(spreadsheet_safe(plain) if isinstance(plain, str) else plain)
-                if place in marked:
-                    cells.append(cell.mark if isinstance(cell, FlaggedNumber) else "")
-            writer.writerow(cells)
+        for line in zip(*written, strict=True):
+            writer.writerow([spreadsheet_safe(cell) if isinstance(cell, str) else cell for cell in line])
         return stream.getvalue()
 
     def markdown(self) -> str:
         """As a Markdown table."""
-        lines = ["| " + " | ".join(markdown_escaped(column.title) for column in self.columns) + " |"]
-        lines.append("|" + "|".join("---:" if column.kind != "text" else "---" for column in self.columns) + "|")
-        for row in self.texts():
-            cells = [
-                text.replace("*", "\\*") if column.kind != "text" else markdown_escaped(text)
-                for text, column in zip(row, self.columns, strict=True)
-            ]
-            lines.append("| " + " | ".join(cells) + " |")
-        return "\n".join(lines) + "\n"
+        lines = [[markdown_escaped(column.title) for column in self.columns]]
+        lines += self._escaped(markdown_escaped, lambda number: number.replace("*", "\\*"))
+        shown = ["| " + " | ".join(cells) + " |" for cells in lines]
+        shown.insert(1, "|" + "|".join("---:" if column.kind != "text" else "---" for column in self.columns) + "|")
+        return "\n".join(shown) + "\n"
 
     def latex(self, caption: str, label: str) -> str:
         """As a `table` of LaTeX (booktabs)."""
@@ -252,38 +269,13 @@ class Table:
             r"\toprule",
             " & ".join(latex_escaped(column.title) for column in self.columns) + r" \\",
             r"\midrule",
+            *(" & ".join(cells) + r" \\" for cells in self._escaped(latex_escaped, _latex_number)),
         ]
-        for row in self.texts():
-            cells = [
-                _latex_number(text) if column.kind != "text" else latex_escaped(text)
-                for text, column in zip(row, self.columns, strict=True)
-            ]
-            lines.append(" & ".join(cells) + r" \\")
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
-
-_NUMBER = re.compile(r"[-+<]?\$?[\d.,]+ ?%?|[–]?")
-"""What stands to the right of its column."""
-
-
-Row = Sequence[str | int | Interval | None]
-"""Cells of a table of texts."""
-
-
-def text_table(titles: Sequence[str], rows: Iterable[Row], title: str = "") -> Table:
-    """A table of texts, counts and estimates with their intervals; columns of plain numbers stand to the right."""
-    texts = [tuple(map(_plain_text, row)) for row in rows]
-    columns = []
-    for place, name in enumerate(titles):
-        is_number = bool(texts) and all(_NUMBER.fullmatch(row[place]) for row in texts)
-        columns.append(Column(name, name, "number" if is_number else "text"))
-    return Table(tuple(columns), tuple(texts), title)
-
-
-def _plain_text(cell: str | int | Interval | None) -> str:
-    if isinstance(cell, str):
-        return cell
-    return DASH if cell is None else f"{cell:,}" if isinstance(cell, int) else estimate_text(cell)
+    def _escaped(self, in_text: Callable[[str], str], in_number: Callable[[str], str]) -> Iterator[list[str]]:
+        ways = [in_text if column.kind == "text" else in_number for column in self.columns]
+        return ([way(text) for way, text in zip(ways, texts, strict=True)] for texts in self.texts())
 
 
 def without_repeats(rows: Iterable[Sequence[str]], names: int) -> Iterator[list[str]]:
@@ -341,21 +333,23 @@ def print_blocks(blocks: Iterable[Block], console: Console) -> None:
 
 
 def cell_text(cell: Cell, kind: ColumnKind) -> str:
-    """A cell as a person reads it: `+0.123*`, `0.45`, `1,200`, `<0.001`, a dash for no number."""
-    if isinstance(cell, FlaggedNumber):
-        return cell_text(cell.value, kind) + cell.mark
-    if isinstance(cell, LinkedText):
-        return visible_text(cell.text)
+    """A cell as a person reads it: `+0.123*`, `0.45`, `1,200`, `<0.001`, `a, b`, a dash for no number."""
     if cell is None:
         return DASH
-    if isinstance(cell, str):
-        return visible_text(cell)
-    if kind == "count":
-        return f"{cell:,}"
+    if isinstance(cell, FlaggedNumber):
+        return cell_text(cell.value, kind) + cell.mark
+    if isinstance(cell, str | LinkedText):
+        return visible_text(cell if isinstance(cell, str) else cell.text)
+    if isinstance(cell, list | tuple):
+        return visible_text(", ".join(cell)) or DASH
+    if not isinstance(cell, int | float):
+        return estimate_text(cell)
     if kind == "p_value":
         return p_text(cell)
-    text = f"{cell:+.3f}" if kind == "score" else f"{cell:.3f}"
-    return text.replace("-0.000", "+0.000" if kind == "score" else "0.000")
+    if kind in {"share", "score"}:
+        text = f"{cell:+.3f}" if kind == "score" else f"{cell:.3f}"
+        return text.replace("-0.000", "+0.000" if kind == "score" else "0.000")
+    return f"{cell:,}" if isinstance(cell, int) else number(cell)
 
 
 # --- escaping --------------------------------------------------------------------------------------------------------

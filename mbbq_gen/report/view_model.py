@@ -33,7 +33,7 @@ from mbbq_gen.report.tables import (
     Command,
     Heading,
     PageBlock,
-    text_table,
+    Table,
 )
 from mbbq_gen.report.viewer import IN_PAGE, item_views
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
@@ -77,12 +77,12 @@ def _run_blocks(source: Source, store: RunStore, *, is_named: bool) -> Iterator[
     if is_named:
         yield Heading(source.name)
     facts = [(term, text) for term, text in _facts(source, store, store.progress()) if text]
-    yield text_table(["fact", "value"], [("run folder", source.path), *facts], "What was asked")
+    yield Table("fact", "value", rows=[("run folder", source.path), *facts], title="What was asked")
     yield from manifest.notices
     if refused := [part for found in manifest.control.values() for part in found.templates]:
         yield refusal_table(refused, "Questions without a control question")
     files = {**manifest.pack_digests, **manifest.data_digests, **manifest.file_digests}
-    yield text_table(["pack or data", "sha256"], list(files.items()), "Files that shaped the numbers")
+    yield Table("pack or data", "sha256", rows=files.items(), title="Files that shaped the numbers")
 
 
 def _facts(source: Source, store: RunStore, progress: Progress) -> Iterator[tuple[str, str]]:
@@ -270,7 +270,7 @@ def _sections(
     for chart in charts.charts:
         blocks[chart.section].append(replace(chart, command=chart.command.replace(" RUN", f" {runs}", 1)))
     if not {*(one.name for one in charts.charts), *(one.name for one in charts.left_out)} & set(PAPERS):
-        shown = "; ".join(CHARTS[name][2] for name in PAPERS)
+        shown = "; ".join(CHARTS[name][1] for name in PAPERS)
         blocks["papers"].append(f"Drawn with `--paper-figures` on this page, with `--figures DIR` as files: {shown}.")
     for name, title in _SECTIONS.items():
         if blocks[name]:
@@ -322,12 +322,11 @@ def _about(scores: ScoreReport, runs: str) -> Iterator[PageBlock]:
         "Each score with its formula and where it comes from. The documentation says which rows stand in which "
         "denominator."
     )
-    defined = {name: scores.definitions[name] for name in SCORES}
-    rows = (
-        (name, one.formula, one.source, f"{one.meaning} {one.sign[:1].upper()}{one.sign[1:]}.")
-        for name, one in defined.items()
-    )
-    yield text_table(("score", "formula", "source", "interpretation"), rows)
+    table = Table("score", "formula", "source", "interpretation")
+    for name in SCORES:
+        one = scores.definitions[name]
+        table.add_row(name, one.formula, one.source, f"{one.meaning} {one.sign[:1].upper()}{one.sign[1:]}.")
+    yield table
     yield (
         f"Unparsed answers: {scores.unparsed} (wrong for accuracy; in the denominators of bias only with `keep`). Gold "
         f"labels: {scores.gold or 'none'}. Intervals: {scores.n_resamples:,} resamples over templates, seed "

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from mbbq_gen.report.leaderboard import group_same_prompts, prompt_differences
-from mbbq_gen.report.tables import text_table
+from mbbq_gen.report.tables import Table
 
 
 def test_columns_of_plain_numbers_stand_to_the_right() -> None:
     rows = [("a", 1200, "+0.10 [+0.01, +0.20]", "<0.001", "97 %", None), ("b", 3, None, "0.051", "5%", "$0.0031")]
-    found = text_table(["name", "count", "score", "p", "share", "cost"], rows, "Title")
+    found = Table("name", "count", "score", "p", "share", "cost", rows=rows, title="Title")
     assert [column.kind for column in found.columns] == ["text", "number", "text", "number", "number", "number"]
-    assert found.rows[0] == ("a", "1,200", "+0.10 [+0.01, +0.20]", "<0.001", "97 %", "–")
-    assert [column.kind for column in text_table(["empty"], []).columns] == ["text"]
+    assert found.texts()[0] == ["a", "1,200", "+0.10 [+0.01, +0.20]", "<0.001", "97 %", "–"]
+    assert [column.kind for column in Table("empty").columns] == ["text"]
 
 
 def test_other_option_orders_are_said_only_where_nothing_else_differs() -> None:

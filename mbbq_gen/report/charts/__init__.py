@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -75,29 +74,26 @@ class ChartUnavailableError(Exception):
     """The data do not allow a chart; the text says why. Stays within this package: it becomes a `SkippedChart`."""
 
 
-CHARTS: dict[str, tuple[Section, str, str]] = {
-    "accuracy_against_bias": ("scores", "planes", "accuracy against bias by language"),
-    "scores_by_language": ("scores", "score_charts", "accuracy and bias by language"),
-    "bias_by_category": ("categories", "paper_charts", "bias by category and language"),
-    "control_and_bias": ("control", "score_charts", "the benchmark beside its control set"),
-    "mbbq_figure_2": ("control", "paper_charts", "control templates above chance (MBBQ Fig. 2)"),
-    "spread_variant": ("robustness", "score_charts", "scores by prompt variant"),
-    "spread_option_order": ("robustness", "score_charts", "scores by option order"),
-    "spread_label_style": ("robustness", "score_charts", "scores by label style"),
-    "spread_reasoning_effort": ("robustness", "score_charts", "scores by reasoning effort"),
-    "effects_of_axes": ("robustness", "score_charts", "effects of the prompt axes, by language"),
-    "position_preference": ("position", "score_charts", "position bias among the options"),
-    "outcomes_by_language": ("outcomes", "score_charts", "outcomes of the extraction"),
-    "mbbq_figure_3": ("papers", "paper_charts", "bias by category in ambiguous contexts (MBBQ Fig. 3)"),
-    "mbbq_figure_4": ("papers", "paper_charts", "bias by category in disambiguated contexts (MBBQ Fig. 4)"),
-    "mbbq_table_3": ("papers", "paper_charts", "scores on the templates that a model can do (MBBQ Table 3)"),
-    "mbbq_table_5": ("papers", "paper_charts", "accuracy on the control set (MBBQ Table 5)"),
-    "bbq_figure_3": ("papers", "paper_charts", "BBQ's bias scores by category and model (BBQ Fig. 3)"),
-    "esbbq_bars": ("papers", "score_charts", "accuracy and bias as bars (EsBBQ Fig. 3)"),
-    "bharat_heat_maps": ("papers", "paper_charts", "BharatBBQ's scores by category and language (BharatBBQ Fig. 7)"),
+CHARTS: dict[str, tuple[Section, str]] = {
+    "accuracy_against_bias": ("scores", "accuracy against bias by language"),
+    "scores_by_language": ("scores", "accuracy and bias by language"),
+    "bias_by_category": ("categories", "bias by category and language"),
+    "control_and_bias": ("control", "the benchmark beside its control set"),
+    "mbbq_figure_2": ("control", "control templates above chance (MBBQ Fig. 2)"),
+    "spread_variant": ("robustness", "scores by prompt variant"),
+    "spread_option_order": ("robustness", "scores by option order"),
+    "spread_label_style": ("robustness", "scores by label style"),
+    "spread_reasoning_effort": ("robustness", "scores by reasoning effort"),
+    "effects_of_axes": ("robustness", "effects of the prompt axes, by language"),
+    "position_preference": ("position", "position bias among the options"),
+    "outcomes_by_language": ("outcomes", "outcomes of the extraction"),
+    "mbbq_figure_3": ("papers", "bias by category in ambiguous contexts (MBBQ Fig. 3)"),
+    "mbbq_figure_4": ("papers", "bias by category in disambiguated contexts (MBBQ Fig. 4)"),
+    "mbbq_table_3": ("papers", "scores on the templates that a model can do (MBBQ Table 3)"),
+    "mbbq_table_5": ("papers", "accuracy on the control set (MBBQ Table 5)"),
 }
-"""Chart → its section, the module of its function, and what it shows; in the order in which they are shown."""
-PAPERS = tuple(name for name, (section, *_) in CHARTS.items() if section == "papers")
+"""Chart → its section, and what it shows; in the order in which they are shown."""
+PAPERS = tuple(name for name, (section, _) in CHARTS.items() if section == "papers")
 """Charts that show the numbers of others once more, as a paper does; they take a third of a page's time."""
 
 
@@ -123,6 +119,7 @@ def make_charts(
         raise UsageError("no answers to draw; ask some first: mbbq-gen run RUN")
     import polars as pl
 
+    from mbbq_gen.report.charts import score_charts
     from mbbq_gen.report.charts.score_view import ScoreView
     from mbbq_gen.statistics.estimate import InferenceSettings
 
@@ -132,9 +129,9 @@ def make_charts(
     left_out: list[SkippedChart] = []
     for name in wanted:
         tick(name)
-        section, module, what = CHARTS[name]
+        section, what = CHARTS[name]
         try:
-            made: Chart = getattr(import_module(f"mbbq_gen.report.charts.{module}"), name)(answers)
+            made: Chart = getattr(score_charts, name)(answers)
             charts.append(replace(made, name=name, section=section))
         except ChartUnavailableError as reason:
             left_out.append(SkippedChart(name, what, str(reason)))

@@ -11,11 +11,9 @@ from urllib.parse import urlencode
 from mbbq_gen.analysis.ability import CHANCE
 from mbbq_gen.report.charts import Chart
 from mbbq_gen.report.charts.score_view import (
-    BIAS_SIGN,
-    BIAS_SOURCE,
     SUMMARY,
     PlainNumber,
-    ScoreView,
+    ScoreSet,
     key_columns,
     key_names,
 )
@@ -101,11 +99,9 @@ _NAMED = 36
 """Points in a plane up to which they are named."""
 
 
-def accuracy_against_bias(answers: ScoreView) -> Chart:
-    """Accuracy and bias as the two axes of a plane: a point for each language and model."""
-    found = answers.scored(answers.by, SUMMARY)
-    places = key_names(key[1:] for key in found.groups)
-    models = dict(zip(answers.models, short_names(answers.models), strict=True))
+def accuracy_planes(found: ScoreSet) -> Spec:
+    """Accuracy and bias as the two axes of a plane for each condition: a point for each language and model."""
+    places, models = key_names(key[1:] for key in found.groups), found.answers.model_names
     if (len(places) == 1 and len(models) > 1) or len(found.groups) > 2 * _NAMED:
         places = dict.fromkeys(places, "")  # colours tell the models apart; or there is no room for names
     shown = {
@@ -125,15 +121,7 @@ def accuracy_against_bias(answers: ScoreView) -> Chart:
         behind = _impossible(reach) if condition == "ambiguous" else []
         layers = [*behind, line_at("y", 0), plane(some, _SIZE, reach, series)]
         parts.append({"title": title, "width": _SIZE[0], "height": _SIZE[1], "encoding": encoding, "layer": layers})
-    caption = (
-        f"{BIAS_SOURCE} {BIAS_SIGN} Grey: the largest bias that the accuracy leaves room for; a model without bias "
-        f"stands on the line at 0, and a good one at its right end. {answers.interval_caption}"
-    )
-    title, shape = (
-        f"Accuracy against bias by {answers.where}",
-        "Planes of points, accuracy to the right and bias upwards",
-    )
-    return found.chart(title, shape, caption, shared({"hconcat": parts}), metric=SUMMARY[2])
+    return shared({"hconcat": parts})
 
 
 def _impossible(reach: float) -> list[Spec]:
@@ -233,7 +221,7 @@ def ability_against_bias(
         f"{'answers' if shown[0].link.startswith(LINK) else 'row'}.",
         alt="; ".join(one.in_words(names) for one in shown),
         caption="",
-        table=Table(tuple(columns), tuple(rows)),
+        table=Table(*columns, rows=rows),
         spec=_ability_spec(shown),
         links={one.link: one.in_words(names) for one in shown},
     )
@@ -245,7 +233,7 @@ _WIDTH, _HEIGHT = 380, 320
 def _ability_spec(found: Sequence[AbilityPoint]) -> Spec:
     several = len({one.benchmark for one in found}) > 1
     called = [f"{one.model} on {one.benchmark}" if several else one.model for one in found]
-    series = dict(zip(dict.fromkeys(called), short_names(list(dict.fromkeys(called)), 60), strict=True))
+    series = short_names(called, limit=60)
     shown = []
     for one, model in zip(found, called, strict=True):
         means_nothing = one.assessment in UNINTERPRETABLE

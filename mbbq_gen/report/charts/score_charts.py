@@ -1,37 +1,113 @@
-"""Charts of accuracy and bias by language, split and prompt; position bias; how answers were read; EsBBQ's bars."""
+"""The charts of `CHARTS`, each a function of its name: scores by language, category and prompt, and MBBQ's figures."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from itertools import product
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
 
+from mbbq_gen.analysis.ability import CHANCE, TemplateAbility, template_ability
 from mbbq_gen.analysis.position import position_reports
 from mbbq_gen.analysis.robustness import EffectTable, Factor, effect_table
+from mbbq_gen.core.text import whole_percent
 from mbbq_gen.report.charts import Chart, ChartUnavailableError
+from mbbq_gen.report.charts.planes import accuracy_planes
 from mbbq_gen.report.charts.score_view import (
     BIAS_SIGN,
     BIAS_SOURCE,
+    LEVEL,
     MARK,
+    MARK_CAPTION,
     METRIC_TITLES,
     SUMMARY,
+    Key,
     PlainNumber,
     ScoreSet,
     ScoreView,
+    able_answers,
     key_columns,
     key_names,
+    kind_of,
     mark_of,
-    require_control,
     sentences,
     spoken,
 )
-from mbbq_gen.report.charts.vega import Panel, bars, datum, dots, reach_of, short_names, stacks
-from mbbq_gen.report.tables import OUTCOME_TITLES, Column, FlaggedNumber, Table
+from mbbq_gen.report.charts.vega import Panel, Spec, bars, datum, dots, heat_maps, reach_of, short_names, stacks
+from mbbq_gen.report.tables import LINK, OUTCOME_TITLES, Cell, Column, FlaggedNumber, Table
+from mbbq_gen.scoring.codes import MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import METRICS
-from mbbq_gen.statistics.hypothesis_tests import benjamini_hochberg
+from mbbq_gen.statistics.hypothesis_tests import benjamini_hochberg, equality_test, holm
+from mbbq_gen.statistics.panel import make_panel
 
-_ESBBQ = ("accuracy_ambiguous", "accuracy_disambiguated", "diff_bias_ambiguous", "diff_bias_disambiguated")
-_CHANGING, _BIAS = SUMMARY[1:], SUMMARY[2]
+if TYPE_CHECKING:
+    import polars
+
+_BIAS = SUMMARY[2]
+
+# --- languages and splits --------------------------------------------------------------------------------------------
+
+
+def accuracy_against_bias(answers: ScoreView) -> Chart:
+    """Accuracy and bias as the two axes of a plane: a point for each language and model."""
+    found = answers.scored(answers.by, SUMMARY)
+    caption = (
+        f"{BIAS_SOURCE} {BIAS_SIGN} Grey: the largest bias that the accuracy leaves room for; a model without bias "
+        f"stands on the line at 0, and a good one at its right end. {answers.interval_caption}"
+    )
+    shape = "Planes of points, accuracy to the right and bias upwards"
+    title = f"Accuracy against bias by {answers.where}"
+    return found.chart(title, shape, caption, accuracy_planes(found), metric=_BIAS)
+
+
+def scores_by_language(answers: ScoreView) -> Chart:
+    """Accuracy and bias of every language and model, with intervals."""
+    found = answers.scored(answers.by, SUMMARY)
+    places, models = key_names(key[1:] for key in found.groups), answers.model_names
+    names = {key: (places[key[1:]], models[key[0]]) for key in found.groups}
+    rows, series = list(places.values()), list(models.values())
+    if len(places) == 1:  # then the models are the rows
+        names, rows, series = {key: (model, place) for key, (place, model) in names.items()}, series, rows
+    caption = f"Accuracy (dashed: guessing) and bias. {BIAS_SOURCE} {BIAS_SIGN} {answers.interval_caption}"
+    title, spec = f"Accuracy and bias by {answers.where}", dots(found.panels(names), rows, series)
+    return found.chart(title, "Dots with intervals", caption, spec, metric=_BIAS)
+
+
+def control_and_bias(answers: ScoreView) -> Chart:
+    """Accuracy and bias on the benchmark beside the same on the control questions."""
+    answers.require_control()
+    bias, control = answers.scored(answers.by, SUMMARY), answers.scored(answers.by, SUMMARY, "control")
+    names = answers.row_names(bias.groups)
+    sides = {"benchmark": bias, "control set": control}
+    parts = [found.panels({key: (name, side) for key, name in names.items()}) for side, found in sides.items()]
+    panels = [
+        Panel(one.title, values := [*one.values, *other.values], one.reach and reach_of(values), one.line)
+        for one, other in zip(*parts, strict=True)
+    ]
+    tables = {"bias": bias.table(), "control": control.table()}
+    table = Table(Column("split", "split"), *tables["bias"].columns)
+    for split, part in tables.items():
+        for row in part.rows:
+            table.add_row(split, *row)
+    return Chart(
+        title="The benchmark beside its control set",
+        sees="On the control questions, which name no group: " + control.takeaway(_BIAS),
+        alt="Dots with intervals, the benchmark and the control set of each row beside each other. "
+        f"Of the control set: {control.alt()}",
+        caption="The control set asks the same questions with first names in the groups' place. A bias that is as "
+        "large there is not about the groups; a model that guesses there (dashed) can't do the task. "
+        f"{BIAS_SIGN} {answers.interval_caption}",
+        table=table,
+        spec=dots(panels, list(names.values()), list(sides)),
+        command=bias.command(" --control-adjusted"),
+    )
+
+
+# --- prompts ---------------------------------------------------------------------------------------------------------
+
+_CHANGING = SUMMARY[1:]
 _FACTOR_TITLES: Final[dict[Factor, str]] = {
     "variant": "prompt variant",
     "option_order": "option order",
@@ -40,77 +116,13 @@ _FACTOR_TITLES: Final[dict[Factor, str]] = {
 }
 
 
-def scores_by_language(answers: ScoreView) -> Chart:
-    """Accuracy and bias of every language and model, with intervals."""
-    found = answers.scored(answers.by, SUMMARY)
-    places = key_names(key[1:] for key in found.groups)
-    models = dict(zip(answers.models, short_names(answers.models), strict=True))
-    names = {key: (places[key[1:]], models[key[0]]) for key in found.groups}
-    rows, series = list(places.values()), list(models.values())
-    if len(places) == 1:  # then the models are the rows
-        names, rows, series = {key: (model, place) for key, (place, model) in names.items()}, series, rows
-    caption = f"Accuracy (dashed: guessing) and bias. {BIAS_SOURCE} {BIAS_SIGN} {answers.interval_caption}"
-    title, spec = f"Accuracy and bias by {answers.where}", dots(found.panels(names), rows, series)
-    return found.chart(title, "Dots with intervals", caption, spec, metric=SUMMARY[2])
-
-
-def control_and_bias(answers: ScoreView) -> Chart:
-    """Accuracy and bias on the benchmark beside the same on the control questions."""
-    require_control(answers)
-    bias, control = answers.scored(answers.by, SUMMARY), answers.scored(answers.by, SUMMARY, "control")
-    names = dict(zip(bias.groups, answers.row_names(bias.groups), strict=True))
-    sides = {"benchmark": bias, "control set": control}
-    parts = [found.panels({key: (name, side) for key, name in names.items()}) for side, found in sides.items()]
-    panels = [
-        Panel(one.title, values := [*one.values, *other.values], one.reach and reach_of(values), one.line)
-        for one, other in zip(*parts, strict=True)
-    ]
-    tables = {"bias": bias.table(), "control": control.table()}
-    rows = tuple((split, *row) for split, table in tables.items() for row in table.rows)
-    return Chart(
-        title="The benchmark beside its control set",
-        sees="On the control questions, which name no group: " + control.takeaway(SUMMARY[2]),
-        alt="Dots with intervals, the benchmark and the control set of each row beside each other. "
-        f"Of the control set: {control.alt()}",
-        caption="The control set asks the same questions with first names in the groups' place. A bias that is as "
-        "large there is not about the groups; a model that guesses there (dashed) can't do the task. "
-        f"{BIAS_SIGN} {answers.interval_caption}",
-        table=Table((Column("split", "split"), *tables["bias"].columns), rows),
-        spec=dots(panels, list(names.values()), list(sides)),
-        command=bias.command(" --control-adjusted"),
-    )
-
-
-def esbbq_bars(answers: ScoreView) -> Chart:
-    """Accuracy and bias as bars side by side, in both conditions (EsBBQ Fig. 3)."""
-    found, panels = answers.scored(answers.by, _ESBBQ), []
-    names = dict(zip(found.groups, answers.row_names(found.groups), strict=True))
-    for title, metrics in (("Accuracy", _ESBBQ[:2]), ("Bias", _ESBBQ[2:])):
-        values = [
-            datum(name, f"{metric.rpartition('_')[2]} contexts", score)
-            for key, name in names.items()
-            for metric in metrics
-            if (score := found.score(key, metric))
-        ]
-        panels.append(Panel(title, values, reach_of(values) if title == "Bias" else None))
-    caption = f"The shape of EsBBQ Fig. 3: accuracy (EsBBQ eqs. 1 and 2) and bias (eqs. 3 and 4). {BIAS_SIGN} "
-    spec = bars(panels, list(names.values()), ["ambiguous contexts", "disambiguated contexts"])
-    shape = "Bars of accuracy above bars of bias"
-    return found.chart("Accuracy and bias as bars", shape, caption + answers.interval_caption, spec, metric=_ESBBQ[2])
-
-
-# --- prompts ---------------------------------------------------------------------------------------------------------
-
-
 def spread(answers: ScoreView, factor: Factor) -> Chart:
     """Scores of each prompt variant, option order, label style or reasoning effort."""
     what, values = _FACTOR_TITLES[factor], answers.values(factor, "bias")
     if len(values) < 2:
         raise ChartUnavailableError(f"needs answers to two or more values of {what}")
     found = answers.scored((*answers.by, factor), _CHANGING)
-    keys = list(dict.fromkeys(key[:-1] for key in found.groups))
-    rows = dict(zip(keys, answers.row_names(keys), strict=True))
-    series = dict(zip(values, short_names(values), strict=True))
+    rows, series = answers.row_names(dict.fromkeys(key[:-1] for key in found.groups)), short_names(values)
     names = {key: (rows[key[:-1]], series[key[-1]]) for key in found.groups if key[-1] in series}
     caption = (
         f"The same questions under each {what}. Where dots of a row lie apart, the {what} makes the score as "
@@ -118,7 +130,7 @@ def spread(answers: ScoreView, factor: Factor) -> Chart:
     )
     spec = dots(found.panels(names), list(rows.values()), list(series.values()))
     chart = found.chart(f"Scores by {what}", f"Dots with intervals, one for each {what}", caption, spec, metric=_BIAS)
-    return replace(chart, sees=_spread_text(found, _BIAS) or f"Nothing to count under two values of {what}.")
+    return replace(chart, sees=_spread_text(found) or f"Nothing to count under two values of {what}.")
 
 
 spread_variant = partial(spread, factor="variant")
@@ -127,18 +139,18 @@ spread_label_style = partial(spread, factor="label_style")
 spread_reasoning_effort = partial(spread, factor="reasoning_effort")
 
 
-def _spread_text(found: ScoreSet, metric: str) -> str:
-    """The widest range of a score within one row."""
-    rows: dict[tuple[str, ...], list[float]] = {}
+def _spread_text(found: ScoreSet) -> str:
+    """The widest range of the bias within one row."""
+    rows: dict[Key, list[float]] = {}
     for key in found.groups:
-        if (value := found.value(key, metric)) is not None:
+        if (value := found.value(key, _BIAS)) is not None:
             rows.setdefault(key[:-1], []).append(value)
     if not rows:
         return ""
     widest = max(rows, key=lambda key: max(rows[key]) - min(rows[key]))
     name, low, high = found.answers.spoken_key(found.by[:-1], widest), min(rows[widest]), max(rows[widest])
-    title = METRIC_TITLES[metric].capitalize()
-    return f"{title} lies widest apart for {name}: from {spoken(metric, low)} to {spoken(metric, high)}."
+    title = METRIC_TITLES[_BIAS].capitalize()
+    return f"{title} lies widest apart for {name}: from {spoken(_BIAS, low)} to {spoken(_BIAS, high)}."
 
 
 _ALL = "all languages"
@@ -148,44 +160,43 @@ def effects_of_axes(answers: ScoreView) -> Chart:
     """The main effect of every level of every axis, a colour for each language."""
     if len(answers.models) != 1:
         raise ChartUnavailableError("shows one model; make it for each run separately")
-    panels, cells, strongest = [], [], []
-    for metric in _CHANGING:
-        table = effect_table(answers.part("bias"), METRICS[metric], answers.sampling)
-        if not isinstance(table, EffectTable):
-            raise ChartUnavailableError(table or "needs prompt variants composed with run --axes")
-        rows = [f"{effect.axes[0]}: {effect.levels[0]}" for effect in table.main]
-        names = dict(zip(rows, short_names(rows), strict=True))
-        languages = list(dict.fromkeys([_ALL, *(str(effect.language) for effect in table.by_language)]))
-        values = []
-        for effect in (*table.main, *table.by_language):
-            axis, level, language, change = *effect.axes, *effect.levels, effect.language or _ALL, effect.difference
-            values.append(datum(names[f"{axis}: {level}"], language, change))
-            ends = (change.value, change.ci_low, change.ci_high)
-            cells.append((metric, axis, level, *effect.against, language, *ends, effect.test.p_adjusted))
-        panels.append(Panel(METRIC_TITLES[metric].capitalize(), values, reach_of(values)))
-        largest = max(table.main, key=lambda effect: abs(effect.difference.value or 0.0))
-        if largest.difference.value is not None:
-            size = spoken(metric, largest.difference.value)
-            said = f"{METRIC_TITLES[metric]} changes most with {largest.axes[0]} {largest.levels[0]}: {size}"
-            strongest.append(said)
     columns = key_columns(
         ("metric", "axis", "level", "against", "language"),
         **{name: (name, "score") for name in ("difference", "low", "high")},
         p_adjusted=("p (Holm)", "p_value"),
     )
+    table, panels, strongest = Table(*columns), [], []
+    for metric in _CHANGING:
+        found = effect_table(answers.part("bias"), METRICS[metric], answers.sampling)
+        if not isinstance(found, EffectTable):
+            raise ChartUnavailableError(found or "needs prompt variants composed with run --axes")
+        names = short_names([f"{effect.axes[0]}: {effect.levels[0]}" for effect in found.main])
+        languages = list(dict.fromkeys([_ALL, *(str(effect.language) for effect in found.by_language)]))
+        values = []
+        for effect in (*found.main, *found.by_language):
+            axis, level, language, change = *effect.axes, *effect.levels, effect.language or _ALL, effect.difference
+            values.append(datum(names[f"{axis}: {level}"], language, change))
+            ends = (change.value, change.ci_low, change.ci_high)
+            table.add_row(metric, axis, level, *effect.against, language, *ends, effect.test.p_adjusted)
+        panels.append(Panel(METRIC_TITLES[metric].capitalize(), values, reach_of(values)))
+        largest = max(found.main, key=lambda effect: abs(effect.difference.value or 0.0))
+        if largest.difference.value is not None:
+            size = spoken(metric, largest.difference.value)
+            said = f"{METRIC_TITLES[metric]} changes most with {largest.axes[0]} {largest.levels[0]}: {size}"
+            strongest.append(said)
     return Chart(
         title="Effects of the prompt axes",
         sees=sentences(strongest[1:2]),
         alt=f"Dots with intervals, a row for each level of the axes. {sentences(strongest)}".strip(),
         caption="How much each score changes with a level of an axis, against the first level of that axis, over all "
         f"levels of the others. {BIAS_SIGN} {answers.interval_caption}",
-        table=Table(tuple(columns), tuple(cells)),
+        table=table,
         spec=dots(panels, list(names.values()), languages),
         command="mbbq-gen robustness RUN",
     )
 
 
-# --- places ----------------------------------------------------------------------------------------------------------
+# --- positions and outcomes ------------------------------------------------------------------------------------------
 
 
 def position_preference(answers: ScoreView) -> Chart:
@@ -194,18 +205,6 @@ def position_preference(answers: ScoreView) -> Chart:
     reports = [one for one in position_reports(answers.part("bias"), by, [], answers.sampling) if one.n_answers]
     if not reports:
         raise ChartUnavailableError("no parsed answer chose a role")
-    adjusted = benjamini_hochberg([report.test.p_value for report in reports])
-    keys = [tuple(str(report.group[name]) for name in by) for report in reports]
-    order, values, rows, names = ("1st", "2nd", "3rd"), [], [], []
-    shown = zip(keys, reports, answers.row_names(keys), map(mark_of, adjusted), adjusted, strict=True)
-    for key, report, row, mark, p_value in shown:
-        several = len({one.label_style for one in report.places}) > 1
-        for one in report.places:
-            name = f"{row}{f' · {one.label_style}' if several else ''} {mark}".strip()
-            names.append(name)
-            values.append(datum(name, order[one.place], PlainNumber(one.preference)))
-            cells = (one.label_style, one.place + 1, one.label, one.chosen, one.share, one.expected)
-            rows.append((*key, *cells, FlaggedNumber(one.preference, mark), p_value))
     columns = key_columns(
         (*by, "label_style"),
         position=("position", "count"),
@@ -216,7 +215,18 @@ def position_preference(answers: ScoreView) -> Chart:
         preference=("preference", "score"),
         p_adjusted=("p (adjusted)", "p_value"),
     )
-    liked = max(values, key=lambda one: one["value"])
+    table, order, values = Table(*columns), ("1st", "2nd", "3rd"), []
+    keys = [tuple(str(report.group[name]) for name in by) for report in reports]
+    adjusted = benjamini_hochberg([report.test.p_value for report in reports])
+    rows = answers.row_names(keys)
+    for key, report, p_value in zip(keys, reports, adjusted, strict=True):
+        several, mark = len({one.label_style for one in report.places}) > 1, mark_of(p_value)
+        for one in report.places:
+            name = f"{rows[key]}{f' · {one.label_style}' if several else ''} {mark}".strip()
+            values.append(datum(name, order[one.place], PlainNumber(one.preference)))
+            cells = (one.label_style, one.place + 1, one.label, one.chosen, one.share, one.expected)
+            table.add_row(*key, *cells, FlaggedNumber(one.preference, mark), p_value)
+    liked, names = max(values, key=lambda one: one["value"]), list(dict.fromkeys(one["row"] for one in values))
     n_marked = sum(bool(mark_of(p_value)) for p_value in adjusted)
     most = f"{liked['series']} place in {liked['row'].removesuffix(f' {MARK}')} ({liked['value']:+.2f})"
     return Chart(
@@ -226,13 +236,10 @@ def position_preference(answers: ScoreView) -> Chart:
         caption="Share of answers that chose each place, minus the share that the roles chosen and the orders shown "
         f"predict. Above 0: the place is liked, whatever stands there. {MARK}: places matter (p < 0.05; randomisation "
         "test, false discovery rate held over groups).",
-        table=Table(tuple(columns), tuple(rows)),
-        spec=bars([Panel("Preference", values, reach_of(values))], list(dict.fromkeys(names)), order),
+        table=table,
+        spec=bars(Panel("Preference", values, reach_of(values)), names, order),
         command=f"mbbq-gen position-bias RUN --group-by {','.join((*by, 'split'))}",
     )
-
-
-# --- outcomes --------------------------------------------------------------------------------------------------------
 
 
 def outcomes_by_language(answers: ScoreView) -> Chart:
@@ -243,30 +250,229 @@ def outcomes_by_language(answers: ScoreView) -> Chart:
     counts = {(key, split): sets[split].groups[key] for key, split in groups if sets[split].groups[key].n_answers}
     if not counts:
         raise ChartUnavailableError("no answers")
-    order, keys = list(OUTCOME_TITLES), list(dict.fromkeys(key for key, _ in counts))
-    shares = [[group.outcomes[outcome] / group.n_answers for outcome in order] for group in counts.values()]
-    rows = dict(zip(keys, answers.row_names(keys, 26), strict=True))
-    names = [rows[key] + (" · control" if split == "control" else "") for key, split in counts]
-    titles = list(OUTCOME_TITLES.values())
-    used = [title for place, title in enumerate(titles) if any(row[place] for row in shares)]
-    sees = next(iter(sets.values())).alt("parse_rate")
     columns = key_columns(
         (*answers.by, "split"),
         n_answers=("answers", "count"),
         parse_rate=("parsed", "share"),
-        **{outcome: (OUTCOME_TITLES[outcome], "count") for outcome in order},
+        **{outcome: (title, "count") for outcome, title in OUTCOME_TITLES.items()},
     )
-    cells = (
-        (*key, split, group.n_answers, group.metrics["parse_rate"].value, *(group.outcomes[name] for name in order))
-        for (key, split), group in counts.items()
-    )
+    table, rows = Table(*columns), answers.row_names((key for key, _ in counts), 26)
+    shares: dict[str, dict[str, float]] = {}
+    for (key, split), group in counts.items():
+        outcomes = {title: group.outcomes[name] for name, title in OUTCOME_TITLES.items()}
+        table.add_row(*key, split, group.n_answers, group.metrics["parse_rate"].value, *outcomes.values())
+        name = rows[key] + (" · control" if split == "control" else "")
+        shares[name] = {title: count / group.n_answers for title, count in outcomes.items()}
+    used = [title for title in OUTCOME_TITLES.values() if any(row[title] for row in shares.values())]
+    first = next(iter(sets.values()))
+    sees = first.alt("parse_rate")
     return Chart(
         title=f"How the answers were read, by {answers.where}",
         sees=sees,
         alt=f"Stacked bars of outcomes. {sees} Outcomes that occur: {', '.join(used)}.",
         caption="Share of the prompts by outcome. Option, says unknown and refuses are answers that were read; "
         "the others count as wrong for accuracy and, as a rule, not at all for bias.",
-        table=Table(tuple(columns), tuple(cells)),
-        spec=stacks(shares, names, titles),
-        command=next(iter(sets.values())).command(" --json"),
+        table=table,
+        spec=stacks(shares),
+        command=first.command(" --json"),
     )
+
+
+# --- the control set -------------------------------------------------------------------------------------------------
+
+
+def mbbq_figure_2(answers: ScoreView) -> Chart:
+    """Of the control templates: on how many a model is above chance, and how accurate it is on those (MBBQ Fig. 2)."""
+    answers.require_control()
+    found: dict[Key, list[TemplateAbility]] = {}
+    for ability in template_ability(answers.frame, answers.by):
+        found.setdefault(tuple(value or "–" for value in ability.group.values()), []).append(ability)
+    if not found:
+        raise ChartUnavailableError("no answers to disambiguated control questions")
+    shares, accuracy = {}, {}
+    for key, abilities in found.items():
+        above = [one for one in abilities if one.above_chance]
+        shares[key], n_questions = len(above) / len(abilities), sum(one.n_questions for one in above)
+        right = sum(one.accuracy * one.n_questions for one in above)
+        accuracy[key] = right / n_questions if n_questions else None
+    places = key_names(key[1:] for key in found)
+    # English where it is there, as in MBBQ, else the first.
+    first = next((place for place in places if place[-1] == "en"), next(iter(places)))
+    rows = short_names(sorted(answers.models, key=lambda model: -(accuracy.get((model, *first)) or 0.0)))
+    columns = key_columns(
+        answers.by,
+        n_templates=("control templates", "count"),
+        share_above_chance=("share above chance", "share"),
+        accuracy_above_chance=("accuracy on those", "share"),
+    )
+    table, values = Table(*columns), []
+    for key in [(model, *place) for model in rows for place in places if (model, *place) in found]:
+        values.append(datum(rows[key[0]], places[key[1:]], PlainNumber(shares[key]), diamond=accuracy[key]))
+        table.add_row(*key, len(found[key]), shares[key], accuracy[key])
+    named = sorted((shares[key], answers.spoken_key(answers.by, key)) for key in found)
+    sees = " to ".join(f"{whole_percent(share)} ({name})" for share, name in dict.fromkeys((named[0], named[-1])))
+    panel = Panel("Control templates above chance", values, line=CHANCE)
+    return Chart(
+        title="Control templates above chance (MBBQ Fig. 2)",
+        sees=f"Above chance on {sees} of the templates.",
+        alt=f"Bars by model and {answers.where}, the share of control templates above chance: {sees}.",
+        caption="The shape of MBBQ Fig. 2: share of the control templates on which a model is above chance (more "
+        "than a third right, disambiguated contexts), and, as diamonds, its accuracy on those. Dashed: a third. Models "
+        f"in the order of their accuracy in {' · '.join(first)}.",
+        table=table,
+        spec=bars(panel, list(rows.values()), list(places.values())),
+        command=f"mbbq-gen score RUN --group-by {','.join((*answers.by, 'split'))} --metric accuracy_disambiguated",
+    )
+
+
+_ACROSS_MARK = "†"
+_ACROSS_CAPTION = (
+    f"{_ACROSS_MARK}: differs across languages (p < {LEVEL:g}; test over templates, Holm over all models and columns "
+    "of the table. MBBQ tests questions with Kruskal and Wallis's test; that takes questions of one template to be "
+    "independent, and finds too much)."
+)
+_UNBALANCED = (
+    "Where biased and counter-biased contexts are not equally many, as in small samples, eq. 2 is not 0 for a perfect "
+    "model."
+)
+
+
+def _marked_rows(found: ScoreSet, frame: polars.DataFrame) -> Iterator[tuple[Cell, ...]]:
+    """Each group with its scores; marked where they differ from 0, and across languages (p adjusted over all, Holm).
+
+    Across languages by `equality_test` over templates, if each language has as many templates as that needs.
+    """
+    import polars as pl
+
+    sampling = found.answers.sampling
+    p_values: dict[tuple[str, str], float | None] = {}
+    for model in ScoreView(frame, sampling).models:
+        panel = make_panel(frame.filter(pl.col("model").cast(pl.String) == model), found.answers.place_by, sampling)
+        for metric in found.metrics if len(panel.groups) > 1 else ():
+            hypothesis = f"{metric} does not differ across languages"
+            test = equality_test(panel.estimates(METRICS[metric]), hypothesis, sampling)
+            p_values[model, metric] = None if test.reason_code == "too_few_templates" else test.p_value
+    across = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+    for key, group in found.groups.items():
+        scores = []
+        for name in found.metrics:
+            differs = mark_of(across.get((key[0], name))) and _ACROSS_MARK
+            scores.append(FlaggedNumber(found.value(key, name), found.mark(key, name) + differs))
+        yield (*key, group.n_templates, *scores)
+
+
+def mbbq_table_3(answers: ScoreView) -> Chart:
+    """Accuracy and bias by model and language on the templates that each model can do (MBBQ Table 3)."""
+    able, counted = able_answers(answers)
+    titles = {
+        "accuracy_disambiguated": "AccD",
+        "mbbq_bias_disambiguated": "BiasD",
+        "accuracy_ambiguous": "AccA",
+        "mbbq_bias_ambiguous": "BiasA",
+    }
+    found = able.scored(able.by, list(titles), is_tested=True)
+    scores = {metric: (title, kind_of(metric)) for metric, title in titles.items()}
+    columns = key_columns(able.by, n_templates=("#T", "count"), **scores)
+    return Chart(
+        title="Accuracy and bias on the templates that a model can do (MBBQ Table 3)",
+        sees=found.takeaway("mbbq_bias_ambiguous"),
+        alt=f"A table. {found.alt()}",
+        caption="MBBQ Table 3, turned on its side: accuracy and bias in disambiguated (D) and ambiguous (A) contexts, "
+        f"on the templates (#T) on which a model is above chance in every language. Templates kept: {counted}. "
+        f"{_UNBALANCED} {MARK_CAPTION} {_ACROSS_CAPTION}",
+        table=Table(*columns, rows=_marked_rows(found, able.part("bias"))),
+        spec=None,
+        command="mbbq-gen report RUN --table mbbq-3",
+    )
+
+
+def mbbq_table_5(answers: ScoreView) -> Chart:
+    """Accuracy on the control set by model and language in both conditions (MBBQ Table 5)."""
+    answers.require_control()
+    metrics = ("accuracy_disambiguated", "accuracy_ambiguous")
+    found, parsing = (answers.scored(answers.by, names, "control") for names in (metrics, ("parse_rate",)))
+    columns = key_columns(
+        answers.by,
+        n_templates=("templates", "count"),
+        accuracy_disambiguated=("AccD", "share"),
+        accuracy_ambiguous=("AccA", "share"),
+        parse_rate=("parsed", "share"),
+    )
+    table = Table(*columns)
+    for key, row in zip(found.groups, _marked_rows(found, answers.part("control")), strict=True):
+        table.add_row(*row, parsing.value(key, "parse_rate"))
+    return Chart(
+        title="Accuracy on the control set (MBBQ Table 5)",
+        sees=found.alt(metrics[0]),
+        alt=f"A table. {found.alt()}",
+        caption="The shape of MBBQ Table 5: accuracy on control questions in disambiguated (D) and ambiguous (A) "
+        f"contexts; parsed: answers that could be parsed. {_ACROSS_CAPTION}",
+        table=table,
+        spec=None,
+        command="mbbq-gen report RUN --table mbbq-5",
+    )
+
+
+# --- categories ------------------------------------------------------------------------------------------------------
+
+
+def _by_category(
+    answers: ScoreView, metrics: Sequence[str], title: str, caption: str, *, has_links: bool = False
+) -> Chart:
+    """Heat maps of categories × languages, one for each model and metric; of several models in one place, × models.
+
+    `has_links`: whether cells lead to their answers.
+    """
+    found, models = answers.scored((*answers.by, "category"), metrics, is_tested=True), answers.model_names
+    categories, places = short_names(answers.values("category", "bias")), key_names(key[1:-1] for key in found.groups)
+    if len(categories) < 2:
+        raise ChartUnavailableError("needs two or more categories")
+    columns: dict[str, dict[str, Key]]
+    if len(places) == 1:
+        columns = {"": {name: (model, *place) for model, name in models.items() for place in places}}
+    else:
+        columns = {name: {place: (model, *key) for key, place in places.items()} for model, name in models.items()}
+    maps = {}
+    for heading, groups in columns.items():
+        for metric in metrics:
+            names = product(categories.items(), groups.items())
+            maps[f"{heading}: {METRIC_TITLES[metric]}".removeprefix(": ")] = [
+                {"row": row, "column": column, **_map_cell(found, (*place, category), metric, has_links)}
+                for (category, row), (column, place) in names
+            ]
+    spec = heat_maps(maps, list(categories.values()), list(next(iter(columns.values()))), len(metrics))
+    shape = f"Heat map of categories by {' and '.join(found.by[:-1])}"
+    caption += f" {BIAS_SIGN} {MARK_CAPTION} A dash: undefined; a number without a colour stands on fewer than five "
+    return found.chart(title, shape, f"{caption}templates.", spec, metric=metrics[0], more=" --tests")
+
+
+def _map_cell(found: ScoreSet, key: Key, metric: str, has_link: bool) -> Spec:
+    """A bias with its mark; the link is the part of the page's address that shows the answers."""
+    is_thin = key in found.groups and found.groups[key].metrics[metric].n_templates < MIN_TEMPLATES
+    cell: Spec = {"value": found.value(key, metric), "mark": found.mark(key, metric), "bare": is_thin}
+    if has_link:
+        group: Mapping[str, str] = dict(zip(found.by, key, strict=True))
+        cell["href"] = LINK + urlencode({**group, "condition": metric.rpartition("_")[2], "split": "bias"})
+    return cell
+
+
+def bias_by_category(answers: ScoreView) -> Chart:
+    """Bias by category and language in both conditions, on all templates."""
+    title, caption = f"Bias by category and {answers.where}", f"{BIAS_SOURCE} All templates."
+    return _by_category(answers, SUMMARY[2:], title, caption, has_links=True)
+
+
+def _mbbq_figure(answers: ScoreView, number: int, equation: int, condition: str) -> Chart:
+    """Bias by category, language and model, on the templates that the model can do."""
+    able, counted = able_answers(answers)
+    caption = (
+        f"The numbers of MBBQ Fig. {number} (eq. {equation}, {condition} contexts). On the templates of the control "
+        "set on which each model is above chance in every language (MBBQ §5.2). "
+    )
+    caption += f"{_UNBALANCED} " if equation == 2 else ""
+    title = f"Bias by category in {condition} contexts (MBBQ Fig. {number})"
+    return _by_category(able, [f"mbbq_bias_{condition}"], title, f"{caption}Templates kept: {counted}.")
+
+
+mbbq_figure_3 = partial(_mbbq_figure, number=3, equation=1, condition="ambiguous")
+mbbq_figure_4 = partial(_mbbq_figure, number=4, equation=2, condition="disambiguated")

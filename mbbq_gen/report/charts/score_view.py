@@ -6,16 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mbbq_gen.analysis.ability import CHANCE
+from mbbq_gen.analysis.ability import CHANCE, keep_templates, select_templates, template_ability
 from mbbq_gen.analysis.score_extras import group_tests
 from mbbq_gen.analysis.scores import GroupScore, MetricScore, score
+from mbbq_gen.core.errors import UsageError
 from mbbq_gen.report.charts import Chart, ChartUnavailableError
 from mbbq_gen.report.charts.vega import Panel, Spec, datum, reach_of, short_names
 from mbbq_gen.report.conclusions import directions
 from mbbq_gen.report.tables import Cell, Column, ColumnKind, FlaggedNumber, Table
 from mbbq_gen.scoring.codes import AVERAGES
 from mbbq_gen.scoring.metrics import METRICS
-from mbbq_gen.scoring.tally import GROUPINGS
+from mbbq_gen.scoring.tally import GROUPINGS, template_expression
 from mbbq_gen.statistics.estimate import InferenceSettings
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ class ScoreView:
         self._scores: dict[tuple[Key, Key, Split], dict[Key, GroupScore]] = {}
         self._values: dict[tuple[str, Split | None], list[str]] = {}
         self.models = self.values("model")
-        self.has_control = "control" in self.values("split")
+        self.model_names = short_names(self.models)
+        """Model → its name as it is drawn."""
         several = len(self.values("benchmark")) > 1
         self.place_by: Key = ("benchmark", "language") if several else ("language",)
         """Where questions come from: the language, and the benchmark where there are several."""
@@ -95,10 +97,15 @@ class ScoreView:
         names = [value for name, value in zip(by, key, strict=True) if len(self.values(name)) > 1]
         return ", ".join(names or key[-1:])
 
-    def row_names(self, keys: Iterable[Key], limit: int = 30) -> list[str]:
+    def row_names(self, keys: Iterable[Key], limit: int = 30) -> dict[Key, str]:
         """What groups by model and place are drawn under: with the model where there are several."""
         size = len(self.place_by) + (len(self.models) > 1)
-        return short_names([" · ".join(key[-size:]) for key in keys], limit)
+        return short_names(keys, lambda key: " · ".join(key[-size:]), limit)
+
+    def require_control(self) -> None:
+        """Raises ChartUnavailableError where there are no answers to control questions."""
+        if "control" not in self.values("split"):
+            raise ChartUnavailableError("needs answers to control questions; run with --splits bias,control")
 
     def scored(
         self, by: Sequence[str], metrics: Sequence[str], split: Split = "bias", *, is_tested: bool = False
@@ -170,15 +177,15 @@ class ScoreSet:
             columns += [Column(metric, METRIC_TITLES[metric], kind), Column(f"{metric}_low", "low", kind)]
             columns.append(Column(f"{metric}_high", "high", kind))
             columns += [Column(f"{metric}_p_adjusted", "p (adjusted)", "p_value")] if metric in self.p_values else []
-        rows = []
+        table = Table(*columns)
         for key, group in self.groups.items():
             cells: list[Cell] = [*key, group.n_answers, group.n_templates]
             for metric in self.metrics:
                 found, is_tested = self.score(key, metric) or PlainNumber(None), metric in self.p_values
                 cells.append(FlaggedNumber(found.value, self.mark(key, metric)) if is_tested else found.value)
                 cells += [found.ci_low, found.ci_high, *([self.p_values[metric].get(key)] if is_tested else [])]
-            rows.append(tuple(cells))
-        return Table(tuple(columns), tuple(rows))
+            table.add_row(*cells)
+        return table
 
     def chart(self, title: str, shape: str, caption: str, spec: Spec, *, metric: str, more: str = "") -> Chart:
         """A chart of these scores; `metric`: what its first sentence is about; `more`: options of its command."""
@@ -228,16 +235,40 @@ class ScoreSet:
         return f"{text}."
 
 
-def require_control(answers: ScoreView) -> None:
-    """Raises ChartUnavailableError where there are no answers to control questions."""
-    if not answers.has_control:
-        raise ChartUnavailableError("needs answers to control questions; run with --splits bias,control")
+def able_answers(answers: ScoreView) -> tuple[ScoreView, str]:
+    """The answers on the templates on which each model is above chance in all its languages; how many those are.
+
+    As `mbbq-gen compare --across language --within model --select above-chance` keeps them (MBBQ §5.2).
+
+    Raises:
+        ChartUnavailableError: where there is no control set, or nothing is kept.
+    """
+    import polars as pl
+
+    answers.require_control()
+    kept, counted = [answers.frame.clear()], []
+    for model, name in answers.model_names.items():
+        frame = answers.frame.filter(pl.col("model").cast(pl.String) == model)
+        bias = frame.filter(pl.col("split").cast(pl.String) == "bias")
+        templates = bias.select(template_expression()).to_series().unique().to_list()
+        try:
+            selection = select_templates(template_ability(frame, answers.place_by), templates)
+        except UsageError:
+            counted.append(f"{name} has no disambiguated control questions")
+            continue
+        counted.append(f"{name} {selection.n_kept} of {selection.n_templates}")
+        kept.append(keep_templates(frame, selection.kept))
+    able = ScoreView(pl.concat(kept), answers.sampling)
+    if able.part("bias").is_empty():
+        raise ChartUnavailableError(
+            "no template of the control set on which a model is above chance in every language (MBBQ §5.2)"
+        )
+    return able, "; ".join(counted)
 
 
 def key_names(keys: Iterable[Key]) -> dict[Key, str]:
     """The keys, sorted, each once → the names that they are drawn under."""
-    found = sorted(set(keys))
-    return dict(zip(found, short_names([" · ".join(key) for key in found]), strict=True))
+    return short_names(sorted(set(keys)), " · ".join)
 
 
 def key_columns(by: Sequence[str], **others: tuple[str, ColumnKind]) -> list[Column]:

@@ -12,15 +12,17 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import parse_qsl
 
 from mbbq_gen.core.errors import MissingExtraError
 from mbbq_gen.core.text import visible_text, whole_percent
 from mbbq_gen.report.tables import DASH, LINK, Interval, escaped, number
+
+K = TypeVar("K")
 
 Spec = dict[str, Any]
 INK = "currentColor"
@@ -34,8 +36,6 @@ OUTCOME_COLOURS = (
 _ON_DARK = frozenset({OUTCOME_COLOURS[place] for place in (0, 3, 5, 8)})
 DIVERGING = ("#542788", "#8073ac", "#d8daeb", "#f7f7f7", "#fee0b6", "#e08214", "#b35806")
 """ColorBrewer's PuOr, reversed: readable with every colour vision deficiency."""
-RISING = ("#00224e", "#1a386f", "#434e6c", "#61656f", "#7d7c78", "#9b9476", "#bcae6c", "#dec958", "#fee838")
-"""Points of cividis, which is made for the colour-blind."""
 NAME_LIMIT = 30
 """Characters of a name in a chart; its whole is in the table."""
 LETTER = 6.4
@@ -70,17 +70,17 @@ CONFIG: Spec = {
 }
 
 
-def short_names(names: Sequence[str], limit: int = NAME_LIMIT) -> list[str]:
-    """The names as they are drawn: the middle of long ones left out, no two of them alike."""
-    found: list[str] = []
-    for name in names:
-        line = " ".join(visible_text(name).split())
+def short_names(keys: Iterable[K], text: Callable[[K], str] = str, limit: int = NAME_LIMIT) -> dict[K, str]:
+    """Key → its text as it is drawn: the middle of long ones left out, no two of them alike."""
+    found: dict[K, str] = {}
+    for key in dict.fromkeys(keys):
+        line = " ".join(visible_text(text(key)).split())
         head = limit * 2 // 3 - 1
-        short = text = line if len(line) <= limit else f"{line[:head]}…{line[head + 1 - limit :]}"
+        short = name = line if len(line) <= limit else f"{line[:head]}…{line[head + 1 - limit :]}"
         again = 2
-        while text in found:
-            text, again = f"{short} ({again})", again + 1
-        found.append(text)
+        while name in found.values():
+            name, again = f"{short} ({again})", again + 1
+        found[key] = name
     return found
 
 
@@ -228,27 +228,24 @@ def dots(panels: Sequence[Panel], rows: Sequence[str], series: Sequence[str], st
     return shared({"hconcat": parts})
 
 
-def bars(panels: Sequence[Panel], groups: Sequence[str], series: Sequence[str]) -> Spec:
-    """Bars: the panels below each other over the same groups."""
+def bars(panel: Panel, groups: Sequence[str], series: Sequence[str]) -> Spec:
+    """Bars of each series, side by side in each group."""
     width = max(280, (max(16, 36 // len(series)) * len(series) + 16) * len(groups))
     angle = -90 if max(map(len, groups)) * LETTER > width / len(groups) else 0
-    parts = []
-    for panel in panels:
-        y = scale_of(panel.reach, grid=True)
-        axis = {"labels": panel is panels[-1], "ticks": False, "labelAngle": angle}
-        group = {"field": "row", "type": "nominal", "scale": {"domain": groups, "paddingInner": 0.2}, "axis": axis}
-        diamond = {"type": "point", "shape": "diamond", "color": INK}
-        numbers = {
-            "data": {"values": panel.values},
-            "encoding": {"x": group, "xOffset": names_of("series", series)},
-            "layer": [
-                layer("bar", y=quantity("value", **y), color=series_of(series, width)["color"]),
-                interval("y", width=1, scale=y),
-                layer(diamond, where=known("diamond"), y=quantity("diamond")),
-            ],
-        }
-        parts.append({"title": panel.title, "width": width, "height": 132, "layer": [numbers, *panel.lines("y")]})
-    return shared({"vconcat": parts})
+    y, axis = scale_of(panel.reach, grid=True), {"labels": True, "ticks": False, "labelAngle": angle}
+    group = {"field": "row", "type": "nominal", "scale": {"domain": groups, "paddingInner": 0.2}, "axis": axis}
+    diamond = {"type": "point", "shape": "diamond", "color": INK}
+    numbers = {
+        "data": {"values": panel.values},
+        "encoding": {"x": group, "xOffset": names_of("series", series)},
+        "layer": [
+            layer("bar", y=quantity("value", **y), color=series_of(series, width)["color"]),
+            interval("y", width=1, scale=y),
+            layer(diamond, where=known("diamond"), y=quantity("diamond")),
+        ],
+    }
+    part = {"title": panel.title, "width": width, "height": 132, "layer": [numbers, *panel.lines("y")]}
+    return shared({"vconcat": [part]})
 
 
 _WRITTEN: Spec = {
@@ -258,20 +255,24 @@ _WRITTEN: Spec = {
 """The ink of a text upon a colour."""
 
 
-def stacks(shares: Sequence[Sequence[float]], rows: Sequence[str], parts: Sequence[str]) -> Spec:
-    """Lying bars, cut into parts that add up to one; shares that have room for it are written on them."""
+def stacks(rows: Mapping[str, Mapping[str, float]]) -> Spec:
+    """Horizontal bars, cut into parts that add up to one; shares that have room for it are written on them.
+
+    `rows`: row → part → share, the parts of each row in the same order.
+    """
     values = []
-    for name, row in zip(rows, shares, strict=True):
+    for name, shares in rows.items():
         start = 0.0
-        for part, share, colour in zip(parts, row, OUTCOME_COLOURS, strict=True):
+        for (part, share), colour in zip(shares.items(), OUTCOME_COLOURS, strict=True):
             if share:
                 text = whole_percent(share) if share >= 0.07 else ""
                 ink = "#ffffff" if colour in _ON_DARK else "#111111"
                 place = {"start": start, "end": start + share, "middle": start + share / 2}
                 values.append({"row": name, "part": part, **place, "text": text, "ink": ink})
             start += share
-    used = [place for place, _ in enumerate(parts) if any(row[place] for row in shares)]
-    scale = {"domain": [parts[place] for place in used], "range": [OUTCOME_COLOURS[place] for place in used]}
+    colours = dict(zip(next(iter(rows.values())), OUTCOME_COLOURS, strict=True))
+    used = {part: colour for part, colour in colours.items() if any(shares[part] for shares in rows.values())}
+    scale = {"domain": list(used), "range": list(used.values())}
     whole = {"scale": {"domain": [0, 1]}, "axis": {"format": ".0%", "values": [0, 0.2, 0.4, 0.6, 0.8, 1]}}
     written: Spec = {"type": "text", "fontSize": 11}
     coloured = {"field": "part", "type": "nominal", "scale": scale}
@@ -279,7 +280,7 @@ def stacks(shares: Sequence[Sequence[float]], rows: Sequence[str], parts: Sequen
         "width": 480,
         "height": {"step": 24},
         "data": {"values": values},
-        "encoding": {"y": names_of("row", rows, axis={"ticks": False})},
+        "encoding": {"y": names_of("row", list(rows), axis={"ticks": False})},
         "layer": [
             layer("bar", x=quantity("start", **whole), x2={"field": "end"}, color=coloured),
             layer(written, x=quantity("middle"), text={"field": "text"}, color=_WRITTEN),
@@ -290,81 +291,55 @@ def stacks(shares: Sequence[Sequence[float]], rows: Sequence[str], parts: Sequen
 # --- heat maps -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class HeatMap:
-    """One map."""
-
-    title: str
-    cells: Sequence[Spec]
-    """By `map_cell`."""
-    is_signed: bool = True
-    """A bias: two colours about 0, orange to the stereotype and purple against it; else one colour from 0 to 1."""
-
-
-def map_cell(row: str, column: str, value: float | None, **more: Any) -> Spec:
-    """A cell of a map, a dash where it is undefined.
-
-    `more`: `mark` (a star behind it), `bare` (it stands on too little, and has no colour), `href` (what it leads to).
-    """
-    return {"row": row, "column": column, "value": value, "mark": "", "bare": False, **more}
-
-
 def heat_maps(
-    maps: Sequence[HeatMap],
-    rows: Sequence[str],
-    columns: Sequence[str],
-    across: int = 2,
-    words: str = "against the stereotype ← bias → to the stereotype",
+    maps: Mapping[str, Sequence[Spec]], rows: Sequence[str], columns: Sequence[str], side_by_side: int
 ) -> Spec:
-    """The maps, all of one scale on one range of colours.
+    """Maps of a bias, all on one range of colours: orange to the stereotype, purple against it.
 
-    `across`: how many stand side by side, if they fit; `words`: what the colours of a bias mean.
+    Args:
+        maps: Title → cells with `row`, `column`, `value` (None: a dash), `mark` (shown behind it), `bare` (without a
+            colour: it stands on too little) and, if they lead to answers, `href`.
+        rows: Names in their order.
+        columns: Likewise.
+        side_by_side: How many maps stand in a row, if they fit.
     """
-    reach = half_range(cell["value"] for one in maps if one.is_signed for cell in one.cells)
-    width = max(56 * len(columns), *(int(len(one.title) * LETTER) for one in maps))
+    reach = half_range(cell["value"] for cells in maps.values() for cell in cells)
+    width = max(56 * len(columns), *(int(len(title) * LETTER) for title in maps))
     fitting = max(1, int((_WIDEST - max(map(len, rows)) * LETTER) / (width + 24)))
-    abreast, found = min(across, fitting, len(maps)), []
-    for is_signed in dict.fromkeys(one.is_signed for one in maps):
-        alike = [one for one in maps if one.is_signed == is_signed]
-        parts = []
-        for place, one in enumerate(alike):
-            part = _heat_map(one, reach, words)
-            turned = -90 if max(map(len, columns)) * LETTER > width / len(columns) else 0
-            lower = {"labelAngle": turned, "ticks": False, "domain": False}
-            left = {"labels": place % abreast == 0, "ticks": False, "domain": False}
-            part["encoding"] = {"y": names_of("row", rows, axis=left), "x": names_of("column", columns, axis=lower)}
-            parts.append({"width": width, "height": {"step": 27}, **part})
-        found.append({"concat": parts, "columns": abreast, "resolve": {"scale": {"color": "shared"}}})
-    return found[0] if len(found) == 1 else {"vconcat": found, "resolve": {"scale": {"color": "independent"}}}
+    abreast = min(side_by_side, fitting, len(maps))
+    turned = -90 if max(map(len, columns)) * LETTER > width / len(columns) else 0
+    x = names_of("column", columns, axis={"labelAngle": turned, "ticks": False, "domain": False})
+    parts: list[Spec] = []
+    for place, (title, cells) in enumerate(maps.items()):
+        y = names_of("row", rows, axis={"labels": place % abreast == 0, "ticks": False, "domain": False})
+        shape = {"width": width, "height": {"step": 27}, "encoding": {"x": x, "y": y}}
+        parts.append({"title": title, **shape, **_heat_map(cells, reach)})
+    return {"concat": parts, "columns": abreast, "resolve": {"scale": {"color": "shared"}}}
 
 
-def _heat_map(one: HeatMap, reach: float, words: str) -> Spec:
-    """The colours and texts of a map; the inks are those that are read well upon their colours."""
-    low, high, colours = (-reach, reach, DIVERGING) if one.is_signed else (0.0, 1.0, RISING)
+def _heat_map(cells: Sequence[Spec], reach: float) -> Spec:
+    """The colours and texts of a map; each text has an ink that is readable on its colour."""
     values = []
-    for cell in one.cells:
-        if (value := cell["value"]) is None:
-            values.append(cell | {"text": DASH, "ink": INK})
-            continue
-        place = (value - low) / (high - low)
-        is_dark = place < 0.14 or place > 0.985 if one.is_signed else place < 0.47
-        ink = INK if cell["bare"] else "#ffffff" if is_dark else "#111111"
-        text = number(value, signed=one.is_signed).replace("-", "−")
-        values.append(cell | {"text": text + cell["mark"], "ink": ink})
-    legend: Spec = {"title": words if one.is_signed else "share of answers", "gradientLength": 320}
-    legend |= {"values": [low, (low + high) / 2, high], "labelExpr": _SIGNED if one.is_signed else _PLAIN}
-    points = [low + (high - low) * place / (len(colours) - 1) for place in range(len(colours))]
-    filled = quantity("value", scale={"domain": points, "range": colours}, legend=legend)
+    for cell in cells:
+        value, text, ink = cell["value"], DASH, INK
+        if value is not None:
+            text = number(value, signed=True).replace("-", "−") + cell["mark"]
+            place = (value + reach) / (2 * reach)
+            ink = INK if cell["bare"] else "#ffffff" if place < 0.14 or place > 0.985 else "#111111"
+        values.append(cell | {"text": text, "ink": ink})
+    legend = {"title": "against the stereotype ← bias → to the stereotype", "gradientLength": 320}
+    legend |= {"values": [-reach, 0.0, reach], "labelExpr": _SIGNED}
+    steps = [-reach + 2 * reach * place / (len(DIVERGING) - 1) for place in range(len(DIVERGING))]
+    filled = quantity("value", scale={"domain": steps, "range": DIVERGING}, legend=legend)
     colour = {"condition": {"test": "datum.bare", "value": "transparent"}, **filled}
     link = {"href": {"field": "href"}} if any("href" in cell for cell in values) else {}
     bold = {"condition": {"test": "datum.mark", "value": "bold"}, "value": "normal"}
-    text_mark: Spec = {"type": "text", "fontSize": 11}
+    written: Spec = {"type": "text", "fontSize": 11}
     return {
-        "title": one.title,
         "data": {"values": values},
         "layer": [
             layer({"type": "rect", "stroke": None}, where=known("value"), color=colour, **link),
-            layer(text_mark, text={"field": "text"}, color=_WRITTEN, fontWeight=bold),
+            layer(written, text={"field": "text"}, color=_WRITTEN, fontWeight=bold),
         ],
     }
 
