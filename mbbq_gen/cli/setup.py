@@ -48,9 +48,17 @@ class Init(JsonCommand):
     yes: bool = option(
         "", "Ask no questions: use the default of every option that is not given.", "--yes", "-y", default=False
     )
+    print_schema: bool = option(
+        "", "Only print the JSON schema of study files, for editors.", "--schema", default=False
+    )
 
     def _run(self) -> None:
+        from mbbq_gen.runs.study import study_schema
+
         file = self.file
+        if self.print_schema:
+            print_json(study_schema())
+            return
         if file.suffix != ".toml":
             raise UsageError(f"{file}: the name of a study ends in .toml; use {file.with_suffix('.toml')}")
         if file.exists():

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from mbbq_gen.core.config import RunConfig
+from mbbq_gen.core.config import RunConfig, help_of
 from mbbq_gen.core.errors import FILE, ConfigError, PackError, UsageError
 from mbbq_gen.languages.packs import read_toml
 
 _PATHS: Final = ("data_dir", "instances", "instances_field_map", "prices", "cache_dir", "api_key_file")
 _TABLES: Final = ("model", "benchmark")
+_OF_BENCHMARKS: Final = frozenset({"data_dir", "instances", "instances_field_map"})
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,40 @@ def _config(path: Path, given: Mapping[str, Any]) -> RunConfig:
         return RunConfig(**{**given, **beside})
     except ConfigError as error:
         raise error.spelled(FILE, f"{path}: ") from None
+
+
+def study_schema() -> dict[str, Any]:
+    """The JSON schema of a study's file."""
+    schema = RunConfig.model_json_schema()
+    settings: dict[str, Any] = schema["properties"]
+    for name, shown in settings.items():
+        shown["description"] = help_of(name, FILE)
+        if shown.get("type") == "array":
+            shown["type"] = ["array", "string"]  # a list may also be a text with commas
+        del shown["metavar"], shown["provider"]
+    own = {kind: settings.pop(kind) for kind in _TABLES}
+    names = {"type": "array", "items": {"type": "string"}}
+    general = {name: value for name, value in settings.items() if name not in _OF_BENCHMARKS}
+
+    def tables(kind: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+        named = {"name": {"type": "string", "description": own[kind]["description"]}, **properties}
+        return {"type": "array", "items": {"type": "object", "properties": named, "additionalProperties": False}}
+
+    folder = {"type": "string", "description": "Where the runs go, relative to the file."}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Study of mbbq-gen",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "folder": folder,
+            **{f"{kind}s": names for kind in _TABLES},
+            "benchmark": tables("benchmark", settings),
+            "model": tables("model", general),
+            **general,
+        },
+        **({"$defs": schema["$defs"]} if "$defs" in schema else {}),
+    }
 
 
 def _slug(name: str) -> str:

@@ -12,6 +12,7 @@ from mbbq_gen import Run
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.config import FOR_ONE_COMMAND, PROVIDER_SETTINGS, RunConfig, about, shapes
 from mbbq_gen.core.errors import COMMAND, FILE, ConfigError, Spelling, UsageError
+from mbbq_gen.runs.study import study_schema
 from tests.support.api import replying
 from tests.support.cases import cases
 from tests.support.prices import write_prices
@@ -293,3 +294,13 @@ def test_every_setting_says_what_it_does() -> None:
         assert field.description, name
         assert field.examples, name
         assert f"\n    {name}: " in (Run.create.__doc__ or "")
+
+
+def test_the_schema_of_a_study_has_every_setting() -> None:
+    schema = study_schema()["properties"]
+    named = {"model": "models", "benchmark": "benchmarks"}
+    places = {"data_dir", "instances", "instances_field_map"}
+    for name in RunConfig.model_fields:
+        inside = schema["benchmark"]["items"]["properties"]
+        assert named.get(name, name) in (inside if name in places else schema)
+    assert all("{" not in one.get("description", "") for one in schema.values())
