@@ -22,7 +22,7 @@ from mbbq_gen.core.files import PACK_KINDS, PackPaths, cache_directory, shipped_
 from mbbq_gen.core.text import one_of, shortened, words
 
 if TYPE_CHECKING:
-    from mbbq_gen.runs.server_check import ServerReport
+    from mbbq_gen.runs.setup import ServerReport
 
 _LOCAL = ("transformers", "vllm")
 _LOCAL_SAMPLE = 96
@@ -137,7 +137,7 @@ class Init(JsonCommand):
 
 def _servers() -> list[ServerReport]:
     """The model servers on this machine, if the user wants to look for them."""
-    from mbbq_gen.runs.server_check import find_servers
+    from mbbq_gen.runs.setup import find_servers
 
     if not typer.confirm("Look for model servers on the usual ports of this machine?", default=False, err=True):
         return []
@@ -230,7 +230,7 @@ class Doctor(JsonCommand):
 
 def _check_server(base_url: str, model: str | None, model_args: dict[str, str], *, as_json: bool) -> None:
     """Shows what a server is, and its answer to one question; RunError where it gives none."""
-    from mbbq_gen.runs.server_check import check_server
+    from mbbq_gen.runs.setup import check_server
 
     found = check_server(base_url, model, model_args, PackPaths())
     if as_json:
@@ -395,7 +395,7 @@ class Design(PackCommand):
         from mbbq_gen.analysis.design import assumed_components
         from mbbq_gen.report.run_tables import design_blocks
         from mbbq_gen.runs.resolve import resolve
-        from mbbq_gen.runs.study_design import design_report
+        from mbbq_gen.runs.setup import design_report
         from mbbq_gen.scoring.metrics import METRICS
 
         pilot, where = self.pilot, self.where

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.estimate import Cost, CostEstimate, Duration, FollowUpEstimate, SampleSizeEstimate, TokenEstimate
     from mbbq_gen.runs.run_diff import RunDiff
     from mbbq_gen.runs.run_folder import Manifest
+    from mbbq_gen.runs.setup import DesignReport
     from mbbq_gen.runs.status import RunStatus
-    from mbbq_gen.runs.study_design import DesignReport
     from mbbq_gen.storage.ledgers import BatchLine
     from mbbq_gen.storage.queries import ExtractionChange
 

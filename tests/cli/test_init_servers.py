@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.runs.server_check import find_servers
+from mbbq_gen.runs.setup import find_servers
 from tests.support.api import answering
 from tests.support.servers import SERVERS, serving
 
