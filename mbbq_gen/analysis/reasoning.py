@@ -49,10 +49,6 @@ class ReasoningFrames:
     """`has_thought`, `is_cut`, `characters`, `reasoning_language` (a language), `reasoning_tokens`, and each of
     STANCES."""
 
-    def rows(self, numbers: Sequence[int]) -> ReasoningFrames:
-        """Some of the rows."""
-        return ReasoningFrames(self.answers[numbers], self.reasoning[numbers], self.facts[numbers])
-
 
 class ReasoningShare(FrozenModel):
     """The share of a group's reasoning traces with some property, of those that can have it."""
@@ -130,11 +126,12 @@ def reasoning_groups(
     places = {level: f"{place:03}" for place, level in enumerate(levels)}  # from the lowest effort to the highest
 
     def rank(item: tuple[dict[str, str | None], pl.DataFrame]) -> list[tuple[bool, str]]:
-        shown = {name: places.get(str(value), "") for name, value in item[0].items() if name == "reasoning_effort"}
-        return [(value is None, shown.get(name, str(value))) for name, value in item[0].items()]
+        named = {name: str(value) for name, value in item[0].items()}
+        named |= {name: places.get(value, "") for name, value in named.items() if name == "reasoning_effort"}
+        return [(value is None, named[name]) for name, value in item[0].items()]
 
     for group, part in sorted(partition(joined, by), key=rank):
-        yield _group(group, part, frames.rows(part["row"].to_list()), metrics, sampling)
+        yield _group(group, part, frames, metrics, sampling)
 
 
 def _group(
@@ -144,13 +141,13 @@ def _group(
     metrics: Sequence[Metric],
     sampling: InferenceSettings,
 ) -> ReasoningGroup:
-    had = part["has_thought"]
-    traces = part.filter(had)
+    traces = part.filter("has_thought")
+    rows = traces["row"].to_list()
     mean_characters, mean_tokens = traces["characters"].mean(), part["reasoning_tokens"].mean()
     codes = traces["reasoning_language"].fill_null("?").alias("code")
     languages = traces.group_by(codes).len().sort("len", descending=True)
     scorable = {"switched_to_stereotype", "switched_to_other"}
-    both = {"answers": frames.answers.filter(had), "reasoning": frames.reasoning.filter(had)}
+    both = {"answers": frames.answers[rows], "reasoning": frames.reasoning[rows]}
     return ReasoningGroup(
         group=group,
         n_answers=part.height,

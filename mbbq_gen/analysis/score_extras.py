@@ -151,8 +151,6 @@ def macro_averages(
 
     Raises UsageError where `over` is also in `by`, UnknownNameError for an unknown grouping.
     """
-    if over in ("template", "subcategory"):
-        raise UsageError(f"--macro-average {over}: average over category or variant")
     if over in by:
         raise UsageError(f"--macro-average {over}: also in --group-by; average over a grouping or show it")
     names, (averaged,) = list(grouping_columns(by)), grouping_columns([over])

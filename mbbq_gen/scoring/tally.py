@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Final, Literal, get_args
 
 import numpy as np
@@ -175,16 +174,6 @@ class Tally:
     """The same without weights; None: `cells` has none."""
     by_prompt_variant: Array | None = None
     """Templates × prompt variants × CELLS, prompt variants being those of the whole table; None: not requested."""
-
-    def counts(self, unparsed: UnparsedPolicy, cells: Array | None = None) -> Counts:
-        """Named counts by template, or of other tallies of cells."""
-        return Counts((self.cells if cells is None else cells) @ count_matrix(), unparsed)
-
-    @cached_property
-    def total(self) -> Array:
-        """All templates together."""
-        summed: Array = self.cells.sum(axis=0)
-        return summed
 
     def without_answers(self) -> Tally:
         """The same group without templates."""

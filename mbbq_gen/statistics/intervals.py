@@ -175,16 +175,10 @@ def boundary_interval(
 
 def _usual_score(scores: Array, sizes: Array, whole: float) -> float | None:
     """The score that templates of more than half of the weight have; None for none."""
-    order, half = scores.argsort(), whole / 2
-    nearly = half * (1 - 10**-_DIGITS)
-    middle = sizes[order].cumsum().searchsorted((nearly, half * (1 + 10**-_DIGITS)))
-    medians = scores[order[np.minimum(middle, scores.size - 1)]]
-    if max(float(sizes[scores == median].sum()) for median in medians) < nearly:  # quick: only a median has so much
-        return None
     values, places = np.unique(scores, return_inverse=True)
     weights = np.bincount(places, weights=sizes)
     most = int(weights.argmax())
-    return float(values[most]) if weights[most] > half else None
+    return float(values[most]) if weights[most] > whole / 2 else None
 
 
 def effective_number(parts: Array) -> float:

@@ -255,12 +255,10 @@ def panel_of(
 
 def plain_value(metric: Metric, tally: Tally, settings: InferenceSettings, moved: Array | None = None) -> float | None:
     """The metric of one group without an interval; `moved`: CELLS × CELLS, where its answers are moved to first."""
-    if settings.average == "questions" or metric.name == "parse_rate":
-        return number(
-            metric.value(tally.counts(settings.unparsed, tally.total if moved is None else tally.total @ moved))
-        )
     if moved is not None:
         tally = replace(tally, cells=tally.cells @ moved, without_weights=tally.n_requested @ moved)
+    if settings.average == "questions" or metric.name == "parse_rate":
+        return number(metric.value(Counts(tally.cells.sum(axis=0) @ count_matrix(), settings.unparsed)))
     return number(panel_of([tally], settings, is_resampled=False).estimates(metric)[0].value)
 
 
