@@ -43,8 +43,8 @@ class SlotKind(StrEnum):
     """The slot of the lowest rank wins; of equal ranks the last one in the text."""
     confidence: Confidence
 
-    def __new__(cls, rule: str, rank: int, confidence: Confidence) -> SlotKind:
-        """A kind with its attributes."""
+    def __new__(cls, rule: str, rank: int = 0, confidence: Confidence = "high") -> SlotKind:
+        """A kind with its attributes; the defaults are for lookups by rule."""
         kind = str.__new__(cls, rule)
         kind._value_, kind.rank, kind.confidence = rule, rank, confidence
         return kind
