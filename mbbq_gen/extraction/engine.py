@@ -20,14 +20,7 @@ from mbbq_gen.extraction.lines import STOP, Line, mark_phrases, read_lines
 from mbbq_gen.extraction.mentions import Mention, MentionKind, find_mentions, mark_misspelt
 from mbbq_gen.extraction.option_matcher import OptionMatcher, circled_places
 from mbbq_gen.extraction.propositions import read_propositions
-from mbbq_gen.extraction.question import (
-    Question,
-    QuestionKey,
-    build_question,
-    english_texts,
-    read_people,
-    shared_forms,
-)
+from mbbq_gen.extraction.question import Question, QuestionKey, build_question, english_texts, read_people, shared_forms
 from mbbq_gen.extraction.slots import CONTESTED, AnswerSlot, SlotFinder, SlotKind, slot_of
 from mbbq_gen.extraction.structured import CheckMarks, field_name, structured_values
 from mbbq_gen.extraction.text import CROSS, TICK, NormalText, normalise

@@ -86,8 +86,6 @@ def find_mentions(line: Line, question: PreparedQuestion) -> list[Mention]:
             if mention.end <= kept[-1].end:
                 continue
             kept[-1].end = mention.start
-            if kept[-1].end == kept[-1].start:
-                kept.pop()
         kept.append(mention)
     found = _with_labels(line, kept)
     for mention in found:

@@ -152,9 +152,10 @@ def read_trace(
         resources: where packs are found; raises PackError if one is wrong.
         is_cut: whether the trace ends where the tokens did.
     """
-    own, language = load_extractor(question_language, resources), best_language(trace, question_language, resources)
-    is_other = language is not None and language not in {question_language, SECOND_LANGUAGE}
-    reader = load_extractor(language, resources) if is_other else own
+    language = best_language(trace, question_language, resources)
+    reader = load_extractor(question_language, resources)
+    if language is not None and language not in {question_language, SECOND_LANGUAGE}:
+        reader = load_extractor(language, resources)
     analysis, start = reader.read_end(trace, question)
     found = analysis.extraction
     lexicon = load_extractor(language or question_language, resources).lexicon

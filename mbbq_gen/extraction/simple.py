@@ -282,7 +282,7 @@ def read_rows(schema: type[RowT], lines: Iterable[str], source_name: str) -> Ite
             row = json_object(line)
             for field in required:
                 if field not in row:
-                    raise DataError(f"{where}: {field}: missing; every row needs it, even if it is null")
+                    raise DataError(f"{where}: {field}: missing; every row needs it (the indices may be null)")
             checked = schema.model_validate(row)
             checked.to_question()
         except ValidationError as error:

@@ -7,6 +7,7 @@ slot decides.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import lru_cache, partial, reduce
@@ -42,8 +43,8 @@ class SlotKind(StrEnum):
     """The slot of the lowest rank wins; of equal ranks the last one in the text."""
     confidence: Confidence
 
-    def __new__(cls, rule: str, rank: int, confidence: Confidence) -> SlotKind:
-        """A kind with its attributes."""
+    def __new__(cls, rule: str, rank: int = 0, confidence: Confidence = "high") -> SlotKind:
+        """A kind with its attributes; the defaults are for lookups by rule."""
         kind = str.__new__(cls, rule)
         kind._value_, kind.rank, kind.confidence = rule, rank, confidence
         return kind
@@ -85,10 +86,8 @@ _LINK = (
 ) | (C["only"] | C["options"] | C["source"] | C["affirm"])
 
 
-class _Token(NamedTuple):
-    start: int
-    end: int
-    classes: int
+_Words = list[tuple[re.Match[str], int]]
+"""Words of a text with their classes."""
 
 
 class SlotFinder:
@@ -153,13 +152,11 @@ class SlotFinder:
             return None
         stop = _END_OF_SENTENCE.search(body, content.end)
         end = stop.start() if stop else len(body)
-        tokens = self._tokens(body, content.end, MAX_GUARD + 1, end)
-        bits = reduce(or_, [token.classes for token in tokens], 0)
+        classes = [bits for _, bits in self._words(body, content.end, end, MAX_GUARD + 1)]
+        bits = reduce(or_, classes, 0)
         doubts = bits & _NEG and bits & (C["know"] | C["enough"] | C["unclear"] | C["not_stated"])
-        plain = all(
-            token.classes & (SMALL | _ABSTAINS | C["know"] | C["able"] | C["affirm"] | C["hard"]) for token in tokens
-        )
-        return (content.end, end) if doubts and plain and tokens else None
+        plain = SMALL | _ABSTAINS | C["know"] | C["able"] | C["affirm"] | C["hard"]
+        return (content.end, end) if doubts and all(mask & plain for mask in classes) else None
 
     def denies_behind(self, body: str, slot: AnswerSlot, matcher: OptionMatcher) -> tuple[int, int] | None:
         """The sentence after a label that begins to deny or to doubt it: "(A) is not correct", "C can't be known"."""
@@ -170,16 +167,16 @@ class SlotFinder:
         end = stop.start() if stop else min(len(body), here + MAX_SENTENCE)
         if body[here : here + 1] == "\n" or fold(body[slot.start : slot.end]).strip(" *_()") not in matcher.labels:
             return None
-        for token in self._tokens(body, here, MAX_BEHIND, end):
-            if token.classes & C["because"]:
+        for _, bits in self._words(body, here, end, MAX_BEHIND):
+            if bits & C["because"]:
                 return None
-            if token.classes & _ABSTAINS:
+            if bits & _ABSTAINS:
                 return here, end
         return None
 
-    def _tokens(self, text: str, start: int, count: int, end: int) -> list[_Token]:
-        words = islice(WORD.finditer(text, start, end), count)
-        return [_Token(word.start(), word.end(), self._classes(word.group())) for word in words]
+    def _words(self, text: str, start: int = 0, end: int = sys.maxsize, count: int | None = None) -> _Words:
+        words = islice((ASCII_WORD if text.isascii() else WORD).finditer(text, start, end), count)
+        return [(word, self._classes(word.group())) for word in words]
 
     def _continuation(self, body: str, start: int, matcher: OptionMatcher) -> int:
         """The start of a further question that the model asks itself after an answer; the end of the text without."""
@@ -208,20 +205,16 @@ class SlotFinder:
         behind = body[here : here + 1]
         line_end = body.find("\n", here)
         line = body[here : line_end if line_end >= 0 else len(body)]
-        if content.text is not None and content.label is None:
-            if behind not in {".", "。", "!", "\n", "।"} or (behind == "." and body[here + 1 : here + 2].isalnum()):
-                return None
-            if self._lists(body, content, matcher):
-                return None
-            return self._unless_contested(body, content, matcher)
-        signed = (
-            content.enclosed
-            or behind in {".", ":", "：", ",", "\n", "、", "-", "–", "—", ")", "(", "。", "，"}
-            or line.lstrip()[:1] in {"-", "–", "—", "(", "（"}
-        )
-        if not signed or self._lists(body, content, matcher) or "?" in line[:200].split(".")[0]:
-            return None
-        if self._beside(body, content, matcher):
+        by_text = content.text is not None and content.label is None
+        if by_text:
+            signed = behind in {"。", "!", "\n", "।"} or (behind == "." and not body[here + 1 : here + 2].isalnum())
+        else:
+            signed = (
+                content.enclosed
+                or behind in {".", ":", "：", ",", "\n", "、", "-", "–", "—", ")", "(", "。", "，"}
+                or line.lstrip()[:1] in {"-", "–", "—", "(", "（"}
+            ) and "?" not in line[:200].split(".")[0]
+        if not signed or self._lists(body, content, matcher) or (not by_text and self._beside(body, content, matcher)):
             return None
         if content.text is None and not line.strip(" \t.:)*_"):
             content = _next_line(body, line_end, content, matcher)
@@ -274,23 +267,18 @@ class SlotFinder:
 
     def _markers(self, body: str, matcher: OptionMatcher) -> Iterator[AnswerSlot]:
         """Answers after words that announce one."""
-        words = list((ASCII_WORD if body.isascii() else WORD).finditer(body))
-        classes = [self._classes(word.group()) for word in words]
+        words = self._words(body)
         marking = C["answer"] | C["choose"] | NOUN
-        places = [(number, words[number].end()) for number, bits in enumerate(classes) if bits & marking]
+        places = [(number, word.end()) for number, (word, bits) in enumerate(words) if bits & marking]
         if self._unspaced is not None:
-            by_end = {word.end(): number for number, word in enumerate(words)}
+            by_end = {word.end(): number for number, (word, _) in enumerate(words)}
             places += [(by_end.get(m.end(), 0), m.end()) for m in self._unspaced.finditer(body)]
         end_of_last = 0
         for number, end in sorted(set(places)):
-            if end < end_of_last or not self._announces(classes, number):
+            if end < end_of_last or not self._announces(words, number):
                 continue
-            tokens = [
-                _Token(word.start(), word.end(), bits)
-                for word, bits in zip(words[number : number + MAX_LINK + 3], classes[number:], strict=False)
-            ]
-            content = self._behind(body, tokens, end, matcher)
-            if content is None or not self._is_stated(body, words, classes, number, content):
+            content = self._behind(body, words[number + 1 : number + MAX_LINK + 3], end, matcher)
+            if content is None or not self._is_stated(body, words, number, content):
                 continue
             end_of_last = content.end
             beside = self._beside(body, content, matcher)
@@ -302,20 +290,20 @@ class SlotFinder:
             else:
                 yield slot_of(SlotKind.MARKER, content)
 
-    def _announces(self, classes: list[int], number: int) -> bool:
+    def _announces(self, words: _Words, number: int) -> bool:
         """Whether a word announces an answer: a noun for it, "correct option", or somebody's choosing."""
-        bits, before = classes[number], classes[max(number - 3, 0) : number]
+        bits, before = words[number][1], [mask for _, mask in words[max(number - 3, 0) : number]]
         if bits & C["answer"] or self._unspaced is not None:
             return True
         if bits & C["choose"]:
             return bool(bits & C["speaker"]) or any(mask & C["speaker"] for mask in before)
         return any(mask & (C["right"] | C["final"]) for mask in before[-1:])
 
-    def _behind(self, body: str, tokens: list[_Token], start: int, matcher: OptionMatcher) -> SlotContent | None:
+    def _behind(self, body: str, words: _Words, start: int, matcher: OptionMatcher) -> SlotContent | None:
         """The content after a marker, with nothing but linking words between them."""
         here, linked = start, False
-        for step, token in enumerate([*tokens[1:], None]):
-            gap = body[here : token.start if token else here + 12]
+        for step, (word, bits) in enumerate([*words, (None, 0)]):
+            gap = body[here : word.start() if word else here + 12]
             colon = any(sign in gap for sign in ":：→⇒=")
             if (not colon and "\n" in gap and ("**" not in gap)) or gap.count("\n") > 3:
                 return None
@@ -325,28 +313,26 @@ class SlotFinder:
             content = matcher.at(body, here, native=colon, any_case=colon)
             if content is not None and (linked or self._is_told(body, content)):
                 return content
-            if token is None or token.classes & (_NEG | C["both"]) or not token.classes & _LINK:
+            if word is None or bits & (_NEG | C["both"]) or not bits & _LINK:
                 return None
-            linked = linked or bool(token.classes & (SMALL | C["would"] | C["must"] | C["likely"]) and step < MAX_LINK)
-            here = token.end
+            linked = linked or bool(bits & (SMALL | C["would"] | C["must"] | C["likely"]) and step < MAX_LINK)
+            here = word.end()
         return None
 
     def _is_told(self, body: str, content: SlotContent) -> bool:
         """Whether a letter right after a marker is called the answer: "Erantzuna B da", not "answer A is wrong"."""
-        tokens = self._tokens(body, content.end, 3, min(len(body), content.end + 40))
-        near = [token for token in tokens if not _END_OF_SENTENCE.search(body, content.end, token.start)]
-        return not near or (bool(near[0].classes & SMALL) and not any(token.classes & _NEG for token in near))
+        words = self._words(body, content.end, content.end + 40, 3)
+        near = [bits for word, bits in words if not _END_OF_SENTENCE.search(body, content.end, word.start())]
+        return not near or (bool(near[0] & SMALL) and not any(bits & _NEG for bits in near))
 
-    def _is_stated(
-        self, body: str, words: list[re.Match[str]], classes: list[int], number: int, content: SlotContent
-    ) -> bool:
+    def _is_stated(self, body: str, words: _Words, number: int, content: SlotContent) -> bool:
         """Whether no word before the marker denies or weighs the answer, and it is no question."""
-        chooses = classes[number] & C["choose"] or self._unspaced is not None
+        chooses = words[number][1] & C["choose"] or self._unspaced is not None
         for place in range(number - 1, max(number - MAX_GUARD, 0) - 1, -1):
-            between = body[words[place].end() : words[place + 1].start()]
+            between = body[words[place][0].end() : words[place + 1][0].start()]
             if _END_OF_SENTENCE.search(between) or (chooses and "," in between):
                 break
-            if classes[place] & _GUARD:
+            if words[place][1] & _GUARD:
                 return False
         stop = _END_OF_SENTENCE.search(body, content.end)
         if stop is not None and stop.group() in {"?", "？", "؟"}:

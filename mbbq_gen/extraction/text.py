@@ -9,8 +9,6 @@ from functools import lru_cache
 
 import regex
 
-MAX_WORDS = 4096
-"""Cached words."""
 _INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\u0640"
 _ODD = re.compile(f"[{_INVISIBLE}\U0001f130-\U0001f189\U0001f1e6-\U0001f1ff\u2776-\u2793\u24eb-\u24fe]")
 _INVISIBLE_ONLY = regex.compile(f"[{_INVISIBLE}]")
@@ -79,7 +77,7 @@ def _normalise_cluster(cluster: str) -> str:
     return unicodedata.normalize("NFKC", plain.lstrip(_ACCENTS))
 
 
-@lru_cache(maxsize=MAX_WORDS)
+@lru_cache(maxsize=4096)
 def loose_key(word: str) -> str:
     """The form of a word that comparisons use: equal for spellings that differ in case or in droppable accents."""
     folded = unicodedata.normalize("NFKC", word).replace("İ", "i").casefold()
