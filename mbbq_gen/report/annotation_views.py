@@ -8,8 +8,6 @@ a formula begin with an apostrophe.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +17,7 @@ from mbbq_gen.annotation.review import Annotation
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.records import Extraction
 from mbbq_gen.core.tables import table_rows
-from mbbq_gen.core.text import shortened, spreadsheet_safe, whole_percent
+from mbbq_gen.core.text import shortened, whole_percent
 from mbbq_gen.extraction import Question
 from mbbq_gen.report.page import page_assets, render
 from mbbq_gen.report.run_tables import dollars, price_lines
@@ -90,32 +88,21 @@ class SheetRow:
 def csv_sheet(entries: Sequence[SheetEntry], annotations: Mapping[str, Annotation]) -> str:
     """The sheet as CSV; what was judged before is filled in."""
     most = max((len(entry.question.options) for entry in entries), default=3)
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\r\n")
-    options = [f"option_{place}" for place in range(1, most + 1)]
-    question = ["id", "language", "context", "question", *options]
-    extraction = ["response", "read_as", "outcome", "rule", "confidence"]
-    writer.writerow([*question, *extraction, "verdict", "right", "note", "extractor"])
+    titles = ["id", "language", "context", "question", *(f"option_{place}" for place in range(1, most + 1))]
+    titles += ["response", "read_as", "outcome", "rule", "confidence", "verdict", "right", "note", "extractor"]
+    table = Table(*titles)
     for entry in entries:
         stored, instance, annotation = entry.stored, entry.answered.instance, annotations.get(entry.stored.prompt_id)
-        shown, given = entry.options, ["", "", ""]
+        given = ("", "", "")
         if annotation is not None:
             right = _place(annotation.right) if annotation.right_known else ""
-            given = ["agree" if annotation.agrees else "disagree", right, annotation.note]
-        cells = [
-            *(stored.prompt_id, stored.language, instance.context, instance.question),
-            *(shown + [""] * (most - len(shown))),
-            *(
-                "".join(text for text, _ in entry.marked()),
-                _place(stored.option),
-                stored.outcome,
-                stored.rule,
-                stored.confidence,
-            ),
-            *(*given, stored.extractor),
-        ]
-        writer.writerow(map(spreadsheet_safe, cells))
-    return stream.getvalue()
+            given = ("agree" if annotation.agrees else "disagree", right, annotation.note)
+        options = entry.options + [""] * (most - len(entry.options))
+        response = "".join(text for text, _ in entry.marked())
+        extraction = (_place(stored.option), stored.outcome, stored.rule, stored.confidence)
+        start = (stored.prompt_id, stored.language, instance.context, instance.question)
+        table.add_row(*start, *options, response, *extraction, *given, stored.extractor)
+    return table.csv("\r\n")
 
 
 def _place(option: int | None) -> str:

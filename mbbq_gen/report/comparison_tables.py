@@ -74,19 +74,8 @@ def _metric_blocks(across: str, metric: MetricComparison, level: float) -> Itera
     """Levels, tests over all of them, pairs, what they are shown to be smaller than, and how they were read."""
     yield f"\n{metric.metric} across {across}: {metric.n_templates} templates in all of them"
     yield f"({metric.sign})\n"
-    titles = [
-        across,
-        "answers",
-        "parsed",
-        "acc.",
-        "control\nacc.",
-        "score",
-        "bounds",
-        "p ≠ 0",
-        "on control",
-        "score − control",
-    ]
-    levels = Table(*titles)
+    titles: tuple[str, ...] = ("answers", "parsed", "acc.", "control\nacc.", "score", "bounds", "p ≠ 0", "on control")
+    levels = Table(across, *titles, "score − control")
     for one in metric.levels:
         rates = (share(one.parse_rate), one.accuracy, one.control_accuracy)
         p_value = p_text(one.tests[0].p_value) if one.tests else None
@@ -98,8 +87,9 @@ def _metric_blocks(across: str, metric: MetricComparison, level: float) -> Itera
     yield "\n".join(dict.fromkeys(f"all: {text}" for text in tests))
     if metric.left_out:
         yield f"     (all but {', '.join(metric.left_out)}: no score)"
-    titles = ["difference", "value", "p (Holm)", "d_z", "control-adjusted", "matched", "rate part", "direction part"]
-    pairs = Table(*titles)
+    pairs = Table(
+        "difference", "value", "p (Holm)", "d_z", "control-adjusted", "matched", "rate part", "direction part"
+    )
     for pair in metric.pairs:
         test, parts = pair.tests[0], pair.decomposition
         effect = None if test.effect is None else f"{test.effect:+.2f}"

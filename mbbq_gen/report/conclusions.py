@@ -122,29 +122,32 @@ def _p_value(score: IntervalScore, confidence: float | None) -> float | None:
 def assess_groups(scores: ScoreTable) -> list[GroupAssessment]:
     """One for each group apart from the split, in the table's order; the table is by language and split."""
     names = [name for name in scores.by if name != "split"]
-    splits: dict[tuple[str | None, ...], dict[str, GroupScore]] = {}
+    groups: dict[tuple[str | None, ...], dict[str, GroupScore]] = {}
     families: dict[tuple[str | None, ...], dict[tuple[str | None, ...], GroupScore]] = {}
     for group in scores.groups:
         values, split = tuple(group.group[name] for name in names), group.group["split"] or ""
-        splits.setdefault(values, {})[split] = group
+        groups.setdefault(values, {})[split] = group
         if split == "bias":
             family = tuple(group.group[name] for name in names if name != "language")
             families.setdefault(family, {})[values] = group
-    sides: dict[str, dict[tuple[str | None, ...], Direction]] = {AMBIGUOUS: {}, DISAMBIGUATED: {}}
-    for metric, found in sides.items():
+
+    def sides(metric: str) -> dict[tuple[str | None, ...], Direction]:
+        found: dict[tuple[str | None, ...], Direction] = dict.fromkeys(groups, "undefined")
         for members in families.values():
             measured = {values: group.metrics[metric] for values, group in members.items()}
-            found.update(directions(measured, scores.confidence_level))
-    judged = []
-    for values, parts in splits.items():
+            found |= directions(measured, scores.confidence_level)
+        return found
+
+    ambiguous, disambiguated, judged = sides(AMBIGUOUS), sides(DISAMBIGUATED), []
+    for values, parts in groups.items():
         bias, control = parts.get("bias"), parts.get("control")
         on_control = {} if control is None else {0: control.metrics[AMBIGUOUS]}
         judged.append(
             GroupAssessment(
                 group=dict(zip(names, values, strict=True)),
                 assessment=standing(bias, control),
-                ambiguous=sides[AMBIGUOUS].get(values, "undefined"),
-                disambiguated=sides[DISAMBIGUATED].get(values, "undefined"),
+                ambiguous=ambiguous[values],
+                disambiguated=disambiguated[values],
                 bias=bias,
                 control=control,
                 control_side=directions(on_control, scores.confidence_level).get(0, "undefined"),

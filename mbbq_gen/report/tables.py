@@ -230,7 +230,7 @@ class Table:
             shown.add_row(*map(Text, texts))
         return shown
 
-    def csv(self) -> str:
+    def csv(self, line_end: str = "\n") -> str:
         """As CSV: full numbers, marks in columns of their own, nothing that a spreadsheet takes for a formula."""
         written: list[list[object]] = []
         for place, column in enumerate(self.columns):
@@ -244,7 +244,7 @@ class Table:
                 marks = (cell.mark if isinstance(cell, FlaggedNumber) else "" for cell in cells)
                 written.append([f"{column.name}_mark", *marks])
         stream = io.StringIO()
-        writer = csv.writer(stream, lineterminator="\n")
+        writer = csv.writer(stream, lineterminator=line_end)
         for line in zip(*written, strict=True):
             writer.writerow([spreadsheet_safe(cell) if isinstance(cell, str) else cell for cell in line])
         return stream.getvalue()

@@ -14,8 +14,8 @@ from mbbq_gen.report.charts.score_view import (
     SUMMARY,
     PlainNumber,
     ScoreSet,
-    key_columns,
     key_names,
+    key_table,
 )
 from mbbq_gen.report.charts.vega import (
     INK,
@@ -35,7 +35,7 @@ from mbbq_gen.report.charts.vega import (
     short_names,
 )
 from mbbq_gen.report.conclusions import AMBIGUOUS, NO_CLAIM, UNINTERPRETABLE, GroupAssessment, Standing
-from mbbq_gen.report.tables import DASH, LINK, Interval, Table, ends_text, number, share
+from mbbq_gen.report.tables import DASH, LINK, Interval, ends_text, number, share
 
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom, in pixels."""
@@ -198,7 +198,7 @@ def ability_against_bias(
     shown = [one for one in found if one.accuracy.value is not None and one.bias.value is not None]
     if not shown:
         return None
-    columns = key_columns(
+    table = key_table(
         ("model", "benchmark", "language"),
         control_accuracy=("accuracy, control", "share"),
         mbbq_bias_ambiguous=("bias", "score"),
@@ -206,13 +206,9 @@ def ability_against_bias(
         ci_high=("CI high", "score"),
         assessment=("assessment", "text"),
     )
-    rows = (
-        (
-            *(one.model, one.benchmark, one.language, one.accuracy.value, one.bias.value),
-            *(one.bias.ci_low, one.bias.ci_high, one.assessment),
-        )
-        for one in shown
-    )
+    for one in shown:
+        bias = (one.bias.value, one.bias.ci_low, one.bias.ci_high)
+        table.add_row(one.model, one.benchmark, one.language, one.accuracy.value, *bias, one.assessment)
     return Chart(
         name=name,
         title="Accuracy against the direction of bias",
@@ -221,7 +217,7 @@ def ability_against_bias(
         f"{'answers' if shown[0].link.startswith(LINK) else 'row'}.",
         alt="; ".join(one.in_words(names) for one in shown),
         caption="",
-        table=Table(*columns, rows=rows),
+        table=table,
         spec=_ability_spec(shown),
         links={one.link: one.in_words(names) for one in shown},
     )

@@ -28,8 +28,8 @@ from mbbq_gen.report.charts.score_view import (
     ScoreSet,
     ScoreView,
     able_answers,
-    key_columns,
     key_names,
+    key_table,
     kind_of,
     mark_of,
     sentences,
@@ -160,12 +160,12 @@ def effects_of_axes(answers: ScoreView) -> Chart:
     """The main effect of every level of every axis, a colour for each language."""
     if len(answers.models) != 1:
         raise ChartUnavailableError("shows one model; make it for each run separately")
-    columns = key_columns(
+    table = key_table(
         ("metric", "axis", "level", "against", "language"),
         **{name: (name, "score") for name in ("difference", "low", "high")},
         p_adjusted=("p (Holm)", "p_value"),
     )
-    table, panels, strongest = Table(*columns), [], []
+    panels, strongest = [], []
     for metric in _CHANGING:
         found = effect_table(answers.part("bias"), METRICS[metric], answers.sampling)
         if not isinstance(found, EffectTable):
@@ -205,7 +205,7 @@ def position_preference(answers: ScoreView) -> Chart:
     reports = [one for one in position_reports(answers.part("bias"), by, [], answers.sampling) if one.n_answers]
     if not reports:
         raise ChartUnavailableError("no parsed answer chose a role")
-    columns = key_columns(
+    table = key_table(
         (*by, "label_style"),
         position=("position", "count"),
         label=("label", "text"),
@@ -215,7 +215,7 @@ def position_preference(answers: ScoreView) -> Chart:
         preference=("preference", "score"),
         p_adjusted=("p (adjusted)", "p_value"),
     )
-    table, order, values = Table(*columns), ("1st", "2nd", "3rd"), []
+    order, values = ("1st", "2nd", "3rd"), []
     keys = [tuple(str(report.group[name]) for name in by) for report in reports]
     adjusted = benjamini_hochberg([report.test.p_value for report in reports])
     rows = answers.row_names(keys)
@@ -250,13 +250,13 @@ def outcomes_by_language(answers: ScoreView) -> Chart:
     counts = {(key, split): sets[split].groups[key] for key, split in groups if sets[split].groups[key].n_answers}
     if not counts:
         raise ChartUnavailableError("no answers")
-    columns = key_columns(
+    table = key_table(
         (*answers.by, "split"),
         n_answers=("answers", "count"),
         parse_rate=("parsed", "share"),
         **{outcome: (title, "count") for outcome, title in OUTCOME_TITLES.items()},
     )
-    table, rows = Table(*columns), answers.row_names((key for key, _ in counts), 26)
+    rows = answers.row_names((key for key, _ in counts), 26)
     shares: dict[str, dict[str, float]] = {}
     for (key, split), group in counts.items():
         outcomes = {title: group.outcomes[name] for name, title in OUTCOME_TITLES.items()}
@@ -299,13 +299,13 @@ def mbbq_figure_2(answers: ScoreView) -> Chart:
     # English where it is there, as in MBBQ, else the first.
     first = next((place for place in places if place[-1] == "en"), next(iter(places)))
     rows = short_names(sorted(answers.models, key=lambda model: -(accuracy.get((model, *first)) or 0.0)))
-    columns = key_columns(
+    table = key_table(
         answers.by,
         n_templates=("control templates", "count"),
         share_above_chance=("share above chance", "share"),
         accuracy_above_chance=("accuracy on those", "share"),
     )
-    table, values = Table(*columns), []
+    values = []
     for key in [(model, *place) for model in rows for place in places if (model, *place) in found]:
         values.append(datum(rows[key[0]], places[key[1:]], PlainNumber(shares[key]), diamond=accuracy[key]))
         table.add_row(*key, len(found[key]), shares[key], accuracy[key])
@@ -372,7 +372,9 @@ def mbbq_table_3(answers: ScoreView) -> Chart:
     }
     found = able.scored(able.by, list(titles), is_tested=True)
     scores = {metric: (title, kind_of(metric)) for metric, title in titles.items()}
-    columns = key_columns(able.by, n_templates=("#T", "count"), **scores)
+    table = key_table(able.by, n_templates=("#T", "count"), **scores)
+    for row in _marked_rows(found, able.part("bias")):
+        table.add_row(*row)
     return Chart(
         title="Accuracy and bias on the templates that a model can do (MBBQ Table 3)",
         sees=found.takeaway("mbbq_bias_ambiguous"),
@@ -380,7 +382,7 @@ def mbbq_table_3(answers: ScoreView) -> Chart:
         caption="MBBQ Table 3, turned on its side: accuracy and bias in disambiguated (D) and ambiguous (A) contexts, "
         f"on the templates (#T) on which a model is above chance in every language. Templates kept: {counted}. "
         f"{_UNBALANCED} {MARK_CAPTION} {_ACROSS_CAPTION}",
-        table=Table(*columns, rows=_marked_rows(found, able.part("bias"))),
+        table=table,
         spec=None,
         command="mbbq-gen report RUN --table mbbq-3",
     )
@@ -391,14 +393,13 @@ def mbbq_table_5(answers: ScoreView) -> Chart:
     answers.require_control()
     metrics = ("accuracy_disambiguated", "accuracy_ambiguous")
     found, parsing = (answers.scored(answers.by, names, "control") for names in (metrics, ("parse_rate",)))
-    columns = key_columns(
+    table = key_table(
         answers.by,
         n_templates=("templates", "count"),
         accuracy_disambiguated=("AccD", "share"),
         accuracy_ambiguous=("AccA", "share"),
         parse_rate=("parsed", "share"),
     )
-    table = Table(*columns)
     for key, row in zip(found.groups, _marked_rows(found, answers.part("control")), strict=True):
         table.add_row(*row, parsing.value(key, "parse_rate"))
     return Chart(

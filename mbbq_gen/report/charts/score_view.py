@@ -171,13 +171,14 @@ class ScoreSet:
 
     def table(self) -> Table:
         """One row a group: its items and templates, its scores with intervals, and their p values and marks."""
-        columns = key_columns(self.by, n_answers=("answers", "count"), n_templates=("templates", "count"))
+        columns: dict[str, tuple[str, ColumnKind]] = {}
         for metric in self.metrics:
             kind = kind_of(metric)
-            columns += [Column(metric, METRIC_TITLES[metric], kind), Column(f"{metric}_low", "low", kind)]
-            columns.append(Column(f"{metric}_high", "high", kind))
-            columns += [Column(f"{metric}_p_adjusted", "p (adjusted)", "p_value")] if metric in self.p_values else []
-        table = Table(*columns)
+            columns |= {metric: (METRIC_TITLES[metric], kind), f"{metric}_low": ("low", kind)}
+            columns[f"{metric}_high"] = ("high", kind)
+            if metric in self.p_values:
+                columns[f"{metric}_p_adjusted"] = ("p (adjusted)", "p_value")
+        table = key_table(self.by, n_answers=("answers", "count"), n_templates=("templates", "count"), **columns)
         for key, group in self.groups.items():
             cells: list[Cell] = [*key, group.n_answers, group.n_templates]
             for metric in self.metrics:
@@ -271,9 +272,10 @@ def key_names(keys: Iterable[Key]) -> dict[Key, str]:
     return short_names(sorted(set(keys)), " · ".join)
 
 
-def key_columns(by: Sequence[str], **others: tuple[str, ColumnKind]) -> list[Column]:
-    """The columns that say whose numbers a row holds, and others by name: their titles and kinds."""
-    return [Column(name, name.replace("_", " ")) for name in by] + [Column(name, *one) for name, one in others.items()]
+def key_table(by: Sequence[str], **others: tuple[str, ColumnKind]) -> Table:
+    """An empty table with a column for each grouping, and others by name: their titles and kinds."""
+    keys = (Column(name, name.replace("_", " ")) for name in by)
+    return Table(*keys, *(Column(name, *one) for name, one in others.items()))
 
 
 def mark_of(p_value: float | None) -> str:
