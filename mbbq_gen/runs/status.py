@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Final, Literal
 
@@ -99,6 +99,8 @@ def run_status(
     """
     kind, model = parse_name(manifest.config.model)
     progress, ledger = store.progress(), BatchTable(store)
+    if store.meta("planned") is None:  # the plan grows, or was interrupted
+        progress = replace(progress, requests=max(progress.requests, manifest.counts.requests))
     batches = ledger.batches()
     held = sum(batch.requests for batch in batches if batch.is_open)
     bill = cost_report(store, kind, model, own, base_url)
