@@ -14,8 +14,7 @@ pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-g
 
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Response
-from mbbq_gen.providers.local.decoding import NOT_NUMBERS
-from mbbq_gen.providers.local.options import TransformersOptions
+from mbbq_gen.providers.local.options import NOT_NUMBERS, TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
 from tests.support.providers import answers, make_request, make_tokenizer, save_model
 
