@@ -176,7 +176,7 @@ class Provider(ABC):
         return {}
 
     def request_key(self, messages: Sequence[Message], prompt_id: str) -> str:
-        """The key for cache and resume; the same messages are the same request, whatever prompt they come from."""
+        """The key for cache and resume; prompts with the same messages have the same key."""
         return request_key(self.kind, self.model, self.settings, messages)
 
     def check_access(self) -> None:  # noqa: B027

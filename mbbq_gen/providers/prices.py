@@ -88,7 +88,7 @@ class Price(FrozenModel):
         return self.date.isoformat() if self.date else str(self.source)
 
     def at(self, longest: int | None) -> Price:
-        """The price of requests with so many input tokens at most; None where that is unknown: the highest."""
+        """The price of requests with up to `longest` input tokens; None: unknown, the highest price."""
         if self.beyond is not None and (longest is None or self.up_to is None or longest > self.up_to):
             return self.beyond.at(longest)
         return self.model_copy(update={"up_to": None, "beyond": None})
@@ -248,7 +248,7 @@ def token_counter(kind: str, model: str, tokenizer: Path | None = None) -> Token
 
     try:
         found = Tokenizer.from_file(str(file))
-    except Exception as error:  # whatever the file is: the library raises the bare class
+    except Exception as error:  # the library raises the bare class
         raise UsageError(f"--tokenizer {tokenizer}: no readable tokenizer.json ({error})") from error
     return TokenCounter(f"counted with {file}", True, lambda text: len(found.encode(text).ids))
 

@@ -134,7 +134,7 @@ def list_models() -> list[ModelEntry]:
 
 
 def _check_installed(name: str, kind: str) -> None:
-    """Raises MissingExtraError where a module is not installed: it says which, and the command that installs them."""
+    """Raises MissingExtraError where a module is not installed, with the command that installs it."""
     entry = ALIASES.get(name) or KINDS.get(kind)
     if entry and (missing := [module for module in entry.requires if not is_installed(module)]):
         raise MissingExtraError(f"{name} needs {', '.join(missing)} (not installed); run: {entry.install}")
@@ -155,7 +155,7 @@ def _load(name: str, kind: str) -> ProviderClass:
             continue
         try:
             return point.load()  # type: ignore[no-any-return]
-        except Exception as error:  # whatever a foreign module does while it is imported
+        except Exception as error:  # a foreign module may raise anything while it is imported
             raise ProviderError(
                 f"provider {point.name!r} of {_origin(point)} can't be imported ({point.value}): {error}"
             ) from error

@@ -96,10 +96,9 @@ def merging_tokenizer() -> Any:
 
 
 def scorer(tokenizer: Any, model: Any, read_tokens: int = 512) -> LoglikelihoodScorer:
-    reads_trees = supports_tree_attention(model)
+    reads_trees, formatter = supports_tree_attention(model), ChatFormatter(tokenizer, "toy", "plain")
     compute = partial(iterate_scores, model, reads_trees=reads_trees, max_tokens=read_tokens)
-    formatter, way = ChatFormatter(tokenizer, "toy", "plain"), "packed" if reads_trees else "plain"
-    return LoglikelihoodScorer("toy", formatter, compute, way, 512)
+    return LoglikelihoodScorer("toy", formatter, compute, "packed" if reads_trees else "plain", 512)
 
 
 def test_where_the_prompts_end_is_merged_all_answers_begin_before_it() -> None:

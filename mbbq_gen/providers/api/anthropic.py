@@ -52,7 +52,7 @@ class AnthropicProvider(ApiProvider):
     options: AnthropicOptions
 
     def __init__(self, model: str, options: AnthropicOptions) -> None:
-        """On Vertex AI, with Google's credentials, where the option `platform` says so."""
+        """With `platform=vertex` on Vertex AI, with Google's credentials."""
         self.is_vertex = options.platform == "vertex"
         if self.is_vertex:
             place = vertex_place(("ANTHROPIC_VERTEX_PROJECT_ID",), ("CLOUD_ML_REGION",))

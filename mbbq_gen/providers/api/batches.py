@@ -29,11 +29,11 @@ from mbbq_gen.providers.http.replies import FormFile, read_json, table_of, table
 
 BatchPhase = Literal[
     "running",
-    "ended",  # its results, whole or in part, can be had
+    "ended",  # results are available, whole or in part
     "refused",  # the service would not take it: nothing in it was answered or paid
 ]
 PASSED_ON: Final = 1_000_000
-"""Bytes that whatever stands between us and a service accepts by default (nginx: 1 MB)."""
+"""Bytes that proxies accept by default (nginx: 1 MB)."""
 _SHOWN: Final = 80
 _MOST_PAGES: Final = 50
 """Pages of a service's list that are looked through for one of our batches."""
@@ -47,7 +47,7 @@ class TooLargeError(ProviderError):
 
 
 def is_cut_off(fault: TransientError, size: int) -> bool:
-    """Whether sending so many bytes failed as it does where something on the way takes fewer."""
+    """Whether sending these bytes failed as it does at a proxy that accepts fewer."""
     return fault.kind in {"broken", "timeout"} and size > PASSED_ON
 
 
@@ -313,7 +313,7 @@ class AnthropicBatches(BatchApi):
         if result["type"] == "errored":
             fault = result.get("error")
             inner = table_of(table_of(fault).get("error", fault))
-            # the statuses that such errors have when they come by themselves; all others may pass
+            # the statuses of such errors outside of batches; all others are transient
             status = {"invalid_request_error": 400, "request_too_large": 413}.get(str(inner.get("type")), 500)
             return BatchResult(key, "failed", fault, status, {})
         return BatchResult(key, "undone")
@@ -371,7 +371,7 @@ class GeminiBatches(BatchApi):
         if not error:
             return BatchResult(key, "undone")
         code = count_or_none(error.get("code")) or 0
-        # google.rpc.Code: invalid argument, failed precondition; all others may pass
+        # google.rpc.Code: invalid argument, failed precondition; all others are transient
         status = {3: 400, 9: 400}.get(code, code if code >= 400 else 500)
         return BatchResult(key, "failed", {"error": error}, status, {})
 

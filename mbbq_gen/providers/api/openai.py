@@ -223,7 +223,7 @@ class OpenAIProvider(ApiProvider):
             return
         await self.prepare()
         async with self._checking:
-            if self._scorer is None and self._server.is_asked:  # else not reached: the first request tells
+            if self._scorer is None and self._server.is_asked:  # else the first request reports the failure
                 self._scorer = await open_scorer(self, self._server, self.options.tokenizer, self._post_at_root)
 
     async def _post_at_root(self, path: str, body: JsonValue) -> Any:
@@ -382,15 +382,11 @@ def chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
     finish = finish_reason(reason, words_of(choice.get("native_finish_reason")))
     message = table_of(choice.get("message")) if finish == "content_filter" else choice["message"]
     text = _plain_text(message.get("content"))
-    # in a field of its own (DeepSeek, vLLM, SGLang), or in parts (Mistral, OpenRouter)
+    # in a field of its own (DeepSeek, vLLM, SGLang, OpenRouter), or in parts (Mistral)
     reasoning = words_of(message.get("reasoning_content")) or words_of(message.get("reasoning"))
     if not reasoning:
         parts = [part for part in tables_of(message.get("content")) if part.get("type") == "thinking"]
-        texts = [_plain_text(part.get("thinking")) for part in parts]
-        texts += [
-            words_of(part.get("text") or part.get("summary")) for part in tables_of(message.get("reasoning_details"))
-        ]
-        reasoning = "".join(filter(None, texts))
+        reasoning = "".join(filter(None, [_plain_text(part.get("thinking")) for part in parts]))
     if not (text or reasoning or message.get("refusal")) and (usage.input_tokens, usage.output_tokens) == (0, 0):
         raise TransientError("server", "answered nothing, with no tokens in or out")
     results = {"prompt": payload.get("prompt_filter_results"), "answer": choice.get("content_filter_results")}
@@ -406,7 +402,7 @@ def chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain_text(content: Any) -> str | None:
-    """A message's text, which some services send in parts or as a table; None where there is none, else TypeError."""
+    """A message's text, which some services send in parts or as a table; None if there is none. May raise TypeError."""
     if content is None:
         return None
     if isinstance(content, dict) and "text" in content:

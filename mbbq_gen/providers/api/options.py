@@ -125,7 +125,7 @@ def _plain_address(address: str) -> str:
 
 
 def checked_address(address: str | None, where: str) -> str | None:
-    """An address without a slash at its end; raises UsageError where it is none, or carries a secret."""
+    """An address without a slash at its end; raises UsageError for other texts and for secrets."""
     try:
         return _plain_address(address) if address else None
     except ValueError as error:

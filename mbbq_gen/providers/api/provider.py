@@ -188,7 +188,7 @@ class ApiProvider(ApiService):
         self._pace = None
 
     def answer_limit(self, request: Request) -> int:
-        """Most tokens of the answer alone: as the option says, or fewer where the request says so."""
+        """Most tokens of the answer alone: the smaller limit of option and request."""
         most: int = self.options.max_tokens
         return most if request.max_tokens is None else min(most, request.max_tokens)
 
@@ -278,7 +278,7 @@ class ApiProvider(ApiService):
             raise
 
     def parse(self, request_key: str, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
-        """The response that an answer's JSON holds, with `more` fields; raises TransientError where it is none."""
+        """The response in an answer's JSON, with `more` fields; raises TransientError for JSON of another shape."""
         try:
             return Response.of_answer({"request_key": request_key, **self.fields_of(payload, headers), **more})
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
@@ -307,7 +307,7 @@ class ApiProvider(ApiService):
         self.learned.dispensable |= frozenset(names)
 
     def learn_from(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
-        """Whether the parameter that was refused can be left out or renamed from now on; says so.
+        """Leaves out or renames the refused parameter from now on; returns whether that was possible.
 
         Raises:
             ProviderError: where what is refused shapes the text: to go on without it would be another run.

@@ -186,7 +186,7 @@ class ApiService(Provider):
     # --- the service's other addresses -------------------------------------------------------------------------------
 
     async def send(self, method: str, url: str, data: bytes | FormFile | None = None) -> HttpResponse:
-        """The reply at an address, whatever its status; raises TransientError where there is none."""
+        """The reply at an address, with any status; raises TransientError if there is none."""
         headers = await self.headers_for(method, url, data if isinstance(data, bytes) else b"")
         reply = await self.transport.send(method, url, headers, data)
         self.reached = True
@@ -207,7 +207,7 @@ class ApiService(Provider):
         `accept`: statuses beside 2xx that are no failure. `repeat`: whether it may be sent again.
 
         Raises:
-            ProviderError: if it fails for good; RejectedError if the service says so.
+            ProviderError: if it fails after all attempts; RejectedError if the service refuses it.
             TransientError: where it might not fail again, and was not to be repeated.
         """
         data = form or (None if body is None else msgspec.json.encode(body))
@@ -218,7 +218,7 @@ class ApiService(Provider):
                 if (200 <= reply.status < 300 and not reply.is_page) or reply.status in accept:
                     return reply
                 error = reply.error
-                kind = self.class_of(error, with_pages=True)  # a run was answered before it comes to these addresses
+                kind = self.class_of(error, with_pages=True)  # these addresses come after answered requests
                 if kind in {"key", "quota_exhausted", "not_the_service"}:
                     raise await self.lasting(error, kind)
                 raise RejectedError(f"{self.name}: {method} {path}: {self.words_of(error)}", error)

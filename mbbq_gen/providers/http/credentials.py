@@ -33,7 +33,7 @@ HIDDEN: Final = "***"
 SHORTEST_KEY: Final = 6
 """Shorter keys, as local servers take them, are ordinary words that would be hidden everywhere."""
 _LONG: Final = 16
-"""Of keys as long as this, the first half is hidden too: whoever cuts a text may cut it in the middle of one."""
+"""Of keys as long as this, the first half is hidden too: a shortened text may end in the middle of a key."""
 _LOOKS_LIKE_KEY: Final = re.compile(
     r"\b(?:sk|rk|pk|gsk|xai|key|hf|nvapi|pplx|r8)[-_][A-Za-z0-9_*\-.…]{8,}|\bAIza[A-Za-z0-9_*\-.…]{8,}"
     r"|(?<=[Bb]earer )[A-Za-z0-9_*\-.…+/=]{8,}"
@@ -240,7 +240,7 @@ class CloudToken:
             _google_credentials(name)
 
     async def token(self) -> str:
-        """A token that holds now; raises ProviderError where there is none."""
+        """A valid token; raises ProviderError if there is none."""
         async with self._lock:
             if time.time() >= self._renew_at:
                 fetch = _entra_token if self._cloud == "entra" else _google_token

@@ -83,7 +83,7 @@ class ApiError:
 
     @property
     def words(self) -> str:
-        """The message; where there is none, what the status means."""
+        """The message, or the meaning of the status if there is none."""
         return self.message or responses.get(self.status, "no words")
 
 
@@ -355,7 +355,7 @@ class ParameterAdapter:
         return {name: value for name, value in named.items() if name not in self.dropped}
 
     def learn(self, error: ApiError, body: Mapping[str, JsonValue]) -> str | None:
-        """Drops or renames the parameter that was refused; says so in words, or None where it can't."""
+        """Drops or renames the refused parameter; returns a notice, or None where that is not possible."""
         name, message = refused_name(error, body), error.message
         if name is None:
             return None
@@ -424,7 +424,7 @@ def unmetered_usage(response: Response, most: Usage) -> Usage | None:
 
 
 def with_lost(known: Usage | None, most: Usage, lost: int) -> Usage:
-    """The tokens of a response beyond its usage, with the most that so many lost attempts can have taken."""
+    """The tokens of a response beyond its usage, with the most that `lost` attempts can have taken."""
     known = known or Usage()
     return Usage(
         input_tokens=(known.input_tokens or 0) + (most.input_tokens or 0) * lost,

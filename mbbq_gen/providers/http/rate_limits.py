@@ -44,7 +44,7 @@ def first_concurrency(url: str) -> int:
 
 
 class AdaptiveConcurrency:
-    """At most so many requests at a time, adapted to what the service can do.
+    """Limits the requests at a time, and adapts the limit to the service's throughput.
 
     A round ends when as many requests as the limit were answered that were sent in it. Its throughput is limit / mean
     latency (Little's law). A higher limit stays if the throughput grew with it. The limit never grows so far that
@@ -107,7 +107,7 @@ class AdaptiveConcurrency:
         self._wake()
 
     def record(self, sent_in: int, seconds: float, fault: TransientError | None = None) -> None:
-        """Adapts to an answer, or a transient failure, that came so many seconds after it was sent in that round."""
+        """Adapts the limit to an answer or a transient failure, by its round and its seconds."""
         if fault is not None and fault.kind == "timeout" and self.opened:
             self._limit = max(1.0, self._limit - 1)  # the server may still be working on it
         if sent_in != self.round or not self.opened:
@@ -128,7 +128,7 @@ class AdaptiveConcurrency:
             self._begin_round(self._limit / 2)
 
     def _adapt(self, latency: float) -> None:
-        """Ends a round of answers that took so many seconds each; the next has a higher or lower limit."""
+        """Ends a round with this mean latency in seconds; the next has a higher or lower limit."""
         limit, (base, throughput) = self._limit, self._base
         now = limit / max(latency, 1e-6)
         if latency > self._timeout / 2:
@@ -366,7 +366,7 @@ class RateLimits:
         self._tokens = MinuteWindow(tpm * _KNOWN, clock) if tpm else None
 
     def take(self, tokens: float) -> float:
-        """Takes a request of so many tokens and returns 0, or takes nothing and returns the seconds to wait."""
+        """Takes a request with these tokens and returns 0, or takes nothing and returns the seconds to wait."""
         if self._tokens is not None and (wait := self._tokens.take(tokens)) > 0:
             return wait
         wait = 0.0 if self._requests is None else self._requests.take(1)
@@ -400,7 +400,7 @@ class RateLimiter:
         """When the limits let the next request through."""
 
     async def enter(self, tokens: float) -> Ticket:
-        """Waits until a request of so many tokens may be sent, or raises OutageError; `slots.release` must follow."""
+        """Waits until a request with these tokens may be sent, or raises OutageError; `slots.release` must follow."""
         await self.slots.acquire()
         try:
             async with self._turn:

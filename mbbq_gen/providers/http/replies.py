@@ -39,7 +39,7 @@ class HttpResponse(NamedTuple):
     body: bytes
 
     def json(self) -> Any:
-        """The body as JSON; raises TransientError where it is none."""
+        """The body as JSON; raises TransientError for a body of another kind."""
         try:
             return read_json(self.body)
         except ValueError as error:
@@ -58,7 +58,7 @@ class HttpResponse(NamedTuple):
 
 
 def read_json(body: bytes) -> Any:
-    """The JSON of a body; bytes that are no UTF-8 and halves of pairs become U+FFFD. ValueError where it is none."""
+    """The JSON of a body; invalid UTF-8 and lone surrogates become U+FFFD. ValueError for a body of another kind."""
     try:
         return msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):  # not strict JSON, but what others read
@@ -121,7 +121,7 @@ def value_at(value: Any, place: str, missing: Any = None) -> Any:
 
 
 def table_of(value: Any) -> dict[str, Any]:
-    """A JSON object; empty where it is none."""
+    """The value if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 

@@ -109,7 +109,7 @@ class TokenEstimator:
         self._read = self._written = self._squares = 0.0
 
     def expect(self, characters: int, most: int, at_once: int) -> float:
-        """Tokens in and out of a request of so many characters that may write `most` tokens.
+        """Tokens in and out of a request with these `characters` that may write `most` tokens.
 
         Before the first answer, the longest one; later the mean plus two standard errors of the requests `at_once`.
         """
@@ -170,7 +170,7 @@ class Scheduler:
                 raise self._fatal
         finally:
             alone.cancel()
-            self._exhausted = True  # whoever ends makes room, which nobody must take any more
+            self._exhausted = True  # a task that ends must not start others any more
             self._cancel_all()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
@@ -206,7 +206,7 @@ class Scheduler:
         ):
             try:
                 request = next(self._requests, None)
-            except Exception as error:  # whatever the caller's requests come from
+            except Exception as error:  # the caller's iterator may raise anything
                 self._fail(error)
                 break
             if request is None:

@@ -150,7 +150,7 @@ class OwnServer:
         self._model, self._sampling, self._given = model, sampling, given
         self._lock = asyncio.Lock()
         self.is_asked = False
-        """Whether it is known which server it is, or that it is none of the table."""
+        """Whether recognition is finished, with or without a match in the table."""
         self.entry = _UNKNOWN
         self._facts: dict[str, JsonValue] = {}
 
@@ -232,11 +232,8 @@ class PromptCutDetector:
     def add(self, language: str, size: int, tokens: int | None, written: int | None = None) -> int | None:
         """The tokens at which prompts are cut, or None while nothing shows that they are.
 
-        Args:
-            language: of the prompt.
-            size: its bytes in UTF-8.
-            tokens: of the prompt, as the server counts them; None if it does not.
-            written: tokens of an answer that was cut before it had as many as it may; None of any other.
+        `size`: bytes of the prompt in UTF-8. `tokens`: of the prompt, as the server counts them; None if it does not.
+        `written`: tokens of an answer that ended before its limit; None of any other.
         """
         if not tokens or size < 1:
             return None

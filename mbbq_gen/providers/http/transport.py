@@ -88,7 +88,7 @@ class Transport:
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | FormFile | None = None
     ) -> HttpResponse:
-        """The whole reply of another address, whatever its status.
+        """The whole reply of another address, with any status.
 
         Raises TransientError where the connection failed, ProviderError where it can't be made.
         """

@@ -202,7 +202,7 @@ def chat_template(tokenizer: Any) -> str | None:
 
 def template_reasoning(model: str, template: str | None, level: str) -> ReasoningSettings:
     """The variables of a chat template that set the reasoning effort; raises UsageError where it has none for it."""
-    known = {  # whatever it reads: a word of its own, outside of dots and quotes
+    known = {  # variables that it reads: a word outside of dots and quotes
         name
         for name in ("enable_thinking", "thinking", "reasoning_effort")
         if template is not None and re.search(rf"(?<![\w.'\"]){name}(?![\w'\"])", template)

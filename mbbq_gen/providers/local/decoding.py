@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -71,6 +71,8 @@ class DecodingSettings:
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     """`ContinuousBatcher` has temperature and top_p only."""
+    configured: Mapping[str, Any] = field(default_factory=dict)
+    """The sampling of the model's generation configuration, used or not."""
 
 
 class Batcher(Protocol):
@@ -84,7 +86,7 @@ class Batcher(Protocol):
 
 
 def fail(prompt: DecodingPrompt, error: str) -> Completion:
-    """A completion that says why there is none."""
+    """A failed completion, with its error."""
     return Completion(prompt.number, (), None, 0, 0.0, error)
 
 
@@ -132,7 +134,7 @@ class RowLayer(DynamicLayer):  # type: ignore[misc]  # the library has no types
             block[start : self.count, :, width:] = 0
 
     def await_token(self, rows: Tensor, lengths: Tensor, width: int) -> None:
-        """Prepares `update`: each row has so many tokens, and gets the next one; `width`: most of them afterwards."""
+        """Prepares `update`: each row has `lengths` tokens, and gets the next one; `width`: most of them afterwards."""
         self.rows, self.places, self.width = rows, lengths, width
         self._grow(width)
 
@@ -151,7 +153,7 @@ class RowLayer(DynamicLayer):  # type: ignore[misc]  # the library has no types
         return self.width
 
     def _grow(self, width: int) -> None:
-        """Makes room for all rows, and for so many tokens of each."""
+        """Makes room for all rows, and for `width` tokens of each."""
         held_rows, _, held_width, _ = self.keys.shape
         if self.count > held_rows or width > held_width:
             wider = max(0, -(-width // _STEP) * _STEP - held_width)

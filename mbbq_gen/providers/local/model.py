@@ -99,7 +99,7 @@ def can_pack() -> bool:
 Sums = dict[tuple[int, ...], float]
 """An answer's tokens → the sum of their log-probabilities: equal texts of a question are scored once."""
 _Alone = tuple[tuple[Message, ...], str]
-"""The text before an answer where there is none, and the answer's text."""
+"""The unconditional prompt, and the answer's text."""
 
 
 @dataclass
@@ -215,15 +215,13 @@ class LocalModel:
     formatter: ChatFormatter
     options: LocalOptions
     decoding: DecodingSettings
-    sampling_defaults: dict[str, Any]
-    """Sampling of the generation configuration."""
     static: Batcher
     """Decodes prompts that `continuous` does not."""
     scorer: LoglikelihoodScorer
     context: int | None
     """Most tokens of prompt and answer together; None where the model names no limit."""
     continuous: ContinuousBatcher | None = None
-    """None where the model does not give the same text so, or the user does not want it."""
+    """None where its texts would differ, or the user chose `static`."""
     window: float = math.inf
     """Up to how many tokens prompts may be read as a tree."""
     packed_layers: int = 0
@@ -327,7 +325,7 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
         packed_layers = pack_linear_layers(model)
         formatter = format_of(tokenizer, f"transformers:{source.name}", options)
         sizes = {"batch_size": device.batch_size, "read_tokens": device.read_tokens}
-        decoding, defaults = decoding_settings(options, model.generation_config, formatter, **sizes)
+        decoding = decoding_settings(options, model.generation_config, formatter, **sizes)
         model.generation_config = transformers.GenerationConfig()  # what is left would leak into the library's generate
         reads_trees = supports_tree_attention(model)
     is_plain = all(getattr(decoding, name) == value for name, value in NEUTRAL_SAMPLING.items() if name != "top_p")
@@ -340,7 +338,6 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
         formatter,
         options,
         decoding,
-        defaults,
         static=StaticBatcher(model, decoding),
         scorer=LoglikelihoodScorer(source.name, formatter, scores, "packed" if reads_trees else "plain", context),
         context=context,
@@ -362,8 +359,8 @@ _SAMPLING: Final = (
 
 def decoding_settings(
     options: LocalOptions, configured: Any, formatter: ChatFormatter, *, batch_size: int, read_tokens: int = 0
-) -> tuple[DecodingSettings, dict[str, Any]]:
-    """The settings of decoding, and the sampling of a generation configuration beside the library's defaults.
+) -> DecodingSettings:
+    """The settings of decoding, by the options and a generation configuration.
 
     Sampling is what the options give, else neutral or as configured. Whatever ends an answer is a stop token: what the
     generation configuration names, the tokenizer's, the template's end of turn.
@@ -374,11 +371,11 @@ def decoding_settings(
     ends = (*(named if isinstance(named, list) else [named]), tokenizer.eos_token_id, formatter.end_of_turn())
     stop_tokens = frozenset(token for token in ends if token is not None)
     pad_token = tokenizer.pad_token_id
-    settings = DecodingSettings(
+    return DecodingSettings(
         stop_tokens=stop_tokens,
         pad_token=pad_token if pad_token is not None else min(stop_tokens, default=0),
         batch_size=batch_size,
         read_tokens=read_tokens,
+        configured=defaults,
         **{"temperature": options.temperature, **NEUTRAL_SAMPLING, **own, **options.given_sampling},
     )
-    return settings, defaults

@@ -1,4 +1,4 @@
-"""What a user may choose about a model on this machine, and what it comes to here: device, number type, batch."""
+"""Options of models on this machine, and the device, number type and batch sizes that follow from them."""
 
 from __future__ import annotations
 

@@ -194,15 +194,9 @@ def iterate_scores(
             continue
         del waiting[: len(group)]
         for number, sums in zip(group, scores, strict=True):
-            yield number, _checked(sums)
+            yield number, sums
     for number in sorted(lengths.keys() - set(packable)):
-        yield number, _checked([_score_alone(model, prompts[number], answer) for answer in answers[number]])
-
-
-def _checked(sums: list[float]) -> list[float]:
-    if any(math.isnan(value) for value in sums):
-        raise ProviderError(NOT_NUMBERS)
-    return sums
+        yield number, [_score_alone(model, prompts[number], answer) for answer in answers[number]]
 
 
 @torch.inference_mode()
@@ -237,4 +231,7 @@ def _sums(logits: Tensor, rows: Sequence[Sequence[int]], answers: Sequence[Token
     index = torch.tensor([row for path in rows for row in path], device=logits.device)
     tokens = torch.tensor([token for answer in answers for token in answer], device=logits.device)
     remaining = iter((logits[index, tokens] - logits.logsumexp(dim=-1)[index]).tolist())
-    return [sum(next(remaining) for _ in answer) for answer in answers]
+    sums = [sum(next(remaining) for _ in answer) for answer in answers]
+    if any(map(math.isnan, sums)):
+        raise ProviderError(NOT_NUMBERS)
+    return sums

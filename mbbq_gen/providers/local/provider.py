@@ -1,8 +1,8 @@
 """Models on this machine, through transformers: a hub id or a folder.
 
 Messages go through the model's chat template (`chat_format`) and are answered in batches (`decoding`). Texts come
-back without special tokens, otherwise unchanged. Greedy by default; whatever sampling or penalties the model's own
-generation configuration asks for is not used, only its stop tokens are.
+back without special tokens, otherwise unchanged. Greedy by default; of the model's own generation
+configuration only the stop tokens are used, not its sampling or penalties.
 
 In float32 the text does not depend on the batch, so batch size, threads and device are facts of the run. In the shorter
 types it does, so there they are settings, and the text is the same again only where the same questions are run
@@ -128,7 +128,7 @@ class TransformersProvider(Provider):
         versions = versions_of(self.packages)
         if (model := self._loaded) is not None:
             known = {"version": versions[self.kind], "model_file": model.name, "dtype": model.dtype or self.dtype}
-            known |= {"context_length": model.context, "sampling_defaults": model.sampling_defaults}
+            known |= {"context_length": model.context, "sampling_defaults": dict(model.decoding.configured)}
             known["chat_template"] = getattr(model.formatter.tokenizer, "chat_template", None)
             self._found_out = {**model.runtime_info(), "server": {"name": self.kind, **storable_facts(known)}}
         facts = {**self.batch(), "batch_dependent": self.batch_dependent, "versions": versions}
@@ -174,7 +174,8 @@ class TransformersProvider(Provider):
             try:
                 if self._loaded is None:
                     self._loaded = self.load()
-                    chosen, stated = self._loaded.decoding, self._loaded.sampling_defaults.items()
+                    chosen = self._loaded.decoding
+                    stated = chosen.configured.items()
                     ignored = [f"{name} {value}" for name, value in stated if getattr(chosen, name, None) != value]
                     if ignored:
                         line = f"{self.name}: not used of its generation_config.json: {', '.join(ignored)}"
@@ -182,7 +183,7 @@ class TransformersProvider(Provider):
                 respond = self._loaded.answer if wants_text else self._loaded.scorer.score
                 for response in respond(window, is_closed.is_set):
                     loop.call_soon_threadsafe(arrived.put_nowait, response)
-            except BaseException as error:  # whoever waits has to hear of it
+            except BaseException as error:  # it is raised again where the responses are awaited
                 failure = error
             loop.call_soon_threadsafe(arrived.put_nowait, failure)
 

@@ -128,7 +128,7 @@ class Engine:
             return self.llm.generate(listed, parameters, use_tqdm=False)
 
     def close(self) -> None:
-        """Ends the engine's processes; whatever goes wrong is in the log."""
+        """Ends the engine's processes; errors are in the log."""
         core = getattr(getattr(self.llm, "llm_engine", None), "engine_core", None)
         if core is not None:
             with self._streams_to_log(), suppress(Exception):
@@ -215,7 +215,7 @@ class VLLMProvider(TransformersProvider):
         except (OSError, ValueError):  # it has no generation configuration
             configured = GenerationConfig()
         formatter = format_of(engine.llm.get_tokenizer(), f"vllm:{source.name}", options)
-        engine.settings, defaults = decoding_settings(options, configured, formatter, batch_size=options.batch_size)
+        engine.settings = decoding_settings(options, configured, formatter, batch_size=options.batch_size)
         configuration = getattr(getattr(engine.llm, "llm_engine", None), "model_config", None)
         context = getattr(configuration, "max_model_len", options.max_model_len)
         return LocalModel(
@@ -223,7 +223,6 @@ class VLLMProvider(TransformersProvider):
             formatter,
             options,
             engine.settings,
-            defaults,
             static=engine,
             scorer=LoglikelihoodScorer(source.name, formatter, engine.iterate_scores, "engine", context),
             context=context,
