@@ -162,9 +162,9 @@ def _end_processes_of(folder: Path) -> None:
 P = TypeVar("P")
 R = TypeVar("R")
 _AHEAD: Final = 2
-"""Parts that a helper has at a time: it does not wait for the next one."""
+"""Parts that a worker has at a time, so that it never waits for the next one."""
 _MOST_TRIES: Final = 3
-"""Times that a part is done again because its helper died."""
+"""Times that a part is repeated because its worker died."""
 
 
 @dataclass(frozen=True)

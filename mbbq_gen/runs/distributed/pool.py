@@ -45,17 +45,17 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.store import RunStore
 
 _WINDOW: Final = 20_000
-"""Requests that are packed together; what bounds the driver's memory."""
+"""Requests that are packed together; bounds the driver's memory."""
 _PAID_WINDOW: Final = 32
-"""The same for each worker, where there is a cost limit: all of a window counts as spent if the driver dies."""
+"""The same for each worker under a cost limit: a whole window counts as spent if the driver dies."""
 _AHEAD: Final = 2
-"""Blocks that a worker has at a time: it does not wait for the next one."""
+"""Blocks that a worker has at a time, so that it never waits for the next one."""
 _MOST_TRIES: Final = 4
 """Workers that may die over one block before its requests count as failed."""
 _MOST_DEATHS: Final = 5
 """Deaths for each worker, without a block finished between them, after which the run stops."""
 _NO_PLACE: Final = 30.0
-"""Seconds after which it is said that workers have no place in Ray."""
+"""Seconds before a message that workers have no place in Ray."""
 _STORED_EVERY: Final = 2.0
 """Seconds between two storings of the status: each waits for the disk."""
 _LAST_CALL: Final = 10.0
