@@ -78,7 +78,7 @@ def assumed_components(metric: Metric) -> Components:
 
 @dataclass(frozen=True)
 class DesignSpace:
-    """The questions, prompt variants and orders that can be asked in each language and split."""
+    """The questions, prompt variants and orders that there are in each language and split."""
 
     stock: tuple[int, ...]
     """Questions of each template that count for the metric."""

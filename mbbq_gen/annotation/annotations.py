@@ -218,8 +218,7 @@ def runs_labels(
             more = f"annotate more: mbbq-gen annotate {folder.path} --sample-size 200"
         with folder.open_store(read_only=True) as store:
             part = _labelled_frame(store, labels, versions, name, gold)
-        n = part.n_labels
-        if n < at_least:
+        if (n := part.n_labels) < at_least:
             beside = f" ({unsampled:,} annotated answers are in no sample)" if unsampled else ""
             raise UsageError(f"{folder.path}: {n:,} labels ({source}){beside}, {at_least} are needed; {more}")
         parts.append(replace(part, source=source, unsampled_annotations=unsampled))

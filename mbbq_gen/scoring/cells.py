@@ -141,7 +141,7 @@ _ASKED: dict[str, tuple[_Holds, tuple[str, ...]]] = {
 _COUNTS: dict[str, tuple[_Holds, _Holds]] = {
     "answered": (_ANSWERED[""], _ANSWERED[""]),
     "parsed": (_ANSWERED[""], _ANSWERED["_parsed"]),
-    **{asked + how: (holds, _ANSWERED[how]) for asked, (holds, every) in _ASKED.items() for how in every},
+    **{kind + how: (holds, _ANSWERED[how]) for kind, (holds, every) in _ASKED.items() for how in every},
 }
 """Every count by name. Those with `_all` hold all questions, the others those that have a single target.
 

@@ -91,7 +91,7 @@ class Cells:
     codes: dict[Term, Codes]
     """For each term: the number of each cell's combination."""
     chance: float | None
-    """Variance of one answer within a cell; None where it can't be told from the combination of all factors."""
+    """Variance of one answer within a cell; None where it can't be separated from the combination of all factors."""
     answers: Array
 
     @property
