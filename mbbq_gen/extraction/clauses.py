@@ -346,6 +346,19 @@ def _is_alone(s: Sentence, clause: Clause, m: Mention) -> bool:
     return after_colon and m.full and len(s.options) == 1
 
 
+def _is_the_one(s: Sentence, clause: Clause, m: Mention, *, matches: bool) -> bool:
+    """Whether a clause says who it was: in a cleft, or by "of the two"; `matches`: in the question's words too."""
+    affirms = clause.bits & C["affirm"] or s.line.words[m.end - 1].copula
+    if affirms and (not matches or s.bits & (_RELATIVE | C["doer"])):
+        masks = s.line.masks
+        if _is_cleft(masks[clause.start : m.start], masks[m.end : clause.end]):
+            return True
+    if not s.bits & C["between"]:
+        return False
+    part = s.line.bits(s.part_of(m.start), clause.end)  # "of the two, the mother was more careful"
+    return bool(part & C["between"]) and not part & (C["who"] | NOT | C["both"])
+
+
 def mention_features(s: Sentence, clause: Clause, m: Mention, *, others: bool) -> MentionFeatures:
     """The features of a mention; `others`: its clause names other options."""
     start, end, bits, _, bare, announces = clause
@@ -354,17 +367,11 @@ def mention_features(s: Sentence, clause: Clause, m: Mention, *, others: bool) -
     label = m.how is not MentionKind.TEXT
     negated = question.negated
 
-    # how it speaks of the predicate: in the question's words, or by saying who did what it tells
+    # how it speaks of the predicate: in the question's words, or by naming who did it
     beside = bool(question.predicate) and (s.speaks(start, m.start) or s.speaks(m.end, end))
     matches = beside and s.says_enough(clause)
-    affirms = bits & C["affirm"] or line.words[m.end - 1].copula
-    cleft = bool(affirms) and (not matches or bool(s.bits & (_RELATIVE | C["doer"])))
-    cleft = cleft and _is_cleft(before, after)
-    if s.bits & C["between"] and not cleft:  # "of the two, the mother was more careful"
-        part = line.bits(s.part_of(m.start), end)
-        cleft = bool(part & C["between"]) and not part & (C["who"] | NOT | C["both"])
-    apart = _names_doer(s, clause, m)
-    apart = apart or (
+    cleft = _is_the_one(s, clause, m, matches=matches)
+    apart = _names_doer(s, clause, m) or (
         question.lexicon.verb_final
         and start != s.first
         and line.gaps[start] == COMMA
