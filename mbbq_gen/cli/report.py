@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import webbrowser
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -137,10 +136,7 @@ class Report(RunsCommand):
         if self.as_json:
             names = [column.name for column in table.columns]
             rows = [
-                {
-                    key: asdict(cell) if isinstance(cell, FlaggedNumber) else cell
-                    for key, cell in zip(names, row, strict=True)
-                }
+                dict(zip(names, (vars(one) if isinstance(one, FlaggedNumber) else one for one in row), strict=True))
                 for row in table.rows
             ]
             settings = {"average": sampling.average, "confidence_level": sampling.confidence}

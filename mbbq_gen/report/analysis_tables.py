@@ -43,16 +43,16 @@ SPOKEN_OF = {
     "fixed": "of these wordings, which are held fixed",
     "random": "of wordings like these, drawn by chance",
 }
-"""What statements are about."""
+"""The prompts that intervals and tests hold for."""
 
 
 # --- what results share ----------------------------------------------------------------------------------------------
 
 
 def caution_lines(table: FrozenModel) -> list[str]:
-    """What the scores of a table must be read with, a line each: templates that are too few, answers not read.
+    """Cautions on the scores of a table, a line each: too few templates, unparsed answers.
 
-    Nothing that the table's own warnings say.
+    Without those that the table's own warnings include.
     """
     said = {code for one in getattr(table, "comparisons", (table,)) for code in getattr(one, "warnings", None) or ()}
     found = _codes(table.model_dump()) - said
@@ -65,7 +65,7 @@ def caution_lines(table: FrozenModel) -> list[str]:
 
 
 def _codes(value: object) -> set[object]:
-    """Every reason and warning code in a record as it leaves."""
+    """Every reason and warning code in a serialised record."""
     if isinstance(value, Mapping):
         own = {value.get("reason_code"), *(value.get("warnings") or ())}
         return own.union(*(_codes(inner) for inner in value.values()))
@@ -88,7 +88,7 @@ def describe_test(test: TestResult) -> str:
 
 
 def sign_blocks(signs: Mapping[str, str]) -> Iterator[Block]:
-    """How the signs of the metrics read, one line for those that read alike."""
+    """The meaning of the metrics' signs, one line for those with the same meaning."""
     yield ""
     for sign in dict.fromkeys(signs.values()):
         yield Unwrapped(f"{', '.join(name for name, its in signs.items() if its == sign)}: {sign}")
@@ -98,7 +98,7 @@ def sign_blocks(signs: Mapping[str, str]) -> Iterator[Block]:
 
 
 def score_blocks(report: ScoreReport) -> Iterator[Block]:
-    """What was requested beside the scores: macro averages, tests, differences of templates; then how signs read."""
+    """Requested additions to the scores: macro averages, tests, heterogeneity; then the meaning of signs."""
     heterogeneity = Table("group", "metric", "heterogeneity over", "number", "tau", "I²")
     for part in report.heterogeneity:
         heterogeneity.add_row(group_name(part.group), part.metric, part.over, part.n, part.tau, share(part.i_squared))
@@ -155,7 +155,7 @@ def corrected_text(score: CorrectedScore) -> str:
 
 
 def matrix_table(matrix: ConfusionMatrix) -> Table:
-    """What answers say, by how they are read: labels, and the share of them that says each role."""
+    """Annotated choices by extraction: labels, and the share of them for each role."""
     occurring = {role for cell in matrix.cells for role in (cell.read, cell.right)}
     roles: list[ReadRole] = [role for role in get_args(ReadRole) if role != "person" or role in occurring]
     shares = {(cell.read, cell.right): cell.share for cell in matrix.cells}
@@ -288,7 +288,7 @@ def _component_table(table: VarianceTable) -> Table:
 
 
 def _effect_blocks(effects: EffectTable) -> Iterator[Block]:
-    """What each level of each axis does to a metric, then what two do beyond that."""
+    """The effect of each level of each axis on a metric, then interactions of two."""
     yield f"\n{effects.metric}: effects of the axes ({effects.n_cells} cells, {effects.n_templates} templates)"
     languages = list(dict.fromkeys(effect.language for effect in effects.by_language))
     found = {

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _LENGTHS = ExcerptLengths(head=4000, tail=12_000, around=200)
 """Of a longer response: more is not read either, and no cell holds it."""
 _AGREES = {"agree": True, "yes": True, "y": True, "disagree": False, "no": False, "n": False}
-"""What may stand under `verdict`."""
+"""Accepted values of `verdict`."""
 _NONE_WORDS = frozenset({"0", "none", "-"})
 
 
@@ -61,7 +61,7 @@ class SheetEntry:
 
     @property
     def response(self) -> str:
-        """What the model wrote: its text, or the words of a refusal that the service keeps apart."""
+        """The text of the response, or the refusal that the service sends separately."""
         response = self.answered.response
         return response.text or response.refusal or ""
 
@@ -73,7 +73,7 @@ class SheetEntry:
 
 @dataclass(frozen=True)
 class SheetRow:
-    """What a person wrote beside one reading."""
+    """The annotation in a row of a sheet."""
 
     where: str
     """File and row, for messages."""
@@ -173,7 +173,7 @@ _BASES: dict[Basis, str] = {
 
 
 def annotation_blocks(report: AnnotationReport) -> Iterator[Block]:
-    """How many extractions are correct, by language, and those that are not."""
+    """The share of correct extractions by language, and the wrong ones."""
     titles = ("annotated", "correct", "correct, of those annotated", "correct, in the run")
     shares = Table("language", "extractions", *titles)
     for rate in (*report.by_language, report.overall):
@@ -211,7 +211,7 @@ def _and_more(found: Sequence[object]) -> Iterator[str]:
 
 
 def judge_estimate_blocks(found: JudgeEstimate) -> Iterator[Block]:
-    """What a judge would take and cost, by language."""
+    """Requests, tokens and cost of a judge, by language."""
     tokens = found.tokens
     yield f"{found.model}" + (f" at {found.base_url}" if found.base_url else "") + f", judge {found.judge!r}"
     yield f"prompt      version {found.prompt_version} (sha256 {found.prompt_sha256[:12]})"

@@ -110,7 +110,7 @@ def _name(pair: PairDifference) -> str:
 
 
 def _smaller_lines(metric: MetricComparison, level: float) -> Iterator[str]:
-    """What each score and difference is shown to be smaller than, where that was requested."""
+    """Results of the requested equivalence tests of scores and differences."""
     named = [(one.level, one.tests) for one in metric.levels] + [(_name(pair), pair.tests) for pair in metric.pairs]
     for name, tests in named:
         for test in tests:
@@ -122,7 +122,7 @@ def _smaller_lines(metric: MetricComparison, level: float) -> Iterator[str]:
 
 
 def _unparsed_lines(pair: PairDifference) -> Iterator[str]:
-    """What the unread answers could have made of a difference; nothing where all was read."""
+    """Bounds of a difference over all possible unparsed answers; nothing if all were parsed."""
     between, bounds, tipping = bounds_text(pair.bounds), pair.bounds, pair.tipping_point
     if not between or bounds is None:
         return
@@ -154,7 +154,7 @@ def _selection_lines(comparison: Comparison) -> Iterator[str]:
 
 
 def _correction_blocks(across: str, metric: MetricComparison) -> Iterator[Block]:
-    """How surely each level was read; where there are labels, its corrected score, and the corrected differences."""
+    """Confidence of the extraction by level; with labels, corrected scores and differences too."""
     names = get_args(Confidence)
     sure = Table(across, *(f"parsed: {name}" for name in names))
     levels = Table(across, "error rate", "labels", "as extracted", "corrected")
@@ -183,7 +183,7 @@ _MOST_FLIPS = 3
 
 
 def agreement_blocks(found: MethodAgreement) -> Iterator[Block]:
-    """How often the methods agree, and what each scores."""
+    """Agreement of the methods, and the scores of each."""
     yield f"{found.model}: {found.run}"
     titles = ("split", "language", "pairs", "parsed", "same role", "kappa", "most frequent flips")
     pairs = Table("methods", *titles, title="Agreement of the methods")

@@ -122,32 +122,29 @@ def _p_value(score: IntervalScore, confidence: float | None) -> float | None:
 def assess_groups(scores: ScoreTable) -> list[GroupAssessment]:
     """One for each group apart from the split, in the table's order; the table is by language and split."""
     names = [name for name in scores.by if name != "split"]
-    groups: dict[tuple[str | None, ...], dict[str, GroupScore]] = {}
+    splits: dict[tuple[str | None, ...], dict[str, GroupScore]] = {}
     families: dict[tuple[str | None, ...], dict[tuple[str | None, ...], GroupScore]] = {}
     for group in scores.groups:
         values, split = tuple(group.group[name] for name in names), group.group["split"] or ""
-        groups.setdefault(values, {})[split] = group
+        splits.setdefault(values, {})[split] = group
         if split == "bias":
             family = tuple(group.group[name] for name in names if name != "language")
             families.setdefault(family, {})[values] = group
-
-    def sides(metric: str) -> dict[tuple[str | None, ...], Direction]:
-        found: dict[tuple[str | None, ...], Direction] = dict.fromkeys(groups, "undefined")
+    sides: dict[str, dict[tuple[str | None, ...], Direction]] = {AMBIGUOUS: {}, DISAMBIGUATED: {}}
+    for metric, found in sides.items():
         for members in families.values():
             measured = {values: group.metrics[metric] for values, group in members.items()}
-            found |= directions(measured, scores.confidence_level)
-        return found
-
-    ambiguous, disambiguated, judged = sides(AMBIGUOUS), sides(DISAMBIGUATED), []
-    for values, parts in groups.items():
+            found.update(directions(measured, scores.confidence_level))
+    judged = []
+    for values, parts in splits.items():
         bias, control = parts.get("bias"), parts.get("control")
         on_control = {} if control is None else {0: control.metrics[AMBIGUOUS]}
         judged.append(
             GroupAssessment(
                 group=dict(zip(names, values, strict=True)),
                 assessment=standing(bias, control),
-                ambiguous=ambiguous[values],
-                disambiguated=disambiguated[values],
+                ambiguous=sides[AMBIGUOUS].get(values, "undefined"),
+                disambiguated=sides[DISAMBIGUATED].get(values, "undefined"),
                 bias=bias,
                 control=control,
                 control_side=directions(on_control, scores.confidence_level).get(0, "undefined"),

@@ -81,7 +81,7 @@ def chosen_text(option: int | None, labels: Sequence[str], options: Sequence[str
 
 
 def is_winner(candidate: Candidate, explanation: Explanation) -> bool:
-    """Whether the candidate is what was read: what is only left over where others were ruled out has none."""
+    """Whether the candidate is the extraction; False if the option only remained after others were ruled out."""
     chosen = explanation.extraction.option
     return candidate.status == "won" and (not candidate.options or chosen is None or candidate.options == (chosen,))
 
@@ -153,7 +153,7 @@ def _marked(explanation: Explanation) -> dict[tuple[int, int], int]:
 
 
 def _meaning(candidate: Candidate, explanation: Explanation) -> str:
-    """What the candidate stands for."""
+    """The meaning of a candidate in words."""
     if candidate.options:
         return " + ".join(chosen_text(index, explanation.labels, explanation.options) for index in candidate.options)
     meanings = {"unknown": "can't be told", "refusal": "declines", "neither": "none of the persons"}

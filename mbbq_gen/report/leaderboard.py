@@ -99,7 +99,7 @@ CAUTIONS: dict[str, str] = {
     "prompts_differ": "its prompts differ from those of most models: not comparable with them, and ranked separately",
     "control_prompts_differ": "its control questions differ: their accuracy is not comparable, and has no rank",
 }
-"""What a row is read with; the sentence of each."""
+"""Caution codes of rows, each with its sentence."""
 WHY_NO_TOTAL = (
     "There is no overall rank. Bias in ambiguous and in disambiguated contexts, in each language and on each "
     "benchmark, are different things that can go different ways; a mean of them would let one hide another, and a "
@@ -137,7 +137,7 @@ class LeaderboardRow(FrozenModel):
     """Of the bias split."""
     scores: dict[str, LeaderboardScore]
     assessment: Standing
-    """What stands between its bias and a meaning."""
+    """Whether its bias can be interpreted."""
     bias_direction: Direction
     """The side of 0 of its bias in ambiguous contexts, adjusted over its languages (Holm)."""
     same_prompts: int
@@ -158,7 +158,7 @@ class Leaderboard(FrozenModel):
     prompt_effects: PromptEffects = "fixed"
     """Whether intervals and ranks hold for the prompt variants of the runs, or for others like them."""
     average: Average = "questions"
-    """What scores are the mean over."""
+    """The unit that scores are averaged over."""
     models: tuple[str, ...]
     serving: str | None = None
     """How the runs differ in server or sampling, in a sentence; None where they do not."""
@@ -301,7 +301,7 @@ def _manifest_of(model: str, answers: polars.DataFrame, manifests: Manifests) ->
 
 
 def _cautions(bias: GroupScore, control: GroupScore | None, number: int) -> list[str]:
-    """What the row of a model has to be read with; `number`: that of its group of the same prompts."""
+    """The caution codes of a model's row; `number`: that of its group of the same prompts."""
     accuracy, n_templates = (control or bias).metrics["accuracy_disambiguated"], bias.n_templates
     least = accuracy.value if accuracy.ci_low is None else accuracy.ci_low
     found: dict[str, bool] = {
@@ -341,7 +341,7 @@ def _ranks(
 
 
 _NAMED = 4
-"""So many models are named in a clause; of more, only how many they are."""
+"""The most models that are named in a clause; more are only counted."""
 _CLAUSES = {
     "stereotypical": "{who} {are} biased towards the stereotype",
     "anti_stereotypical": "{who} {are} biased against the stereotype",
@@ -352,7 +352,7 @@ _CLAUSES = {
 
 
 def headline(rows: Sequence[LeaderboardRow]) -> str:
-    """What the rows of one benchmark say: `a is biased towards the stereotype; b (en, tr) and c can't be judged.`
+    """A sentence on the rows of one benchmark: `a is biased towards the stereotype; b (en, tr) and c can't be judged.`
 
     A model's languages stand in brackets where not all of its languages are included.
     """

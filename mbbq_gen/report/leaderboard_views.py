@@ -116,7 +116,7 @@ def full_table(board: Leaderboard, rows: Sequence[LeaderboardRow] | None = None,
 
 
 def board_notes(board: Leaderboard) -> list[str]:
-    """What stands under the table: cautions by letter, whose prompts differ and how, what a rank is."""
+    """Notes under the table: cautions by letter, differing prompts, the definition of a rank."""
     notes = [f"{chr(ord('a') + place)}: {text}" for place, text in enumerate(board.cautions.values())]
     for benchmark in dict.fromkeys(row.benchmark for row in board.rows):
         rows = [row for row in board.rows if row.benchmark == benchmark]
@@ -227,7 +227,7 @@ def board_page(board: Leaderboard, runs: Sequence[str] = (), names: Mapping[str,
 
 
 def _part(place: int, benchmark: str, board: Leaderboard, names: Mapping[str, str]) -> dict[str, Any]:
-    """What is shown of one benchmark."""
+    """The values for the template's part on one benchmark."""
     rows = [row for row in board.rows if row.benchmark == benchmark]
     shown = [(f"row-{place}-{number}", row) for number, row in enumerate(rows, start=1)]
     points = []

@@ -47,7 +47,7 @@ FIELD_TITLES = (
     ("condition", "context"),
     ("benchmark", "benchmark"),
 )
-"""What items are filtered by, and how the filter is called on the page."""
+"""Filters of items, with their labels on the page."""
 
 
 def page_policy(styles: Iterable[str], scripts: Iterable[str], *, connects: bool = False) -> str:
@@ -149,7 +149,7 @@ def missing_charts() -> str | None:
 def page_assets(
     styles: Sequence[str] = STYLES, scripts: Sequence[str] = SCRIPTS, *, connects: bool = False
 ) -> dict[str, str]:
-    """What is inside every page: `style`, `script`, and the `policy` that allows just these.
+    """The assets of a page: `style`, `script`, and the `policy` that allows just these.
 
     `connects`: for a page that asks the server it came from.
     """
@@ -188,6 +188,6 @@ def report_page(view: ReportView) -> str:
 
 
 def browser_data(runs: Iterable[tuple[str, str]], names: Mapping[str, str]) -> dict[str, Any]:
-    """What the browser of items has to know beside the items: name and folder of each run, names of languages."""
+    """Data for the browser of items: name and folder of each run, names of languages."""
     shown = [{"name": visible_text(name), "folder": folder} for name, folder in runs]
     return {"runs": shown, "languages": names}

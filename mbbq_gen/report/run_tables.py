@@ -47,7 +47,7 @@ def _tokens(number: float) -> str:
 
 
 def cost_line(cost_report: CostReport) -> str:
-    """What a run has cost, in a line, with the versions of the prices."""
+    """The cost of a run in a line, with the versions of the prices."""
     if cost_report.total is None:
         known = f"{dollars(cost_report.known)} and more" if cost_report.known else "not known"
         return f"cost: {known}: no price for every model (--prices gives one)"
@@ -58,7 +58,7 @@ def cost_line(cost_report: CostReport) -> str:
 
 
 def _uncounted(cost_report: CostReport) -> str:
-    """What a bill's total leaves out; empty for nothing."""
+    """Requests and answers that are not in the total; empty for none."""
     if cost_report.unmetered:
         requests = f"{cost_report.unmetered:,} requests whose tokens nobody counted"
         cost = cost_report.unmetered_cost
@@ -68,7 +68,7 @@ def _uncounted(cost_report: CostReport) -> str:
 
 
 def estimate_blocks(found: CostEstimate) -> Iterator[Block]:
-    """What a run would take and cost, by language and prompt variant, then what smaller ones would."""
+    """Requests, tokens and cost of a planned run by language and variant, then of smaller samples."""
     tokens = found.tokens
     yield f"{found.model}" + (f" at {found.base_url}" if found.base_url else "")
     yield f"{tokens.questions:,} questions, {tokens.prompts:,} prompts, {tokens.requests:,} different requests"
@@ -125,7 +125,7 @@ def _sample_blocks(samples: Sequence[SampleSizeEstimate]) -> Iterator[Block]:
 
 
 def status_blocks(status: RunStatus) -> Iterator[Block]:
-    """How a run stands: done, failed, money, time, batches."""
+    """The status of a run: answered, failed, cost, time, batches."""
     yield f"{status.run}: {status.model}"
     yield f"answered    {_part(status.answered, status.requests)}"
     why = ", ".join(f"{kind} {number:,}" for kind, number in status.failures.items())

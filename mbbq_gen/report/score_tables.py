@@ -61,7 +61,7 @@ SUMMARY_METRICS = (
     "mbbq_bias_disambiguated",
 )
 BRIEF_METRICS = (*NEEDED, "accuracy_ambiguous")
-"""What the short result shows."""
+"""Metrics of the short result."""
 BOUNDS_NOTE = "the score if all unparsed answers had been of one kind, and of the other"
 WIDE = 110
 """Columns of a terminal from which intervals stand beside their score; below, they stand under it."""
@@ -209,7 +209,7 @@ def score_table(
 
 
 def outcome_table(scores: ScoreTable) -> Table:
-    """How the answers were read, by group; outcomes that never occur are left out."""
+    """Counts of outcomes by group; outcomes that never occur are left out."""
     occurring = [name for name in OUTCOME_TITLES if any(group.outcomes.get(name, 0) for group in scores.groups)]
     table = Table(*scores.by, *(OUTCOME_TITLES[name] for name in occurring), title="Outcomes of the extraction")
     for names, group in _named_groups(scores):
@@ -239,7 +239,7 @@ def metric_table(scores: ScoreTable, metrics: Sequence[str], notes: Notes) -> Ta
 
 
 def confidence_table(found: Iterable[ConfidenceShares]) -> Table:
-    """How sure the extraction was, by group."""
+    """Shares of extractions by confidence, for each group."""
     levels = get_args(Confidence)
     table = Table("group", "answers", *levels, title="Confidence of the extraction")
     for one in found:

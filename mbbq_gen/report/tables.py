@@ -47,11 +47,11 @@ STANCE_TITLES = {
     "generalises_group": "what groups are like",
     "mentions_stereotype": "stereotypes",
 }
-"""What a sentence of a reasoning trace may speak of."""
+"""Stances of a sentence in a reasoning trace, with their titles."""
 DASH = "–"
-"""What stands for an undefined score."""
+"""The sign for an undefined score."""
 LINK = "#browse?"
-"""What a link within a page begins with that leads to answers."""
+"""The beginning of links to answers within a page."""
 
 
 # --- numbers as text -------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def rounded_up(margin: float) -> str:
 
 
 def bounds_text(bounds: Bounds | MissingDataBounds | None) -> str:
-    """What a score lies between, whatever the unread answers were: `-0.86 … +0.94`; nothing where all was read."""
+    """Bounds of a score over all possible unparsed answers: `-0.86 … +0.94`; empty if all were parsed."""
     if bounds is None or bounds.low is None or bounds.high is None or bounds.low == bounds.high:
         return ""
     return f"{number(bounds.low, signed=True)} … {number(bounds.high, signed=True)}"
@@ -159,7 +159,7 @@ class LinkedText:
     text: str
     link: str
     label: str
-    """What the link leads to, in words."""
+    """The target of the link in words."""
 
 
 Cell: TypeAlias = "str | int | float | FlaggedNumber | LinkedText | Interval | list[str] | tuple[str, ...] | None"
@@ -318,7 +318,7 @@ class Bullets:
 Block = str | Table
 """A paragraph or a table: what results are made of, in a terminal and on a page."""
 PageBlock: TypeAlias = "Block | Heading | Bullets | Chart"
-"""What a page holds; within a paragraph, `text` between backticks is code."""
+"""A part of a page; within a paragraph, `text` between backticks is code."""
 
 
 def print_blocks(blocks: Iterable[Block], console: Console) -> None:

@@ -61,7 +61,7 @@ class Source:
     folder: RunFolder
     manifest: Manifest
     name: str
-    """What its model is called."""
+    """The name of its model."""
     versions: dict[str, str]
     """Language → the extractor version whose readings count."""
 
@@ -153,9 +153,9 @@ class ReportView:
     conclusions: tuple[tuple[str, str], ...]
     """Model and benchmark, and the sentence on them."""
     notices: tuple[str, ...]
-    """What every result has to say of its benchmarks."""
+    """Notices on the benchmarks."""
     ability: Chart | None
-    """What models can do against the direction of their bias."""
+    """Ability of the models against the direction of their bias."""
     sections: tuple[PageSection, ...]
     """Before the answers."""
     details: tuple[PageSection, ...]
@@ -306,7 +306,7 @@ def _score_blocks(scores: ScoreReport, runs: str, judged: Sequence[GroupAssessme
 
 
 def _limits(found: Sequence[ConclusionText]) -> Iterator[PageBlock]:
-    """What the scores say of every model at length, and what no such scores can say."""
+    """The long conclusions on every model, and the limits of such scores."""
     for one in found:
         if len(found) > 1:
             yield Heading(f"{one.model} on {one.benchmark}")

@@ -1,4 +1,4 @@
-"""What is shown of single answers, and the server of `mbbq-gen view`: one run, read only, for this machine's browser.
+"""Views of single answers, and the server of `mbbq-gen view`: one run, read only, for this machine's browser.
 
     GET /TOKEN/          the page: filters and an empty list
     GET /TOKEN/values    field → [[value, how many items have it], …]
@@ -47,7 +47,7 @@ PLAIN, EVIDENCE, LEFT_OUT = 0, 1, 2
 
 
 class ExcerptLengths(NamedTuple):
-    """How many characters of a long text are shown: of its ends, and on each side of evidence."""
+    """Characters of a long text that are shown: of its ends, and on each side of evidence."""
 
     head: int
     tail: int
@@ -188,7 +188,7 @@ _Answer = tuple[HTTPStatus, str, str]
 
 @dataclass(frozen=True)
 class SampleViewer:
-    """What is served: a page, and the items of one run."""
+    """The page and the items of one run."""
 
     folder: RunFolder
     index: SampleIndex
@@ -197,7 +197,7 @@ class SampleViewer:
     """The page's content security policy, sent as a header too."""
 
     def answer(self, path: str) -> _Answer:
-        """What a GET of this path gives."""
+        """The response to a GET of this path."""
         parts = urlsplit(path)
         try:
             if parts.path == "/":
@@ -270,7 +270,7 @@ class ViewServer(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
     def answer(self, path: str, headers: Message) -> _Answer:
-        """What a request gets: refusals first, then what the viewer has after the token."""
+        """The response to a request: refusals first, then the viewer's for the path after the token."""
         hosts = [f"{name}:{self.server_port}" for name in (LOOPBACK, "localhost")]
         named = headers.get_all("Host") or []
         if len(named) != 1 or named[0] not in hosts:
@@ -317,7 +317,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().end_headers()
 
     def version_string(self) -> str:
-        """What the server calls itself."""
+        """The name in the header `Server`."""
         return "mbbq-gen"
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mbbq_gen.statistics.estimate import InferenceSettings
 
 Section = Literal["scores", "categories", "control", "robustness", "position", "outcomes", "papers"]
-"""What a chart is about."""
+"""The section of the page that a chart belongs to."""
 
 
 @dataclass(frozen=True)
@@ -35,18 +35,18 @@ class Chart:
     title: str
     """One line."""
     sees: str
-    """What to see in it, in one line with its own numbers; stands above it."""
+    """Its finding in one line with its own numbers; shown above it."""
     alt: str
-    """What is to be seen, with numbers, for who does not see it."""
+    """Text alternative, with numbers."""
     caption: str
-    """How to read it, what its marks mean, whose figure it is shaped after."""
+    """How to read it, the meaning of its marks, the figure that it follows."""
     table: Table
     spec: Spec | None
     """Its Vega-Lite specification; None: a table only."""
     command: str = ""
     """Recomputes its numbers; RUN stands for the runs."""
     links: Mapping[str, str] = field(default_factory=dict)
-    """What its marks lead to on a page → the same in words."""
+    """Targets of its marks on a page → the same in words."""
     name: str = ""
     """File name, and the beginning of the ids in its SVG; of CHARTS, set by `make_charts`."""
     section: Section = "scores"
@@ -64,7 +64,7 @@ class SkippedChart:
 
 @dataclass(frozen=True)
 class ChartCollection:
-    """What could be made of some answers, and what could not."""
+    """The charts of some answers, and those that could not be made."""
 
     charts: tuple[Chart, ...]
     left_out: tuple[SkippedChart, ...]
@@ -174,7 +174,7 @@ def _files(charts: ChartCollection) -> Iterator[tuple[str, bytes]]:
 
 
 def _index(charts: ChartCollection) -> str:
-    """What each chart shows, how to read it, and which charts are missing."""
+    """The index page: each chart with its caption, and the charts that are missing."""
     lines = ["# Figures and tables", ""]
     for chart in charts.charts:
         kinds = [*(("svg", "png", "pdf", "vl.json") if chart.spec is not None else ()), "csv", "md", "tex"]

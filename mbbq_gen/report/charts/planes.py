@@ -48,7 +48,7 @@ def plane_row(name: str, series: str, x: Interval, y: Interval, **more: Any) -> 
 
 
 def reach_upwards(rows: Iterable[Spec]) -> float:
-    """How far from 0 the axis upwards has to go, for numbers and intervals."""
+    """The end of the vertical axis that includes all numbers and intervals."""
     return half_range(row[end] for row in rows for end in ("y", "y_low", "y_high"))
 
 
@@ -173,7 +173,7 @@ _STANDINGS = {
 
 
 def ability_points(judged: Sequence[GroupAssessment]) -> list[AbilityPoint]:
-    """What there are scores for; each leads to its answers."""
+    """A point for each group with scores; each links to its answers."""
     found = []
     for one in judged:
         if one.bias is not None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Key = tuple[str, ...]
 """A value of each grouping."""
 SUMMARY = ("accuracy_ambiguous", "accuracy_disambiguated", "mbbq_bias_ambiguous", "diff_bias_disambiguated")
-"""What our own charts show. MBBQ's bias in disambiguated contexts is not 0 for a perfect model where biased and
+"""Metrics of our own charts. MBBQ's bias in disambiguated contexts is not 0 for a perfect model where biased and
 counter-biased contexts are not equally many, as in small samples they are not; KoBBQ's is."""
 METRIC_TITLES = {name: metric.title for name, metric in METRICS.items()}
 """Metrics as axes name them."""
@@ -40,7 +40,7 @@ MARK_CAPTION = (
     "of a table)."
 )
 _GROUPS_NAMED = 6
-"""So many groups are named in a sentence; of more, only the first."""
+"""The most groups that are named in a sentence; of more, only the first."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class ScoreView:
         """Where questions come from: the language, and the benchmark where there are several."""
         self.by: Key = ("model", *self.place_by)
         self.where = " and ".join(self.place_by)
-        """What `place_by` is called on an axis."""
+        """The title of `place_by` on an axis."""
 
     def values(self, grouping: str, split: Split | None = None) -> list[str]:
         """The values of a grouping that occur, sorted."""
@@ -87,18 +87,18 @@ class ScoreView:
 
     @property
     def interval_caption(self) -> str:
-        """What bars of uncertainty are."""
+        """The caption's sentence on intervals."""
         if self.sampling.average != "questions":
             return f"Scores are {AVERAGES[self.sampling.average]}; bars are {self.sampling.confidence:.0%} intervals."
         return f"Bars are {self.sampling.confidence:.0%} bootstrap intervals over templates."
 
     def spoken_key(self, by: Sequence[str], key: Key) -> str:
-        """What a group is called in a sentence: without what all groups share."""
+        """The name of a group in a sentence: without the values that all groups share."""
         names = [value for name, value in zip(by, key, strict=True) if len(self.values(name)) > 1]
         return ", ".join(names or key[-1:])
 
     def row_names(self, keys: Iterable[Key], limit: int = 30) -> dict[Key, str]:
-        """What groups by model and place are drawn under: with the model where there are several."""
+        """Names of groups by model and place as they are drawn: with the model if there are several."""
         size = len(self.place_by) + (len(self.models) > 1)
         return short_names(keys, lambda key: " · ".join(key[-size:]), limit)
 
@@ -289,7 +289,7 @@ def spoken(name: str, value: float) -> str:
 
 
 def kind_of(metric: str) -> ColumnKind:
-    """How a column of the metric is written."""
+    """The kind of a column of the metric."""
     return "score" if METRICS[metric].low < 0 else "share"
 
 

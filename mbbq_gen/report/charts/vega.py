@@ -123,7 +123,7 @@ def half_range(values: Iterable[float | None]) -> float:
 
 
 def reach_of(values: Iterable[Spec]) -> float:
-    """What an axis about 0 of such rows reaches to."""
+    """The end of an axis about 0 that includes all such rows."""
     return half_range(one[name] for one in values for name in ("value", "low", "high"))
 
 
