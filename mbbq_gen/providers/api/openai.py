@@ -386,7 +386,10 @@ def chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
     reasoning = words_of(message.get("reasoning_content")) or words_of(message.get("reasoning"))
     if not reasoning:
         parts = [part for part in tables_of(message.get("content")) if part.get("type") == "thinking"]
-        reasoning = "".join(filter(None, [_plain_text(part.get("thinking")) for part in parts]))
+        details = tables_of(message.get("reasoning_details"))
+        texts = [_plain_text(part.get("thinking")) for part in parts]
+        texts += [words_of(part.get("text") or part.get("summary")) for part in details]
+        reasoning = "".join(filter(None, texts))
     if not (text or reasoning or message.get("refusal")) and (usage.input_tokens, usage.output_tokens) == (0, 0):
         raise TransientError("server", "answered nothing, with no tokens in or out")
     results = {"prompt": payload.get("prompt_filter_results"), "answer": choice.get("content_filter_results")}
