@@ -32,7 +32,7 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
-from mbbq_gen.benchmarks.bbq_record import option_role
+from mbbq_gen.benchmarks.instance_builder import option_role
 from mbbq_gen.benchmarks.rows import RowLocation, json_row, note_file, read_json_lines
 from mbbq_gen.core.errors import UsageError, describe_fault
 from mbbq_gen.core.records import Instance

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, Literal
 
-from mbbq_gen.benchmarks.bbq_record import Choices, PublishedRow, build_instance
+from mbbq_gen.benchmarks.instance_builder import Choices, PublishedRow, build_instance
 from mbbq_gen.benchmarks.registry import Parts, find_benchmark
 from mbbq_gen.benchmarks.rows import in_groups, read_table, with_ids
 from mbbq_gen.core.records import Instance, NonBlank

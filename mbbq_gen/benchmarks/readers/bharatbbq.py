@@ -24,7 +24,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mbbq_gen.benchmarks.bbq_record import PublishedRow, build_instance
+from mbbq_gen.benchmarks.instance_builder import PublishedRow, build_instance
 from mbbq_gen.benchmarks.registry import Parts
 from mbbq_gen.benchmarks.rows import in_groups, read_table, with_ids
 from mbbq_gen.core.records import Instance, NonBlank

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Literal
 
-from mbbq_gen.benchmarks.bbq_record import Label, PublishedRow, build_instance, named_or_none
+from mbbq_gen.benchmarks.instance_builder import Label, PublishedRow, build_instance, named_or_none
 from mbbq_gen.benchmarks.registry import Parts
 from mbbq_gen.benchmarks.rows import read_table, with_ids
 from mbbq_gen.core.records import Instance, NonBlank

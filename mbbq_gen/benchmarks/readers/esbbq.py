@@ -27,7 +27,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from mbbq_gen.benchmarks.bbq_record import (
+from mbbq_gen.benchmarks.instance_builder import (
     Label,
     PublishedRow,
     build_instance,

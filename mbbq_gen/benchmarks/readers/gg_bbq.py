@@ -23,7 +23,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Json
 
-from mbbq_gen.benchmarks.bbq_record import Label, PublishedRow, build_instance, no_target, only_stereotyped
+from mbbq_gen.benchmarks.instance_builder import Label, PublishedRow, build_instance, no_target, only_stereotyped
 from mbbq_gen.benchmarks.registry import Parts
 from mbbq_gen.benchmarks.rows import in_groups, python_literal, read_json_lines
 from mbbq_gen.core.records import Instance, NonBlank, Polarity

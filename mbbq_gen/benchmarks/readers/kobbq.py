@@ -25,7 +25,7 @@ from typing import Final
 
 from pydantic import Field
 
-from mbbq_gen.benchmarks.bbq_record import Choices, PublishedRow, build_instance, named_or_none
+from mbbq_gen.benchmarks.instance_builder import Choices, PublishedRow, build_instance, named_or_none
 from mbbq_gen.benchmarks.registry import Parts
 from mbbq_gen.benchmarks.rows import read_table, with_ids
 from mbbq_gen.core.records import Instance, NonBlank

@@ -37,7 +37,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from mbbq_gen.benchmarks.bbq_record import in_blocks, instance_of, named_or_none, only_stereotyped, read_rows
+from mbbq_gen.benchmarks.bbq_record import in_blocks, instance_of, read_rows
+from mbbq_gen.benchmarks.instance_builder import named_or_none, only_stereotyped
 from mbbq_gen.benchmarks.registry import Parts
 from mbbq_gen.benchmarks.rows import LazyInstance
 from mbbq_gen.core.files import PackPaths

@@ -47,7 +47,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
-from mbbq_gen.benchmarks.bbq_record import PublishedRow, unknown_texts
+from mbbq_gen.benchmarks.instance_builder import PublishedRow, unknown_texts
 from mbbq_gen.benchmarks.readers.esbbq import PLACEHOLDER, UNKNOWN_INDEX, EsbbqRow, instances_of
 from mbbq_gen.benchmarks.registry import SplitInfo, find_benchmark
 from mbbq_gen.benchmarks.rows import RowLocation, checked, python_literal

@@ -1,0 +1,229 @@
+"""Makes the instance of a published row: roles of the options, alignment, issues in the data."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from mbbq_gen.benchmarks.registry import SplitInfo
+from mbbq_gen.benchmarks.rows import RowLocation, python_literal
+from mbbq_gen.core.files import stable_number
+from mbbq_gen.core.records import (
+    Alignment,
+    Condition,
+    Instance,
+    NonBlank,
+    Option,
+    Polarity,
+    Role,
+    of_valid,
+    other_person,
+)
+
+CONDITIONS: Final[dict[str, Condition]] = {
+    **dict.fromkeys(("ambig", "amb", "ambiguous", "ambiguous_context"), "ambiguous"),
+    **dict.fromkeys(("disambig", "disamb", "dis", "disambiguous", "disambiguous_context"), "disambiguated"),
+}
+"""What the data sets call a condition → ours."""
+POLARITIES: Final[dict[str, Polarity]] = {
+    **dict.fromkeys(("neg", "bsd", "negative"), "negative"),
+    **dict.fromkeys(("nonneg", "non_neg", "non-neg", "cnt", "non_negative"), "non_negative"),
+}
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_SLOT: Final = re.compile(r"[{\[]{1,2}\w+[}\]]{1,2}")
+"""What is left of a slot `{{NAME1}}`, also where one of its braces is missing or another bracket."""
+
+
+def build_instance(
+    source: SplitInfo,
+    place: RowLocation,
+    *,
+    instance_id: str,
+    template_id: str,
+    texts: Sequence[str],
+    unknown: int,
+    target: int | None,
+    label: int,
+    condition: str,
+    polarity: str,
+    context: str,
+    question: str,
+    groups: Sequence[str | None] = (None, None, None),
+    reason: str | None = None,
+    swap_people: bool = False,
+    groups_swapped: bool = False,
+    data_issues: Sequence[str] = (),
+    metadata: dict[str, Any] | None = None,
+    subcategory: str | None = None,
+    parallel_id: str | None = None,
+) -> Instance:
+    """The instance of a row, whose options are numbered in published order.
+
+    There is no target where both people have the same text, because an answer does not tell which one it names.
+
+    Args:
+        unknown, target, label: indexes of the unknown, the target (None: see `reason`) and the right option.
+        condition, polarity: as the data call them, a key of CONDITIONS and one of POLARITIES.
+        swap_people: whether the published label names the wrong one of the two people.
+        groups_swapped: whether the published groups of the two people are the wrong way round.
+
+    Raises:
+        DataError: where the label contradicts the condition.
+    """
+    target, alignment = find_alignment(
+        place,
+        texts,
+        unknown=unknown,
+        target=target,
+        label=label,
+        condition=CONDITIONS[condition],
+        polarity=POLARITIES[polarity],
+    )
+    codes = _text_data_issues(context, question, texts)
+    if _have_same_text(texts, unknown):
+        reason = "no single target: both people have the same option text"
+        codes.append("duplicate_options")
+    options = [_option(option_role(index, unknown, target), texts[index], groups[index]) for index in range(len(texts))]
+    gold_role = options[label].role
+    if groups_swapped := groups_swapped and target is not None:
+        data_issues = (*data_issues, "groups_swapped")
+    return Instance.of_row(
+        {
+            "benchmark": source.benchmark,
+            "version": source.version,
+            "split": source.split,
+            "language": source.language,
+            "instance_id": instance_id,
+            "parallel_id": parallel_id,
+            "template_id": template_id,
+            "category": source.category,
+            "subcategory": subcategory,
+            "condition": CONDITIONS[condition],
+            "polarity": POLARITIES[polarity],
+            "context": clean(context),
+            "question": clean(question),
+            "options": tuple(options),
+            "gold_role": gold_role,
+            "gold_index": label,
+            "alignment": alignment,
+            "corrected_gold_role": other_person(gold_role) if swap_people else None,
+            "groups_swapped": groups_swapped,
+            "has_single_target": target is not None,
+            "no_target_reason": reason if target is None else None,
+            "data_issues": tuple(dict.fromkeys((*codes, *data_issues))),
+            "metadata": metadata or {},
+        }
+    )
+
+
+def find_alignment(
+    place: RowLocation,
+    texts: Sequence[str],
+    *,
+    unknown: int,
+    target: int | None,
+    label: int,
+    condition: Condition,
+    polarity: Polarity,
+) -> tuple[int | None, Alignment | None]:
+    """The target, None where both people have the same text, and whether the right answer fits the stereotype.
+
+    Raises:
+        DataError: where the label contradicts the condition.
+    """
+    if (label == unknown) != (condition == "ambiguous"):
+        raise place.error(f"{label} contradicts the condition {condition!r} (the unknown option is {unknown})", "label")
+    if target is None or _have_same_text(texts, unknown):
+        return None, None
+    if condition == "ambiguous":
+        return target, None
+    return target, "biased" if (label == target) == (polarity == "negative") else "counter_biased"
+
+
+def _have_same_text(texts: Sequence[str], unknown: int) -> bool:
+    first, second = (text.strip().casefold() for index, text in enumerate(texts) if index != unknown)
+    return first == second
+
+
+@lru_cache(maxsize=4096)
+def _option(role: Role | None, text: str, group: str | None) -> Option:
+    """An option, whose text is cleaned; the same few come in many rows."""
+    return of_valid(Option, {"role": role, "text": clean(text).strip(), "group": group})
+
+
+def option_role(index: int, unknown: int, target: int | None) -> Role | None:
+    """The role of an option; None for both people where there is no single target."""
+    if index == unknown:
+        return "unknown"
+    if target is None:
+        return None
+    return "target" if index == target else "non_target"
+
+
+def clean(text: str) -> str:
+    """The text without control characters; line ends and tabs stay."""
+    return text if text.isprintable() else _CONTROL.sub("", text)
+
+
+def _text_data_issues(context: str, question: str, options: Sequence[str]) -> list[str]:
+    texts = (context, question, *options)
+    whole, has_blanks = "".join(texts), any(text != text.strip() for text in options)
+    if whole.isprintable() and "{" not in whole and "}" not in whole:
+        return ["option_whitespace"] * has_blanks
+    rests = [_SLOT.sub("", text) for text in texts if "{" in text or "}" in text]
+    checks = {
+        "option_whitespace": has_blanks,
+        "control_character": _CONTROL.search(whole),
+        "two_questions": "\n" in question.strip(),
+        "unfilled_placeholder": bool(rests) and any(_SLOT.search(text) for text in texts),
+        "stray_brace": any("{" in rest or "}" in rest for rest in rests),
+    }
+    return [code for code, holds in checks.items() if holds]
+
+
+def only_stereotyped(groups: Sequence[str], stereotyped: Iterable[str], unknown: int) -> int | None:
+    """The one option, the unknown one aside, whose group is among the stereotyped; None where none or both are."""
+    wanted = set(stereotyped)
+    found = [index for index, group in enumerate(groups) if index != unknown and group in wanted]
+    return found[0] if len(found) == 1 else None
+
+
+def no_target(groups: Sequence[str | None], stereotyped: Iterable[str], unknown: int) -> str:
+    """Why no single option is the target, for `no_target_reason`."""
+    people = " and ".join(str(group) for index, group in enumerate(groups) if index != unknown)
+    return f"no single target: the options are {people}, stereotyped is {', '.join(stereotyped) or 'not given'}"
+
+
+def named_or_none(text: str) -> str | None:
+    """The text, or None where the data says that there is none: nothing, or the word `None`."""
+    return None if text.strip() in ("", "None") else text.strip()
+
+
+@cache
+def unknown_texts(language: str) -> tuple[str, ...]:
+    """Ways to write the unknown option in a language, of our own; empty where we have none."""
+    text = files("mbbq_gen.benchmarks").joinpath("unknown_texts.toml").read_text(encoding="utf-8")
+    return tuple(tomllib.loads(text)["texts"].get(language, ()))
+
+
+def draw_unknown_text(language: str, *about: object) -> str:
+    """One of the texts of the unknown option, the same for the same arguments."""
+    texts = unknown_texts(language)
+    return texts[stable_number("unknown wording", language, *about) % len(texts)]
+
+
+class PublishedRow(BaseModel):
+    """A published row."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+Label = Annotated[int, Field(ge=0, le=2)]
+Choices = Annotated[list[NonBlank], Field(min_length=3, max_length=3), BeforeValidator(python_literal)]
+"""The three options as Python writes a list."""
