@@ -8,7 +8,7 @@
     DIR/import_map.toml          field map to import the samples with `mbbq-gen import --from csv`
     DIR/export.json              settings, schema version, rows and sha256 of every file
 
-The folder is written beside its place and moved at the end; samples in parts, so memory does not grow with the run.
+Files are written into a temporary folder and moved at the end; samples in parts, so memory does not grow with the run.
 """
 
 from __future__ import annotations
@@ -119,6 +119,7 @@ class ExportRecord(FrozenModel):
 
 
 RECORD_NAME = "export.json"
+_DRAFT = ".export-"
 _IMPORT_FIELDS: Final = {
     "response": "response",
     "id": "prompt_id",
@@ -208,8 +209,8 @@ def write_bundle(source: ExportSource, folder: Path, kind: Kind) -> ExportRecord
     """Writes a run as a folder of tables, as a whole at the end. Raises UsageError and RunError."""
     with write_errors(folder):
         _check_folder(folder)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as place:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=_DRAFT, dir=folder) as place:
             made = Path(place)
             rows = _write_tables(source, made, kind)
             record = ExportRecord(
@@ -239,7 +240,8 @@ def _check_folder(folder: Path) -> None:
     """Raises UsageError for a file, and for a folder that is no export or was changed since."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder}: is a file; name a folder for the export")
-    foreign = next(folder.iterdir(), None) if folder.is_dir() else None
+    entries = folder.iterdir() if folder.is_dir() else ()
+    foreign = next((entry for entry in entries if not entry.name.startswith(_DRAFT)), None)
     if foreign is None:
         return
     path = folder / RECORD_NAME

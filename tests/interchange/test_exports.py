@@ -118,9 +118,10 @@ def test_an_export_that_was_cut_short_is_made_anew(run_path: Path, tmp_path: Pat
     run, settings = Run(run_path), ExportSettings(metrics=("parse_rate",), n_resamples=100)
     with pytest.raises(CutError):
         write_bundle(ExportSource(run, settings, cut), tmp_path / "out", "parquet")
-    assert not list(tmp_path.iterdir())
+    assert not list((tmp_path / "out").iterdir())
+    (tmp_path / "out" / ".export-left").mkdir()  # as a killed process leaves it
     record = write_bundle(ExportSource(run, settings), tmp_path / "out", "parquet")
-    expected = {"export.json", *(file.path for file in record.files)}
+    expected = {".export-left", "export.json", *(file.path for file in record.files)}
     assert {path.name for path in (tmp_path / "out").iterdir()} == expected
 
 
