@@ -20,12 +20,13 @@ from mbbq_gen.core.records import FrozenModel, Request
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import PromptSettings, orders_of, render_prompt
 from mbbq_gen.prompts.sampling import balanced_sample
+from mbbq_gen.providers import prices as pricing
 from mbbq_gen.providers.api.openai import OpenAIProvider
 from mbbq_gen.providers.base import ExecutionContext
 from mbbq_gen.providers.http.servers import known_servers
 from mbbq_gen.providers.prices import token_counter
 from mbbq_gen.providers.registry import open_provider
-from mbbq_gen.runs.estimate import cost_estimate, estimate, planned_in_store, price_for
+from mbbq_gen.runs.estimate import TokenEstimate, cost_estimate, estimate, planned_in_store, price_for
 from mbbq_gen.runs.resolve import open_model
 from mbbq_gen.scoring.codes import MIN_TEMPLATES, Average, PromptEffects
 from mbbq_gen.scoring.metrics import Metric, kind_of, needed_kinds
@@ -100,16 +101,8 @@ def design_report(
         outlines = list(store.outlines())
         store.select_only(balanced_sample(outlines, _COUNTED, config.seed))
         tokens = estimate(draft.prompts(store), counter, draft.kinds, measured)
-    prices, costs = [], []
-    for language in dict.fromkeys(group.language for group in tokens.groups):
-        groups = [group for group in tokens.groups if group.language == language]
-        requests = sum(group.requests for group in groups)
-        read = sum(group.input_tokens for group in groups) / requests
-        written = sum(group.output_tokens for group in groups) / requests
-        cost = cost_estimate(price and price.at(tokens.longest_input), read, written)
-        costs.append((None, None) if cost is None else (cost.online, cost.batch))
-        prices.append(LanguagePrice(language=language, input_tokens=read, output_tokens=written, cost=costs[-1][0]))
-    online, batch = (_mean(amounts) for amounts in zip(*costs, strict=True))
+    prices, paid = _request_prices(tokens, price)
+    online = paid.online
     if max_cost is not None and online is None:
         raise UsageError(f"--max-cost: no price is known for {config.model}; give it with --prices, or give --ci-width")
     kinds = needed_kinds([metric])
@@ -122,7 +115,6 @@ def design_report(
     variants = len(config.variants) * len(config.label_style)
     offer = DesignSpace(tuple(sorted(stock.values())), variants, orders_of(config.option_order), len(cells))
     offer.check(speaks_of)
-    paid = Price(online=online, batch=batch)
     study = DesignSearch(target, components, offer, paid, confidence, speaks_of, average)
     most = None if max_cost is None or online is None else max_cost / online
     found, everything = study.ranked(width=width, requests=most), study.everything()
@@ -161,6 +153,21 @@ def design_report(
         everything=everything,
         notes=tuple(notes),
     )
+
+
+def _request_prices(tokens: TokenEstimate, price: pricing.Price | None) -> tuple[list[LanguagePrice], Price]:
+    """The price of a request in each language, and the mean over languages."""
+    prices, costs = [], []
+    for language in dict.fromkeys(group.language for group in tokens.groups):
+        groups = [group for group in tokens.groups if group.language == language]
+        requests = sum(group.requests for group in groups)
+        read = sum(group.input_tokens for group in groups) / requests
+        written = sum(group.output_tokens for group in groups) / requests
+        cost = cost_estimate(price and price.at(tokens.longest_input), read, written)
+        costs.append((None, None) if cost is None else (cost.online, cost.batch))
+        prices.append(LanguagePrice(language=language, input_tokens=read, output_tokens=written, cost=costs[-1][0]))
+    online, batch = (_mean(amounts) for amounts in zip(*costs, strict=True))
+    return prices, Price(online=online, batch=batch)
 
 
 def _mean(costs: Iterable[float | None]) -> float | None:
