@@ -44,6 +44,8 @@ WORDS: Final = " AND p.method = 'generate'"
 _CONTEXT: Final = INSTANCE_COLUMNS.index("context_id")
 _FLAGS: Final = [INSTANCE_COLUMNS.index(name) for name in ("has_single_target", "groups_swapped", "proper_names")]
 _SIGN: Final = 2**63
+_KEPT: Final = 5000
+"""Most instances that stay in memory after they were stored."""
 _SCORE_COLUMNS: Final = ("option", "text", "logprob", "tokens", "characters", "bytes", "unconditional_logprob")
 _OF_EXTRACTION: Final = ("outcome", "option", "confidence", "extractor")
 ANSWER_ROW: Final = (
@@ -130,6 +132,8 @@ class RunStore(Database):
     """Prompts, responses and extractions of one run. Open it for writing only while holding the run's lock."""
 
     _plan: GrowingPlan | None = None
+    _added: Mapping[str, Instance] = MappingProxyType({})
+    """Instances that were added last, by key: they are rendered and requested next."""
     _last_parallels: tuple[str, Parallels] = ("", MappingProxyType({}))
     """Key of the instance that `parallels` looked up last, and what it found."""
 
@@ -141,13 +145,15 @@ class RunStore(Database):
 
     def add_instances(self, instances: Iterable[tuple[Instance, str]]) -> None:
         """Stores instances with their JSON; RunError where two have the same key."""
-        key = ""
+        key, added = "", dict[str, Instance]()
 
         def rows() -> Iterator[tuple[Value, ...]]:
             nonlocal key
             for instance, record in instances:
                 key, *columns = question_row(instance)
                 columns[_CONTEXT] -= _SIGN
+                if len(added) < _KEPT:
+                    added[key] = instance
                 yield (
                     *(key, *columns, instance.alignment, instance.parallel_id or instance.instance_id),
                     *(option.text for option in instance.options),
@@ -159,6 +165,7 @@ class RunStore(Database):
                 self._db.executemany(f"INSERT INTO instances VALUES ({marks(32)})", rows())
             except sqlite3.IntegrityError as error:
                 raise duplicate_key(key) from error
+        self._added = added
 
     def outlines(self) -> Iterator[SamplingUnit]:
         """The sampling units of the selected instances, by key."""
@@ -176,8 +183,8 @@ class RunStore(Database):
 
     def instances(self) -> Iterator[Instance]:
         """The selected instances, by key."""
-        for (record,) in self._db.execute("SELECT record FROM instances WHERE asked ORDER BY key"):
-            yield self.read(Instance, record)
+        for key, record in self._db.execute("SELECT key, record FROM instances WHERE asked ORDER BY key"):
+            yield self._added.get(key) or self.read(Instance, record)
 
     def questions(self, part: Part | None = None) -> Questions:
         """The selected instances as a table, by key; only those of a part where one is given."""
@@ -257,10 +264,10 @@ class RunStore(Database):
 
     def pending(self) -> Iterator[Request]:
         """The requests without a response, in plan order, then follow-ups; responses may be added meanwhile."""
-        text, instance = "", None
+        key, instance = "", None
         taken = " AND p.request_key IN (SELECT request_key FROM rounds)" if self.is_in_rounds else ""
         rows = self.paged(
-            "SELECT p.number, p.request_key, p.record, i.record FROM prompts p"
+            "SELECT p.number, p.request_key, p.record, i.key, i.record FROM prompts p"
             " JOIN instances i ON i.key = p.instance_key"
             " LEFT JOIN responses r ON r.request_key = p.request_key AND r.is_error = 0"
             " WHERE r.request_key IS NULL AND NOT EXISTS"
@@ -268,9 +275,9 @@ class RunStore(Database):
             f"{taken} AND p.number > ? ORDER BY p.number LIMIT ?",
             add_rows=self.store_prompts,
         )
-        for _, request_key, prompt, record in rows:
-            if instance is None or record != text:
-                text, instance = record, self.read(Instance, record)
+        for _, request_key, prompt, instance_key, record in rows:
+            if instance is None or instance_key != key:
+                key, instance = instance_key, self._added.get(instance_key) or self.read(Instance, record)
             yield _request(request_key, self.read(Prompt, prompt), instance)
         yield from self.pending_follow_ups()
 
