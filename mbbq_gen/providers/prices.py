@@ -130,24 +130,24 @@ def price_of(kind: str, model: str, own: Iterable[Price] = (), *, base_url: str 
     for name in names:
         for seller in sellers:
             found = providers[seller].find_model(name) if seller in providers else None
-            if found is not None and _plain(name) in map(_plain, (found.id, *_words_of(found.match))):
+            if found is not None and _bare_name(name) in map(_bare_name, (found.id, *_names_in(found.match))):
                 return _price_from(found, kind, sellers[0])
     return None
 
 
-def _plain(name: str) -> str:
+def _bare_name(name: str) -> str:
     """A name without region and version, to compare it."""
     return _VERSION.sub("", _REGION.sub("", name.lower()))
 
 
-def _words_of(rule: Any) -> Iterator[str]:
+def _names_in(rule: Any) -> Iterator[str]:
     """The names in a rule of genai-prices, which says how a model's name is, begins, ends, or what it contains."""
     for value in vars(rule).values():
         if isinstance(value, str):
             yield value
         else:
             for inner in value:
-                yield from _words_of(inner)
+                yield from _names_in(inner)
 
 
 def _price_from(model: ModelInfo, kind: str, seller: str) -> Price | None:
@@ -166,18 +166,18 @@ def _price_from(model: ModelInfo, kind: str, seller: str) -> Price | None:
     tiers = sorted({tier.start for value in values for tier in getattr(value, "tiers", ())})
     price = None
     for start, end in reversed(list(zip([0, *tiers], [*tiers, None], strict=True))):
-        incoming, outgoing = (_dearest(offers, keys, start + 1) for keys in (read, written))
+        incoming, outgoing = (_highest(offers, keys, start + 1) for keys in (read, written))
         if incoming is None or outgoing is None or incoming == outgoing == 0 or usual.requests_kcount:
             return None
         batched = [None if discount is None else paid * discount for paid in (incoming, outgoing)]
         if batch != usual and discount is not None:
-            batched = [_dearest([batch], keys, start + 1) for keys in (read, written)]
+            batched = [_highest([batch], keys, start + 1) for keys in (read, written)]
         price = Price(
             kind=kind,
             models=(model.id,),
             input=incoming,
             output=outgoing,
-            cached_input=_dearest(offers, cached, start + 1),
+            cached_input=_highest(offers, cached, start + 1),
             batch_input=batched[0],
             batch_output=batched[1],
             source=f"genai-prices {__version__}",
@@ -188,7 +188,7 @@ def _price_from(model: ModelInfo, kind: str, seller: str) -> Price | None:
     return price
 
 
-def _dearest(offers: Iterable[ModelPrice], keys: Iterable[str], tokens: int) -> float | None:
+def _highest(offers: Iterable[ModelPrice], keys: Iterable[str], tokens: int) -> float | None:
     """The highest of these prices for a request with so many input tokens; None where there is none."""
     found = []
     for value in (getattr(offer, key) for offer in offers for key in keys):

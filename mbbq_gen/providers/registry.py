@@ -25,9 +25,9 @@ from mbbq_gen.providers.http.servers import known_servers, known_services
 from mbbq_gen.providers.responders import ORACLES, PERSONALITIES, OracleRule, Persona
 
 ENTRY_POINT_GROUP = "mbbq_gen.providers"
-_NAMES_OF_KEYS = frozenset({"api_key_env", "api_key_file", "extra", "headers"})
+_SECRET_OPTIONS = frozenset({"api_key_env", "api_key_file", "extra", "headers"})
 """Options in which users may type a key: their values are not repeated in errors."""
-_OWN: Mapping[str, Mapping[str, OracleRule | Persona]] = {"oracle": ORACLES, "synthetic": PERSONALITIES}
+_NAMED_MODELS: Mapping[str, Mapping[str, OracleRule | Persona]] = {"oracle": ORACLES, "synthetic": PERSONALITIES}
 IMPORTED = "imported"
 """The kind that runs have whose answers another program requested: there is no such model to ask."""
 
@@ -76,7 +76,7 @@ def open_provider(
         checked = schema.model_validate(options)
     except ValidationError as error:
         fault = hide_typed(describe_fault(error, options))
-        for option in _NAMES_OF_KEYS & options.keys():
+        for option in _SECRET_OPTIONS & options.keys():
             fault = fault.replace(repr(options[option]), repr(HIDDEN))
         raise UsageError(f"{kind}: option {fault}") from error
     _check_installed(name, kind)
@@ -93,8 +93,8 @@ def check_name(name: str) -> None:
     kind, model = parse_name(name)
     if kind not in KINDS and all(point.name != kind for point in _third_party_points()):
         raise _unknown_kind(kind, model)
-    if model not in _OWN.get(kind, [model]):
-        raise UnknownNameError(f"model of {kind}", model, _OWN[kind])
+    if model not in _NAMED_MODELS.get(kind, [model]):
+        raise UnknownNameError(f"model of {kind}", model, _NAMED_MODELS[kind])
 
 
 def parse_name(name: str) -> tuple[str, str]:
@@ -118,9 +118,9 @@ def parse_name(name: str) -> tuple[str, str]:
 
 def list_models() -> list[ModelEntry]:
     """All models and kinds: ours, aliases, oracles, and those of third parties. Imports none of them."""
-    own = [(kind, name, rule.summary) for kind, rules in _OWN.items() for name, rule in rules.items()]
+    own = [(kind, name, rule.summary) for kind, rules in _NAMED_MODELS.items() for name, rule in rules.items()]
     found = [(f"{kind}:{name}", KINDS[kind], summary) for kind, name, summary in own]
-    others = {f"{kind}:{entry.model}": entry for kind, entry in KINDS.items() if kind not in _OWN}
+    others = {f"{kind}:{entry.model}": entry for kind, entry in KINDS.items() if kind not in _NAMED_MODELS}
     found += [(name, entry, entry.summary) for name, entry in {**others, **ALIASES}.items()]
     entries = [
         ModelEntry(name=name, summary=summary, installed=all(map(is_installed, entry.requires)), install=entry.install)

@@ -22,7 +22,7 @@ from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
 from mbbq_gen.providers.base import Capabilities
 from mbbq_gen.providers.http.credentials import CloudToken, vertex_place
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
-from mbbq_gen.providers.http.replies import tables_of, text_of, words_of
+from mbbq_gen.providers.http.replies import tables_of, text_of, text_or_none
 
 
 class AnthropicOptions(RemoteOptions):
@@ -41,14 +41,14 @@ class AnthropicProvider(ApiProvider):
     capabilities = Capabilities(batches=True, reasoning=True, structured_output=True)
     renames_length = False
     options_class = AnthropicOptions
-    address: str = "https://api.anthropic.com"
-    address_variable: str = "ANTHROPIC_BASE_URL"
+    official_url: str = "https://api.anthropic.com"
+    url_variable: str = "ANTHROPIC_BASE_URL"
     key_variables: tuple[str, ...] = ("ANTHROPIC_API_KEY",)
     setting_names = ("max_tokens", "temperature", "top_p", "top_k")
     path: str = "/v1/messages"
     models_path = "/v1/models"
     version_in_base = False
-    own_temperature = re.compile(r"claude-opus-4-[7-9]|claude-(?:opus|sonnet|haiku)-[5-9]")
+    no_temperature = re.compile(r"claude-opus-4-[7-9]|claude-(?:opus|sonnet|haiku)-[5-9]")
     options: AnthropicOptions
 
     def __init__(self, model: str, options: AnthropicOptions) -> None:
@@ -58,8 +58,8 @@ class AnthropicProvider(ApiProvider):
             place = vertex_place(("ANTHROPIC_VERTEX_PROJECT_ID",), ("CLOUD_ML_REGION",))
             if place is None:
                 raise UsageError("anthropic on vertex: no project; set ANTHROPIC_VERTEX_PROJECT_ID and CLOUD_ML_REGION")
-            self.address, self._vertex_path = place
-            self.address_variable, self.key_variables, self.cloud = (
+            self.official_url, self._vertex_path = place
+            self.url_variable, self.key_variables, self.cloud = (
                 "ANTHROPIC_VERTEX_BASE_URL",
                 (),
                 CloudToken("vertex"),
@@ -68,7 +68,7 @@ class AnthropicProvider(ApiProvider):
             self.capabilities = replace(self.capabilities, batches=False)  # from buckets only
         super().__init__(model, options)
         if self.is_vertex:
-            self.usual_address, self.own_settings = self.base_url, {"platform": "vertex"}
+            self.default_url, self.own_settings = self.base_url, {"platform": "vertex"}
 
     @cached_property
     def endpoint(self) -> Endpoint:
@@ -87,15 +87,15 @@ class AnthropicProvider(ApiProvider):
         if system := system_text(request.messages):
             body["system"] = system
         body = self.with_reasoning(body | self.given("temperature", "top_p", "top_k"), request, "max_tokens")
-        return self.learned.apply(body | self.options.extra)
+        return self.adapter.apply(body | self.options.extra)
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a message."""
         if not isinstance(payload["content"], list):
             raise TransientError("malformed", "the response is JSON without a message")
         blocks = tables_of(payload["content"])
-        traces = [words_of(block.get("thinking")) or "" for block in blocks if block.get("type") == "thinking"]
-        reason = words_of(payload.get("stop_reason"))
+        traces = [text_or_none(block.get("thinking")) or "" for block in blocks if block.get("type") == "thinking"]
+        reason = text_or_none(payload.get("stop_reason"))
         finish, details = finish_reason(reason), "output_tokens_details"
         usage = usage_of(
             payload.get("usage"),
@@ -112,6 +112,6 @@ class AnthropicProvider(ApiProvider):
             usage,
             content_filter=payload.get("stop_details") if finish == "content_filter" else None,
             reasoning="".join(traces),
-            model=words_of(payload.get("model")),
-            request_id=headers.get("request-id") or words_of(payload.get("id")),
+            model=text_or_none(payload.get("model")),
+            request_id=headers.get("request-id") or text_or_none(payload.get("id")),
         )

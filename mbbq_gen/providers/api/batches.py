@@ -24,15 +24,15 @@ from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.records import FrozenModel, Request
 from mbbq_gen.core.text import count_or_none, moment_of, storable_text
 from mbbq_gen.providers.base import Provider
-from mbbq_gen.providers.http.errors import RejectedError, TransientError, says_too_large
-from mbbq_gen.providers.http.replies import FormFile, read_json, table_of, tables_of, value_at, words_of
+from mbbq_gen.providers.http.errors import RejectedError, TransientError, is_too_large
+from mbbq_gen.providers.http.replies import FormFile, read_json, table_of, tables_of, text_or_none, value_at
 
 BatchPhase = Literal[
     "running",
     "ended",  # results are available, whole or in part
     "refused",  # the service would not take it: nothing in it was answered or paid
 ]
-PASSED_ON: Final = 1_000_000
+_PROXY_LIMIT: Final = 1_000_000
 """Bytes that proxies accept by default (nginx: 1 MB)."""
 _SHOWN: Final = 80
 _MOST_PAGES: Final = 50
@@ -48,7 +48,7 @@ class TooLargeError(ProviderError):
 
 def is_cut_off(fault: TransientError, size: int) -> bool:
     """Whether sending these bytes failed as it does at a proxy that accepts fewer."""
-    return fault.kind in {"broken", "timeout"} and size > PASSED_ON
+    return fault.kind in {"broken", "timeout"} and size > _PROXY_LIMIT
 
 
 class BatchStatus(FrozenModel):
@@ -104,7 +104,7 @@ class BatchApi(ABC):
     """Address of the service's list of batches."""
     after: ClassVar[str] = "after"
     """The parameter of the next page."""
-    cancels: ClassVar[str] = "/cancel"
+    cancel_suffix: ClassVar[str] = "/cancel"
     """The end of the address that stops a batch."""
     entries: ClassVar[str] = "data"
     id_field: ClassVar[str] = "id"
@@ -125,7 +125,7 @@ class BatchApi(ABC):
         """One request as the service takes it in a batch."""
 
     @abstractmethod
-    async def submit(self, mark: BatchRef, path: Path) -> str:
+    async def submit(self, ref: BatchRef, path: Path) -> str:
         """Hands over the batch whose lines are in a file; the service's id of it.
 
         Raises:
@@ -144,18 +144,20 @@ class BatchApi(ABC):
 
     async def status(self, service_id: str) -> BatchStatus:
         """The status of a batch; raises ProviderError where the service does not know it."""
-        found = self.read_status(service_id, table_of((await self.provider.call("GET", self.place(service_id))).json()))
+        found = self.read_status(
+            service_id, table_of((await self.provider.call("GET", self.path_of(service_id))).json())
+        )
         reason, codes = found.pop("reason", ""), found.pop("codes", "")
         return BatchStatus(
             service_id=service_id,
             phase=self.phases.get(found["state"], "running"),
             reason=self.provider.hide(reason) or None,
             waits=any(sign in codes.lower() for sign in _WAITS),
-            too_large=says_too_large(codes),
+            too_large=is_too_large(codes),
             **found,
         )
 
-    def place(self, service_id: str) -> str:
+    def path_of(self, service_id: str) -> str:
         """The address of a batch."""
         return f"{self.path}/{service_id}"
 
@@ -180,7 +182,7 @@ class BatchApi(ABC):
 
     async def cancel(self, service_id: str) -> None:
         """Asks the service to stop a batch; what it has answered by then stays. One that has ended can't be stopped."""
-        await self.provider.call("POST", f"{self.place(service_id)}{self.cancels}", accept=(400, 409))
+        await self.provider.call("POST", f"{self.path_of(service_id)}{self.cancel_suffix}", accept=(400, 409))
 
     async def post(self, path: str, *, body: JsonValue = None, form: FormFile | None = None) -> str:
         """Posts a batch, or a form with its lines; the service's id of it. TooLargeError where it takes less."""
@@ -188,7 +190,7 @@ class BatchApi(ABC):
             reply = await self.provider.call("POST", path, body=body, form=form, repeat=form is not None)
         except RejectedError as refusal:
             found = refusal.error
-            is_bad = found.status in {400, 422} and says_too_large(f"{found.code} {found.message}")
+            is_bad = found.status in {400, 422} and is_too_large(f"{found.code} {found.message}")
             if found.status != 413 and not is_bad:
                 raise
             raise TooLargeError(str(refusal)) from refusal
@@ -211,10 +213,10 @@ class BatchApi(ABC):
             else:
                 return
 
-    async def find(self, mark: BatchRef, known: frozenset[str]) -> str | None:
-        """The id of the batch that was handed over under that mark, if there is one that is not `known`."""
+    async def find(self, ref: BatchRef, known: frozenset[str]) -> str | None:
+        """The id of the batch that was handed over under that ref, if there is one that is not `known`."""
         async for entry in self.listed():
-            if table_of(entry.get("metadata")).get(self.name_field) == mark.name:
+            if table_of(entry.get("metadata")).get(self.name_field) == ref.name:
                 return str(entry[self.id_field])
         return None
 
@@ -229,14 +231,14 @@ class OpenAIBatches(BatchApi):
         body = self.provider.body_of(request)
         return {"custom_id": request.request_key, "method": "POST", "url": self.provider.batch_endpoint, "body": body}
 
-    async def submit(self, mark: BatchRef, path: Path) -> str:
+    async def submit(self, ref: BatchRef, path: Path) -> str:
         """Uploads the file and makes the batch."""
-        form = FormFile(path, f"{mark.name}.jsonl", {"purpose": "batch"})
+        form = FormFile(path, f"{ref.name}.jsonl", {"purpose": "batch"})
         body: dict[str, JsonValue] = {
             "input_file_id": await self.post("/files", form=form),
             "endpoint": self.provider.batch_endpoint,
             "completion_window": "24h",
-            "metadata": {self.name_field: mark.name},
+            "metadata": {self.name_field: ref.name},
         }
         return await self.post(self.path, body=body)
 
@@ -279,20 +281,20 @@ class AnthropicBatches(BatchApi):
         """Its key and body."""
         return {"custom_id": request.request_key, "params": self.provider.body_of(request)}
 
-    async def submit(self, mark: BatchRef, path: Path) -> str:
+    async def submit(self, ref: BatchRef, path: Path) -> str:
         """Sends all lines as one body."""
         return await self.post(self.path, body={"requests": _rows(path)})
 
-    async def find(self, mark: BatchRef, known: frozenset[str]) -> str | None:
+    async def find(self, ref: BatchRef, known: frozenset[str]) -> str | None:
         """The oldest batch that no other mark has, made at about that time, with that many requests."""
-        first, last = mark.planned_at - self._earlier, mark.planned_at + self._later
+        first, last = ref.planned_at - self._earlier, ref.planned_at + self._later
         oldest = None
         async for entry in self.listed():  # the newest first
             made = moment_of(str(entry.get("created_at")))
             if made is not None and made < first:
                 break
             held = sum(count_or_none(count) or 0 for count in table_of(entry.get("request_counts")).values())
-            is_ours = str(entry["id"]) not in known and held == mark.requests
+            is_ours = str(entry["id"]) not in known and held == ref.requests
             if made is not None and made <= last and is_ours:
                 oldest = str(entry["id"])
         return oldest
@@ -302,7 +304,7 @@ class AnthropicBatches(BatchApi):
         state, counts = str(found.get("processing_status")), table_of(found.get("request_counts"))
         if state != "ended":
             return {"state": state}
-        place = f"{self.place(service_id)}/results"
+        place = f"{self.path_of(service_id)}/results"
         return {"state": state, "results": [place], "done": counts.get("succeeded"), "failed": counts.get("errored")}
 
     def read(self, row: Any) -> BatchResult:
@@ -323,7 +325,7 @@ class GeminiBatches(BatchApi):
     """Batches of the Gemini API."""
 
     most_requests, most_bytes = 10_000, 15_000_000
-    path, cancels = "", ":cancel"
+    path, cancel_suffix = "", ":cancel"
     page = f"/batches?pageSize={_PAGE}"
     entries, id_field, name_field = "operations", "name", "displayName"
 
@@ -331,19 +333,19 @@ class GeminiBatches(BatchApi):
         """Its body and key."""
         return {"request": self.provider.body_of(request), "metadata": {"key": request.request_key}}
 
-    async def submit(self, mark: BatchRef, path: Path) -> str:
+    async def submit(self, ref: BatchRef, path: Path) -> str:
         """Sends all lines as one body."""
-        batch: JsonValue = {"displayName": mark.name, "inputConfig": {"requests": {"requests": _rows(path)}}}
+        batch: JsonValue = {"displayName": ref.name, "inputConfig": {"requests": {"requests": _rows(path)}}}
         return await self.post(f"{self.provider.model_path}:batchGenerateContent", body={"batch": batch})
 
     def read_status(self, service_id: str, found: dict[str, Any]) -> dict[str, Any]:
         """As `BatchApi`."""
         batch, error = table_of(found.get("metadata")), table_of(found.get("error"))
-        counts, reason = table_of(batch.get("batchStats")), words_of(error.get("message")) or ""
+        counts, reason = table_of(batch.get("batchStats")), text_or_none(error.get("message")) or ""
         state = str(batch.get("state")).removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_").lower()
         return {
             "state": state,
-            "results": [self.place(service_id)] if self.phases.get(state) == "ended" else [],
+            "results": [self.path_of(service_id)] if self.phases.get(state) == "ended" else [],
             "done": count_or_none(counts.get("successfulRequestCount")),
             "failed": count_or_none(counts.get("failedRequestCount")),
             "reason": reason,
@@ -357,9 +359,9 @@ class GeminiBatches(BatchApi):
             output = table_of(found.get("response")) or table_of(value_at(found, "metadata.output"))
             rows = value_at(output, "inlinedResponses.inlinedResponses")
             for row in rows if isinstance(rows, list) else ():
-                key = words_of(value_at(row, "metadata.key"))
+                key = text_or_none(value_at(row, "metadata.key"))
                 yield MalformedLine(json.dumps(row)[:_SHOWN]) if key is None else self.read({**row, "key": key})
-            if file := words_of(output.get("responsesFile")):
+            if file := text_or_none(output.get("responsesFile")):
                 async for result in self.stream(f"/{file}:download?alt=media"):
                     yield result
 

@@ -22,7 +22,7 @@ from mbbq_gen.core.records import Request
 from mbbq_gen.providers.api.options import RemoteOptions
 from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, usage_of
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
-from mbbq_gen.providers.http.replies import tables_of, text_of, value_at, words_of
+from mbbq_gen.providers.http.replies import tables_of, text_of, text_or_none, value_at
 
 _SAMPLING: Final = {"temperature": "temperature", "top_p": "topP"}
 
@@ -47,10 +47,10 @@ class BedrockProvider(ApiProvider):
     key_variables = ("AWS_BEARER_TOKEN_BEDROCK",)
     options: BedrockOptions
 
-    def find_address(self) -> str:
+    def find_base_url(self) -> str:
         """The server of the region, where options and environment name no other."""
-        self.usual_address = f"https://bedrock-runtime.{self._region}.amazonaws.com"
-        return self.named_address("AWS_ENDPOINT_URL_BEDROCK_RUNTIME") or self.usual_address
+        self.default_url = f"https://bedrock-runtime.{self._region}.amazonaws.com"
+        return self.configured_url("AWS_ENDPOINT_URL_BEDROCK_RUNTIME") or self.default_url
 
     def check_access(self) -> None:
         """Raises UsageError where there are no credentials."""
@@ -120,7 +120,7 @@ class BedrockProvider(ApiProvider):
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a Converse answer."""
-        reason = words_of(payload.get("stopReason"))
+        reason = text_or_none(payload.get("stopReason"))
         finish, content = finish_reason(reason), value_at(payload, "output.message.content")
         if not isinstance(content, list) and finish != "content_filter":
             raise TransientError("malformed", "the response is JSON without a message")
@@ -132,7 +132,7 @@ class BedrockProvider(ApiProvider):
             reason,
             usage_of(payload.get("usage"), read, ("outputTokens",), cached=("cacheReadInputTokens",)),
             reasoning="".join(
-                words_of(value_at(block, "reasoningContent.reasoningText.text")) or "" for block in blocks
+                text_or_none(value_at(block, "reasoningContent.reasoningText.text")) or "" for block in blocks
             ),
             content_filter=payload.get("trace") if finish == "content_filter" else None,
             request_id=headers.get("x-amzn-requestid"),

@@ -24,7 +24,7 @@ from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.api.provider import ApiProvider, turns_of
 from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
 from mbbq_gen.providers.http.errors import LENGTHS, TransientError
-from mbbq_gen.providers.http.replies import value_at, words_of
+from mbbq_gen.providers.http.replies import text_or_none, value_at
 
 _PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
 _OF_REQUEST: Final = frozenset({"messages", "prompt", "system", "user", "model", "max_tokens", "temperature", "top_p"})
@@ -124,7 +124,7 @@ class HttpProvider(ApiProvider):
                 raise UsageError(
                     f"{path}: [body] has no {{{name}}}, so --model-arg {name} would change nothing; leave it out"
                 )
-        self.address = described.url
+        self.official_url = described.url
         super().__init__(path.name, options)
         self.needs_key, self.own_settings = bool(self.key_variables), {"description_sha256": file_digest(path)}
         self.length_names = LENGTHS | set(re.findall(r'"([^"]+)": "\{max_tokens\}"', json.dumps(described.body)))
@@ -151,7 +151,7 @@ class HttpProvider(ApiProvider):
             "top_p": self.options.top_p,
         }
         body = {name: fill_in(template, values) for name, template in self._description.body.items()}
-        return self.learned.apply(body | self.options.extra)
+        return self.adapter.apply(body | self.options.extra)
 
     def check_dialogue(self) -> None:
         """Raises UsageError where the body has no place for a conversation."""
@@ -166,14 +166,14 @@ class HttpProvider(ApiProvider):
         reason, text = found.get("finish_reason"), found.get("text", _NOTHING)
         words_for = {name: (name,) for name in _REASONS} | self._description.finish_reasons
         finish = next((name for name in _REASONS if str(reason) in words_for[name]), "other")
-        words = "" if text is None else words_of(found.get("text"))
+        words = "" if text is None else text_or_none(found.get("text"))
         if words is None and finish != "content_filter":
             raise TransientError("malformed", f"the response has nothing at {places.text} (`answer.text` in the file)")
         return {
             "text": words,
             "finish_reason": None if reason is None else finish,
             "provider_finish_reason": None if reason is None else str(reason),
-            "request_id": words_of(found.get("request_id")) or headers.get("x-request-id"),
+            "request_id": text_or_none(found.get("request_id")) or headers.get("x-request-id"),
             "usage": Usage(**{name: found.get(name) for name in ("input_tokens", "output_tokens", "reasoning_tokens")}),
             **{name: str(found[name]) for name in ("refusal", "reasoning", "model") if found.get(name)},
         }

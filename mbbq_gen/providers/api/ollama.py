@@ -19,7 +19,7 @@ from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.api.provider import ApiProvider, turns_of
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING, SamplingOptions
 from mbbq_gen.providers.http.errors import ApiError, ErrorClass, TransientError, finish_reason
-from mbbq_gen.providers.http.replies import table_of, text_of, value_at, words_of
+from mbbq_gen.providers.http.replies import table_of, text_of, text_or_none, value_at
 from mbbq_gen.providers.http.servers import storable_facts
 
 _PORT: Final = 11434
@@ -44,7 +44,7 @@ class OllamaProvider(ApiProvider):
 
     kind = "ollama"
     options_class = OllamaOptions
-    address = "http://127.0.0.1:11434"
+    official_url = "http://127.0.0.1:11434"
     setting_names = ("max_tokens", "temperature", *NEUTRAL_SAMPLING, "seed", "num_ctx")
     models_path = "/api/tags"
     path = "/api/chat"
@@ -63,11 +63,11 @@ class OllamaProvider(ApiProvider):
         self._sampling: dict[str, JsonValue] = {**neutral, **options.given_sampling}
         self._sent = {_REPETITION.get(name, name): value for name, value in self._sampling.items()}
 
-    def find_address(self) -> str:
+    def find_base_url(self) -> str:
         """As --base-url or OLLAMA_HOST says, the latter with or without scheme and port; 0.0.0.0 is this machine."""
         named = os.environ.get("OLLAMA_HOST", "").strip().rstrip("/")
         if self.options.base_url or not named:
-            return (self.options.base_url or self.address).removesuffix("/v1")
+            return (self.options.base_url or self.official_url).removesuffix("/v1")
         scheme, _, rest = named.rpartition("://")
         host, colon, port = rest.rpartition(":")
         if not (colon and port.isdigit()):
@@ -92,7 +92,7 @@ class OllamaProvider(ApiProvider):
         }
         if request.prompt.reasoning_effort is not None:
             body |= self.reasoning_settings(request.prompt.reasoning_effort).sent
-        return self.learned.apply(body | self.options.extra)
+        return self.adapter.apply(body | self.options.extra)
 
     async def prepare(self, request: Request | None = None) -> Response | None:
         """Asks once which version and which model files answer."""
@@ -124,19 +124,19 @@ class OllamaProvider(ApiProvider):
         info = super().runtime_info() | {"server": self._facts or {"name": "ollama"}, "sampling_sent": self._sent}
         return info | {"sampling": applied, "num_ctx": self.options.num_ctx or self._num_ctx}
 
-    async def lasting(self, error: ApiError, kind: ErrorClass) -> ProviderError:
+    async def fatal_error(self, error: ApiError, kind: ErrorClass) -> ProviderError:
         """Also how a model is fetched that is not there."""
-        found = await super().lasting(error, kind)
+        found = await super().fatal_error(error, kind)
         return ProviderError(f"{found}; fetch it with: ollama pull {self.model}") if kind == "model" else found
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a chat answer."""
-        message, reason = payload["message"], words_of(payload.get("done_reason"))
+        message, reason = payload["message"], text_or_none(payload.get("done_reason"))
         return {
             "text": text_of(message.get("content")),
-            "reasoning": words_of(message.get("thinking")) or None,
+            "reasoning": text_or_none(message.get("thinking")) or None,
             "finish_reason": finish_reason(reason),
             "provider_finish_reason": reason,
-            "model": words_of(payload.get("model")),
+            "model": text_or_none(payload.get("model")),
             "usage": Usage(input_tokens=payload.get("prompt_eval_count"), output_tokens=payload.get("eval_count")),
         }

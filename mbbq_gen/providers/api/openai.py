@@ -42,8 +42,8 @@ from mbbq_gen.providers.http.replies import (
     table_of,
     tables_of,
     text_of,
+    text_or_none,
     value_at,
-    words_of,
 )
 from mbbq_gen.providers.http.servers import OwnServer, ReasoningParameters, known_services, server_root
 from mbbq_gen.providers.local.chat_format import PromptError
@@ -94,20 +94,20 @@ class OpenAIProvider(ApiProvider):
     kind = "openai"
     capabilities = Capabilities(batches=True, reasoning=True, structured_output=True)
     options_class = OpenAIOptions
-    address = SERVICES["openai"]
+    official_url = SERVICES["openai"]
     setting_names = ("max_tokens", "temperature", *NEUTRAL_SAMPLING, "seed", "reasoning_by")
     version_in_base = True
-    own_temperature = re.compile(r"(?:^|/)(?:o\d+(?:-|$)|gpt-5(?!.*chat))")
+    no_temperature = re.compile(r"(?:^|/)(?:o\d+(?:-|$)|gpt-5(?!.*chat))")
     options: OpenAIOptions
 
     def __init__(self, model: str, options: OpenAIOptions) -> None:
         """Raises UsageError where neither options nor environment tell where the service is."""
         self.is_azure = options.service == "azure"
         prefix = "AZURE_OPENAI" if self.is_azure else options.service.upper().replace("-", "_")
-        self.address_variable = f"{prefix}_{'ENDPOINT' if self.is_azure else 'BASE_URL'}"
+        self.url_variable = f"{prefix}_{'ENDPOINT' if self.is_azure else 'BASE_URL'}"
         self.key_variables = (f"{prefix}_API_KEY",)
         super().__init__(model, options)
-        self._is_official = self.is_azure or self.base_url == self.address
+        self._is_official = self.is_azure or self.base_url == self.official_url
         self.is_own_server = self.base_url not in SERVICES.values() and not self.is_azure
         self.needs_key = not self.is_own_server
         self.cloud = CloudToken("entra") if self.is_azure and options.entra else None
@@ -119,7 +119,7 @@ class OpenAIProvider(ApiProvider):
         shaping = {"tokenizer", "top_logprobs", "api"}
         self.own_settings = {**own, **options.model_dump(include=shaping, exclude_defaults=True)}
         self._server = OwnServer(model, self.sampling, options.given_sampling)
-        self.learned.dispensable |= self._server.dispensable
+        self.adapter.optional |= self._server.optional
         self._has_logprobs = False
         self._scorer: ServerScorer | None = None
         self._checking = asyncio.Lock()
@@ -134,10 +134,10 @@ class OpenAIProvider(ApiProvider):
         methods |= LOGLIKELIHOODS if self.is_own_server else frozenset()
         self.capabilities = replace(self.capabilities, methods=methods)
 
-    def find_address(self) -> str:
+    def find_base_url(self) -> str:
         """As options or environment say, or the one known for the service; on Azure, with the deployment."""
-        service, variable = self.options.service, self.address_variable
-        named = self.named_address(variable) or SERVICES.get(service)
+        service, variable = self.options.service, self.url_variable
+        named = self.configured_url(variable) or SERVICES.get(service)
         if named is None:
             example = "https://NAME.openai.azure.com" if self.is_azure else "URL"
             raise UsageError(f"service {service!r}: set {variable}, or give --base-url {example}")
@@ -149,7 +149,7 @@ class OpenAIProvider(ApiProvider):
         if not self.is_azure:
             found = super().endpoint
             named = {header: os.environ.get(variable) for header, variable in _OWN_HEADERS.items()}
-            own = {header: value for header, value in named.items() if value and self.base_url == self.address}
+            own = {header: value for header, value in named.items() if value and self.base_url == self.official_url}
             return found._replace(headers={**found.headers, **own})
         version = os.environ.get("OPENAI_API_VERSION") or "2024-10-21"
         query = "" if self.base_url.endswith("/openai/v1") else f"?api-version={version}"
@@ -191,9 +191,9 @@ class OpenAIProvider(ApiProvider):
         Texts to score are tokenized; the response says why where that fails.
         """
         server = self._server
-        if self.is_own_server and not server.is_asked:
+        if self.is_own_server and not server.is_probed:
             await server.recognise(self._probe)
-            self.learned.dispensable |= server.dispensable
+            self.adapter.optional |= server.optional
             self.context_advice = server.entry.context
             if "repetition_penalty" in self.options.given_sampling:
                 self.option_names = {server.entry.repetition: "repetition_penalty"}
@@ -203,7 +203,7 @@ class OpenAIProvider(ApiProvider):
                     f" {ignored[0]} out in a new run folder"
                 )
             if self.unpinned is not None:
-                self.say_once(f"{self.name}: {self.unpinned}")
+                self.notify_once(f"{self.name}: {self.unpinned}")
         if request is None or request.prompt.method not in LOGLIKELIHOODS:
             return None
         await self.check_methods((request.prompt.method,))
@@ -223,7 +223,7 @@ class OpenAIProvider(ApiProvider):
             return
         await self.prepare()
         async with self._checking:
-            if self._scorer is None and self._server.is_asked:  # else the first request reports the failure
+            if self._scorer is None and self._server.is_probed:  # else the first request reports the failure
                 self._scorer = await open_scorer(self, self._server, self.options.tokenizer, self._post_at_root)
 
     async def _post_at_root(self, path: str, body: JsonValue) -> Any:
@@ -253,7 +253,7 @@ class OpenAIProvider(ApiProvider):
         """The body for the API in use; what the user's own `extra` says comes first."""
         options, sampling, method = self.options, self._server.fields, request.prompt.method
         if method in LOGLIKELIHOODS and self._scorer is not None:
-            return self.learned.apply(self._scorer.body(request))
+            return self.adapter.apply(self._scorer.body(request))
         body: dict[str, JsonValue] = {"model": self.model}
         if self._at_responses:
             length = "max_output_tokens"
@@ -266,7 +266,7 @@ class OpenAIProvider(ApiProvider):
             if method == FIRST_TOKENS:
                 body |= {length: 1, "logprobs": True, "top_logprobs": options.top_logprobs}
         body |= {**self.given("temperature"), **sampling, **self.given("seed")}
-        return self.learned.apply(self.with_reasoning(body, request, length) | options.extra)
+        return self.adapter.apply(self.with_reasoning(body, request, length) | options.extra)
 
     @property
     def reasoning_api(self) -> str:
@@ -287,7 +287,7 @@ class OpenAIProvider(ApiProvider):
         if request.prompt.method == FIRST_TOKENS:
             raise self._no_first_tokens("it answers at the responses API only")
         self._use_api(at_responses=True)
-        self.say_once(f"{self.name} answers at the responses API only: asking there")
+        self.notify_once(f"{self.name} answers at the responses API only: asking there")
         return True
 
     def runtime_info(self) -> dict[str, JsonValue]:
@@ -297,10 +297,10 @@ class OpenAIProvider(ApiProvider):
             info["scoring_used"] = self._scorer.kind
             if self._scorer.merged:
                 info["questions_with_merged_tokens"] = self._scorer.merged
-        if not self._server.is_asked:
+        if not self._server.is_probed:
             return info
-        served: dict[str, Any] = self._server.runtime_info(self.learned.dropped, self.options.extra)
-        temperature = None if "temperature" in self.learned.dropped else self.options.temperature
+        served: dict[str, Any] = self._server.runtime_info(self.adapter.dropped, self.options.extra)
+        temperature = None if "temperature" in self.adapter.dropped else self.options.temperature
         return info | served | {"sampling": {"temperature": temperature, **served["sampling"]}}
 
     # --- replies -----------------------------------------------------------------------------------------------------
@@ -310,7 +310,7 @@ class OpenAIProvider(ApiProvider):
         error = super().error_in(reply, payload, request)
         is_scored = request.prompt.method == FIRST_TOKENS
         if error is not None and is_scored and "logprob" in f"{error.message} {error.parameter}".lower():
-            raise self._no_first_tokens(self.words_of(error))
+            raise self._no_first_tokens(self.error_text(error))
         return error
 
     def read(self, request: Request, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
@@ -346,9 +346,9 @@ class OpenAIProvider(ApiProvider):
         """The fields of a chat completion or of a response."""
         read = response_fields if payload.get("object") == "response" or "output" in payload else chat_fields
         fields = read(payload)
-        fields["request_id"] = headers.get("x-request-id") or words_of(payload.get("id"))
-        fields["model"] = words_of(payload.get("model"))
-        fields["system_fingerprint"] = words_of(payload.get("system_fingerprint"))
+        fields["request_id"] = headers.get("x-request-id") or text_or_none(payload.get("id"))
+        fields["model"] = text_or_none(payload.get("model"))
+        fields["system_fingerprint"] = text_or_none(payload.get("system_fingerprint"))
         return fields
 
 
@@ -367,7 +367,7 @@ def first_tokens(payload: Any) -> dict[str, float]:
     named = tables_of(content[0].get("top_logprobs")) if content else []
     found: dict[str, float] = {}
     for entry in [*named, content[0]] if named else []:
-        token, logprob = words_of(entry.get("token")), entry.get("logprob")
+        token, logprob = text_or_none(entry.get("token")), entry.get("logprob")
         if token is None or isinstance(logprob, bool) or not isinstance(logprob, int | float):
             continue
         if math.isfinite(logprob):
@@ -378,17 +378,17 @@ def first_tokens(payload: Any) -> dict[str, float]:
 def chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Text, reasoning, refusal, filter results and usage of a chat completion."""
     choice, usage = payload["choices"][0], _usage(payload.get("usage"), "prompt", "completion")
-    reason = words_of(choice.get("finish_reason"))
-    finish = finish_reason(reason, words_of(choice.get("native_finish_reason")))
+    reason = text_or_none(choice.get("finish_reason"))
+    finish = finish_reason(reason, text_or_none(choice.get("native_finish_reason")))
     message = table_of(choice.get("message")) if finish == "content_filter" else choice["message"]
     text = _plain_text(message.get("content"))
     # in a field of its own (DeepSeek, vLLM, SGLang, OpenRouter), or in parts (Mistral)
-    reasoning = words_of(message.get("reasoning_content")) or words_of(message.get("reasoning"))
+    reasoning = text_or_none(message.get("reasoning_content")) or text_or_none(message.get("reasoning"))
     if not reasoning:
         parts = [part for part in tables_of(message.get("content")) if part.get("type") == "thinking"]
         details = tables_of(message.get("reasoning_details"))
         texts = [_plain_text(part.get("thinking")) for part in parts]
-        texts += [words_of(part.get("text") or part.get("summary")) for part in details]
+        texts += [text_or_none(part.get("text") or part.get("summary")) for part in details]
         reasoning = "".join(filter(None, texts))
     if not (text or reasoning or message.get("refusal")) and (usage.input_tokens, usage.output_tokens) == (0, 0):
         raise TransientError("server", "answered nothing, with no tokens in or out")
@@ -398,7 +398,7 @@ def chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
         finish,
         reason,
         usage,
-        refusal=words_of(message.get("refusal")),
+        refusal=text_or_none(message.get("refusal")),
         reasoning=reasoning,
         content_filter={name: found for name, found in results.items() if found},
     )
@@ -420,19 +420,21 @@ def response_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
     """The same of the responses API."""
     if not isinstance(payload.get("output"), list):
         raise TransientError("malformed", "the response has no output")
-    if words_of(payload.get("status")) in {"failed", "cancelled", "in_progress", "queued"}:
+    if text_or_none(payload.get("status")) in {"failed", "cancelled", "in_progress", "queued"}:
         raise TransientError("server", f"the response is {payload['status']}")
     items = tables_of(payload.get("output"))
     parts = [part for item in items for part in tables_of(item.get("content"))]  # reasoning has another type
     text = "".join(text_of(part.get("text")) for part in parts if part.get("type") == "output_text")
-    refusal = "".join(words_of(part.get("refusal")) or "" for part in parts if part.get("type") == "refusal")
+    refusal = "".join(text_or_none(part.get("refusal")) or "" for part in parts if part.get("type") == "refusal")
     reasoning = "\n".join(
-        words_of(part.get("text")) or ""
+        text_or_none(part.get("text")) or ""
         for item in items
         if item.get("type") == "reasoning"
         for part in tables_of(item.get("summary")) or tables_of(item.get("content"))
     )
-    reason = words_of(table_of(payload.get("incomplete_details")).get("reason")) or words_of(payload.get("status"))
+    reason = text_or_none(table_of(payload.get("incomplete_details")).get("reason")) or text_or_none(
+        payload.get("status")
+    )
     finish = finish_reason(reason) or "other"
     return answer_fields(
         text, finish, reason, _usage(payload.get("usage"), "input", "output"), refusal=refusal, reasoning=reasoning

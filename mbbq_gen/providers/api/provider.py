@@ -47,7 +47,7 @@ from mbbq_gen.providers.http.rate_limits import (
     first_concurrency,
 )
 from mbbq_gen.providers.http.replies import HttpResponse, error_payload, table_of, tables_of, value_at
-from mbbq_gen.providers.http.scheduler import LessonError, Scheduler
+from mbbq_gen.providers.http.scheduler import ParametersChangedError, Scheduler
 from mbbq_gen.providers.http.servers import PromptCutDetector
 
 _REASONING_NAMES: Final = frozenset(
@@ -80,14 +80,14 @@ class ApiProvider(ApiService):
         super().__init__(model, options)
         limits = {name: getattr(options, name) for name in ("max_connections", "rpm", "tpm")}
         self.capabilities = replace(self.capabilities, base_url=self.base_url, **limits)
-        self.learned = ParameterAdapter(self.renames_length)
+        self.adapter = ParameterAdapter(self.renames_length)
         self.own_settings: dict[str, JsonValue] = {}
         """Settings beside those of `setting_names`."""
         self._malformed: set[str] = set()
         """Keys of requests that were once answered with JSON that is no answer."""
         self._served: set[str] = set()
         self._cuts = PromptCutDetector()
-        self._pace: RateLimiter | None = None
+        self._limiter: RateLimiter | None = None
 
     @abstractmethod
     def body_of(self, request: Request) -> dict[str, JsonValue]:
@@ -102,7 +102,7 @@ class ApiProvider(ApiService):
         """The options that shape the text and were given, and the server where it is not the usual one."""
         settings = {**self.given(*self.setting_names), **self.own_settings}
         settings |= {name: value for name in ("extra", "headers") if (value := getattr(self.options, name))}
-        return settings if self.base_url == self.usual_address else {**settings, "base_url": self.base_url}
+        return settings if self.base_url == self.default_url else {**settings, "base_url": self.base_url}
 
     def given(self, *same: str, **renamed: str) -> dict[str, JsonValue]:
         """The options that have a value, under the `same` name or `renamed`."""
@@ -113,8 +113,8 @@ class ApiProvider(ApiService):
         """Server, versions, limits; after requests, also what was learned and which models answered."""
         facts = self.given("max_connections", "rpm", "tpm")
         facts |= {"base_url": self.base_url, "versions": versions_of(self.packages)}
-        if lessons := self.learned.runtime_info():
-            facts["learned"] = self.hide(lessons)
+        if changes := self.adapter.runtime_info():
+            facts["learned"] = self.hide(changes)
         if self._served:
             facts["served_models"] = list[JsonValue](sorted(self._served))
         return facts
@@ -150,7 +150,7 @@ class ApiProvider(ApiService):
         reasoning = self.reasoning_settings(level)
         kept = {name: value for name, value in body.items() if name not in reasoning.left_out}
         if "temperature" not in self.options.model_fields_set:  # our own default is no reason to end a run
-            self.learned.dispensable |= {"temperature"}
+            self.adapter.optional |= {"temperature"}
         return {**kept, **reasoning.sent, length: self.answer_limit(request) + reasoning.room}
 
     # --- requests ----------------------------------------------------------------------------------------------------
@@ -168,24 +168,24 @@ class ApiProvider(ApiService):
     def _scheduler(self, context: ExecutionContext) -> Scheduler:
         """One go at answering; the slots and budgets are shared by all requests to this provider."""
         self._context, options = context, self.options
-        if self._pace is None:
+        if self._limiter is None:
             most, is_given = options.max_connections, "max_connections" in options.model_fields_set
             first = most if is_given else first_concurrency(self.base_url)
             slots = AdaptiveConcurrency(most, first, options.timeout)
             if is_given:  # the user knows the service
                 slots.open()
             gate = ServiceGate(options.patience, notify=lambda text: self._context.notify(f"{self.name}: {text}"))
-            self._pace = RateLimiter(slots, gate, context.shared_limits or RateLimits(options.rpm, options.tpm))
-        return Scheduler(self, self._pace, context)
+            self._limiter = RateLimiter(slots, gate, context.shared_limits or RateLimits(options.rpm, options.tpm))
+        return Scheduler(self, self._limiter, context)
 
     def status(self) -> str:
         """Number of requests under way, or why none is sent."""
-        return "" if self._pace is None else self._pace.status()
+        return "" if self._limiter is None else self._limiter.status()
 
     async def aclose(self) -> None:
         """Closes the connections."""
         await super().aclose()
-        self._pace = None
+        self._limiter = None
 
     def answer_limit(self, request: Request) -> int:
         """Most tokens of the answer alone: the smaller limit of option and request."""
@@ -215,7 +215,7 @@ class ApiProvider(ApiService):
         Only an answer of the model has a `latency_s`.
 
         Raises:
-            LessonError: a parameter was refused and is left out from now on.
+            ParametersChangedError: a parameter was refused and is left out from now on.
             TransientError: another try may succeed.
             ProviderError: no further request can succeed.
         """
@@ -234,15 +234,15 @@ class ApiProvider(ApiService):
         self.reached = True
         payload = reply.json() if reply.status == 200 and not reply.is_page else error_payload(reply)
         error = self.error_in(reply, payload, request)
-        if self._pace is not None:
-            self._pace.note_limits(reply.headers)
+        if self._limiter is not None:
+            self._limiter.note_limits(reply.headers)
         if error is not None:
-            kind = self.class_of(error)
+            kind = self.classify(error)
             may_learn = kind in {"unsupported_parameter", "other_api"}
             if may_learn and (self.body_of(request) != body or self.learn_from(error, body, request)):
-                raise LessonError
+                raise ParametersChangedError
             if kind in {"key", "model", "quota_exhausted", "other_api", "not_the_service"}:
-                raise await self.lasting(error, kind)
+                raise await self.fatal_error(error, kind)
             return self.failure(request.request_key, error, reply.headers, n_attempts=number)
         response = self.read(request, payload, reply.headers, latency_s=seconds, n_attempts=number)
         self.answered = True
@@ -252,7 +252,7 @@ class ApiProvider(ApiService):
             response = response.model_copy(update={"unmetered_usage": missing})
         if self.is_own_server:
             self._check_cuts(request, response)
-        self.notice(response)
+        self.note_response(response)
         return response
 
     def error_in(self, reply: HttpResponse, payload: Any, request: Request) -> ApiError | None:
@@ -295,16 +295,16 @@ class ApiProvider(ApiService):
             more["content_filter"] = self.hide(error.filter_results or error.message)
             return Response(finish_reason=kind, provider_finish_reason=self.hide(error.code) or None, **more)
         label = f"{rule_for(error).label}: " if kind == "too_long" else ""
-        return Response(error=f"{label}{self.words_of(error)}", **more)
+        return Response(error=f"{label}{self.error_text(error)}", **more)
 
-    def is_lasting(self, status: int, payload: Any) -> bool:
+    def is_permanent(self, status: int, payload: Any) -> bool:
         """Whether the same request would fail again: not what a bill, a key or a proxy was to blame for."""
         kind = classify_error(service_error(status, payload))
         return kind in {"content_filter", "too_long", "failed", "unsupported_parameter", "other_api"}
 
     def make_optional(self, names: Iterable[str]) -> None:
         """Lets these fields of a request's body be left out where the model refuses them."""
-        self.learned.dispensable |= frozenset(names)
+        self.adapter.optional |= frozenset(names)
 
     def learn_from(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
         """Leaves out or renames the refused parameter from now on; returns whether that was possible.
@@ -312,7 +312,7 @@ class ApiProvider(ApiService):
         Raises:
             ProviderError: where what is refused shapes the text: to go on without it would be another run.
         """
-        refusal, body = self.words_of(error), {**body, **table_of(body.get(self.settings_field))}
+        refusal, body = self.error_text(error), {**body, **table_of(body.get(self.settings_field))}
         if rule_for(error).setting == "roles":
             turns = tables_of(body.get("messages", body.get("input")))
             has_system = "system" in body or any(turn.get("role") == "system" for turn in turns)
@@ -320,17 +320,17 @@ class ApiProvider(ApiService):
             raise ProviderError(
                 f"{self.name} does not take these roles of messages: {refusal}; in a new run folder, {advice}"
             )
-        lesson, name = self.learned.learn(error, body), refused_name(error, body)
-        if lesson is not None:
-            self.say_once(f"{self.name} {lesson}")
+        notice, name = self.adapter.learn(error, body), refused_name(error, body)
+        if notice is not None:
+            self.notify_once(f"{self.name} {notice}")
         elif name is not None and not (self.answered and name in LENGTH_NAMES):  # a length may fit beside other prompts
             raise ProviderError(
                 f"{self.name} does not take {name} = {json.dumps(body[name])}: {refusal};"
-                f" this setting affects the text, so it is not dropped; in a new run folder, {self.instead_of(name)}"
+                f" this setting affects the text, so it is not dropped; in a new run folder, {self.advice_for(name)}"
             )
-        return lesson is not None
+        return notice is not None
 
-    def instead_of(self, name: str) -> str:
+    def advice_for(self, name: str) -> str:
         """Advice on a refused parameter, by its name in the body."""
         if name in self.options.extra:
             return "leave it out of --model-arg extra"
@@ -359,13 +359,13 @@ class ApiProvider(ApiService):
                 f" not see the whole question; {self.context_advice}, and start a new run folder"
             )
 
-    def notice(self, response: Response) -> None:
+    def note_response(self, response: Response) -> None:
         """Takes note of an answer, and says once what the user should know of answers like it."""
         if response.model is not None and len(self._served) < 100:
             self._served.add(response.model)
         words, finish = (response.text or "").strip().lower(), response.finish_reason
         if finish == "stop" and response.reasoning and not words:
-            self.say_once(
+            self.notify_once(
                 f"{self.name}: answers are empty, all text is in the field of the reasoning; start the server without"
                 " its reasoning parser (vLLM: no --reasoning-parser; llama.cpp: --reasoning-format none), or give"
                 " --reasoning-effort none"
@@ -373,7 +373,7 @@ class ApiProvider(ApiService):
         elif finish == "length" and (not words or (words.startswith("<think") and "</think" not in words)):
             reasoning = response.usage.reasoning_tokens or response.reasoning or response.text
             used = " (all tokens went into reasoning)" if reasoning else ""
-            self.say_once(
+            self.notify_once(
                 f"{self.name}: answers are cut off before they begin{used}; raise --max-tokens (now"
                 f" {self.options.max_tokens}), or ask for less --reasoning-effort"
             )

@@ -65,9 +65,9 @@ class ApiService(Provider):
 
     options_class: ClassVar[type[ProviderOptions]] = RemoteOptions
     options: Any
-    address: str = ""
+    official_url: str = ""
     """The service's own server, for which a key is needed."""
-    address_variable: str = ""
+    url_variable: str = ""
     """Environment variable with another one."""
     key_variables: tuple[str, ...] = ()
     """Environment variables that may hold the key."""
@@ -77,7 +77,7 @@ class ApiService(Provider):
     """Credentials of a cloud, used instead of a key."""
     version_in_base: ClassVar[bool | None] = None
     """Whether base URLs end with a version such as /v1; None: either way."""
-    own_temperature: ClassVar[re.Pattern[str] | None] = None
+    no_temperature: ClassVar[re.Pattern[str] | None] = None
     """Models that are known to take no temperature: it is not sent, and no request key says that it was."""
     reached = False
     """Whether anything has ever replied at the address."""
@@ -86,35 +86,35 @@ class ApiService(Provider):
 
     def __init__(self, model: str, options: Any) -> None:
         """Finds address and key by a RemoteOptions; raises UsageError where they are wrong."""
-        takes_none = self.own_temperature is not None and self.own_temperature.search(model)
+        takes_none = self.no_temperature is not None and self.no_temperature.search(model)
         if takes_none and "temperature" not in options.model_fields_set:
             options = options.model_copy(update={"temperature": None})
         self.model, self.options = model, options
-        self.usual_address = self.address
+        self.default_url = self.official_url
         """The server that is no setting of its own."""
-        self.base_url = self.find_address()
-        self.needs_key = self.base_url == self.address
+        self.base_url = self.find_base_url()
+        self.needs_key = self.base_url == self.official_url
         """Whether the server takes no requests without a key."""
         self.secret = find_key(self.key_variables, options.api_key_env, options.api_key_file)
-        self.own_headers, others = filled_headers(options.headers)
+        self.user_headers, others = filled_headers(options.headers)
         self._secrets = [*filter(None, (self.secret, *others))]
         for known in self._secrets:
             if len(known.value) >= SHORTEST_KEY and known.value in f"{model} {options.extra}":
                 raise UsageError(f"the model's name or option extra holds the key in {known.origin}: leave it out")
         self._context = ExecutionContext()
-        self._said: set[str] = set()
-        self._wire: Transport | None = None
+        self._notified: set[str] = set()
+        self._transport: Transport | None = None
 
     @classmethod
     def open(cls, model: str, options: Any, resources: PackPaths) -> Self:
         """The provider at the server that options or environment name; nothing is imported or sent yet."""
         return cls(model, options)
 
-    def find_address(self) -> str:
+    def find_base_url(self) -> str:
         """The base URL that options or environment name, or the service's own."""
-        return self.named_address(self.address_variable) or self.address
+        return self.configured_url(self.url_variable) or self.official_url
 
-    def named_address(self, variable: str) -> str | None:
+    def configured_url(self, variable: str) -> str | None:
         """The base URL that the options or this environment variable name."""
         return self.options.base_url or checked_address(os.environ.get(variable), variable)
 
@@ -148,17 +148,17 @@ class ApiService(Provider):
     @property
     def transport(self) -> Transport:
         """The connections, opened when first needed."""
-        if self._wire is None:
+        if self._transport is None:
             from mbbq_gen.providers.http.transport import Transport
 
-            self._wire = Transport(self.base_url, self.options.timeout, self.redactor)
-        return self._wire
+            self._transport = Transport(self.base_url, self.options.timeout, self.redactor)
+        return self._transport
 
     async def aclose(self) -> None:
         """Closes the connections."""
-        if self._wire is not None:
-            await self._wire.close()
-        self._wire = None
+        if self._transport is not None:
+            await self._transport.close()
+        self._transport = None
 
     def url(self, path: str) -> str:
         """The whole address of a path."""
@@ -168,7 +168,7 @@ class ApiService(Provider):
     @cached_property
     def fixed_headers(self) -> Mapping[str, str]:
         """The headers that every request has: the endpoint's and the user's own."""
-        return {**self.endpoint.headers, **self.own_headers}
+        return {**self.endpoint.headers, **self.user_headers}
 
     async def headers_for(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
         """All headers of one request, with a token of the cloud if there is one."""
@@ -177,10 +177,10 @@ class ApiService(Provider):
         kept = {name: value for name, value in self.fixed_headers.items() if name != "api-key"}
         return {**kept, "Authorization": f"Bearer {await self.cloud.token()}"}
 
-    def say_once(self, text: str) -> None:
+    def notify_once(self, text: str) -> None:
         """Notifies the user of something, once."""
-        if text not in self._said:
-            self._said.add(text)
+        if text not in self._notified:
+            self._notified.add(text)
             self._context.notify(text)
 
     # --- the service's other addresses -------------------------------------------------------------------------------
@@ -218,10 +218,10 @@ class ApiService(Provider):
                 if (200 <= reply.status < 300 and not reply.is_page) or reply.status in accept:
                     return reply
                 error = reply.error
-                kind = self.class_of(error, with_pages=True)  # these addresses come after answered requests
+                kind = self.classify(error, with_pages=True)  # these addresses come after answered requests
                 if kind in {"key", "quota_exhausted", "not_the_service"}:
-                    raise await self.lasting(error, kind)
-                raise RejectedError(f"{self.name}: {method} {path}: {self.words_of(error)}", error)
+                    raise await self.fatal_error(error, kind)
+                raise RejectedError(f"{self.name}: {method} {path}: {self.error_text(error)}", error)
             except TransientError as fault:
                 if not repeat:
                     raise
@@ -235,8 +235,8 @@ class ApiService(Provider):
         async with aclosing(self.transport.lines(url, await self.headers_for("GET", url, b""))) as lines:
             async for line in lines:
                 if isinstance(line, HttpResponse):
-                    self.class_of(line.error)
-                    raise ProviderError(f"{self.name}: GET {path}: {self.words_of(line.error)}")
+                    self.classify(line.error)
+                    raise ProviderError(f"{self.name}: GET {path}: {self.error_text(line.error)}")
                 if is_page(line[:200].decode("utf-8", "replace")):
                     raise TransientError("server", "a web page instead of the results")
                 yield line
@@ -257,11 +257,11 @@ class ApiService(Provider):
 
     # --- failures ----------------------------------------------------------------------------------------------------
 
-    def words_of(self, error: ApiError) -> str:
+    def error_text(self, error: ApiError) -> str:
         """A service's words and status, without keys."""
-        return f"{self.hide(error.words)} ({error.status})"
+        return f"{self.hide(error.text)} ({error.status})"
 
-    def class_of(self, error: ApiError, *, with_pages: bool = False) -> ErrorClass:
+    def classify(self, error: ApiError, *, with_pages: bool = False) -> ErrorClass:
         """The class of a failure, if no other try may succeed.
 
         Once the service has answered, a proxy's page or a 403 without a reason is no end of the run.
@@ -275,17 +275,17 @@ class ApiService(Provider):
             may_pass = error.status == 403 and rule.is_by_status
         if not may_pass:
             return kind
-        words = self.words_of(error)
+        words = self.error_text(error)
         if error.page:
             words = f"a web page instead of an answer: {words}"
         if rule.is_loading:
-            self.say_once(f"{self.name}: {rule.label}; waiting up to two minutes ({words})")
+            self.notify_once(f"{self.name}: {rule.label}; waiting up to two minutes ({words})")
         is_rate = error.status == 429 or (error.status == 403 and kind == "transient")
         raise TransientError("rate" if is_rate else "server", words, error.pause, error.status)
 
-    async def lasting(self, error: ApiError, kind: ErrorClass) -> ProviderError:
+    async def fatal_error(self, error: ApiError, kind: ErrorClass) -> ProviderError:
         """The error that ends a run, in one line."""
-        words, at = self.words_of(error), self.base_url
+        words, at = self.error_text(error), self.base_url
         match kind:
             case "not_the_service":
                 line = f"{at} {self._other_reply(error)}"
@@ -314,9 +314,9 @@ class ApiService(Provider):
             target = self.hide(error.target)
             return f"redirects to {target} ({error.status}): {advice}; keys do not follow redirections"
         if error.page:
-            page = f"{self.hide(error.words)}, {error.status}"
+            page = f"{self.hide(error.text)}, {error.status}"
             return f"answers with a web page ({page}), which no model wrote: {advice}"
-        return f"has no such address: {self.words_of(error)}; {advice}"
+        return f"has no such address: {self.error_text(error)}; {advice}"
 
     async def _missing_model(self, said: str, error: ApiError) -> str:
         """Description of a missing address or model, with the names that are most like it."""

@@ -26,7 +26,7 @@ from mbbq_gen.core.records import Response, Usage
 from mbbq_gen.core.text import moment_of, seconds_of
 from mbbq_gen.providers.http.credentials import hide_lookalikes
 
-PassingKind = Literal["rate", "server", "connect", "timeout", "broken", "malformed"]
+TransientKind = Literal["rate", "server", "connect", "timeout", "broken", "malformed"]
 FinishReason = Literal["stop", "length", "content_filter", "other"]
 ErrorClass = Literal[
     "transient",  # try again
@@ -50,7 +50,7 @@ _LONGEST: Final = 400
 class TransientError(Exception):
     """A failure after which another try may succeed."""
 
-    def __init__(self, kind: PassingKind, why: str, pause: float | None = None, status: int | None = None) -> None:
+    def __init__(self, kind: TransientKind, why: str, pause: float | None = None, status: int | None = None) -> None:
         super().__init__(why)
         self.kind = kind
         self.pause = pause
@@ -210,7 +210,7 @@ _TOO_LARGE: Final = re.compile(
 _WAITING: Final = re.compile(r"enqueued|token_limit|rate.?limit|quota", re.IGNORECASE)
 
 
-def says_too_large(words: str) -> bool:
+def is_too_large(words: str) -> bool:
     """Whether a service's words mean that it takes fewer requests or bytes in one go, now and always."""
     return _TOO_LARGE.search(words) is not None and _WAITING.search(words) is None
 
@@ -344,7 +344,7 @@ class ParameterAdapter:
     """Parameters that are no longer sent, with the service's words."""
     renamed: dict[str, str] = field(default_factory=dict)
     """Parameters that are sent under another name."""
-    dispensable: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
     """Parameters beside the harmless ones that may be left out."""
 
     def apply(self, body: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -363,10 +363,10 @@ class ParameterAdapter:
         if name in _OTHER_LENGTH and self.renames_length and not is_value and not self.renamed:
             self.renamed[name] = _OTHER_LENGTH[name]
             return f"does not take {name}: sending {_OTHER_LENGTH[name]} instead"
-        if name not in HARMLESS | self.dispensable:
+        if name not in HARMLESS | self.optional:
             return None
         self.dropped[name] = message
-        if name in self.dispensable:
+        if name in self.optional:
             return f"does not take {name}: asking without it"
         return f"does not take {name} = {body[name]!r}: leaving it out, which changes no text"
 

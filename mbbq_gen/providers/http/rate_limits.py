@@ -172,7 +172,7 @@ _SLOW_ANSWER: Final = 1.0
 """Seconds after which an answer to an earlier request shows that the service works again."""
 _INTERVAL: Final = 0.1
 """Part of an outage's length so far that lies between two probes."""
-WORTH_SAYING: Final = 10.0
+LONG_PAUSE: Final = 10.0
 """Seconds of a pause from which it is shown."""
 START_PATIENCE: Final = 120.0
 """Seconds that a service which has not answered yet is waited for: servers load models."""
@@ -205,7 +205,7 @@ class ServiceGate:
         self._closed_at: float | None = None
         self._next_probe = 0.0
         self._reason, self._kind = "", ""
-        self._is_told = False
+        self._is_notified = False
         self._changed = asyncio.Event()
 
     @property
@@ -225,8 +225,8 @@ class ServiceGate:
             away, pause = now - min(self._failed.values(), default=self._closed_at), self._next_probe - now
             if away > patience:
                 raise OutageError(away, self._reason)
-            if max(away, pause) >= WORTH_SAYING and not self._is_told:
-                self._is_told = True
+            if max(away, pause) >= LONG_PAUSE and not self._is_notified:
+                self._is_notified = True
                 left = f"next try in {duration(max(0.0, pause))}, waiting for at most {duration(patience)}"
                 self._notify(f"{self._reason}; {left} (--patience)")
             if pause <= 0:
@@ -248,9 +248,9 @@ class ServiceGate:
                 return False
         elif self._failed and sent_at < next(iter(self._failed.values())):
             return False  # it was sent before the first failure, and shows nothing of the service as it is now
-        if self._is_told:
+        if self._is_notified:
             self._notify(f"answers again after {duration(now - min(self._failed.values()))}")
-        self._closed_at, self._is_told = None, False
+        self._closed_at, self._is_notified = None, False
         self._failed.clear()
         self._changed.set()
         return was_closed
@@ -439,10 +439,10 @@ class RateLimiter:
     def status(self) -> str:
         """Number of requests under way, or why none is sent and for how long."""
         pause = self.gate.pause()
-        if pause is not None and pause[1] + 1 >= WORTH_SAYING:
+        if pause is not None and pause[1] + 1 >= LONG_PAUSE:
             return f"{pause[0]}: next try in {duration(pause[1])}"
         limited = self._free_at - time.monotonic()
-        if limited >= WORTH_SAYING:
+        if limited >= LONG_PAUSE:
             return f"rate limit: next request in {duration(limited)}"
         return f"{self.slots.in_use} at a time"
 

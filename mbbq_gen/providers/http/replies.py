@@ -134,13 +134,13 @@ def text_of(value: Any) -> str:
     """The text of an answer: a text, or a number as one; "" where it is missing. TypeError for something else."""
     if value is None:
         return ""
-    text = words_of(value)
+    text = text_or_none(value)
     if text is None:
         raise TypeError(f"text of type {type(value).__name__}")
     return text
 
 
-def words_of(value: Any) -> str | None:
+def text_or_none(value: Any) -> str | None:
     """A text, or a number as one; None where it is something else."""
     if value is None or type(value) is str:
         return value

@@ -1,7 +1,7 @@
 """Requests in, responses out: as many at a time as the service can take, each tried again as often as makes sense.
 
     request ─► slot, gate, limits ─► attempt ─┬─► answer, or filtered: a Response
-                  ▲                           ├─► LessonError: a parameter is left out, sent again at once
+                  ▲                           ├─► ParametersChangedError: a parameter is left out, sent again at once
                   └── waits, and is counted ◄─┼─► TransientError: 429, 5xx, broken connection
                                               ├─► this request can't be answered: a Response with `error`
                                               └─► ProviderError: no request can, and all stop
@@ -43,7 +43,7 @@ _BACKOFF: Final = (0.5, 30.0)
 """Longest pause after the first failure, and after any: it doubles each time, and is drawn from 0 to that."""
 _SPREAD: Final = 0.1
 """Part of a pause that is added to it, so that requests with the same waiting time are not sent together."""
-_LESSONS: Final = 4
+_MOST_CHANGES: Final = 4
 """Refused parameters that one request may run into."""
 _MANY_PAUSES: Final = 20
 """Requests in a row that get a waiting time before all others wait as well."""
@@ -55,7 +55,7 @@ _ALONE: Final = 0.3
 """Seconds that the first request is alone: services refuse a key or a parameter within them."""
 
 
-class LessonError(Exception):
+class ParametersChangedError(Exception):
     """A parameter was refused and is left out from now on: send again at once."""
 
 
@@ -108,7 +108,7 @@ class TokenEstimator:
         self._characters = self._answers = 0
         self._read = self._written = self._squares = 0.0
 
-    def expect(self, characters: int, most: int, at_once: int) -> float:
+    def estimate(self, characters: int, most: int, at_once: int) -> float:
         """Tokens in and out of a request with these `characters` that may write `most` tokens.
 
         Before the first answer, the longest one; later the mean plus two standard errors of the requests `at_once`.
@@ -120,7 +120,7 @@ class TokenEstimator:
         wrote = min(most, mean + 2 * spread / math.sqrt(max(1, at_once)))
         return characters * self._read / self._characters + wrote
 
-    def learn(self, characters: int, response: Response) -> float:
+    def update(self, characters: int, response: Response) -> float:
         """Takes note of an answer, and returns its tokens; estimated from the text where the service reported none."""
         usage, text = response.usage, len(response.text or "") + len(response.reasoning or "")
         read = usage.input_tokens or characters * 0.5
@@ -136,11 +136,11 @@ class TokenEstimator:
 class Scheduler:
     """One go at answering requests; the pace and what was learned outlive it."""
 
-    def __init__(self, service: ApiProvider, pace: RateLimiter, context: ExecutionContext) -> None:
-        self._service, self._pace, self._context = service, pace, context
+    def __init__(self, service: ApiProvider, limiter: RateLimiter, context: ExecutionContext) -> None:
+        self._service, self._limiter, self._context = service, limiter, context
         self._attempts: int = service.options.attempts
         self._patience: float = service.options.patience
-        self._guess = TokenEstimator()
+        self._estimator = TokenEstimator()
         self._done: deque[Response] = deque()
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[Response]] = set()
@@ -188,18 +188,18 @@ class Scheduler:
 
     def _let_others_in(self) -> None:
         """Ends the time in which the first request is alone, unless it has failed already and waits."""
-        if self._fatal is None and not self._asleep and not self._pace.gate.is_closed:
-            self._pace.slots.open()
+        if self._fatal is None and not self._asleep and not self._limiter.gate.is_closed:
+            self._limiter.slots.open()
             self._start_more()
 
     def _start_more(self) -> None:
         """Takes requests while there is room; those that wait without a time from the service take room as well."""
-        slots, asleep = self._pace.slots, len(self._asleep)
+        slots, asleep = self._limiter.slots, len(self._asleep)
         paused = sum(self._asleep.values()) if asleep else 0
         while (
             self._fatal is None
             and not self._exhausted
-            and (not self._pace.gate.is_closed or not self._tasks)
+            and (not self._limiter.gate.is_closed or not self._tasks)
             and len(self._tasks) - asleep < slots.limit
             and asleep - paused < slots.limit
             and len(self._tasks) < slots.most + _MOST_WAITING
@@ -231,7 +231,7 @@ class Scheduler:
     async def answer(self, request: Request) -> Response:
         """The final response to one request; raises ProviderError where no further request can succeed."""
         service, may_resend = self._service, self._context.may_resend
-        tries = RetryPolicy(self._attempts, lambda: service.reached, self._patience, self._pace.gate)
+        tries = RetryPolicy(self._attempts, lambda: service.reached, self._patience, self._limiter.gate)
         sent = 0
         response: Response | None = None
         try:
@@ -265,7 +265,7 @@ class Scheduler:
 
     async def _sleep(self, seconds: float, request: Request, tries: RetryPolicy) -> None:
         """Waits for another try without a slot; in an outage at the gate instead."""
-        task, gate, limit = asyncio.current_task(), self._pace.gate, self._pace.slots.limit
+        task, gate, limit = asyncio.current_task(), self._limiter.gate, self._limiter.slots.limit
         assert task is not None  # a coroutine runs in one
         has_pause = tries.last.pause is not None
         if tries.is_suspect:
@@ -295,36 +295,36 @@ class Scheduler:
                 f"{service.name}: {service.base_url} asks to wait {duration(fault.pause or 0.0)} ({fault});"
                 " received responses are kept, continue then with the same command (--patience sets the longest wait)"
             )
-        self._pace.slots.open()
+        self._limiter.slots.open()
         often = f"{sent} times" if sent > 1 else "once"
         return Response(request_key=request.request_key, error=f"sent {often}, last: {fault}", n_attempts=sent)
 
     async def _send(self, request: Request, number: int) -> Response:
         """Sends a request when the pace allows it, again at once where a parameter was refused and learned."""
-        service, pace, doubts, key = self._service, self._pace, self._context.in_doubt, request.request_key
+        service, limiter, doubts, key = self._service, self._limiter, self._context.in_doubt, request.request_key
         characters = sum([len(message.content) for message in request.messages])
-        for _ in range(_LESSONS):
-            ticket = await pace.enter(
-                self._guess.expect(characters, service.longest_answer(request), pace.slots.in_use)
+        for _ in range(_MOST_CHANGES):
+            ticket = await limiter.enter(
+                self._estimator.estimate(characters, service.longest_answer(request), limiter.slots.in_use)
             )
             doubts[key] += 1
             try:
                 response = await service.attempt(request, number)
                 if response.latency_s is not None:
-                    pace.note_answer(ticket, response.latency_s, self._guess.learn(characters, response))
+                    limiter.note_answer(ticket, response.latency_s, self._estimator.update(characters, response))
                 else:
-                    pace.slots.open()
-                    pace.gate.answered(ticket.sent_at)
+                    limiter.slots.open()
+                    limiter.gate.answered(ticket.sent_at)
                 return response
-            except LessonError:
+            except ParametersChangedError:
                 doubts[key] -= 1
             except TransientError as fault:
-                pace.slots.record(ticket.sent_in, time.monotonic() - ticket.sent_at, fault)
+                limiter.slots.record(ticket.sent_in, time.monotonic() - ticket.sent_at, fault)
                 doubts[key] -= not fault.may_be_paid
                 raise
             except ProviderError:
                 doubts[key] -= 1
                 raise
             finally:
-                pace.slots.release()
+                limiter.slots.release()
         raise ProviderError(f"{service.name}: rejects several settings; see the run's manifest")

@@ -149,7 +149,7 @@ class OwnServer:
         """`sampling`: neutral or server. `given`: what the user sets, by the names in `NEUTRAL_SAMPLING`."""
         self._model, self._sampling, self._given = model, sampling, given
         self._lock = asyncio.Lock()
-        self.is_asked = False
+        self.is_probed = False
         """Whether recognition is finished, with or without a match in the table."""
         self.entry = _UNKNOWN
         self._facts: dict[str, JsonValue] = {}
@@ -162,7 +162,7 @@ class OwnServer:
     async def recognise(self, get: Get) -> None:
         """Finds out which server it is, once; one that can't be reached (TransientError) is tried again next time."""
         async with self._lock:
-            if self.is_asked:
+            if self.is_probed:
                 return
             try:
                 async with asyncio.timeout(_SECONDS):
@@ -171,7 +171,7 @@ class OwnServer:
                 return
             except TimeoutError:
                 pass
-            self.is_asked = True
+            self.is_probed = True
 
     @property
     def fields(self) -> dict[str, JsonValue]:
@@ -187,7 +187,7 @@ class OwnServer:
         return fields
 
     @property
-    def dispensable(self) -> frozenset[str]:
+    def optional(self) -> frozenset[str]:
         """Fields that may be left out if the server refuses them: all that the user did not set."""
         given = {self.entry.repetition if name == "repetition_penalty" else name for name in self._given}
         return frozenset(self.fields) - given

@@ -110,7 +110,7 @@ class LoglikelihoodScorer:
     formatter: ChatFormatter
     compute: Callable[[list[list[int]], list[list[list[int]]]], Iterator[tuple[int, list[float]]]]
     """The sums of log-probabilities of the answers to some prompts, as `iterate_scores` gives them."""
-    way: str
+    strategy: str
     """Way of computing them: `packed`, `plain` (a forward for each answer) or `engine`."""
     context: int | None
     """Most tokens of prompt and answer together; None where the model names no limit."""
@@ -122,12 +122,12 @@ class LoglikelihoodScorer:
 
     def runtime_info(self) -> dict[str, Any]:
         """The way of scoring, for the manifest; empty if nothing was scored."""
-        found: dict[str, Any] = {"scoring_used": self.way} if self._is_used else {}
+        found: dict[str, Any] = {"scoring_used": self.strategy} if self._is_used else {}
         return found | ({"questions_with_merged_tokens": self._merged} if self._merged else {})
 
     def score(self, requests: Sequence[Request], is_cancelled: Callable[[], bool]) -> Iterator[Response]:
         """The responses, those that begin alike one after another; stops soon once cancelled. Raises ProviderError."""
-        if self.way == "plain" and not self._is_used:
+        if self.strategy == "plain" and not self._is_used:
             _logger.warning("%s: the prompt is read anew for each answer, which is much slower", self.name)
         self._is_used = True
         accepted: list[Request] = []
@@ -329,7 +329,7 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
         model.generation_config = transformers.GenerationConfig()  # what is left would leak into the library's generate
         reads_trees = supports_tree_attention(model)
     is_plain = all(getattr(decoding, name) == value for name, value in NEUTRAL_SAMPLING.items() if name != "top_p")
-    goes_on = options.decoding == "continuous" or (options.decoding == "auto" and reads_trees)
+    is_continuous = options.decoding == "continuous" or (options.decoding == "auto" and reads_trees)
     config = model.config.get_text_config()
     context, window = getattr(config, "max_position_embeddings", None), tree_window(config)
     scores = partial(iterate_scores, model, reads_trees=reads_trees, max_tokens=device.read_tokens)
@@ -341,7 +341,7 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
         static=StaticBatcher(model, decoding),
         scorer=LoglikelihoodScorer(source.name, formatter, scores, "packed" if reads_trees else "plain", context),
         context=context,
-        continuous=ContinuousBatcher(model, decoding) if is_plain and goes_on else None,
+        continuous=ContinuousBatcher(model, decoding) if is_plain and is_continuous else None,
         window=math.inf if window is None else window,
         packed_layers=packed_layers,
     )

@@ -63,7 +63,7 @@ class TransformersProvider(Provider):
         self._find_source = source or (lambda: find_source(model, self._options.revision))
         self._executor: ThreadPoolExecutor | None = None
         self._loaded: LocalModel | None = None
-        self._found_out: dict[str, JsonValue] = {}
+        self._loaded_info: dict[str, JsonValue] = {}
 
     @classmethod
     def open(cls, model: str, options: Any, resources: PackPaths) -> Self:
@@ -130,9 +130,9 @@ class TransformersProvider(Provider):
             known = {"version": versions[self.kind], "model_file": model.name, "dtype": model.dtype or self.dtype}
             known |= {"context_length": model.context, "sampling_defaults": dict(model.decoding.configured)}
             known["chat_template"] = getattr(model.formatter.tokenizer, "chat_template", None)
-            self._found_out = {**model.runtime_info(), "server": {"name": self.kind, **storable_facts(known)}}
+            self._loaded_info = {**model.runtime_info(), "server": {"name": self.kind, **storable_facts(known)}}
         facts = {**self.batch(), "batch_dependent": self.batch_dependent, "versions": versions}
-        return {**facts, **self._found_out}
+        return {**facts, **self._loaded_info}
 
     def batch(self) -> dict[str, JsonValue]:
         """Device, batch sizes and decoding; part of the settings where the text depends on the batch."""
