@@ -278,10 +278,10 @@ class OpenAIProvider(ApiProvider):
         known = {service.base_url: service.reasoning for service in known_services().values()}
         return known.get(self.base_url, "template")
 
-    def learn_from(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
+    def adapt(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
         """Also learns that a model answers at the responses API only."""
         if classify_error(error) != "other_api":
-            return super().learn_from(error, body, request)
+            return super().adapt(error, body, request)
         if self._at_responses or self.options.api != "auto":
             return False
         if request.prompt.method == FIRST_TOKENS:
