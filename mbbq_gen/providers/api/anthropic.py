@@ -1,6 +1,6 @@
 """Anthropic's models: `anthropic:MODEL`, the messages API.
 
-What its safety classifiers stop (`stop_reason: refusal`) is `content_filter`.
+Answers that its safety classifiers stop (`stop_reason: refusal`) are `content_filter`.
 Reference: https://docs.anthropic.com/en/api/messages
 """
 
@@ -52,37 +52,33 @@ class AnthropicProvider(ApiProvider):
     options: AnthropicOptions
 
     def __init__(self, model: str, options: AnthropicOptions) -> None:
-        """With `platform=vertex` on Vertex AI, with Google's credentials."""
+        """Raises UsageError for `platform=vertex` without a project."""
         self.is_vertex = options.platform == "vertex"
         if self.is_vertex:
             place = vertex_place(("ANTHROPIC_VERTEX_PROJECT_ID",), ("CLOUD_ML_REGION",))
             if place is None:
                 raise UsageError("anthropic on vertex: no project; set ANTHROPIC_VERTEX_PROJECT_ID and CLOUD_ML_REGION")
             self.official_url, self._vertex_path = place
-            self.url_variable, self.key_variables, self.cloud = (
-                "ANTHROPIC_VERTEX_BASE_URL",
-                (),
-                CloudToken("vertex"),
-            )
+            self.url_variable, self.key_variables = "ANTHROPIC_VERTEX_BASE_URL", ()
+            self.cloud = CloudToken("vertex")
             self.path, self.models_path = f"/models/{model}:rawPredict", ""  # there is no list of models
-            self.capabilities = replace(self.capabilities, batches=False)  # from buckets only
+            self.capabilities = replace(self.capabilities, batches=False)  # Vertex AI needs a storage bucket for them
         super().__init__(model, options)
         if self.is_vertex:
             self.default_url, self.own_settings = self.base_url, {"platform": "vertex"}
 
     @cached_property
     def endpoint(self) -> Endpoint:
-        """Anthropic's address and headers; on Vertex AI, below project and region."""
+        """Anthropic's URL and headers; on Vertex AI, below project and region."""
         if self.is_vertex:
             return Endpoint(f"{self.base_url}/v1{self._vertex_path}/publishers/anthropic", JSON_BOTH_WAYS)
         key = self.secret.value if self.secret else "none"
         return Endpoint(self.base_url, {**JSON_BOTH_WAYS, "X-Api-Key": key, "anthropic-version": "2023-06-01"})
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
-        """The body of a message request; the system message has a place of its own."""
-        body: dict[str, JsonValue] = (
-            {"anthropic_version": "vertex-2023-10-16"} if self.is_vertex else {"model": self.model}
-        )
+        """The body of a message request; the system message has a field of its own."""
+        name, value = ("anthropic_version", "vertex-2023-10-16") if self.is_vertex else ("model", self.model)
+        body: dict[str, JsonValue] = {name: value}
         body |= {"max_tokens": self.answer_limit(request), "messages": turns_of(request.messages, system=False)}
         if system := system_text(request.messages):
             body["system"] = system
@@ -99,7 +95,7 @@ class AnthropicProvider(ApiProvider):
         finish, details = finish_reason(reason), "output_tokens_details"
         usage = usage_of(
             payload.get("usage"),
-            # what was read from or written to the service's cache counts as input too
+            # tokens read from or written to the service's cache are input too
             ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
             ("output_tokens",),
             reasoning=(f"{details}.thinking_tokens", f"{details}.reasoning_tokens"),

@@ -1,7 +1,7 @@
-"""Models on Amazon Bedrock: `bedrock:MODEL_ID`, through the Converse API, which speaks to all of them alike.
+"""Models on Amazon Bedrock: `bedrock:MODEL_ID`, through the Converse API, which is the same for all models.
 
 Credentials and region are those of the AWS client (botocore): environment, profile, role of the machine; or a Bedrock
-key in AWS_BEARER_TOKEN_BEDROCK. What its filters and guardrails stop is `content_filter`.
+key in AWS_BEARER_TOKEN_BEDROCK. Answers that filters and guardrails stop are `content_filter`.
 Reference: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
 """
 
@@ -48,12 +48,12 @@ class BedrockProvider(ApiProvider):
     options: BedrockOptions
 
     def find_base_url(self) -> str:
-        """The server of the region, where options and environment name no other."""
+        """The base URL from options or environment, or that of the region."""
         self.default_url = f"https://bedrock-runtime.{self._region}.amazonaws.com"
         return self.configured_url("AWS_ENDPOINT_URL_BEDROCK_RUNTIME") or self.default_url
 
     def check_access(self) -> None:
-        """Raises UsageError where there are no credentials."""
+        """Raises UsageError if there are no credentials."""
         if self.secret is None and self._credentials is None:
             raise UsageError(
                 f"{self.name}: no AWS credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,"
@@ -62,13 +62,13 @@ class BedrockProvider(ApiProvider):
 
     @cached_property
     def _credentials(self) -> Any:
-        """As the AWS client finds them; None where there are none."""
+        """The credentials that the AWS client finds, or None."""
         import botocore.session
 
         return botocore.session.get_session().get_credentials()
 
     async def headers_for(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
-        """Signed with the AWS client's own signature (version 4), each request anew."""
+        """All headers of one request, with its AWS signature (version 4) unless a key is used."""
         headers = self.fixed_headers
         if self.secret is not None or self._credentials is None:
             return headers
@@ -82,7 +82,7 @@ class BedrockProvider(ApiProvider):
 
     @cached_property
     def _region(self) -> str:
-        """The region: as said, as the environment says, or the profile's."""
+        """The region from options, environment or profile."""
         named = self.options.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         if not named:
             import botocore.session
@@ -94,11 +94,11 @@ class BedrockProvider(ApiProvider):
 
     @property
     def path(self) -> str:
-        """The Converse API of a model."""
+        """Path of the Converse API for the model."""
         return f"/model/{quote(self.model, safe='')}/converse"
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
-        """The body of a Converse request; `extra` goes to the model as it is."""
+        """The body of a Converse request; `extra` is passed to the model unchanged."""
         level, fields, sampling = request.prompt.reasoning_effort, self.options.extra, dict(_SAMPLING)
         if level is not None:
             reasoning = self.reasoning_settings(level)
@@ -115,7 +115,7 @@ class BedrockProvider(ApiProvider):
 
     @property
     def reasoning_api(self) -> str:
-        """Claude's models take Anthropic's parameters."""
+        """Anthropic's parameters for Claude models."""
         return "anthropic" if "anthropic." in self.model else self.kind
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class BedrockProvider(ApiProvider):
         if not isinstance(content, list) and finish != "content_filter":
             raise TransientError("malformed", "the response is JSON without a message")
         blocks = tables_of(content)
-        read = ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")  # what was cached is input too
+        read = ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")  # cached tokens are input too
         return answer_fields(
             "".join(text_of(block.get("text")) for block in blocks),
             finish,
@@ -139,5 +139,5 @@ class BedrockProvider(ApiProvider):
         )
 
     async def list_models(self) -> list[str]:
-        """Raises UsageError: the list is another service of AWS."""
+        """Raises UsageError, since another service of AWS lists the models."""
         raise UsageError("bedrock: models are listed by AWS: aws bedrock list-foundation-models")

@@ -31,7 +31,7 @@ _SAMPLING: Final = {
     "temperature": "temperature", "top_p": "topP", "top_k": "topK", "presence_penalty": "presencePenalty",
     "frequency_penalty": "frequencyPenalty", "seed": "seed",
 }  # fmt: skip
-"""Our name of an option → Google's."""
+"""Our option → Google's name."""
 
 
 class GeminiOptions(RemoteOptions):
@@ -61,21 +61,19 @@ class GeminiProvider(ApiProvider):
     options: GeminiOptions
 
     def __init__(self, model: str, options: GeminiOptions) -> None:
-        """On Vertex AI where the environment asks for it."""
+        """On Vertex AI if GOOGLE_GENAI_USE_VERTEXAI is set."""
         self.is_vertex = os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in {"1", "true"}
         self.model_path = f"/{model}" if "/" in model else f"/models/{model}"
-        """The model below the base URL; tuned ones are named with their folder."""
+        """The model's path below the base URL; names of tuned models include their folder."""
         self.path = f"{self.model_path}:generateContent"
         if self.is_vertex:
-            self.capabilities = replace(self.capabilities, batches=False)  # from buckets only
-            self.cloud = (
-                CloudToken("vertex") if vertex_place() else None
-            )  # without a project, a key of its own opens it
+            self.capabilities = replace(self.capabilities, batches=False)  # Vertex AI needs a storage bucket for them
+            self.cloud = CloudToken("vertex") if vertex_place() else None  # without a project: a key (express mode)
         super().__init__(model, options)
 
     @cached_property
     def endpoint(self) -> Endpoint:
-        """The Gemini API, or Vertex AI: in a project, or with a key of its own (express mode)."""
+        """The Gemini API, or Vertex AI, in a project or with a key (express mode)."""
         headers = {"Content-Type": "application/json"}
         if self.secret is not None and self.cloud is None:
             headers["x-goog-api-key"] = self.secret.value
@@ -104,7 +102,7 @@ class GeminiProvider(ApiProvider):
         return body | {"systemInstruction": {"parts": [{"text": system}]}} if system else body
 
     def url(self, path: str) -> str:
-        """As `ApiService`; files are downloaded from addresses of their own, on the same server."""
+        """As `ApiService`; file downloads have another prefix."""
         return f"{self.base_url}/download/v1beta{path}" if ":download?" in path else super().url(path)
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Models in Ollama: `ollama:MODEL`, over Ollama's own API, which takes all settings of sampling and of the context.
+"""Models in Ollama: `ollama:MODEL`, over Ollama's own API, which accepts all settings of sampling and context.
 
-Ollama's OpenAI-compatible API takes no context length and no repetition penalty, and cuts longer prompts without an
-error. Here the context is set from the longest prompt so far plus the answer, and sampling is neutral.
-Address: --base-url, OLLAMA_HOST, or http://127.0.0.1:11434. Reference: docs/api.md of Ollama.
+Ollama's OpenAI-compatible API has no context length and no repetition penalty, and truncates longer prompts without an
+error. Here the context fits the longest prompt so far plus the answer, and sampling is neutral.
+Base URL: --base-url, OLLAMA_HOST, or http://127.0.0.1:11434. Reference: docs/api.md of Ollama.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from mbbq_gen.providers.http.servers import storable_facts
 
 _PORT: Final = 11434
 _REPETITION: Final = {"repetition_penalty": "repeat_penalty"}
-"""Our name of a sampling parameter → Ollama's."""
+"""Our sampling option → Ollama's name."""
 _LEAST_CONTEXT: Final = 4096
 _BYTES_A_TOKEN: Final = 2
-"""Bytes of text that become a token at the least, chat template included: most tokenizers need 3 or more."""
+"""Minimum bytes per token, chat template included; most tokenizers have 3 or more."""
 
 
 class OllamaOptions(RemoteOptions, SamplingOptions):
@@ -40,7 +40,7 @@ class OllamaOptions(RemoteOptions, SamplingOptions):
 
 
 class OllamaProvider(ApiProvider):
-    """Asks a model in Ollama."""
+    """A model in Ollama."""
 
     kind = "ollama"
     options_class = OllamaOptions
@@ -57,14 +57,14 @@ class OllamaProvider(ApiProvider):
         super().__init__(model, options)
         self.needs_key, self.own_settings = False, {"sampling": options.sampling or "neutral"}
         self._num_ctx = _LEAST_CONTEXT
-        """The context length that is requested; it only grows, because a change loads the model anew."""
+        """The requested context length; it only grows, since each change reloads the model."""
         self._facts: dict[str, JsonValue] | None = None
         neutral = {} if options.sampling == "server" else NEUTRAL_SAMPLING
         self._sampling: dict[str, JsonValue] = {**neutral, **options.given_sampling}
         self._sent = {_REPETITION.get(name, name): value for name, value in self._sampling.items()}
 
     def find_base_url(self) -> str:
-        """As --base-url or OLLAMA_HOST says, the latter with or without scheme and port; 0.0.0.0 is this machine."""
+        """The base URL from --base-url or OLLAMA_HOST, whose scheme and port are optional; 0.0.0.0 is this machine."""
         named = os.environ.get("OLLAMA_HOST", "").strip().rstrip("/")
         if self.options.base_url or not named:
             return (self.options.base_url or self.official_url).removesuffix("/v1")
@@ -95,7 +95,7 @@ class OllamaProvider(ApiProvider):
         return self.adapter.apply(body | self.options.extra)
 
     async def prepare(self, request: Request | None = None) -> Response | None:
-        """Asks once which version and which model files answer."""
+        """Fetches version and facts of the model once."""
         if self._facts is not None:
             return None
         self._facts = {"name": "ollama"}
@@ -103,7 +103,7 @@ class OllamaProvider(ApiProvider):
             version = await self.call("GET", "/api/version", accept=(404,), repeat=False)
             shown = await self.call("POST", "/api/show", body={"model": self.model}, accept=(404,), repeat=False)
         except (ProviderError, TransientError):
-            self._facts = None  # the question itself finds out what is wrong, and whether to wait
+            self._facts = None  # the request itself reports the failure, or waits
             return None
         found = table_of(shown.json())
         sizes = table_of(found.get("model_info")).items()
@@ -119,13 +119,13 @@ class OllamaProvider(ApiProvider):
         return None
 
     def runtime_info(self) -> dict[str, JsonValue]:
-        """Also the server, the sampling that is sent and known to apply, and the context length."""
+        """As `ApiProvider`; also the server, the sampling as sent and by our names, and the context length."""
         applied = dict.fromkeys(NEUTRAL_SAMPLING) | {"temperature": self.options.temperature, **self._sampling}
         info = super().runtime_info() | {"server": self._facts or {"name": "ollama"}, "sampling_sent": self._sent}
         return info | {"sampling": applied, "num_ctx": self.options.num_ctx or self._num_ctx}
 
     async def fatal_error(self, error: ApiError, kind: ErrorClass) -> ProviderError:
-        """Also how a model is fetched that is not there."""
+        """As `ApiService`; with the command that fetches a missing model."""
         found = await super().fatal_error(error, kind)
         return ProviderError(f"{found}; fetch it with: ollama pull {self.model}") if kind == "model" else found
 
