@@ -214,7 +214,7 @@ class BatchApi(ABC):
                 return
 
     async def find(self, ref: BatchRef, known: frozenset[str]) -> str | None:
-        """The id of the batch that was handed over under that ref, if there is one that is not `known`."""
+        """The id of a submitted batch, or None; `known`: ids of other batches."""
         async for entry in self.listed():
             if table_of(entry.get("metadata")).get(self.name_field) == ref.name:
                 return str(entry[self.id_field])
@@ -304,8 +304,8 @@ class AnthropicBatches(BatchApi):
         state, counts = str(found.get("processing_status")), table_of(found.get("request_counts"))
         if state != "ended":
             return {"state": state}
-        place = f"{self.path_of(service_id)}/results"
-        return {"state": state, "results": [place], "done": counts.get("succeeded"), "failed": counts.get("errored")}
+        results = [f"{self.path_of(service_id)}/results"]
+        return {"state": state, "results": results, "done": counts.get("succeeded"), "failed": counts.get("errored")}
 
     def read(self, row: Any) -> BatchResult:
         """As `BatchApi`."""

@@ -20,7 +20,7 @@ import torch
 from torch.nn.functional import pad, softmax
 from transformers import Cache, DynamicLayer, GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
-from mbbq_gen.providers.local.options import NOT_NUMBERS, is_out_of_memory, unless_memory_runs_out
+from mbbq_gen.providers.local.options import NOT_NUMBERS, is_out_of_memory, none_if_out_of_memory
 from mbbq_gen.providers.local.prefix_cache import Model, PrefixReader, additive_mask, gather
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ class ContinuousBatcher:
         waiting, batch = deque(sorted(prompts, key=lambda prompt: prompt.tokens)), _Batch(self._model)
         while (waiting or batch.rows) and not is_cancelled():
             group = self._next_group(waiting, batch)
-            if unless_memory_runs_out(batch.advance, group, self._settings):
+            if none_if_out_of_memory(batch.advance, group, self._settings):
                 for row in batch.pop_finished(stop_tokens):
                     if row.is_broken:
                         yield fail(row.prompt, NOT_NUMBERS)
@@ -348,7 +348,7 @@ class StaticBatcher:
         while waiting and not is_cancelled():
             size = min(self.batch_size, len(waiting))
             group = [waiting[place] for place in range(size) if waiting[place].limit == waiting[0].limit]
-            completions = unless_memory_runs_out(self._generate, group, is_cancelled)
+            completions = none_if_out_of_memory(self._generate, group, is_cancelled)
             if completions is None and len(group) > 1:
                 self.batch_size = len(group) // 2
                 continue

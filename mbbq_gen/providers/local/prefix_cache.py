@@ -30,7 +30,7 @@ from transformers import DynamicCache
 
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.providers.local.chat_format import shared_length
-from mbbq_gen.providers.local.options import NOT_NUMBERS, unless_memory_runs_out
+from mbbq_gen.providers.local.options import NOT_NUMBERS, none_if_out_of_memory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -186,7 +186,7 @@ def iterate_scores(
         sizes = ((prompts[n], sum(len(answer) - 1 for answer in answers[n])) for n in waiting)
         group = waiting[: reader.n_fitting(sizes, max_tokens)]
         questions = [(prompts[number], answers[number]) for number in group]
-        scores = unless_memory_runs_out(_score_group, reader, questions)
+        scores = none_if_out_of_memory(_score_group, reader, questions)
         if scores is None:
             reader, max_tokens = PrefixReader(model), max(1, max_tokens // 2)
             if len(group) == 1:
