@@ -176,9 +176,7 @@ class TransformersProvider(Provider):
                     self._loaded = self.load()
                     decoding = self._loaded.decoding
                     configured = decoding.configured.items()
-                    ignored = [
-                        f"{name} {value}" for name, value in configured if getattr(decoding, name, None) != value
-                    ]
+                    ignored = [f"{name} {used}" for name, used in configured if getattr(decoding, name, None) != used]
                     if ignored:
                         line = f"{self.name}: not used of its generation_config.json: {', '.join(ignored)}"
                         loop.call_soon_threadsafe(context.notify, line)
