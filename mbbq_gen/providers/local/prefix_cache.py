@@ -1,7 +1,7 @@
 """Tree attention: sequences with common prefixes in one forward pass, each prefix once, without padding.
 
 Sequences are sorted by their tokens, so that neighbours share the longest prefixes. The tokens that a group does not
-share are concatenated. A tree mask lets each token attend to its own sequence only; positions are those in its sequence:
+share are concatenated. With a tree mask each token attends to its own sequence only; it keeps its position there:
 
     sequences   the man left     the man stayed     the end
     tokens      the man left stayed end
