@@ -11,7 +11,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, lru_cache
@@ -170,7 +170,11 @@ def _pause_of(status: int, headers: Mapping[str, str], payload: Any, message: st
     seconds = seconds_of(headers.get("retry-after", ""), now)
     if seconds is not None or (status != 429 and status < 500):
         return seconds
-    waits = list(_waits_in(payload, now))
+    waits: list[float] = []
+    units = error_table().wait_fields
+    for name, text, number in _FIELD.findall(json.dumps(payload)):  # at any depth; routers put headers there too
+        if name in units and (seconds := _seconds_until(text or number, now)) is not None:
+            waits.append(seconds * units[name])
     if not waits and (words := _WAIT_TEXT.search(message)):
         text = words["moment"] or words["compact"]
         if text is None:  # "20 seconds" → "20s"
@@ -182,14 +186,6 @@ def _pause_of(status: int, headers: Mapping[str, str], payload: Any, message: st
         if left == 0 and _RESET_HEADER.fullmatch(name) and (seconds := _seconds_until(headers[name], now)) is not None:
             waits.append(seconds)
     return max(waits, default=None)
-
-
-def _waits_in(payload: Any, now: datetime) -> Iterator[float]:
-    """Seconds to wait from fields of a body at any depth, such as headers that a router forwards."""
-    scales = error_table().wait_fields
-    for name, text, number in _FIELD.findall(json.dumps(payload)):
-        if name in scales and (seconds := _seconds_until(text or number, now)) is not None:
-            yield seconds * scales[name]
 
 
 def _seconds_until(text: str, now: datetime) -> float | None:
