@@ -256,7 +256,7 @@ class BatchRunner:
                     most = self.provider.max_usage(self.store.request(key))
                     if missing := most and unmetered_usage(response, most):
                         response = response.model_copy(update={"unmetered_usage": missing})
-                self.provider.notice(response)
+                self.provider.note_response(response)
             except TransientError as fault:
                 self.in_flight.lose_in_batch(self.provider.max_usage(self.store.request(key)))
                 response = Response(request_key=key, error=str(fault)) if is_last else None

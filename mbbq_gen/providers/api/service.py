@@ -250,7 +250,7 @@ class ApiService(Provider):
             if isinstance(entries, list):
                 names = [str(entry.get("id") or entry.get("name") or "") for entry in tables_of(entries)]
                 return [name.removeprefix("models/") for name in names if name]
-            why = service_error(200, listed).words
+            why = service_error(200, listed).text
         except (RejectedError, TransientError) as error:
             why = str(error)
         then = f"; {advice}" if (advice := base_url_advice(self.base_url, self.version_in_base)) else ""
