@@ -234,11 +234,7 @@ def require_methods(provider: Provider, methods: Iterable[Method]) -> None:
 
 
 def request_key(
-    kind: str,
-    model: str,
-    settings: Mapping[str, JsonValue],
-    messages: Sequence[Message],
-    prompt_id: str | None = None,
+    kind: str, model: str, settings: Mapping[str, JsonValue], messages: Sequence[Message], prompt_id: str | None = None
 ) -> str:
     """The sha256 of everything that affects an answer; `prompt_id` is for scripts and oracles only."""
     turns = [[message.role, message.content] for message in messages]

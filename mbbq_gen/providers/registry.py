@@ -20,7 +20,7 @@ from mbbq_gen.core.errors import MissingExtraError, ProviderError, UnknownNameEr
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.providers.base import Provider, ProviderClass, ProviderOptions, is_installed
-from mbbq_gen.providers.http.credentials import HIDDEN, hide_typed, is_lookalike
+from mbbq_gen.providers.http.credentials import HIDDEN, holds_key, redact_input
 from mbbq_gen.providers.http.servers import known_servers, known_services
 from mbbq_gen.providers.responders import ORACLES, PERSONALITIES, OracleRule, Persona
 
@@ -75,7 +75,7 @@ def open_provider(
     try:
         checked = schema.model_validate(options)
     except ValidationError as error:
-        fault = hide_typed(describe_fault(error, options))
+        fault = redact_input(describe_fault(error, options))
         for option in _SECRET_OPTIONS & options.keys():
             fault = fault.replace(repr(options[option]), repr(HIDDEN))
         raise UsageError(f"{kind}: option {fault}") from error
@@ -100,19 +100,22 @@ def check_name(name: str) -> None:
 def parse_name(name: str) -> tuple[str, str]:
     """Kind and model of `kind:model`; raises UsageError if one is missing, or the name holds a key."""
     kind, colon, model = name.partition(":")
-    if is_lookalike(name):
+    if holds_key(name):
         raise UsageError(
-            f"model {hide_typed(name)!r}: holds a key; write the name of the model, and give the key in the environment"
-            " or by --api-key-file FILE"
+            f"model {redact_input(name)!r}: holds a key; write the name of the model, and give the key in the"
+            " environment or by --api-key-file FILE"
         )
     if colon and kind and model:
         return kind, model
     word = name.strip(":")
     models = {entry.name.split(":")[1]: entry.name for entry in list_models()}
     near = difflib.get_close_matches(word, models, n=1, cutoff=0.6)
-    example = f"{word}:{KINDS[word].model}" if word in KINDS else "oracle:perfect or transformers:smollm2"
-    is_near = near and word not in KINDS
-    advice = f"; did you mean {models[near[0]]!r}?" if is_near else f", for example {example}"
+    if word in KINDS:
+        advice = f", for example {word}:{KINDS[word].model}"
+    elif near:
+        advice = f"; did you mean {models[near[0]]!r}?"
+    else:
+        advice = ", for example oracle:perfect or transformers:smollm2"
     raise UsageError(f"model {name!r}: write it as kind:model{advice}")
 
 

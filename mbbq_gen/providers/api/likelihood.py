@@ -103,12 +103,7 @@ class ServerScorer:
     """Computes the loglikelihoods of requests at one server: `prepare`, then `path` and `body`, then `read`."""
 
     def __init__(
-        self,
-        model: str,
-        kind: str,
-        formatter: ChatFormatter | None,
-        post: Post,
-        sampling: Mapping[str, JsonValue],
+        self, model: str, kind: str, formatter: ChatFormatter | None, post: Post, sampling: Mapping[str, JsonValue]
     ) -> None:
         """`formatter`: tokenizes prompts; None: the server does. `sampling`: fields for neutral sampling."""
         self._model, self.kind, self._formatter, self._post, self._sampling = model, kind, formatter, post, sampling

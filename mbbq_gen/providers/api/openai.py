@@ -29,13 +29,7 @@ from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, turns_of
 from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING, Capabilities, SamplingOptions
 from mbbq_gen.providers.http.credentials import CloudToken
-from mbbq_gen.providers.http.errors import (
-    ApiError,
-    RejectedError,
-    TransientError,
-    classify_error,
-    finish_reason,
-)
+from mbbq_gen.providers.http.errors import ApiError, RejectedError, TransientError, classify_error, finish_reason
 from mbbq_gen.providers.http.replies import (
     HttpResponse,
     error_payload,

@@ -17,7 +17,7 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.reasoning import ReasoningSettings, reasoning_token_allowance, refusal
 from mbbq_gen.core.tables import UnreadableError, json_value
 from mbbq_gen.providers.base import JsonTable, ProviderOptions
-from mbbq_gen.providers.http.credentials import ENV_VARIABLE, is_lookalike
+from mbbq_gen.providers.http.credentials import ENV_VARIABLE, holds_key
 
 
 @lru_cache(maxsize=256)
@@ -25,7 +25,7 @@ def reasoning_parameters(api: str, name: str, model: str, level: str) -> Reasoni
     """The parameters of a reasoning effort, by `reasoning.toml`; raises UsageError if the model refuses it."""
     room = reasoning_token_allowance(level)
     for row in tomllib.loads(Path(__file__).with_name("reasoning.toml").read_text(encoding="utf-8"))["row"]:
-        least, most = row.get("outside", (1, 0))
+        least, most = row.get("outside", (1, 0))  # by default, no number is in the range
         matches = re.fullmatch(row["api"], api) and re.fullmatch(row.get("levels", ".*"), level)
         if matches and re.search(row.get("model", ""), model) and not least <= room <= most:
             break
@@ -96,7 +96,7 @@ class RemoteOptions(ProviderOptions):
                 raise ValueError(f"{name!r} can't be set")
             if not isinstance(text, str) or re.search(r"[\r\n\x00]", text) or not text.isascii():
                 raise ValueError(f"{name}: give one line of plain text")
-            if is_lookalike(text) or (_SECRET_HEADER.search(name) and not ENV_VARIABLE.search(text)):
+            if holds_key(text) or (_SECRET_HEADER.search(name) and not ENV_VARIABLE.search(text)):
                 raise ValueError(f"{name}: keys are not written down here; put it into the environment and write $NAME")
         return value
 
@@ -105,7 +105,7 @@ class RemoteOptions(ProviderOptions):
     def _check_extra(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
         text = json.dumps(value)
         secret = _SECRET_NAME.search(text)
-        if secret is not None or is_lookalike(text):
+        if secret is not None or holds_key(text):
             name = "a key" if secret is None else repr(secret[1])
             raise ValueError(f"holds {name}: leave keys out; they come from the environment or a key file")
         return value
@@ -119,7 +119,7 @@ class RemoteOptions(ProviderOptions):
 def _plain_address(address: str) -> str:
     if not address.startswith(("http://", "https://")) or not address.split("/")[2]:
         raise ValueError("write it as http://… or https://…")
-    if "@" in address or "?" in address or is_lookalike(address):
+    if "@" in address or "?" in address or holds_key(address):
         raise ValueError("leave out passwords and queries; keys come from the environment or a key file")
     return address.rstrip("/")
 

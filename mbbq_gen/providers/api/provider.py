@@ -44,7 +44,7 @@ from mbbq_gen.providers.http.rate_limits import (
     RateLimiter,
     RateLimits,
     ServiceGate,
-    first_concurrency,
+    initial_concurrency,
 )
 from mbbq_gen.providers.http.replies import HttpResponse, error_payload, table_of, tables_of, value_at
 from mbbq_gen.providers.http.scheduler import ParametersChangedError, Scheduler
@@ -170,7 +170,7 @@ class ApiProvider(ApiService):
         self._context, options = context, self.options
         if self._limiter is None:
             most, is_given = options.max_connections, "max_connections" in options.model_fields_set
-            first = most if is_given else first_concurrency(self.base_url)
+            first = most if is_given else initial_concurrency(self.base_url)
             slots = AdaptiveConcurrency(most, first, options.timeout)
             if is_given:  # the user's value is used at once
                 slots.open()

@@ -38,7 +38,7 @@ _LOOKS_LIKE_KEY: Final = re.compile(
     r"\b(?:sk|rk|pk|gsk|xai|key|hf|nvapi|pplx|r8)[-_][A-Za-z0-9_*\-.…]{8,}|\bAIza[A-Za-z0-9_*\-.…]{8,}"
     r"|(?<=[Bb]earer )[A-Za-z0-9_*\-.…+/=]{8,}"
 )
-"""Keys, complete or masked, as they occur in services' errors and in user input."""
+"""Keys, complete or masked, in services' errors and user input; it may also match other texts."""
 _USER_IN_ADDRESS: Final = re.compile(r"(?<=://)[^\s'\"]*@|[^/\s'\"@]+@")
 _QUERY_OF_ADDRESS: Final = re.compile(r"(://[^\s?'\"]*\?)[^\s'\"]+")
 _PERCENT: Final = re.compile("%[0-9A-F]{2}")
@@ -46,15 +46,13 @@ _ESCAPED: Final = re.compile(rb"\\\\|\\/|\\u00[2-7][0-9A-Fa-f]")
 """An escaped character in JSON; escaped backslashes are matched so that the next character is not misread."""
 _SECRET_HEADERS: Final = re.compile(r"authorization|cookie|key|token|secret", re.IGNORECASE)
 _SCHEME: Final = re.compile(r"^(?:Bearer|Basic|Token) +", re.IGNORECASE)
-
-
 _KEY: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:(?:sk|rk|pk|gsk|xai|key|hf|nvapi|pplx|r8)[-_]|AIza)[\w.-]*?"
     r"(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{16,}"
 )
 
 
-def is_lookalike(text: str) -> bool:
+def holds_key(text: str) -> bool:
     """Whether a text holds a key: a known prefix and a long run of letters and digits."""
     return _KEY.search(text) is not None
 
@@ -145,7 +143,7 @@ def hide_lookalikes(text: str) -> str:
     return _LOOKS_LIKE_KEY.sub(HIDDEN, text)
 
 
-def hide_typed(text: str) -> str:
+def redact_input(text: str) -> str:
     """User input without keys; URLs without passwords and queries."""
     text = _USER_IN_ADDRESS.sub(f"{HIDDEN}@", hide_lookalikes(text))
     return _QUERY_OF_ADDRESS.sub(rf"\1{HIDDEN}", text)
@@ -293,16 +291,13 @@ VERTEX: Final = "https://aiplatform.googleapis.com"
 
 
 def vertex_place(projects: Sequence[str] = (), regions: Sequence[str] = ()) -> tuple[str, str] | None:
-    """Server and path of the Vertex AI project in the environment; None without a project.
-
-    `projects` and `regions` are variables that come before Google's own.
-    """
+    """Server and path of the Vertex AI project in the environment, or None; the variables given come first."""
     names = ((*projects, "GOOGLE_CLOUD_PROJECT"), (*regions, "GOOGLE_CLOUD_LOCATION", "GOOGLE_CLOUD_REGION"))
     values = ([os.environ.get(name, "").strip() for name in either] for either in names)
     project, region = (next(filter(None, given), None) for given in values)
-    at = "" if region in (None, "global") else f"{region}-"
+    prefix = "" if region in (None, "global") else f"{region}-"
     path = f"/projects/{project}/locations/{region or 'global'}"
-    return (VERTEX.replace("//", f"//{at}"), path) if project else None
+    return (VERTEX.replace("//", f"//{prefix}"), path) if project else None
 
 
 ENV_VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")

@@ -37,7 +37,7 @@ _HOLD: Final = 4
 """Rounds without growth after a growth that did not raise the throughput."""
 
 
-def first_concurrency(url: str) -> int:
+def initial_concurrency(url: str) -> int:
     """Initial concurrency: lower at a server on this machine, which often answers one request at a time."""
     host = urlsplit(url).hostname or ""
     return 4 if host in ("localhost", "::1") or host.startswith("127.") else 16

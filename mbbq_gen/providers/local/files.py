@@ -71,7 +71,7 @@ class ModelSource:
         return name if name in ("float32", "bfloat16", "float16") else None
 
 
-def check_named(model: str, aliases: Sequence[str], kind: str) -> None:
+def check_local_name(model: str, aliases: Sequence[str], kind: str) -> None:
     """Checks the name of a local model without network access.
 
     Raises:

@@ -308,11 +308,7 @@ class LocalModel:
             reasoning=reasoning,
             finish_reason=completion.finish_reason,
             model=self.name,
-            usage=Usage(
-                input_tokens=len(prompt),
-                output_tokens=completion.written,
-                reasoning_tokens=reasoning_tokens,
-            ),
+            usage=Usage(input_tokens=len(prompt), output_tokens=completion.written, reasoning_tokens=reasoning_tokens),
             latency_s=round(completion.latency_s, 3),
         )
 

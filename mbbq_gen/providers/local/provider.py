@@ -36,7 +36,7 @@ from mbbq_gen.providers.base import (
 )
 from mbbq_gen.providers.http.servers import storable_facts
 from mbbq_gen.providers.local.chat_format import chat_template, template_reasoning
-from mbbq_gen.providers.local.files import ModelSource, check_named, find_source, smollm2_source
+from mbbq_gen.providers.local.files import ModelSource, check_local_name, find_source, smollm2_source
 from mbbq_gen.providers.local.options import DevicePlan, TransformersOptions, find_device
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class TransformersProvider(Provider):
         """The provider for a hub id, a folder or SmolLM2; nothing is loaded yet."""
         if model in cls.aliases:
             return cls(model, options, lambda: smollm2_source(cache_directory()))
-        check_named(model, cls.aliases, cls.kind)
+        check_local_name(model, cls.aliases, cls.kind)
         return cls(model, options)
 
     @cached_property
