@@ -269,18 +269,18 @@ class ApiService(Provider):
         always are.
         """
         kind, rule = classify_error(error), rule_for(error)
-        transient = kind == "transient" or (kind == "not_the_service" and self.answered) or (error.page and with_pages)
-        if kind == "key" and self.answered:
-            transient = error.status == 403 and rule.is_by_status
-        if not transient:
+        is_transient = kind == "transient" or (error.is_page and with_pages)
+        if self.answered and kind in {"key", "not_the_service"}:
+            is_transient = kind == "not_the_service" or (error.status == 403 and rule.is_by_status)
+        if not is_transient:
             return kind
-        words = self.error_text(error)
-        if error.page:
-            words = f"a web page instead of an answer: {words}"
+        text = self.error_text(error)
+        if error.is_page:
+            text = f"a web page instead of an answer: {text}"
         if rule.is_loading:
-            self.notify_once(f"{self.name}: {rule.label}; waiting up to two minutes ({words})")
+            self.notify_once(f"{self.name}: {rule.label}; waiting up to two minutes ({text})")
         is_rate = error.status == 429 or (error.status == 403 and kind == "transient")
-        raise TransientError("rate" if is_rate else "server", words, error.pause, error.status)
+        raise TransientError("rate" if is_rate else "server", text, error.pause, error.status)
 
     async def fatal_error(self, error: ApiError, kind: ErrorClass) -> ProviderError:
         """The error that ends the run, by the class of a failure."""
@@ -306,13 +306,13 @@ class ApiService(Provider):
         """Text and advice for a redirect, a web page, or an unknown path."""
         advice = base_url_advice(self.base_url, self.version_in_base, error.message)
         advice = advice or "check the base URL, and what stands between here and there"
-        if error.target is not None:
-            moved = error.target.removesuffix(self.url(self.path).split("?")[0].removeprefix(self.base_url))
-            if moved.startswith(("http://", "https://")) and moved not in {self.base_url, error.target}:
+        if error.redirect is not None:
+            moved = error.redirect.removesuffix(self.url(self.path).split("?")[0].removeprefix(self.base_url))
+            if moved.startswith(("http://", "https://")) and moved not in {self.base_url, error.redirect}:
                 advice = f"give --base-url {moved}"
-            target = self.hide(error.target)
+            target = self.hide(error.redirect)
             return f"redirects to {target} ({error.status}): {advice}; keys do not follow redirections"
-        if error.page:
+        if error.is_page:
             page = f"{self.hide(error.text)}, {error.status}"
             return f"answers with a web page ({page}), which no model wrote: {advice}"
         return f"has no such address: {self.error_text(error)}; {advice}"

@@ -76,9 +76,9 @@ class ApiError:
     filter_results: Any = None
     pause: float | None = None
     """Seconds to wait, from headers or body."""
-    page: bool = False
+    is_page: bool = False
     """Whether the body is a web page, such as a proxy's."""
-    target: str | None = None
+    redirect: str | None = None
     """Target of a redirect, without its query."""
 
     @property
@@ -107,10 +107,10 @@ def is_page(text: str) -> bool:
 def service_error(status: int, payload: Any, headers: Mapping[str, str] | None = None) -> ApiError:
     """The ApiError in an error body of OpenAI, Azure, Anthropic, Gemini, or a compatible server."""
     known = {name.lower(): value for name, value in (headers or {}).items()}
-    target = None
+    redirect = None
     if 300 <= status < 400 and (location := known.get("location")):  # without query and password, which may be secrets
         before, _, rest = location.split("?")[0].split("#")[0].rpartition("@")
-        target = _one_line(f"{before.partition('//')[0]}//{rest}" if before else rest)
+        redirect = _one_line(f"{before.partition('//')[0]}//{rest}" if before else rest)
     outer = payload[0] if isinstance(payload, list) and payload else payload
     found = outer.get("error", outer.get("detail", outer)) if isinstance(outer, Mapping) else outer
     parameter = filtered = None
@@ -141,8 +141,8 @@ def service_error(status: int, payload: Any, headers: Mapping[str, str] | None =
         parameter=str(parameter) if parameter else None,
         filter_results=filtered or None,
         pause=_pause_of(status, known, payload, message),
-        page=page,
-        target=target,
+        is_page=page,
+        redirect=redirect,
     )
 
 
@@ -226,13 +226,13 @@ class ErrorRule:
     is_loading: bool = False
     label: str | None = None
 
-    def fits(self, error: ApiError) -> bool:
+    def matches(self, error: ApiError) -> bool:
         """Whether an error matches all conditions."""
-        words = f"{error.code} {error.message}"
-        wanted = ((self.status, str(error.status)), (self.code, error.code), (self.text, words))
+        message = f"{error.code} {error.message}"
+        patterns = ((self.status, str(error.status)), (self.code, error.code), (self.text, message))
         return (
-            all(pattern is None or pattern.search(text) for pattern, text in wanted)
-            and (self.unless is None or self.unless.search(words) is None)
+            all(pattern is None or pattern.search(text) for pattern, text in patterns)
+            and (self.unless is None or self.unless.search(message) is None)
             and (not self.flagged or error.filter_results is not None)
             and (self.pause is None or self.pause is (error.pause is not None))
         )
@@ -271,13 +271,13 @@ def error_table() -> ErrorTable:
 
 def rule_for(error: ApiError) -> ErrorRule:
     """The first rule of the table that matches."""
-    return next(rule for rule in error_table().rules if rule.fits(error))
+    return next(rule for rule in error_table().rules if rule.matches(error))
 
 
 def classify_error(error: ApiError) -> ErrorClass:
     """The class of a failure; web pages and redirects are classified by their status alone."""
-    if error.page or 300 <= error.status < 400:
-        by_status = (rule for rule in error_table().rules if rule.is_by_status and rule.fits(error))
+    if error.is_page or 300 <= error.status < 400:
+        by_status = (rule for rule in error_table().rules if rule.is_by_status and rule.matches(error))
         return "transient" if any(rule.kind == "transient" for rule in by_status) else "not_the_service"
     return rule_for(error).kind
 

@@ -55,7 +55,7 @@ class AdaptiveConcurrency:
         self.most = most
         self._start = float(min(most, start or most))
         self._timeout = timeout
-        self.opened = False
+        self.is_open = False
         """Whether the first answer has arrived; until then the limit is 1."""
         self._limit = 1.0
         self.in_use = 0
@@ -77,8 +77,8 @@ class AdaptiveConcurrency:
 
     def open(self) -> None:
         """Allows concurrent requests; later calls do nothing."""
-        if not self.opened:
-            self.opened = True
+        if not self.is_open:
+            self.is_open = True
             self.restart()
 
     def restart(self) -> None:
@@ -108,9 +108,9 @@ class AdaptiveConcurrency:
 
     def record(self, sent_in: int, seconds: float, fault: TransientError | None = None) -> None:
         """Adapts the limit to an answer or a transient failure of a round, after so many seconds."""
-        if fault is not None and fault.kind == "timeout" and self.opened:
+        if fault is not None and fault.kind == "timeout" and self.is_open:
             self._limit = max(1.0, self._limit - 1)  # the server may still process it
-        if sent_in != self.round or not self.opened:
+        if sent_in != self.round or not self.is_open:
             return
         if fault is None:
             self._answered += 1
@@ -129,14 +129,14 @@ class AdaptiveConcurrency:
 
     def _adapt(self, latency: float) -> None:
         """Ends a round with this mean latency in seconds, and sets the limit of the next one."""
-        limit, (base, throughput) = self._limit, self._base
-        now = limit / max(latency, 1e-6)
+        limit, (base, base_throughput) = self._limit, self._base
+        throughput = limit / max(latency, 1e-6)
         if latency > self._timeout / 2:
             self._factor, self._base, limit = _SLOW, (limit * 0.7, 0.0), limit * 0.7
-        elif self._full and limit > base and now < throughput * max(1.1, 1 + _GAIN * (limit / base - 1)):
+        elif self._full and limit > base and throughput < base_throughput * max(1.1, 1 + _GAIN * (limit / base - 1)):
             self._factor, self._hold, limit = _SLOW, _HOLD, base
         elif self._full:
-            self._base, self._hold = (limit, now), max(0, self._hold - 1)
+            self._base, self._hold = (limit, throughput), max(0, self._hold - 1)
             room, half = self._timeout / max(latency, 1e-6), self._too_many / 2
             factor = min(self._factor, max(room / 4, min(_SLOW, room / 2)))
             if limit < half and factor > 1.2:
