@@ -86,8 +86,8 @@ class ApiService(Provider):
 
     def __init__(self, model: str, options: Any) -> None:
         """`options`: a RemoteOptions; raises UsageError if its base URL or key is invalid."""
-        takes_none = self.no_temperature is not None and self.no_temperature.search(model)
-        if takes_none and "temperature" not in options.model_fields_set:
+        omits_temperature = self.no_temperature is not None and self.no_temperature.search(model)
+        if omits_temperature and "temperature" not in options.model_fields_set:
             options = options.model_copy(update={"temperature": None})
         self.model, self.options = model, options
         self.default_url = self.official_url

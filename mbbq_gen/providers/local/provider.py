@@ -175,8 +175,8 @@ class TransformersProvider(Provider):
                 if self._loaded is None:
                     self._loaded = self.load()
                     decoding = self._loaded.decoding
-                    configured = decoding.configured.items()
-                    ignored = [f"{name} {used}" for name, used in configured if getattr(decoding, name, None) != used]
+                    stated = decoding.configured.items()
+                    ignored = [f"{name} {value}" for name, value in stated if getattr(decoding, name, None) != value]
                     if ignored:
                         line = f"{self.name}: not used of its generation_config.json: {', '.join(ignored)}"
                         loop.call_soon_threadsafe(context.notify, line)
