@@ -1,7 +1,7 @@
-"""What a provider is: a model that turns requests into responses, and declares what it can do.
+"""The interface of providers: a provider turns requests into responses and declares its capabilities.
 
-Its `settings` shape the text (model, sampling, system prompt…) and are part of the request key. Its `runtime_info` does
-not change the text (threads, device, versions); it goes into the manifest.
+Its `settings` affect the text (model, sampling, system prompt…) and are part of the request key. Its `runtime_info`
+does not affect the text (threads, device, versions); it is stored in the manifest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mbbq_gen.core.tables import UnreadableError, json_value
 
 
 def _read_json(value: Any) -> Any:
-    """A command line gives a table as text."""
+    """The table in a JSON text, as the command line passes it; any other value as it is."""
     try:
         return json_value(value) if isinstance(value, str) else value
     except UnreadableError as error:
@@ -39,12 +39,12 @@ JsonTable = Annotated[dict[str, JsonValue], BeforeValidator(_read_json)]
 
 
 class ProviderOptions(BaseModel):
-    """The options of a kind of provider: bounds, help and defaults are said here once. Unknown ones are refused."""
+    """The options of a kind of provider, with bounds, help and defaults. Unknown options are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     may_change: ClassVar[frozenset[str]] = frozenset()
-    """Options that shape no text: a run may go on with other values of them."""
+    """Options that do not affect the text: a run may be resumed with other values."""
 
 
 NEUTRAL_SAMPLING: Final[Mapping[str, float]] = {
@@ -55,11 +55,11 @@ NEUTRAL_SAMPLING: Final[Mapping[str, float]] = {
     "presence_penalty": 0.0,
     "frequency_penalty": 0.0,
 }
-"""Option → the value that changes no probability. The options are spelled the same for every kind of model."""
+"""Sampling option → the value that changes no probability. All kinds of providers use these names."""
 
 
 class SamplingOptions(ProviderOptions):
-    """Options of models whose sampling can be set as a whole: of one's own servers, and of local models."""
+    """Sampling options of local models and of the user's own servers."""
 
     sampling: Literal["neutral", "server"] | None = Field(
         default=None,
@@ -87,29 +87,29 @@ BATCH_KINDS: Final = ("anthropic", "gemini", "openai")
 
 @dataclass(frozen=True)
 class Capabilities:
-    """The features that a provider supports."""
+    """The features of a provider."""
 
     methods: frozenset[Method] = frozenset({"generate"})
     batches: bool = False
     reasoning: bool = False
-    """Whether levels of reasoning effort may be requested, as far as the model has them."""
+    """Whether a reasoning effort may be requested; the model may still refuse it."""
     structured_output: bool = False
-    """Whether its service takes a JSON schema of the answer."""
+    """Whether the service accepts a JSON schema for the answer."""
     base_url: str | None = None
-    """The server's address; None where no server is, and so nothing is paid or in doubt."""
+    """The server's address; None: there is no server, so no request costs money."""
     local: bool = False
-    """Whether the model computes on this machine, so that its speed can be probed."""
+    """Whether the model runs on this machine, so that its speed can be measured."""
     batch_dependent: bool = False
-    """Whether the other requests of a batch may change a text."""
+    """Whether a text may depend on the other requests of its batch."""
     max_connections: int | None = None
-    """Most requests at a time; None where that is no option."""
+    """Maximum concurrent requests; None: the provider has no such option."""
     rpm: int | None = None
     tpm: int | None = None
-    """Most requests and tokens a minute; None: no limit."""
+    """Maximum requests and tokens per minute; None: no limit."""
 
 
 class SharedRateLimits(Protocol):
-    """The user's limits where several processes ask one service."""
+    """The user's rate limits, shared by several processes that use one service."""
 
     async def take(self, tokens: float) -> float:
         """As `RateLimits.take`."""
@@ -120,23 +120,23 @@ class SharedRateLimits(Protocol):
 
 @dataclass
 class ExecutionContext:
-    """Callbacks and shared state of an execution, for its provider."""
+    """Callbacks and state that a run shares with its provider."""
 
     notify: Callable[[str], None] = lambda _: None
     """Receives notices for the user, a line each."""
     may_resend: Callable[[Request], bool] | None = None
-    """Whether there is money for sending a request again that may have been paid already. None: always."""
+    """Whether the budget allows a retry of a request that may already have been billed. None: always."""
     shared_limits: SharedRateLimits | None = None
-    """The limits of a minute where other processes ask the same service; None: the provider's own."""
+    """Rate limits shared with other processes; None: the provider's own."""
     folder: Path | None = None
     """Folder for a provider's log; None: the cache directory."""
     in_doubt: Counter[str] = field(default_factory=Counter)
-    """Request key → how often it was sent and may have been paid, of requests without a response so far. A provider
-    with a `base_url` counts here."""
+    """Request key → number of attempts that may have been billed, for requests without a response so far. Providers
+    with a `base_url` update it."""
 
 
 class Provider(ABC):
-    """A model that answers requests. Everything but `settings` and `generate` has a default."""
+    """A model that answers requests; only `settings` and `generate` must be defined."""
 
     kind: str
     """The part before the colon in `kind:model`."""
@@ -147,18 +147,18 @@ class Provider(ABC):
     @property
     @abstractmethod
     def settings(self) -> Mapping[str, JsonValue]:
-        """Everything that shapes the text of an answer; equal settings and messages give an equal request key."""
+        """Everything that affects the text of an answer; part of the request key."""
 
     @abstractmethod
     def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
-        """The responses one by one as they finish, in any order, each with its request's key.
+        """Yields the responses as they finish, in any order, each with its request's key.
 
-        `request.prompt.method` says what is wanted: text, or `scores`, one `ContinuationScore` for each continuation in
-        their order. The requests are taken as they are needed, on the caller's thread. A request that fails gives a
-        response with `error`. Closing the generator, or cancelling its task, stops the work soon.
+        `request.prompt.method` selects the result: a text, or `scores` with one `ContinuationScore` for each
+        continuation, in their order. Requests are consumed lazily, on the caller's thread. A request that fails yields
+        a response with `error`. Closing the generator, or cancelling its task, stops the work soon.
 
         Raises:
-            ProviderError: where no further request can succeed.
+            ProviderError: no further request can succeed.
         """
 
     @property
@@ -168,65 +168,65 @@ class Provider(ABC):
 
     @property
     def capabilities(self) -> Capabilities:
-        """The features that this provider supports."""
+        """The features of this provider."""
         return Capabilities()
 
     def runtime_info(self) -> dict[str, JsonValue]:
-        """Facts for the manifest beside the settings; complete only after the first answer."""
+        """Facts for the manifest in addition to the settings; complete after the first answer."""
         return {}
 
     def request_key(self, messages: Sequence[Message], prompt_id: str) -> str:
-        """The key for cache and resume; prompts with the same messages have the same key."""
+        """The key for cache and resume; equal messages give an equal key."""
         return request_key(self.kind, self.model, self.settings, messages)
 
     def check_access(self) -> None:  # noqa: B027
-        """Raises UsageError where something that asking needs is missing, such as a key."""
+        """Raises UsageError if something that requests need is missing, such as a key."""
 
     async def check_methods(self, methods: Collection[Method]) -> None:  # noqa: B027
-        """Raises ProviderError, before the first request, where the server does not support these methods."""
+        """Raises ProviderError, before the first request, if the server does not support these methods."""
 
     def check_dialogue(self) -> None:  # noqa: B027
-        """Raises UsageError where the model takes no second turn of a conversation."""
+        """Raises UsageError if the model does not accept a second turn of a conversation."""
 
     def max_usage(self, request: Request) -> Usage | None:
-        """The most tokens that a request can take; None where nothing bounds them."""
+        """The maximum tokens that a request can use; None: unbounded."""
         return None
 
     def reasoning_settings(self, level: str) -> ReasoningSettings:
-        """The parameters of a level of reasoning effort; raises UsageError where the model does not support it."""
+        """The parameters of a reasoning effort; raises UsageError if the model does not support it."""
         if self.capabilities.reasoning:
             return ReasoningSettings()
         raise refusal(self.name, level, "has no setting for reasoning effort; leave it out")
 
     def make_optional(self, names: Iterable[str]) -> None:  # noqa: B027
-        """Lets the provider leave out these fields of a request's body where its model refuses them."""
+        """Allows the provider to drop these fields of a request's body if the model refuses them."""
 
     def status(self) -> str:
-        """Number of requests under way, or why none is sent, for the progress line."""
+        """Number of requests in flight, or why none is sent, for the progress line."""
         return ""
 
     async def list_models(self) -> list[str]:
-        """The models that the service lists; raises UsageError where there is no service, ProviderError for no list."""
+        """The models that the service lists; raises UsageError or ProviderError if there is no list."""
         raise UsageError(f"{self.kind}: runs on this machine; only services list their models")
 
     async def aclose(self) -> None:  # noqa: B027
-        """Frees what the provider holds: threads, connections, the model's memory."""
+        """Releases threads, connections and the model's memory."""
 
 
 class ProviderClass(Protocol):
-    """A class from which the registry opens a provider, ours or that of an entry point."""
+    """The interface by which the registry opens a built-in or third-party provider."""
 
     options_class: ClassVar[type[ProviderOptions]]
 
     def open(self, model: str, options: Any, resources: PackPaths) -> Provider:
-        """The provider for a model (a class method), or UsageError; loads nothing heavy.
+        """The provider for a model (a class method); loads nothing heavy; may raise UsageError.
 
-        `model`: what stands behind the colon. `options`: an `options_class`. `resources`: where packs are found.
+        `model`: the name after the colon. `options`: an `options_class`. `resources`: where packs are found.
         """
 
 
 def require_methods(provider: Provider, methods: Iterable[Method]) -> None:
-    """Makes sure that a model supports these methods; raises UsageError where it can't."""
+    """Raises UsageError if a model does not support one of these methods."""
     known = sorted(provider.capabilities.methods, key=lambda method: (method != "generate", method))
     for method in methods:
         if method not in known:
@@ -234,19 +234,15 @@ def require_methods(provider: Provider, methods: Iterable[Method]) -> None:
 
 
 def request_key(
-    kind: str,
-    model: str,
-    settings: Mapping[str, JsonValue],
-    messages: Sequence[Message],
-    prompt_id: str | None = None,
+    kind: str, model: str, settings: Mapping[str, JsonValue], messages: Sequence[Message], prompt_id: str | None = None
 ) -> str:
-    """The sha256 of all that shapes an answer; only scripted answers and oracles depend on the `prompt_id`."""
+    """The sha256 of everything that affects an answer; `prompt_id` is for scripts and oracles only."""
     turns = [[message.role, message.content] for message in messages]
     return stable_digest(json.dumps([kind, model, settings, turns, prompt_id], sort_keys=True, separators=(",", ":")))
 
 
 def prompt_key(provider: Provider, prompt: Prompt) -> str:
-    """The request key of a prompt: of its messages, its reasoning effort, and for loglikelihoods its continuations."""
+    """The request key of a prompt: messages, reasoning effort, and continuations if it is scored."""
     key = provider.request_key(prompt.messages, prompt.prompt_id)
     if prompt.reasoning_effort is not None:
         key = stable_digest(json.dumps([key, "reasoning", prompt.reasoning_effort], separators=(",", ":")))
@@ -258,7 +254,7 @@ def prompt_key(provider: Provider, prompt: Prompt) -> str:
 
 
 def is_installed(module: str) -> bool:
-    """Whether a module can be imported; nothing is imported to find out, save the packages that hold it."""
+    """Whether a module can be imported; imports at most its parent packages."""
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:

@@ -1,15 +1,15 @@
-"""Prices of models, costs of answers and counts of tokens: the user's price file first, then genai-prices.
+"""Prices of models, costs of answers and token counts: the user's price file first, then genai-prices.
 
-genai-prices (https://github.com/pydantic/genai-prices) is read offline. Its prices are used at the servers of
-`_SELLERS` only, and for models that it names: it also matches parts of names. A name without a version stands for its
-versions too (`gpt-4o-mini` for `gpt-4o-mini-2024-07-18`). Nothing is guessed. A cost may be too high, never too low:
+genai-prices (https://github.com/pydantic/genai-prices) is read offline. Its prices are used only at the servers in
+`_SELLERS`, and only for models that it names in full (it also matches parts of names). A name without a version covers
+its versions (`gpt-4o-mini` covers `gpt-4o-mini-2024-07-18`). A cost may be too high, never too low:
 
-* Sums of several requests have the price of the longest; where its length is unknown, the highest price holds.
-* Cached input has its own price only where the service counted it. Services that charge more for input which they write
-  to their cache on their own, have that price for all input.
-* Prices that change with the hour have the highest of the day. A price of 0 is not used: it also stands for unknown.
-* OpenRouter has a price for models that only their makers sell, Bedrock for two regions, Vertex for its global address.
-* Batches cost what genai-prices says; where it says nothing, the discount of the service.
+* The sum of several requests uses the price of the longest request; if its length is unknown, the highest price.
+* Cached input has a price of its own only if the service counted it. If a service charges more for input that it writes
+  to its cache, that price is used for all input.
+* Prices that change with the hour: the highest of the day. A price of 0 is not used, since it also means unknown.
+* OpenRouter: only models that are sold by their makers alone. Bedrock: two regions. Vertex AI: the global address.
+* Batches: the batch price of genai-prices; if it has none, the service's discount.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ OFFICIAL_HOSTS: Final = {
     "gemini": "generativelanguage.googleapis.com",
     "bedrock": None,
 }
-"""Kinds of provider that genai-prices knows → the server where no base URL is given."""
+"""Kinds of providers with prices in genai-prices → host of the default base URL."""
 _TABLES: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 _SELLERS: Final[Mapping[str, Sequence[str]]] = {
     **{urlsplit(service.base_url).netloc: service.sellers for service in known_services().values()},
     **_TABLES["sellers"],
 }
 _SOLD_BY_MAKERS: Final = re.compile(r"(openai/(?!gpt-oss)|anthropic/|google/gemini-|x-ai/)[^:]+")
-"""Models at OpenRouter that cost the same at each of its hosts; `:free` and its like are other offers."""
+"""OpenRouter models with one price at all hosts; variants such as `:free` are excluded."""
 _VERSION: Final = re.compile(r"(-\d{4}-\d{2}-\d{2}|[-@]\d{8}|-\d{3}|-latest|-v\d+(:\d+)?)+$")
-"""How services mark one version of a model: -2024-07-18, -20240307, @20240307, -001, -latest, -v1:0."""
+"""Version suffixes of model names: -2024-07-18, -20240307, @20240307, -001, -latest, -v1:0."""
 _REGION: Final = re.compile(r"^(regional|global|us|eu|apac|au|jp|in)\.")
-"""How Bedrock marks where a model runs."""
+"""Region prefixes of model names on Bedrock."""
 
 
 class Price(FrozenModel):
@@ -64,31 +64,31 @@ class Price(FrozenModel):
 
     kind: NonBlank
     hosts: tuple[str, ...] = ()
-    """The servers for which it holds, `*` allowed; none: any."""
+    """The servers for which the price is valid, `*` allowed; empty: any."""
     models: tuple[NonBlank, ...] = Field(min_length=1)
     input: float = Field(ge=0)
     output: float = Field(ge=0)
-    """Of all that the model writes, reasoning included."""
+    """Price of output tokens, reasoning included."""
     cached_input: float | None = Field(default=None, ge=0)
-    """Of input that the service had in its cache; None: as other input."""
+    """Price of input tokens from the service's cache; None: as other input."""
     batch_input: float | None = Field(default=None, ge=0)
-    """Through the batch API; None: unknown, or there is none."""
+    """Price through the batch API; None: unknown, or there is none."""
     batch_output: float | None = Field(default=None, ge=0)
     note: str | None = None
     source: str | None = None
     date: date | None
-    """The last day for which it was known to hold; None where `source` tells the version."""
+    """The last day on which the price was known to be valid; None: see `source`."""
     up_to: int | None = None
-    """The most input tokens of a request for which it holds; None: any number."""
+    """Maximum input tokens of a request for which the price is valid; None: any number."""
     beyond: Price | None = None
 
     @property
     def version(self) -> str:
-        """The day for which it was known to hold, or the package with its version."""
+        """The last day on which the price was known to be valid, or the package with its version."""
         return self.date.isoformat() if self.date else str(self.source)
 
     def at(self, longest: int | None) -> Price:
-        """The price of requests with up to `longest` input tokens; None: unknown, the highest price."""
+        """The price of requests with up to `longest` input tokens (None: unknown, the price of the longest)."""
         if self.beyond is not None and (longest is None or self.up_to is None or longest > self.up_to):
             return self.beyond.at(longest)
         return self.model_copy(update={"up_to": None, "beyond": None})
@@ -99,7 +99,7 @@ class _PriceFile(Pack):
 
 
 def read_prices(path: str | Path | None) -> tuple[Price, ...]:
-    """The prices of the user's file, if any; raises UsageError where it can't be read, DataError where it is wrong."""
+    """The prices in the user's file, if any; raises UsageError if unreadable, DataError if invalid."""
     if not path:
         return ()
     try:
@@ -111,7 +111,7 @@ def read_prices(path: str | Path | None) -> tuple[Price, ...]:
 
 
 def price_of(kind: str, model: str, own: Iterable[Price] = (), *, base_url: str | None = None) -> Price | None:
-    """The price of a model on a server (None: the service's own), or None where it is unknown; `own` prices first."""
+    """The price of a model at `base_url` (None: the default), or None if unknown; `own` prices come first."""
     host = OFFICIAL_HOSTS.get(kind) if base_url is None else urlsplit(base_url).hostname
     own, names = tuple(own), list(dict.fromkeys((model, _VERSION.sub("", model))))
     for name in names:
@@ -130,28 +130,28 @@ def price_of(kind: str, model: str, own: Iterable[Price] = (), *, base_url: str 
     for name in names:
         for seller in sellers:
             found = providers[seller].find_model(name) if seller in providers else None
-            if found is not None and _plain(name) in map(_plain, (found.id, *_words_of(found.match))):
+            if found is not None and _bare_name(name) in map(_bare_name, (found.id, *_names_in(found.match))):
                 return _price_from(found, kind, sellers[0])
     return None
 
 
-def _plain(name: str) -> str:
-    """A name without region and version, to compare it."""
+def _bare_name(name: str) -> str:
+    """A model name without region and version."""
     return _VERSION.sub("", _REGION.sub("", name.lower()))
 
 
-def _words_of(rule: Any) -> Iterator[str]:
-    """The names in a rule of genai-prices, which says how a model's name is, begins, ends, or what it contains."""
+def _names_in(rule: Any) -> Iterator[str]:
+    """The names in a matching rule of genai-prices (equals, starts with, ends with, contains)."""
     for value in vars(rule).values():
         if isinstance(value, str):
             yield value
         else:
             for inner in value:
-                yield from _words_of(inner)
+                yield from _names_in(inner)
 
 
 def _price_from(model: ModelInfo, kind: str, seller: str) -> Price | None:
-    """The price of a model of genai-prices, as the module says; None where it is not by tokens, or 0."""
+    """The price of a model in genai-prices, by the rules above; None if not per token, or 0."""
     from genai_prices import __version__
     from genai_prices.types import TimeOfDateConstraint
 
@@ -166,18 +166,18 @@ def _price_from(model: ModelInfo, kind: str, seller: str) -> Price | None:
     tiers = sorted({tier.start for value in values for tier in getattr(value, "tiers", ())})
     price = None
     for start, end in reversed(list(zip([0, *tiers], [*tiers, None], strict=True))):
-        incoming, outgoing = (_dearest(offers, keys, start + 1) for keys in (read, written))
+        incoming, outgoing = (_highest(offers, keys, start + 1) for keys in (read, written))
         if incoming is None or outgoing is None or incoming == outgoing == 0 or usual.requests_kcount:
             return None
         batched = [None if discount is None else paid * discount for paid in (incoming, outgoing)]
         if batch != usual and discount is not None:
-            batched = [_dearest([batch], keys, start + 1) for keys in (read, written)]
+            batched = [_highest([batch], keys, start + 1) for keys in (read, written)]
         price = Price(
             kind=kind,
             models=(model.id,),
             input=incoming,
             output=outgoing,
-            cached_input=_dearest(offers, cached, start + 1),
+            cached_input=_highest(offers, cached, start + 1),
             batch_input=batched[0],
             batch_output=batched[1],
             source=f"genai-prices {__version__}",
@@ -188,8 +188,8 @@ def _price_from(model: ModelInfo, kind: str, seller: str) -> Price | None:
     return price
 
 
-def _dearest(offers: Iterable[ModelPrice], keys: Iterable[str], tokens: int) -> float | None:
-    """The highest of these prices for a request with so many input tokens; None where there is none."""
+def _highest(offers: Iterable[ModelPrice], keys: Iterable[str], tokens: int) -> float | None:
+    """The highest of these prices for a request with so many input tokens; None if there is none."""
     found = []
     for value in (getattr(offer, key) for offer in offers for key in keys):
         if value is not None:
@@ -199,9 +199,9 @@ def _dearest(offers: Iterable[ModelPrice], keys: Iterable[str], tokens: int) -> 
 
 
 def cost_of(usage: Usage, price: Price, batch: bool = False) -> float | None:
-    """The cost of an answer in US dollars; None where its tokens, or the batch price, are not known.
+    """The cost of an answer in US dollars; None if its tokens or the batch price are unknown.
 
-    In a batch, cached input counts as other input. For the sum of several answers, give the price of the longest.
+    In a batch, cached input costs as much as other input. For the sum of several answers, use the price of the longest.
     """
     if usage.input_tokens is None or usage.output_tokens is None:
         return None
@@ -211,13 +211,13 @@ def cost_of(usage: Usage, price: Price, batch: bool = False) -> float | None:
             return None
         return (usage.input_tokens * price.batch_input + usage.output_tokens * price.batch_output) / MILLION
     cached = min(usage.cached_input_tokens or 0, usage.input_tokens)
-    dear = price.input if price.cached_input is None else price.cached_input
-    fresh = usage.input_tokens - cached
-    return (fresh * price.input + cached * dear + usage.output_tokens * price.output) / MILLION
+    cached_price = price.input if price.cached_input is None else price.cached_input
+    uncached = usage.input_tokens - cached
+    return (uncached * price.input + cached * cached_price + usage.output_tokens * price.output) / MILLION
 
 
 MESSAGE_TOKENS: Final = 4
-"""What a turn of a conversation takes beside its text: its role and its end."""
+"""Tokens of a message in addition to its text: its role and its end."""
 ESTIMATE_NAME: Final = "estimated from the characters, by script"
 
 
@@ -232,9 +232,9 @@ class TokenCounter:
 
 
 def token_counter(kind: str, model: str, tokenizer: Path | None = None) -> TokenCounter:
-    """The best counter on this machine for the tokens of a model, or of the folder of a local one.
+    """The best available token counter for a model, which may be the folder of a local model.
 
-    `tokenizer`: a `tokenizer.json`, or a folder that holds one; UsageError where it can't be read.
+    `tokenizer`: a `tokenizer.json`, or a folder that holds one; UsageError if it can't be read.
     """
     local = Path(model).expanduser() / "tokenizer.json"
     if tokenizer is None and kind == "transformers" and local.is_file() and find_spec("tokenizers"):
@@ -254,13 +254,13 @@ def token_counter(kind: str, model: str, tokenizer: Path | None = None) -> Token
 
 
 def estimate_tokens(text: str) -> float:
-    """About how many tokens a text is."""
-    return sum(map(_share, text))
+    """The approximate number of tokens of a text."""
+    return sum(map(_tokens_per_character, text))
 
 
 @lru_cache(maxsize=8192)
-def _share(character: str) -> float:
-    """The part of a token that a character is."""
+def _tokens_per_character(character: str) -> float:
+    """The approximate number of tokens of a character."""
     sizes: Mapping[str, float] = _TABLES["characters_a_token"]
     if character.isascii():
         return 1 / sizes["LATIN"]

@@ -1,4 +1,4 @@
-"""Finds the provider that a name like `oracle:perfect` means, and imports its module only then.
+"""Opens the provider for a name such as `oracle:perfect`; its module is imported only then.
 
 Third parties add a kind by an entry point of the group `mbbq_gen.providers`: its name is the kind, its value
 `package.module:Class`, and the class is a `mbbq_gen.providers.base.ProviderClass`.
@@ -20,25 +20,25 @@ from mbbq_gen.core.errors import MissingExtraError, ProviderError, UnknownNameEr
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.providers.base import Provider, ProviderClass, ProviderOptions, is_installed
-from mbbq_gen.providers.http.credentials import HIDDEN, hide_typed, is_lookalike
+from mbbq_gen.providers.http.credentials import HIDDEN, holds_key, redact_input
 from mbbq_gen.providers.http.servers import known_servers, known_services
 from mbbq_gen.providers.responders import ORACLES, PERSONALITIES, OracleRule, Persona
 
 ENTRY_POINT_GROUP = "mbbq_gen.providers"
-_NAMES_OF_KEYS = frozenset({"api_key_env", "api_key_file", "extra", "headers"})
-"""Options in which users may type a key: their values are not repeated in errors."""
-_OWN: Mapping[str, Mapping[str, OracleRule | Persona]] = {"oracle": ORACLES, "synthetic": PERSONALITIES}
+_SECRET_OPTIONS = frozenset({"api_key_env", "api_key_file", "extra", "headers"})
+"""Options that may hold a key by mistake: errors do not show their values."""
+_NAMED_MODELS: Mapping[str, Mapping[str, OracleRule | Persona]] = {"oracle": ORACLES, "synthetic": PERSONALITIES}
 IMPORTED = "imported"
-"""The kind that runs have whose answers another program requested: there is no such model to ask."""
+"""The kind of runs with imported answers; no model can be called."""
 
 
 class ProviderEntry(FrozenModel):
-    """A kind of provider, or one model with a name of its own: an entry of `registry.toml`."""
+    """An entry of `registry.toml`: a kind of provider, or an alias for one model."""
 
     target: str
     """`module:Class` of a ProviderClass."""
     model: str
-    """The part after the colon: a word in capitals to be replaced, or the name itself."""
+    """The part after the colon: a placeholder in capitals, or a name."""
     summary: str
     requires: tuple[str, ...] = ()
     install: str | None = None
@@ -53,17 +53,17 @@ class ModelEntry(FrozenModel):
     """A line of `mbbq-gen models`."""
 
     name: str
-    """The name to type; a part in capitals is to be filled in."""
+    """The value of --model; a part in capitals is a placeholder."""
     summary: str
     installed: bool
     install: str | None
-    """The command that installs what it needs; None where it needs nothing."""
+    """The command that installs its dependencies; None if it has none."""
 
 
 def open_provider(
     name: str, options: Mapping[str, object] | None = None, resources: PackPaths | None = None
 ) -> Provider:
-    """The provider that `kind:model` means; raises UsageError where that, an option or an installation is wrong."""
+    """The provider for `kind:model`; raises UsageError for a wrong name or option, or a missing package."""
     kind, model = parse_name(name)
     provider_class, options = _load(name, kind), options or {}
     schema = provider_class.options_class
@@ -75,8 +75,8 @@ def open_provider(
     try:
         checked = schema.model_validate(options)
     except ValidationError as error:
-        fault = hide_typed(describe_fault(error, options))
-        for option in _NAMES_OF_KEYS & options.keys():
+        fault = redact_input(describe_fault(error, options))
+        for option in _SECRET_OPTIONS & options.keys():
             fault = fault.replace(repr(options[option]), repr(HIDDEN))
         raise UsageError(f"{kind}: option {fault}") from error
     _check_installed(name, kind)
@@ -89,38 +89,41 @@ def options_class(name: str) -> type[ProviderOptions]:
 
 
 def check_name(name: str) -> None:
-    """Makes sure that a name means a kind of provider, as `open_provider`; nothing is opened or need be installed."""
+    """Raises UsageError for a name without a known kind; opens nothing and needs no installed package."""
     kind, model = parse_name(name)
     if kind not in KINDS and all(point.name != kind for point in _third_party_points()):
         raise _unknown_kind(kind, model)
-    if model not in _OWN.get(kind, [model]):
-        raise UnknownNameError(f"model of {kind}", model, _OWN[kind])
+    if model not in _NAMED_MODELS.get(kind, [model]):
+        raise UnknownNameError(f"model of {kind}", model, _NAMED_MODELS[kind])
 
 
 def parse_name(name: str) -> tuple[str, str]:
-    """The two halves of `kind:model`; raises UsageError where one of them is missing, or a key was typed instead."""
+    """Kind and model of `kind:model`; raises UsageError if one is missing, or the name holds a key."""
     kind, colon, model = name.partition(":")
-    if is_lookalike(name):
+    if holds_key(name):
         raise UsageError(
-            f"model {hide_typed(name)!r}: holds a key; write the name of the model, and give the key in the environment"
-            " or by --api-key-file FILE"
+            f"model {redact_input(name)!r}: holds a key; write the name of the model, and give the key in the"
+            " environment or by --api-key-file FILE"
         )
     if colon and kind and model:
         return kind, model
     word = name.strip(":")
     models = {entry.name.split(":")[1]: entry.name for entry in list_models()}
     near = difflib.get_close_matches(word, models, n=1, cutoff=0.6)
-    example = f"{word}:{KINDS[word].model}" if word in KINDS else "oracle:perfect or transformers:smollm2"
-    is_near = near and word not in KINDS
-    advice = f"; did you mean {models[near[0]]!r}?" if is_near else f", for example {example}"
+    if word in KINDS:
+        advice = f", for example {word}:{KINDS[word].model}"
+    elif near:
+        advice = f"; did you mean {models[near[0]]!r}?"
+    else:
+        advice = ", for example oracle:perfect or transformers:smollm2"
     raise UsageError(f"model {name!r}: write it as kind:model{advice}")
 
 
 def list_models() -> list[ModelEntry]:
-    """All models and kinds: ours, aliases, oracles, and those of third parties. Imports none of them."""
-    own = [(kind, name, rule.summary) for kind, rules in _OWN.items() for name, rule in rules.items()]
-    found = [(f"{kind}:{name}", KINDS[kind], summary) for kind, name, summary in own]
-    others = {f"{kind}:{entry.model}": entry for kind, entry in KINDS.items() if kind not in _OWN}
+    """All kinds, aliases and named models, third-party ones included; imports none of them."""
+    named = [(kind, name, rule.summary) for kind, rules in _NAMED_MODELS.items() for name, rule in rules.items()]
+    found = [(f"{kind}:{name}", KINDS[kind], summary) for kind, name, summary in named]
+    others = {f"{kind}:{entry.model}": entry for kind, entry in KINDS.items() if kind not in _NAMED_MODELS}
     found += [(name, entry, entry.summary) for name, entry in {**others, **ALIASES}.items()]
     entries = [
         ModelEntry(name=name, summary=summary, installed=all(map(is_installed, entry.requires)), install=entry.install)
@@ -134,7 +137,7 @@ def list_models() -> list[ModelEntry]:
 
 
 def _check_installed(name: str, kind: str) -> None:
-    """Raises MissingExtraError where a module is not installed, with the command that installs it."""
+    """Raises MissingExtraError, with the command that installs it, if a module is not installed."""
     entry = ALIASES.get(name) or KINDS.get(kind)
     if entry and (missing := [module for module in entry.requires if not is_installed(module)]):
         raise MissingExtraError(f"{name} needs {', '.join(missing)} (not installed); run: {entry.install}")
@@ -163,7 +166,7 @@ def _load(name: str, kind: str) -> ProviderClass:
 
 
 def _unknown_kind(kind: str, model: str) -> UsageError:
-    """The error for an unknown kind; for servers and services of `openai:`, with the options to type."""
+    """The error for an unknown kind; for a server or service of `openai:`, with the options to use."""
     plain = re.sub(r"[-._]", "", kind.lower()).replace("llamaserver", "llamacpp")
     ports = {re.sub(r"[-._]", "", entry.name): entry.port for entry in known_servers()}
     if plain in ports:
@@ -176,7 +179,7 @@ def _unknown_kind(kind: str, model: str) -> UsageError:
 
 
 def _third_party_points() -> Iterator[EntryPoint]:
-    """Entry points whose kind is not one of ours: ours can't be replaced unnoticed."""
+    """Third-party entry points; one that has the name of a built-in kind is ignored."""
     return (point for point in entry_points(group=ENTRY_POINT_GROUP) if point.name not in KINDS)
 
 

@@ -1,22 +1,22 @@
-"""Models that answer without a model: `oracle:NAME`, `scripted:FILE` and `synthetic:NAME`.
+"""Providers without a model: `oracle:NAME`, `scripted:FILE` and `synthetic:NAME`.
 
-Oracles know the answer, and their scores are known beforehand, so they test the instrument. The exact scores are in
+Oracles read the right answer from the instance, so their exact scores are known and test the metrics. The scores are in
 DESIGN.md §9 and `tests/support/scoring.py`. Instances without a single target count for accuracy only; there,
 `stereotyped` and `anti_stereotyped` choose unknown. The right answer is the published one.
 
-Scripts are JSON Lines, for trying the tool, for tests, and for answers from elsewhere. Each line says what to answer,
-and when:
+Scripts are JSON Lines, for trying the tool, for tests, and for answers from other sources. Each line has an answer and
+its conditions:
 
-    {"response": "B"}                                                      a default: no condition
+    {"response": "B"}                                                      the default: no condition
     {"response": "I'd rather not say.", "instance_id": "17", "variant": "polite"}
     {"response": "Answer: C because", "contains": "grandmother", "finish_reason": "length"}
-    {"error": "the service is down", "prompt_id": "3f0c…"}           a failure, never a text
+    {"error": "the service is down", "prompt_id": "3f0c…"}           a failure, not a text
 
-Of the lines whose conditions all hold, the most specific is used (`_CONDITIONS`). Where several are equally specific,
-the prompt id picks one of them: evenly spread, and the same in each run.
+Of the lines whose conditions all hold, the most specific is used (`_CONDITIONS`). If several are equally specific, the
+prompt id selects one of them, evenly and the same one in each run.
 
-Synthetic answers show what a result can look like. No model wrote them, and no finding is in them. Choices are drawn by
-the prompt id from the shares in `synthetic.toml`, so that they are the same at each run; the words come from
+Synthetic answers show how results look. No model wrote them, and they contain no findings. The prompt id selects the
+choice by the shares in `synthetic.toml`, so that it is the same in each run; the sentences come from
 `prompts/synthetic/xx.toml`.
 """
 
@@ -54,11 +54,11 @@ from mbbq_gen.languages.prompt_pack import SampleAnswers, read_prompts
 from mbbq_gen.providers.base import Capabilities, ExecutionContext, Provider, ProviderOptions, request_key
 
 _YIELD_EVERY: Final = 256
-"""Answers after which the event loop may do something else."""
+"""Answers between two returns to the event loop."""
 
 
 class LocalResponder(Provider):
-    """A provider that answers each request at once, by `respond`; its answers may depend on the prompt id."""
+    """A provider that computes each answer by `respond`; answers may depend on the prompt id."""
 
     def __init__(self, model: str, options: Any = None, resources: PackPaths | None = None) -> None:
         """`options`: an `options_class`."""
@@ -75,7 +75,7 @@ class LocalResponder(Provider):
         return request_key(self.kind, self.model, self.settings, messages, prompt_id)
 
     async def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
-        """A response to each request, in their order."""
+        """Yields a response to each request, in order."""
         for number, request in enumerate(requests):
             if number % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
@@ -90,11 +90,11 @@ class LocalResponder(Provider):
 
 
 _UNLIKELY: Final = -10.0
-"""Log-probability that an oracle gives, for each byte, to what it does not choose."""
+"""Log-probability per byte of an answer that the oracle does not choose."""
 
 Speech = Literal["label", "sentence", "refusal", "indirect", "undecided"]
-"""The label alone, a free sentence of the question's language, one that declines, or nothing that can be read until a
-follow-up asks: then the label, or that none was intended."""
+"""The label; a sentence in the question's language; a refusal; or an unreadable text, and in reply to a follow-up the
+label (`indirect`) or the statement that no option was chosen (`undecided`)."""
 INDIRECT: Final = "Hm."
 
 
@@ -109,9 +109,9 @@ class OracleOptions(ProviderOptions):
 
 
 def place_of(instance: Instance, prompt: Prompt, choice: str) -> int:
-    """The place at which the option is shown that `right`, `biased`, `counter_biased` or `unknown` means.
+    """The place at which the chosen option is shown.
 
-    Without a single target, the biased and the counter-biased option are the unknown one.
+    `choice`: right, biased, counter_biased or unknown. Without a single target, biased and counter-biased mean unknown.
     """
     if choice == "right":
         assert instance.gold_index is not None  # an Instance always has one
@@ -128,7 +128,7 @@ Choice = Literal["right", "biased", "counter_biased", "unknown", "random", "firs
 
 @dataclass(frozen=True)
 class OracleRule:
-    """The choice of an oracle and the form of its answers."""
+    """An oracle's choice and the form of its answers."""
 
     summary: str
     choice: Choice
@@ -160,7 +160,7 @@ class OracleProvider(LocalResponder):
     )
 
     def __init__(self, model: str, options: OracleOptions | None = None, resources: PackPaths | None = None) -> None:
-        """Raises UnknownNameError where no oracle has that name."""
+        """Raises UnknownNameError if no oracle has that name."""
         if model not in ORACLES:
             raise UnknownNameError("oracle", model, ORACLES)
         super().__init__(model, options, resources)
@@ -170,7 +170,7 @@ class OracleProvider(LocalResponder):
 
     @cached_property
     def settings(self) -> dict[str, JsonValue]:
-        """The seed where it matters, and the digest of the packs where sentences come from them."""
+        """The seed and the digest of the prompt packs, if the answers depend on them."""
         settings: dict[str, JsonValue] = {}
         if self._oracle.speech != ORACLES[self.model].speech:
             settings["speech"] = self._oracle.speech
@@ -182,13 +182,13 @@ class OracleProvider(LocalResponder):
         return settings
 
     def respond(self, request: Request) -> Response:
-        """The oracle's text, or its scores of the request's answers."""
+        """The oracle's text, or its scores of the request's continuations."""
         is_text = request.prompt.method == "generate"
-        said: dict[str, Any] = {"text": self.answer(request)} if is_text else {"scores": self.score(request)}
-        return Response(request_key=request.request_key, finish_reason="stop", model=self.model, **said)
+        fields: dict[str, Any] = {"text": self.answer(request)} if is_text else {"scores": self.score(request)}
+        return Response(request_key=request.request_key, finish_reason="stop", model=self.model, **fields)
 
     def score(self, request: Request) -> tuple[ContinuationScore, ...]:
-        """The likelihoods of the answers: the first text of the chosen option is certain, all others unlikely."""
+        """The scores of the continuations: the chosen option's first text is certain, all others are unlikely."""
         prompt = request.prompt
         options = [answer.option for answer in prompt.continuations]
         certain = options.index(prompt.option_order[self.place(request)])
@@ -218,8 +218,8 @@ class OracleProvider(LocalResponder):
         if speech in ("indirect", "undecided") and not request.is_follow_up:
             return INDIRECT
         if speech == "undecided":
-            said = read_prompts(self._resources, prompt.instruction_language or prompt.language).follow_up
-            return INDIRECT if said is None else said.none
+            follow_up = read_prompts(self._resources, prompt.instruction_language or prompt.language).follow_up
+            return INDIRECT if follow_up is None else follow_up.none
         if speech in ("label", "indirect") or request.is_follow_up:
             return prompt.option_labels[place]
         if instance.language not in self._answers:
@@ -236,16 +236,16 @@ class OracleProvider(LocalResponder):
 
 
 _CONDITIONS = ("prompt_id", "instance_key", "instance_id", "contains", "variant", "reasoning_effort", "language")
-"""Each asks for more than all that follow together."""
+"""Each is more specific than all that follow it together."""
 
 
 class ScriptLine(FrozenModel):
-    """One line of a script: what to answer, and the conditions under which."""
+    """One line of a script: an answer and its conditions."""
 
     response: str | None = None
-    """The answer, to the letter; may be empty."""
+    """The exact text of the answer; may be empty."""
     error: str | None = None
-    """Instead of a response: what fails."""
+    """The text of a failure, instead of a response."""
     reasoning: str | None = None
     finish_reason: Literal["stop", "length", "content_filter", "other"] = "stop"
     prompt_id: str | None = None
@@ -256,7 +256,7 @@ class ScriptLine(FrozenModel):
     """Id of the prompt variant."""
     reasoning_effort: str | None = None
     contains: str | None = None
-    """A text that one of the messages holds, letter by letter."""
+    """A text that one of the messages contains exactly."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -266,7 +266,7 @@ class ScriptLine(FrozenModel):
 
 
 def read_script(path: Path) -> list[ScriptLine]:
-    """The lines of a script; raises DataError where the file can't be read, holds no line, or a wrong one."""
+    """The lines of a script; raises DataError if the file is unreadable, empty or has an invalid line."""
     lines = []
     try:
         for number, line in lines_of(path):
@@ -284,7 +284,7 @@ def read_script(path: Path) -> list[ScriptLine]:
 
 
 class Script:
-    """The lines of a script, by their conditions: scripts may be as long as a benchmark."""
+    """The lines of a script, indexed by their conditions, since scripts may be as long as a benchmark."""
 
     def __init__(self, lines: Iterable[ScriptLine]) -> None:
         found: dict[tuple[str, ...], dict[tuple[str, ...], list[ScriptLine]]] = {}
@@ -296,7 +296,7 @@ class Script:
         self._lines = found
 
     def line_for(self, request: Request) -> ScriptLine | None:
-        """The line that answers a request, or None where no line fits."""
+        """The line that answers a request, or None if no line matches."""
         actual = vars(request.prompt) | {"instance_id": request.instance.instance_id}
         texts = [message.content for message in request.messages]
         for shape in self._shapes:
@@ -308,19 +308,19 @@ class Script:
 
 
 class ScriptedProvider(LocalResponder):
-    """Answers from a script; a request that no line fits gets an error."""
+    """Answers from a script; a request without a matching line gets an error."""
 
     kind = "scripted"
     capabilities = Capabilities(reasoning=True)
 
     def __init__(self, model: str | Path, options: Any = None, resources: PackPaths | None = None) -> None:
-        """Raises DataError where the file that `model` names is wrong."""
+        """Raises DataError if the file named by `model` is invalid."""
         self._path = Path(model).expanduser()
         super().__init__(self._path.name, options, resources)
         self._script, self._digest = Script(read_script(self._path)), file_digest(self._path)
 
     def runtime_info(self) -> dict[str, JsonValue]:
-        """Which file it was."""
+        """The path of the file."""
         return {"script": str(self._path)}
 
     @property
@@ -329,11 +329,11 @@ class ScriptedProvider(LocalResponder):
         return {"script_sha256": self._digest}
 
     def respond(self, request: Request) -> Response:
-        """The answer of the first line that fits."""
+        """The answer of the matching line."""
         line = self._script.line_for(request) or ScriptLine(error=f"no line of {self._path} fits")
-        said = line.model_dump(include={"error"} if line.error else {"response", "reasoning", "finish_reason"})
-        text = said.pop("response", None)
-        return Response(request_key=request.request_key, text=text, model=self.model, **said)
+        fields = line.model_dump(include={"error"} if line.error else {"response", "reasoning", "finish_reason"})
+        text = fields.pop("response", None)
+        return Response(request_key=request.request_key, text=text, model=self.model, **fields)
 
 
 # --- synthetic answers ------------------------------------------------------------------------------------------------
@@ -341,15 +341,15 @@ class ScriptedProvider(LocalResponder):
 
 FOLDER = "synthetic"
 _SEED = "made-up"
-"""Seed of all draws: another one changes the documented results."""
+"""Seed of all draws; changing it changes the documented results."""
 
 SyntheticChoice = Literal["right", "unknown", "biased", "counter_biased", "guess", "adrift", "cut_off"]
-"""What an answer does: choose a role, name any label, or nothing that could be read, whole or cut off."""
+"""An answer's choice: a role, a random label (`guess`), or an unreadable text, whole or cut off."""
 Shares = dict[Literal["ambiguous", "biased", "counter_biased"], dict[SyntheticChoice, int]]
 
 
 class Persona(FrozenModel):
-    """A personality of `synthetic.toml`."""
+    """A persona of `synthetic.toml`: shares of choices by situation, in percent."""
 
     summary: str
     bias: Shares
@@ -361,7 +361,7 @@ PERSONALITIES: Mapping[str, Persona] = {name: Persona(**entry) for name, entry i
 
 
 class SyntheticPack(Pack):
-    """The texts of invented answers in a language."""
+    """The sentences of synthetic answers in one language."""
 
     meta: PackInfo
     person: tuple[Text, ...] = Field(min_length=8)
@@ -386,7 +386,7 @@ _PLACEHOLDERS = {"person": _CHOSEN, "unknown": _CHOSEN, "guess": {"label"}, "adr
 
 
 def read_synthetic_pack(resources: PackPaths, language: str) -> SyntheticPack:
-    """The words of a language; raises UsageError where there are none, PackError where the file is wrong."""
+    """The sentences of a language; raises UsageError if there are none, PackError if the file is invalid."""
     path = resources.find("prompts", f"{FOLDER}/{language}")
     if path is None:
         raise UsageError(
@@ -399,41 +399,41 @@ def read_synthetic_pack(resources: PackPaths, language: str) -> SyntheticPack:
 
 
 class SyntheticProvider(LocalResponder):
-    """Answers as one of PERSONALITIES does."""
+    """Answers by the shares of one of PERSONALITIES."""
 
     kind = "synthetic"
 
     def __init__(self, model: str, options: Any = None, resources: PackPaths | None = None) -> None:
-        """Raises UnknownNameError where there is no such personality."""
+        """Raises UnknownNameError if no persona has that name."""
         if model not in PERSONALITIES:
             raise UnknownNameError("synthetic persona", model, PERSONALITIES)
         super().__init__(model, options, resources)
         self._packs: dict[str, SyntheticPack] = {}
 
     def runtime_info(self) -> dict[str, JsonValue]:
-        """A mark that no model wrote the answers."""
+        """Marks the answers as synthetic."""
         return {"synthetic": True}
 
     @cached_property
     def settings(self) -> dict[str, JsonValue]:
-        """The digest of the words in all languages."""
+        """The digest of the sentences in all languages."""
         found = [root / "prompts" / FOLDER for root in self._resources.roots]
         paths = sorted(path for folder in found for path in folder.glob("*.toml"))
         return {"words_sha256": stable_digest(*(f"{path.stem}={file_digest(path)}" for path in paths))}
 
     def choice(self, request: Request) -> SyntheticChoice:
-        """The personality's choice for a question."""
+        """The persona's choice for a question."""
         instance = request.instance
         persona = PERSONALITIES[self.model]
         situations = persona.bias if instance.split == "bias" else persona.control or persona.bias
-        # instances without a single target are answered as if their texts fitted the stereotype: mostly right
+        # instances without a single target use the shares of stereotyped texts
         shares = situations["ambiguous" if instance.condition == "ambiguous" else instance.alignment or "biased"]
         drawn = stable_number(_SEED, self.model, request.prompt.prompt_id) % 100
         ends = accumulate(shares.values())
         return next(choice for choice, end in zip(shares, ends, strict=True) if drawn < end)
 
     def place(self, request: Request) -> int | None:
-        """The place of the option that it chooses; None where its answer chooses none."""
+        """The place of the chosen option; None if the answer chooses none."""
         choice, instance, prompt = self.choice(request), request.instance, request.prompt
         if choice in {"adrift", "cut_off"}:
             return None
@@ -442,7 +442,7 @@ class SyntheticProvider(LocalResponder):
         return place_of(instance, prompt, choice)
 
     def respond(self, request: Request) -> Response:
-        """An answer in the words of the pack."""
+        """A sentence of the language's pack."""
         choice, prompt = self.choice(request), request.prompt
         if prompt.language not in self._packs:
             self._packs[prompt.language] = read_synthetic_pack(self._resources, prompt.language)

@@ -256,11 +256,11 @@ class BatchRunner:
                     most = self.provider.max_usage(self.store.request(key))
                     if missing := most and unmetered_usage(response, most):
                         response = response.model_copy(update={"unmetered_usage": missing})
-                self.provider.notice(response)
+                self.provider.note_response(response)
             except TransientError as fault:
                 self.in_flight.lose_in_batch(self.provider.max_usage(self.store.request(key)))
                 response = Response(request_key=key, error=str(fault)) if is_last else None
-        elif result.outcome == "failed" and (is_last or self.provider.is_lasting(result.status, result.payload)):
+        elif result.outcome == "failed" and (is_last or self.provider.is_permanent(result.status, result.payload)):
             response = self.provider.failure(key, service_error(result.status, result.payload), headers)
         return response and response.model_copy(update={"batch": status.service_id})
 

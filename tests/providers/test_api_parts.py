@@ -111,7 +111,7 @@ def test_classes(case: dict[str, Any]) -> None:
     error = service_error(case["status"], case["body"], case.get("headers"))
     assert classify_error(error) == case["class"]
     assert error.pause == case.get("pause")
-    assert error.target == case.get("target")
+    assert error.redirect == case.get("redirect")
     assert rule_for(error).is_loading == case.get("is_loading", False)
     assert "\n" not in error.message
 

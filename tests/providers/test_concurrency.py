@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from mbbq_gen.providers.http.errors import TransientError
-from mbbq_gen.providers.http.rate_limits import AdaptiveConcurrency, first_concurrency
+from mbbq_gen.providers.http.rate_limits import AdaptiveConcurrency, initial_concurrency
 from tests.support.api import ask, provider, requests
 from tests.support.cases import cases
 from tests.support.unsteady import text_for, unsteady
@@ -67,7 +67,7 @@ def test_failures_halve_it_once_for_all_requests_sent_before() -> None:
 
 @pytest.mark.parametrize(("url", "expected"), cases("providers/concurrency", "which_addresses_are_on_this_machine"))
 def test_which_addresses_are_on_this_machine(url: str, expected: bool) -> None:
-    assert (first_concurrency(url) < 16) is expected
+    assert (initial_concurrency(url) < 16) is expected
 
 
 def test_a_server_that_answers_one_at_a_time_is_not_asked_twice() -> None:

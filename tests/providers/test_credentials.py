@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import MbbqGenError
 from mbbq_gen.providers.api.provider import ApiProvider
-from mbbq_gen.providers.http.credentials import HIDDEN, SecretRedactor, hide_lookalikes, hide_typed
+from mbbq_gen.providers.http.credentials import HIDDEN, SecretRedactor, hide_lookalikes, redact_input
 from tests.support.api import KEY, answer, answering, ask, provider, requests, spoken
 from tests.support.cases import cases, read_data
 
@@ -110,7 +110,7 @@ def test_other_keys_are_hidden_by_their_looks(text: str) -> None:
 
 @pytest.mark.parametrize(("typed", "shown"), cases("providers/credentials", "what_is_typed_is_shown_without_secrets"))
 def test_what_is_typed_is_shown_without_secrets(typed: str, shown: str) -> None:
-    assert hide_typed(typed) == shown
+    assert redact_input(typed) == shown
 
 
 KINDS = ("openai", "anthropic", "gemini")

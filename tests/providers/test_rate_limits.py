@@ -27,20 +27,20 @@ def simulate(
     limits: RateLimits, clock: list[float], *, latency: float, written: float, most: int, concurrency: int
 ) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
     """When requests are sent and answered, with their tokens; every answer has other tokens, and takes another time."""
-    chance, guess = random.Random(1), TokenEstimator()
+    chance, estimator = random.Random(1), TokenEstimator()
     sent, answered = list[tuple[float, float]](), list[tuple[float, float]]()
     under_way: list[tuple[float, int, float, float, float]] = []
     while clock[0] < 60 * MINUTES:
         while under_way and under_way[0][0] <= clock[0]:
             at, _, begun, expected, tokens = heapq.heappop(under_way)
             usage = Usage(input_tokens=PROMPT // 4, output_tokens=round(tokens - PROMPT // 4))
-            used = guess.learn(PROMPT, Response(request_key="0" * 64, text="A", usage=usage))
+            used = estimator.update(PROMPT, Response(request_key="0" * 64, text="A", usage=usage))
             limits.correct(expected - used, clock[0] - begun)
             answered.append((at, tokens))
         if len(under_way) >= concurrency:
             clock[0] = under_way[0][0]
             continue
-        expected = guess.expect(PROMPT, most, len(under_way))
+        expected = estimator.estimate(PROMPT, most, len(under_way))
         wait = limits.take(expected)
         if wait > 0:
             clock[0] += min(wait, 0.25)

@@ -167,10 +167,10 @@ async def lose_replies(server: FakeServer, kind: str, run: Path) -> list[str]:
         batching = session(store, run, kind, server)
         true_submit = batching.service.submit
 
-        async def submit(mark: Any, path: Path) -> str:
+        async def submit(ref: Any, path: Path) -> str:
             from mbbq_gen.providers.http.errors import TransientError
 
-            await true_submit(mark, path)
+            await true_submit(ref, path)
             raise TransientError("broken", "the connection broke")
 
         batching.service.submit = submit  # type: ignore[method-assign]

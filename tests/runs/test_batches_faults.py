@@ -87,7 +87,7 @@ def work_on(server: FakeServer, kind: str, run: Path, act: Any, most: int | None
 def test_a_batch_that_never_arrives_is_lost_and_said(command: Calls, run_path: Path, kind: str) -> None:
 
     async def never(batching: BatchRunner) -> None:
-        async def submit(mark: Any, path: Path) -> str:
+        async def submit(ref: Any, path: Path) -> str:
             raise TransientError("broken", "the connection broke")
 
         batching.service.submit = submit  # type: ignore[method-assign]

@@ -1,6 +1,6 @@
 """Anthropic's models: `anthropic:MODEL`, the messages API.
 
-What its safety classifiers stop (`stop_reason: refusal`) is `content_filter`.
+Answers that its safety classifiers stop (`stop_reason: refusal`) are `content_filter`.
 Reference: https://docs.anthropic.com/en/api/messages
 """
 
@@ -22,7 +22,7 @@ from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
 from mbbq_gen.providers.base import Capabilities
 from mbbq_gen.providers.http.credentials import CloudToken, vertex_place
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
-from mbbq_gen.providers.http.replies import tables_of, text_of, words_of
+from mbbq_gen.providers.http.replies import tables_of, text_of, text_or_none
 
 
 class AnthropicOptions(RemoteOptions):
@@ -41,65 +41,61 @@ class AnthropicProvider(ApiProvider):
     capabilities = Capabilities(batches=True, reasoning=True, structured_output=True)
     renames_length = False
     options_class = AnthropicOptions
-    address: str = "https://api.anthropic.com"
-    address_variable: str = "ANTHROPIC_BASE_URL"
+    official_url: str = "https://api.anthropic.com"
+    url_variable: str = "ANTHROPIC_BASE_URL"
     key_variables: tuple[str, ...] = ("ANTHROPIC_API_KEY",)
     setting_names = ("max_tokens", "temperature", "top_p", "top_k")
     path: str = "/v1/messages"
     models_path = "/v1/models"
     version_in_base = False
-    own_temperature = re.compile(r"claude-opus-4-[7-9]|claude-(?:opus|sonnet|haiku)-[5-9]")
+    no_temperature = re.compile(r"claude-opus-4-[7-9]|claude-(?:opus|sonnet|haiku)-[5-9]")
     options: AnthropicOptions
 
     def __init__(self, model: str, options: AnthropicOptions) -> None:
-        """With `platform=vertex` on Vertex AI, with Google's credentials."""
+        """Raises UsageError for `platform=vertex` without a project."""
         self.is_vertex = options.platform == "vertex"
         if self.is_vertex:
             place = vertex_place(("ANTHROPIC_VERTEX_PROJECT_ID",), ("CLOUD_ML_REGION",))
             if place is None:
                 raise UsageError("anthropic on vertex: no project; set ANTHROPIC_VERTEX_PROJECT_ID and CLOUD_ML_REGION")
-            self.address, self._vertex_path = place
-            self.address_variable, self.key_variables, self.cloud = (
-                "ANTHROPIC_VERTEX_BASE_URL",
-                (),
-                CloudToken("vertex"),
-            )
+            self.official_url, self._vertex_path = place
+            self.url_variable, self.key_variables = "ANTHROPIC_VERTEX_BASE_URL", ()
+            self.cloud = CloudToken("vertex")
             self.path, self.models_path = f"/models/{model}:rawPredict", ""  # there is no list of models
-            self.capabilities = replace(self.capabilities, batches=False)  # from buckets only
+            self.capabilities = replace(self.capabilities, batches=False)  # Vertex AI needs a storage bucket for them
         super().__init__(model, options)
         if self.is_vertex:
-            self.usual_address, self.own_settings = self.base_url, {"platform": "vertex"}
+            self.default_url, self.own_settings = self.base_url, {"platform": "vertex"}
 
     @cached_property
     def endpoint(self) -> Endpoint:
-        """Anthropic's address and headers; on Vertex AI, below project and region."""
+        """Anthropic's URL and headers; on Vertex AI, below project and region."""
         if self.is_vertex:
             return Endpoint(f"{self.base_url}/v1{self._vertex_path}/publishers/anthropic", JSON_BOTH_WAYS)
         key = self.secret.value if self.secret else "none"
         return Endpoint(self.base_url, {**JSON_BOTH_WAYS, "X-Api-Key": key, "anthropic-version": "2023-06-01"})
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
-        """The body of a message request; the system message has a place of its own."""
-        body: dict[str, JsonValue] = (
-            {"anthropic_version": "vertex-2023-10-16"} if self.is_vertex else {"model": self.model}
-        )
+        """The body of a message request; the system message has a field of its own."""
+        name, value = ("anthropic_version", "vertex-2023-10-16") if self.is_vertex else ("model", self.model)
+        body: dict[str, JsonValue] = {name: value}
         body |= {"max_tokens": self.answer_limit(request), "messages": turns_of(request.messages, system=False)}
         if system := system_text(request.messages):
             body["system"] = system
         body = self.with_reasoning(body | self.given("temperature", "top_p", "top_k"), request, "max_tokens")
-        return self.learned.apply(body | self.options.extra)
+        return self.adapter.apply(body | self.options.extra)
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a message."""
         if not isinstance(payload["content"], list):
             raise TransientError("malformed", "the response is JSON without a message")
         blocks = tables_of(payload["content"])
-        traces = [words_of(block.get("thinking")) or "" for block in blocks if block.get("type") == "thinking"]
-        reason = words_of(payload.get("stop_reason"))
+        traces = [text_or_none(block.get("thinking")) or "" for block in blocks if block.get("type") == "thinking"]
+        reason = text_or_none(payload.get("stop_reason"))
         finish, details = finish_reason(reason), "output_tokens_details"
         usage = usage_of(
             payload.get("usage"),
-            # what was read from or written to the service's cache counts as input too
+            # tokens read from or written to the service's cache are input too
             ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
             ("output_tokens",),
             reasoning=(f"{details}.thinking_tokens", f"{details}.reasoning_tokens"),
@@ -112,6 +108,6 @@ class AnthropicProvider(ApiProvider):
             usage,
             content_filter=payload.get("stop_details") if finish == "content_filter" else None,
             reasoning="".join(traces),
-            model=words_of(payload.get("model")),
-            request_id=headers.get("request-id") or words_of(payload.get("id")),
+            model=text_or_none(payload.get("model")),
+            request_id=headers.get("request-id") or text_or_none(payload.get("id")),
         )

@@ -1,10 +1,10 @@
-"""Batches: many requests handed over at once, answered within a day, at about half the price.
+"""Batch APIs: many requests submitted at once, answered within a day, at about half the price.
 
-The network can fail at any point of handing a batch over, so a batch can be found again by the name that we gave it, or
-where a service keeps no names, by when it was made and how many requests it holds.
+The network can fail at any point of a submission, so a batch can be found again by our name for it or, if a service
+stores no names, by its creation time and number of requests.
 
-OpenAI       a file of lines is uploaded, then made into a batch whose metadata has our name. Answers come in one
-             file, failures and what was not done in another. https://platform.openai.com/docs/api-reference/batch
+OpenAI       a JSON Lines file is uploaded, then a batch is created whose metadata has our name. Answers are in one
+             file, failed and unprocessed requests in another. https://platform.openai.com/docs/api-reference/batch
 Anthropic    all lines as one body; no names. https://docs.anthropic.com/en/api/creating-message-batches
 Gemini       all lines as one body with our name. https://ai.google.dev/gemini-api/docs/batch-api
 """
@@ -24,31 +24,31 @@ from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.records import FrozenModel, Request
 from mbbq_gen.core.text import count_or_none, moment_of, storable_text
 from mbbq_gen.providers.base import Provider
-from mbbq_gen.providers.http.errors import RejectedError, TransientError, says_too_large
-from mbbq_gen.providers.http.replies import FormFile, read_json, table_of, tables_of, value_at, words_of
+from mbbq_gen.providers.http.errors import RejectedError, TransientError, is_too_large
+from mbbq_gen.providers.http.replies import FormFile, read_json, table_of, tables_of, text_or_none, value_at
 
 BatchPhase = Literal[
     "running",
     "ended",  # results are available, whole or in part
-    "refused",  # the service would not take it: nothing in it was answered or paid
+    "refused",  # the service refused it: nothing in it was answered or billed
 ]
-PASSED_ON: Final = 1_000_000
-"""Bytes that proxies accept by default (nginx: 1 MB)."""
+_PROXY_LIMIT: Final = 1_000_000
+"""Maximum bytes of a body at proxies by default (nginx: 1 MB)."""
 _SHOWN: Final = 80
 _MOST_PAGES: Final = 50
-"""Pages of a service's list that are looked through for one of our batches."""
+"""Maximum pages of a service's list that are searched for a batch."""
 _PAGE: Final = 100
 _WAITS: Final = ("token_limit_exceeded", "rate_limit", "enqueued", "resource_exhausted", "quota_exhausted")
-"""Signs that a batch was refused only for what waits before it."""
+"""Texts of refusals that are due to other queued batches."""
 
 
 class TooLargeError(ProviderError):
-    """The service takes fewer requests or bytes in one batch; nothing in it was answered or paid."""
+    """A batch has too many requests or bytes for the service; nothing in it was answered or billed."""
 
 
 def is_cut_off(fault: TransientError, size: int) -> bool:
-    """Whether sending these bytes failed as it does at a proxy that accepts fewer."""
-    return fault.kind in {"broken", "timeout"} and size > PASSED_ON
+    """Whether a failure of sending `size` bytes looks like a proxy's limit."""
+    return fault.kind in {"broken", "timeout"} and size > _PROXY_LIMIT
 
 
 class BatchStatus(FrozenModel):
@@ -58,19 +58,19 @@ class BatchStatus(FrozenModel):
     state: str
     phase: BatchPhase
     done: int | None = None
-    """Answered requests; None where the service does not tell before the end."""
+    """Number of answered requests; None if the service does not report it yet."""
     failed: int | None = None
     reason: str | None = None
     waits: bool = False
-    """Whether it was refused only because too much is waiting already: it may be taken later."""
+    """Whether it was refused because of other queued batches, so that it may be accepted later."""
     too_large: bool = False
     """Whether it was refused for the number of its requests or bytes."""
     results: tuple[str, ...] = ()
-    """Paths of its results, below the service's address."""
+    """Paths of its results, below the base URL."""
 
 
 class BatchRef(NamedTuple):
-    """The marks of a batch: our own name for it, the number of its requests, and when it was planned."""
+    """Our name for a batch, the number of its requests, and its planning time, to find it again."""
 
     name: str
     requests: int
@@ -82,39 +82,39 @@ class BatchResult(NamedTuple):
 
     request_key: str
     outcome: Literal["answered", "failed", "undone"]
-    """`undone`: not tried, because the batch expired or was cancelled."""
+    """`undone`: not processed, because the batch expired or was cancelled."""
     payload: Any = None
     status: int = 200
     headers: Mapping[str, str] | None = None
 
 
 class MalformedLine(NamedTuple):
-    """The beginning of a line that is no result: broken, cut off, or of another shape."""
+    """The beginning of a line of a results file that can't be parsed."""
 
     start: str
 
 
 class BatchApi(ABC):
-    """A service that takes batches."""
+    """The batch API of a service."""
 
     most_requests: int
     most_bytes: int
     path: ClassVar[str] = "/batches"
     page: ClassVar[str] = f"/batches?limit={_PAGE}"
-    """Address of the service's list of batches."""
+    """Path of the service's list of batches."""
     after: ClassVar[str] = "after"
-    """The parameter of the next page."""
-    cancels: ClassVar[str] = "/cancel"
-    """The end of the address that stops a batch."""
+    """Query parameter of the next page."""
+    cancel_suffix: ClassVar[str] = "/cancel"
+    """End of the path that cancels a batch."""
     entries: ClassVar[str] = "data"
     id_field: ClassVar[str] = "id"
     name_field: ClassVar[str] = "mbbq_gen_batch"
-    """The field of a batch's metadata with our name."""
+    """The field of a batch's metadata that holds our name."""
     phases: ClassVar[Mapping[str, BatchPhase]] = {
         **dict.fromkeys(("completed", "expired", "cancelled", "ended", "succeeded"), "ended"),
         "failed": "refused",
     }
-    """The service's states of a batch that is not running, in small letters."""
+    """The service's state of a batch, in lower case → our phase; other states mean `running`."""
 
     def __init__(self, provider: Any) -> None:
         """`provider`: the ApiProvider of this service."""
@@ -122,49 +122,51 @@ class BatchApi(ABC):
 
     @abstractmethod
     def row(self, request: Request) -> dict[str, Any]:
-        """One request as the service takes it in a batch."""
+        """One request in the format of the service's batches."""
 
     @abstractmethod
-    async def submit(self, mark: BatchRef, path: Path) -> str:
-        """Hands over the batch whose lines are in a file; the service's id of it.
+    async def submit(self, ref: BatchRef, path: Path) -> str:
+        """Submits the batch whose lines are in a file; returns the service's id of it.
 
         Raises:
-            TooLargeError: where the service takes smaller ones only.
-            ProviderError: where the service will not take it.
-            TransientError: where it is not known whether it did.
+            TooLargeError: the batch has too many requests or bytes.
+            ProviderError: the service refused the batch.
+            TransientError: it is unknown whether the service accepted the batch.
         """
 
     @abstractmethod
     def read_status(self, service_id: str, found: dict[str, Any]) -> dict[str, Any]:
-        """State, results and counts of a batch by the service's JSON; `reason` and `codes` where it was refused."""
+        """State, results and counts of a batch from the service's JSON; `reason` and `codes` if it was refused."""
 
     @abstractmethod
     def read(self, row: Any) -> BatchResult:
-        """The result in one line, by its JSON."""
+        """The result in the JSON of one line."""
 
     async def status(self, service_id: str) -> BatchStatus:
-        """The status of a batch; raises ProviderError where the service does not know it."""
-        found = self.read_status(service_id, table_of((await self.provider.call("GET", self.place(service_id))).json()))
+        """The status of a batch; raises ProviderError if there is no such batch."""
+        found = self.read_status(
+            service_id, table_of((await self.provider.call("GET", self.path_of(service_id))).json())
+        )
         reason, codes = found.pop("reason", ""), found.pop("codes", "")
         return BatchStatus(
             service_id=service_id,
             phase=self.phases.get(found["state"], "running"),
             reason=self.provider.hide(reason) or None,
             waits=any(sign in codes.lower() for sign in _WAITS),
-            too_large=says_too_large(codes),
+            too_large=is_too_large(codes),
             **found,
         )
 
-    def place(self, service_id: str) -> str:
-        """The address of a batch."""
+    def path_of(self, service_id: str) -> str:
+        """The path of a batch."""
         return f"{self.path}/{service_id}"
 
     def line(self, request: Request) -> bytes:
-        """One request as a line of the batch's file, with its line end."""
+        """One request as a line of the batch's file, with a newline."""
         return json.dumps(self.row(request), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
     async def stream(self, path: str) -> AsyncGenerator[BatchResult | MalformedLine, None]:
-        """The results in the lines of a file, some of which may be broken."""
+        """Yields the results in the lines of a file, and malformed lines."""
         async for line in self.provider.stream(path):
             if line.strip():
                 try:
@@ -173,22 +175,22 @@ class BatchApi(ABC):
                     yield MalformedLine(storable_text(line[:_SHOWN].decode("utf-8", "replace")))
 
     async def results(self, status: BatchStatus) -> AsyncGenerator[BatchResult | MalformedLine, None]:
-        """The results of an ended batch, in any order, and the lines that are none; raises as `ApiService.stream`."""
+        """Yields the results of an ended batch in any order, and malformed lines; raises as `ApiService.stream`."""
         for path in status.results:
             async for result in self.stream(path):
                 yield result
 
     async def cancel(self, service_id: str) -> None:
-        """Asks the service to stop a batch; what it has answered by then stays. One that has ended can't be stopped."""
-        await self.provider.call("POST", f"{self.place(service_id)}{self.cancels}", accept=(400, 409))
+        """Cancels a batch; existing answers are kept. For a batch that has ended, nothing happens."""
+        await self.provider.call("POST", f"{self.path_of(service_id)}{self.cancel_suffix}", accept=(400, 409))
 
     async def post(self, path: str, *, body: JsonValue = None, form: FormFile | None = None) -> str:
-        """Posts a batch, or a form with its lines; the service's id of it. TooLargeError where it takes less."""
+        """Posts a batch, or a form with its lines, and returns its id; raises TooLargeError if it is too large."""
         try:
             reply = await self.provider.call("POST", path, body=body, form=form, repeat=form is not None)
         except RejectedError as refusal:
             found = refusal.error
-            is_bad = found.status in {400, 422} and says_too_large(f"{found.code} {found.message}")
+            is_bad = found.status in {400, 422} and is_too_large(f"{found.code} {found.message}")
             if found.status != 413 and not is_bad:
                 raise
             raise TooLargeError(str(refusal)) from refusal
@@ -197,7 +199,7 @@ class BatchApi(ABC):
         return str(service_id)
 
     async def listed(self) -> AsyncGenerator[dict[str, Any], None]:
-        """The batches that the service lists, a page after another."""
+        """Yields the batches that the service lists, page by page."""
         query = ""
         for _ in range(_MOST_PAGES):
             page = table_of((await self.provider.call("GET", f"{self.page}{query}")).json())
@@ -211,10 +213,10 @@ class BatchApi(ABC):
             else:
                 return
 
-    async def find(self, mark: BatchRef, known: frozenset[str]) -> str | None:
-        """The id of the batch that was handed over under that mark, if there is one that is not `known`."""
+    async def find(self, ref: BatchRef, known: frozenset[str]) -> str | None:
+        """The id of a submitted batch, or None; `known`: ids of other batches."""
         async for entry in self.listed():
-            if table_of(entry.get("metadata")).get(self.name_field) == mark.name:
+            if table_of(entry.get("metadata")).get(self.name_field) == ref.name:
                 return str(entry[self.id_field])
         return None
 
@@ -225,18 +227,18 @@ class OpenAIBatches(BatchApi):
     most_requests, most_bytes = 50_000, 200_000_000
 
     def row(self, request: Request) -> dict[str, Any]:
-        """With the endpoint that answers it."""
+        """Key, endpoint and body."""
         body = self.provider.body_of(request)
         return {"custom_id": request.request_key, "method": "POST", "url": self.provider.batch_endpoint, "body": body}
 
-    async def submit(self, mark: BatchRef, path: Path) -> str:
-        """Uploads the file and makes the batch."""
-        form = FormFile(path, f"{mark.name}.jsonl", {"purpose": "batch"})
+    async def submit(self, ref: BatchRef, path: Path) -> str:
+        """Uploads the file and creates the batch."""
+        form = FormFile(path, f"{ref.name}.jsonl", {"purpose": "batch"})
         body: dict[str, JsonValue] = {
             "input_file_id": await self.post("/files", form=form),
             "endpoint": self.provider.batch_endpoint,
             "completion_window": "24h",
-            "metadata": {self.name_field: mark.name},
+            "metadata": {self.name_field: ref.name},
         }
         return await self.post(self.path, body=body)
 
@@ -265,35 +267,35 @@ class OpenAIBatches(BatchApi):
 
 
 class AnthropicBatches(BatchApi):
-    """Batches of Anthropic, which keeps no names: they are found by their time and size."""
+    """Batches of Anthropic, which stores no names: they are found by time and size."""
 
     most_requests, most_bytes = 20_000, 32_000_000
-    """The service takes 100,000 requests and 256 MB; but a batch goes out in one piece, held in memory."""
+    """The service accepts 100,000 requests and 256 MB, but a batch is sent as one body, held in memory."""
     path = "/v1/messages/batches"
     page = f"{path}?limit={_PAGE}"
     after = "after_id"
     _earlier, _later = timedelta(minutes=5), timedelta(minutes=15)
-    """Most time between the planning of a batch and its making, by the service's clock, either way."""
+    """Maximum difference between the planning time of a batch and its creation by the service's clock."""
 
     def row(self, request: Request) -> dict[str, Any]:
-        """Its key and body."""
+        """Key and body."""
         return {"custom_id": request.request_key, "params": self.provider.body_of(request)}
 
-    async def submit(self, mark: BatchRef, path: Path) -> str:
+    async def submit(self, ref: BatchRef, path: Path) -> str:
         """Sends all lines as one body."""
         return await self.post(self.path, body={"requests": _rows(path)})
 
-    async def find(self, mark: BatchRef, known: frozenset[str]) -> str | None:
-        """The oldest batch that no other mark has, made at about that time, with that many requests."""
-        first, last = mark.planned_at - self._earlier, mark.planned_at + self._later
+    async def find(self, ref: BatchRef, known: frozenset[str]) -> str | None:
+        """The oldest unknown batch with the same number of requests that was created at about that time."""
+        first, last = ref.planned_at - self._earlier, ref.planned_at + self._later
         oldest = None
         async for entry in self.listed():  # the newest first
-            made = moment_of(str(entry.get("created_at")))
-            if made is not None and made < first:
+            created = moment_of(str(entry.get("created_at")))
+            if created is not None and created < first:
                 break
-            held = sum(count_or_none(count) or 0 for count in table_of(entry.get("request_counts")).values())
-            is_ours = str(entry["id"]) not in known and held == mark.requests
-            if made is not None and made <= last and is_ours:
+            count = sum(count_or_none(number) or 0 for number in table_of(entry.get("request_counts")).values())
+            is_ours = str(entry["id"]) not in known and count == ref.requests
+            if created is not None and created <= last and is_ours:
                 oldest = str(entry["id"])
         return oldest
 
@@ -302,8 +304,8 @@ class AnthropicBatches(BatchApi):
         state, counts = str(found.get("processing_status")), table_of(found.get("request_counts"))
         if state != "ended":
             return {"state": state}
-        place = f"{self.place(service_id)}/results"
-        return {"state": state, "results": [place], "done": counts.get("succeeded"), "failed": counts.get("errored")}
+        results = [f"{self.path_of(service_id)}/results"]
+        return {"state": state, "results": results, "done": counts.get("succeeded"), "failed": counts.get("errored")}
 
     def read(self, row: Any) -> BatchResult:
         """As `BatchApi`."""
@@ -313,7 +315,7 @@ class AnthropicBatches(BatchApi):
         if result["type"] == "errored":
             fault = result.get("error")
             inner = table_of(table_of(fault).get("error", fault))
-            # the statuses of such errors outside of batches; all others are transient
+            # the HTTP statuses of these errors outside of batches; all others are transient
             status = {"invalid_request_error": 400, "request_too_large": 413}.get(str(inner.get("type")), 500)
             return BatchResult(key, "failed", fault, status, {})
         return BatchResult(key, "undone")
@@ -323,27 +325,27 @@ class GeminiBatches(BatchApi):
     """Batches of the Gemini API."""
 
     most_requests, most_bytes = 10_000, 15_000_000
-    path, cancels = "", ":cancel"
+    path, cancel_suffix = "", ":cancel"
     page = f"/batches?pageSize={_PAGE}"
     entries, id_field, name_field = "operations", "name", "displayName"
 
     def row(self, request: Request) -> dict[str, Any]:
-        """Its body and key."""
+        """Body and key."""
         return {"request": self.provider.body_of(request), "metadata": {"key": request.request_key}}
 
-    async def submit(self, mark: BatchRef, path: Path) -> str:
+    async def submit(self, ref: BatchRef, path: Path) -> str:
         """Sends all lines as one body."""
-        batch: JsonValue = {"displayName": mark.name, "inputConfig": {"requests": {"requests": _rows(path)}}}
+        batch: JsonValue = {"displayName": ref.name, "inputConfig": {"requests": {"requests": _rows(path)}}}
         return await self.post(f"{self.provider.model_path}:batchGenerateContent", body={"batch": batch})
 
     def read_status(self, service_id: str, found: dict[str, Any]) -> dict[str, Any]:
         """As `BatchApi`."""
         batch, error = table_of(found.get("metadata")), table_of(found.get("error"))
-        counts, reason = table_of(batch.get("batchStats")), words_of(error.get("message")) or ""
+        counts, reason = table_of(batch.get("batchStats")), text_or_none(error.get("message")) or ""
         state = str(batch.get("state")).removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_").lower()
         return {
             "state": state,
-            "results": [self.place(service_id)] if self.phases.get(state) == "ended" else [],
+            "results": [self.path_of(service_id)] if self.phases.get(state) == "ended" else [],
             "done": count_or_none(counts.get("successfulRequestCount")),
             "failed": count_or_none(counts.get("failedRequestCount")),
             "reason": reason,
@@ -351,15 +353,15 @@ class GeminiBatches(BatchApi):
         }
 
     async def results(self, status: BatchStatus) -> AsyncGenerator[BatchResult | MalformedLine, None]:
-        """As `BatchApi`, from the operation or from a file that it names."""
+        """As `BatchApi`, from the operation or from its file."""
         for path in status.results:
             found = table_of((await self.provider.call("GET", path)).json())
             output = table_of(found.get("response")) or table_of(value_at(found, "metadata.output"))
             rows = value_at(output, "inlinedResponses.inlinedResponses")
             for row in rows if isinstance(rows, list) else ():
-                key = words_of(value_at(row, "metadata.key"))
+                key = text_or_none(value_at(row, "metadata.key"))
                 yield MalformedLine(json.dumps(row)[:_SHOWN]) if key is None else self.read({**row, "key": key})
-            if file := words_of(output.get("responsesFile")):
+            if file := text_or_none(output.get("responsesFile")):
                 async for result in self.stream(f"/{file}:download?alt=media"):
                     yield result
 
@@ -386,7 +388,7 @@ _SERVICES: Final[Mapping[str, type[BatchApi]]] = {
 
 
 def batch_service(provider: Provider) -> BatchApi:
-    """The batches of a provider's service; raises UsageError where it has none that we know of."""
+    """The batch API of a provider; raises UsageError if it has none."""
     if provider.kind not in _SERVICES:
         kinds = ", ".join(sorted(_SERVICES))
         raise UsageError(f"--batch: {provider.name} has no batches; kinds that have: {kinds}")

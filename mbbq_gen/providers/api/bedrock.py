@@ -1,7 +1,7 @@
-"""Models on Amazon Bedrock: `bedrock:MODEL_ID`, through the Converse API, which speaks to all of them alike.
+"""Models on Amazon Bedrock: `bedrock:MODEL_ID`, through the Converse API, which is the same for all models.
 
 Credentials and region are those of the AWS client (botocore): environment, profile, role of the machine; or a Bedrock
-key in AWS_BEARER_TOKEN_BEDROCK. What its filters and guardrails stop is `content_filter`.
+key in AWS_BEARER_TOKEN_BEDROCK. Answers that filters and guardrails stop are `content_filter`.
 Reference: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
 """
 
@@ -22,7 +22,7 @@ from mbbq_gen.core.records import Request
 from mbbq_gen.providers.api.options import RemoteOptions
 from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, usage_of
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
-from mbbq_gen.providers.http.replies import tables_of, text_of, value_at, words_of
+from mbbq_gen.providers.http.replies import tables_of, text_of, text_or_none, value_at
 
 _SAMPLING: Final = {"temperature": "temperature", "top_p": "topP"}
 
@@ -47,13 +47,13 @@ class BedrockProvider(ApiProvider):
     key_variables = ("AWS_BEARER_TOKEN_BEDROCK",)
     options: BedrockOptions
 
-    def find_address(self) -> str:
-        """The server of the region, where options and environment name no other."""
-        self.usual_address = f"https://bedrock-runtime.{self._region}.amazonaws.com"
-        return self.named_address("AWS_ENDPOINT_URL_BEDROCK_RUNTIME") or self.usual_address
+    def find_base_url(self) -> str:
+        """The base URL from options or environment, or that of the region."""
+        self.default_url = f"https://bedrock-runtime.{self._region}.amazonaws.com"
+        return self.configured_url("AWS_ENDPOINT_URL_BEDROCK_RUNTIME") or self.default_url
 
     def check_access(self) -> None:
-        """Raises UsageError where there are no credentials."""
+        """Raises UsageError if there are no credentials."""
         if self.secret is None and self._credentials is None:
             raise UsageError(
                 f"{self.name}: no AWS credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,"
@@ -62,13 +62,13 @@ class BedrockProvider(ApiProvider):
 
     @cached_property
     def _credentials(self) -> Any:
-        """As the AWS client finds them; None where there are none."""
+        """The credentials that the AWS client finds, or None."""
         import botocore.session
 
         return botocore.session.get_session().get_credentials()
 
     async def headers_for(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
-        """Signed with the AWS client's own signature (version 4), each request anew."""
+        """All headers of one request, with its AWS signature (version 4) unless a key is used."""
         headers = self.fixed_headers
         if self.secret is not None or self._credentials is None:
             return headers
@@ -82,7 +82,7 @@ class BedrockProvider(ApiProvider):
 
     @cached_property
     def _region(self) -> str:
-        """The region: as said, as the environment says, or the profile's."""
+        """The region from options, environment or profile."""
         named = self.options.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         if not named:
             import botocore.session
@@ -94,11 +94,11 @@ class BedrockProvider(ApiProvider):
 
     @property
     def path(self) -> str:
-        """The Converse API of a model."""
+        """Path of the Converse API for the model."""
         return f"/model/{quote(self.model, safe='')}/converse"
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
-        """The body of a Converse request; `extra` goes to the model as it is."""
+        """The body of a Converse request; `extra` is passed to the model unchanged."""
         level, fields, sampling = request.prompt.reasoning_effort, self.options.extra, dict(_SAMPLING)
         if level is not None:
             reasoning = self.reasoning_settings(level)
@@ -115,29 +115,29 @@ class BedrockProvider(ApiProvider):
 
     @property
     def reasoning_api(self) -> str:
-        """Claude's models take Anthropic's parameters."""
+        """Anthropic's parameters for Claude models."""
         return "anthropic" if "anthropic." in self.model else self.kind
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a Converse answer."""
-        reason = words_of(payload.get("stopReason"))
+        reason = text_or_none(payload.get("stopReason"))
         finish, content = finish_reason(reason), value_at(payload, "output.message.content")
         if not isinstance(content, list) and finish != "content_filter":
             raise TransientError("malformed", "the response is JSON without a message")
         blocks = tables_of(content)
-        read = ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")  # what was cached is input too
+        read = ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")  # cached tokens are input too
         return answer_fields(
             "".join(text_of(block.get("text")) for block in blocks),
             finish,
             reason,
             usage_of(payload.get("usage"), read, ("outputTokens",), cached=("cacheReadInputTokens",)),
             reasoning="".join(
-                words_of(value_at(block, "reasoningContent.reasoningText.text")) or "" for block in blocks
+                text_or_none(value_at(block, "reasoningContent.reasoningText.text")) or "" for block in blocks
             ),
             content_filter=payload.get("trace") if finish == "content_filter" else None,
             request_id=headers.get("x-amzn-requestid"),
         )
 
     async def list_models(self) -> list[str]:
-        """Raises UsageError: the list is another service of AWS."""
+        """Raises UsageError, since another service of AWS lists the models."""
         raise UsageError("bedrock: models are listed by AWS: aws bedrock list-foundation-models")

@@ -23,7 +23,7 @@ from mbbq_gen.providers.api.service import Endpoint
 from mbbq_gen.providers.base import Capabilities
 from mbbq_gen.providers.http.credentials import VERTEX, CloudToken, vertex_place
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
-from mbbq_gen.providers.http.replies import table_of, tables_of, text_of, value_at, words_of
+from mbbq_gen.providers.http.replies import table_of, tables_of, text_of, text_or_none, value_at
 
 _BESIDE: Final = frozenset({"safetySettings", "safety_settings", "tools", "toolConfig", "cachedContent", "labels"})
 """Fields of the body that are not settings of generation."""
@@ -31,7 +31,7 @@ _SAMPLING: Final = {
     "temperature": "temperature", "top_p": "topP", "top_k": "topK", "presence_penalty": "presencePenalty",
     "frequency_penalty": "frequencyPenalty", "seed": "seed",
 }  # fmt: skip
-"""Our name of an option → Google's."""
+"""Our option → Google's name."""
 
 
 class GeminiOptions(RemoteOptions):
@@ -50,8 +50,8 @@ class GeminiProvider(ApiProvider):
     capabilities = Capabilities(batches=True, reasoning=True, structured_output=True)
     options_class = GeminiOptions
     packages = ("aiohttp", "google-auth")
-    address = "https://generativelanguage.googleapis.com"
-    address_variable = "GOOGLE_GEMINI_BASE_URL"
+    official_url = "https://generativelanguage.googleapis.com"
+    url_variable = "GOOGLE_GEMINI_BASE_URL"
     key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     setting_names = ("max_tokens", *_SAMPLING)
     path: str = ""
@@ -61,28 +61,26 @@ class GeminiProvider(ApiProvider):
     options: GeminiOptions
 
     def __init__(self, model: str, options: GeminiOptions) -> None:
-        """On Vertex AI where the environment asks for it."""
+        """On Vertex AI if GOOGLE_GENAI_USE_VERTEXAI is set."""
         self.is_vertex = os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in {"1", "true"}
         self.model_path = f"/{model}" if "/" in model else f"/models/{model}"
-        """The model below the base URL; tuned ones are named with their folder."""
+        """The model's path below the base URL; names of tuned models include their folder."""
         self.path = f"{self.model_path}:generateContent"
         if self.is_vertex:
-            self.capabilities = replace(self.capabilities, batches=False)  # from buckets only
-            self.cloud = (
-                CloudToken("vertex") if vertex_place() else None
-            )  # without a project, a key of its own opens it
+            self.capabilities = replace(self.capabilities, batches=False)  # Vertex AI needs a storage bucket for them
+            self.cloud = CloudToken("vertex") if vertex_place() else None  # without a project: a key (express mode)
         super().__init__(model, options)
 
     @cached_property
     def endpoint(self) -> Endpoint:
-        """The Gemini API, or Vertex AI: in a project, or with a key of its own (express mode)."""
+        """The Gemini API, or Vertex AI, in a project or with a key (express mode)."""
         headers = {"Content-Type": "application/json"}
         if self.secret is not None and self.cloud is None:
             headers["x-goog-api-key"] = self.secret.value
         if not self.is_vertex:
             return Endpoint(f"{self.base_url}/v1beta", headers)
         server, path = (vertex_place() if self.cloud is not None else None) or (VERTEX, "")
-        root = self.base_url if self.base_url != self.address else server
+        root = self.base_url if self.base_url != self.official_url else server
         return Endpoint(f"{root}/v1{path}/publishers/google", headers)
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
@@ -99,12 +97,12 @@ class GeminiProvider(ApiProvider):
         }
         for name, value in self.options.extra.items():
             (body if name in _BESIDE else settings)[name] = value
-        body["generationConfig"] = self.learned.apply(settings)
+        body["generationConfig"] = self.adapter.apply(settings)
         system = system_text(request.messages)
         return body | {"systemInstruction": {"parts": [{"text": system}]}} if system else body
 
     def url(self, path: str) -> str:
-        """As `ApiService`; files are downloaded from addresses of their own, on the same server."""
+        """As `ApiService`; file downloads have another prefix."""
         return f"{self.base_url}/download/v1beta{path}" if ":download?" in path else super().url(path)
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
@@ -113,7 +111,7 @@ class GeminiProvider(ApiProvider):
         if not candidates and not feedback.get("blockReason"):
             raise TransientError("malformed", "the response has no candidate")
         candidate = candidates[0] if candidates else {}
-        reason = words_of(candidate.get("finishReason")) or words_of(feedback.get("blockReason"))
+        reason = text_or_none(candidate.get("finishReason")) or text_or_none(feedback.get("blockReason"))
         parts = tables_of(value_at(candidate, "content.parts"))
         results = {"prompt": feedback, "answer": candidate.get("safetyRatings")}
         usage = usage_of(
@@ -129,7 +127,7 @@ class GeminiProvider(ApiProvider):
             reason,
             usage,
             content_filter={name: result for name, result in results.items() if result},
-            reasoning="".join(words_of(part.get("text")) or "" for part in parts if part.get("thought")),
-            model=words_of(payload.get("modelVersion")),
-            request_id=words_of(payload.get("responseId")) or headers.get("x-request-id"),
+            reasoning="".join(text_or_none(part.get("text")) or "" for part in parts if part.get("thought")),
+            model=text_or_none(payload.get("modelVersion")),
+            request_id=text_or_none(payload.get("responseId")) or headers.get("x-request-id"),
         )

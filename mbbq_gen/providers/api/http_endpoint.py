@@ -1,8 +1,8 @@
-"""Any JSON endpoint: `http:FILE`, where a small TOML file has the format of requests and responses.
+"""Any JSON endpoint: `http:FILE`, where a TOML file describes the format of requests and responses.
 
-docs/providers.md shows such a file. In its body, {messages} is the list of {"role", "content"}, {prompt} all their
-texts with a blank line between, {system} and {user} the system message and the last user message, {model} the file's
-`model`. A value that is one placeholder and nothing else keeps its type.
+docs/providers.md shows such a file. In its body, {messages} is the list of {"role", "content"}, {prompt} all texts
+joined by a blank line, {system} and {user} the system message and the last user message, {model} the file's `model`. A
+value that is a single placeholder keeps its type.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.api.provider import ApiProvider, turns_of
 from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
 from mbbq_gen.providers.http.errors import LENGTHS, TransientError
-from mbbq_gen.providers.http.replies import value_at, words_of
+from mbbq_gen.providers.http.replies import text_or_none, value_at
 
 _PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
 _OF_REQUEST: Final = frozenset({"messages", "prompt", "system", "user", "model", "max_tokens", "temperature", "top_p"})
 
 
 class ResponsePaths(FrozenModel):
-    """Places in an answer."""
+    """Paths of the fields in an answer."""
 
     text: NonBlank
     finish_reason: str | None = None
@@ -55,11 +55,11 @@ class EndpointSpec(FrozenModel):
     body: dict[str, JsonValue]
     answer: ResponsePaths
     finish_reasons: dict[Literal["stop", "length", "content_filter"], tuple[str, ...]] = Field(default_factory=dict)
-    """Ours → the service's words for why a text ends; by default the same."""
+    """Our finish reason → those of the service; by default the same."""
 
 
 def read_description(path: Path) -> EndpointSpec:
-    """The description in a file; raises DataError where it can't be read or is wrong: file, key, value."""
+    """The description in a file; raises DataError if it is unreadable or invalid."""
     try:
         content = read_toml(path)
     except (PackError, UsageError) as error:
@@ -82,7 +82,7 @@ def _placeholders(value: Any) -> set[str]:
 
 
 def fill_in(template: JsonValue, values: Mapping[str, JsonValue]) -> JsonValue:
-    """The template with its placeholders filled in; one that stands alone keeps its value's type."""
+    """The template with its placeholders filled in; a single placeholder keeps the type of its value."""
     if isinstance(template, str):
         alone = _PLACEHOLDER.fullmatch(template)
         if alone is not None:
@@ -106,7 +106,7 @@ class HttpOptions(RemoteOptions):
 
 
 class HttpProvider(ApiProvider):
-    """Asks the endpoint that a file describes."""
+    """A model behind the endpoint that a file describes."""
 
     kind = "http"
     options_class = HttpOptions
@@ -114,7 +114,7 @@ class HttpProvider(ApiProvider):
     is_own_server = True
 
     def __init__(self, model: str, options: HttpOptions) -> None:
-        """The endpoint that the file `model` describes; raises DataError where the file is wrong."""
+        """`model`: path of the file; raises DataError if the file is invalid."""
         path = Path(model).expanduser()
         self._description = described = read_description(path)
         if described.key or "key" in _placeholders(described.headers):
@@ -124,21 +124,21 @@ class HttpProvider(ApiProvider):
                 raise UsageError(
                     f"{path}: [body] has no {{{name}}}, so --model-arg {name} would change nothing; leave it out"
                 )
-        self.address = described.url
+        self.official_url = described.url
         super().__init__(path.name, options)
         self.needs_key, self.own_settings = bool(self.key_variables), {"description_sha256": file_digest(path)}
         self.length_names = LENGTHS | set(re.findall(r'"([^"]+)": "\{max_tokens\}"', json.dumps(described.body)))
 
     @cached_property
     def endpoint(self) -> Endpoint:
-        """As the file says."""
+        """URL and headers of the file."""
         key = self.secret.value if self.secret else ""
         values: dict[str, JsonValue] = {"key": key, "model": self._description.model}
         own = {name: str(fill_in(text, values)) for name, text in self._description.headers.items()}
         return Endpoint(self.base_url, {**JSON_BOTH_WAYS, **own})
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
-        """The file's body, filled in."""
+        """The file's body with its placeholders filled in."""
         by_role = {message.role: message.content for message in request.messages}
         values: dict[str, JsonValue] = {
             "messages": turns_of(request.messages),
@@ -151,29 +151,29 @@ class HttpProvider(ApiProvider):
             "top_p": self.options.top_p,
         }
         body = {name: fill_in(template, values) for name, template in self._description.body.items()}
-        return self.learned.apply(body | self.options.extra)
+        return self.adapter.apply(body | self.options.extra)
 
     def check_dialogue(self) -> None:
-        """Raises UsageError where the body has no place for a conversation."""
+        """Raises UsageError if the body has no {messages}."""
         if '"{messages}"' not in json.dumps(self._description.body):
             raise UsageError(f"--follow-up: the body of {self.name} has no {{messages}}: it takes no second turn")
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
-        """The fields from the places that the file names."""
-        places = self._description.answer
-        found = {name: value_at(payload, place, _NOTHING) for name, place in dict(places).items() if place is not None}
+        """The fields at the paths that the file names."""
+        paths = self._description.answer
+        found = {name: value_at(payload, path, _NOTHING) for name, path in dict(paths).items() if path is not None}
         found = {name: value for name, value in found.items() if value is not _NOTHING}
-        reason, text = found.get("finish_reason"), found.get("text", _NOTHING)
-        words_for = {name: (name,) for name in _REASONS} | self._description.finish_reasons
-        finish = next((name for name in _REASONS if str(reason) in words_for[name]), "other")
-        words = "" if text is None else words_of(found.get("text"))
-        if words is None and finish != "content_filter":
-            raise TransientError("malformed", f"the response has nothing at {places.text} (`answer.text` in the file)")
+        reason = found.get("finish_reason")
+        reasons = {name: (name,) for name in _REASONS} | self._description.finish_reasons
+        finish = next((name for name in _REASONS if str(reason) in reasons[name]), "other")
+        text = "" if found.get("text", _NOTHING) is None else text_or_none(found.get("text"))
+        if text is None and finish != "content_filter":
+            raise TransientError("malformed", f"the response has nothing at {paths.text} (`answer.text` in the file)")
         return {
-            "text": words,
+            "text": text,
             "finish_reason": None if reason is None else finish,
             "provider_finish_reason": None if reason is None else str(reason),
-            "request_id": words_of(found.get("request_id")) or headers.get("x-request-id"),
+            "request_id": text_or_none(found.get("request_id")) or headers.get("x-request-id"),
             "usage": Usage(**{name: found.get(name) for name in ("input_tokens", "output_tokens", "reasoning_tokens")}),
             **{name: str(found[name]) for name in ("refusal", "reasoning", "model") if found.get(name)},
         }

@@ -1,16 +1,16 @@
-"""Loglikelihoods over servers that return log-probabilities of a prompt's tokens.
+"""Loglikelihoods from servers that return log-probabilities of a prompt's tokens.
 
-A prompt is the same tokens that `transformers:` reads: the chat as the template renders it, with the assistant's turn
-opened, and each answer behind it. vLLM renders and tokenises chats itself (`/tokenize`, `/detokenize`); for all other
-servers the tokenizer is loaded here (`--model-arg tokenizer=NAME`). Token ids are sent, all answers to a question in
-one request. Three ways to get the log-probabilities, by the field `likelihood` in `servers.toml`:
+The tokens are the same as with `transformers:`: the chat rendered by the template, with the assistant's turn opened,
+followed by an answer. vLLM renders and tokenizes chats itself (`/tokenize`, `/detokenize`); for all other servers the
+tokenizer is loaded here (`--model-arg tokenizer=NAME`). Token ids are sent, all answers to a question in one request.
+There are three ways to get the log-probabilities, by the field `likelihood` in `servers.toml`:
 
 * `prompt_logprobs`: `/v1/completions` of vLLM (docs.vllm.ai, OpenAI-compatible server, extra parameters);
 * `generate`: `/generate` of SGLang with `return_logprob` (docs.sglang.io, native APIs);
 * `echo`: `/v1/completions` with `echo` and `logprobs`, as lm-evaluation-harness uses it.
 
-Before the first request, a probe compares three tokens that the server writes with the same tokens in a prompt. Servers
-that assign log-probabilities to wrong tokens (llama-cpp-python: to the token before) are refused.
+Before the first request, a probe compares the log-probabilities of three generated tokens with those of the same tokens
+in a prompt. Servers that assign them to wrong tokens (llama-cpp-python: to the previous token) are refused.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from mbbq_gen.providers.local.chat_format import (
 LOGLIKELIHOODS: Final[frozenset[Method]] = frozenset({"loglikelihood", "label-loglikelihood"})
 _PROBE_TEXT: Final = "The capital of France is Paris. The capital of Italy is Rome. The capital of Spain is Madrid."
 _PARTS: Final = (0.5, 0.7, 0.9)
-"""Parts of the probe's text after which a token is written."""
+"""Shares of the probe's text after which a token is generated."""
 _TOLERANCE: Final = 0.25
-"""Nats by which a token's log-probabilities may differ in the probe: number types are short, batches differ."""
+"""Maximum difference in nats in the probe, since precision is low and batches differ."""
 _SHAPE_ERRORS: Final = (KeyError, IndexError, TypeError, ValueError)
 
 Post = Callable[[str, JsonValue], Awaitable[Any]]
-"""Posts a body to a path below the server's root; the JSON of the reply."""
-Lines = Mapping[tuple[int, ...], int]
-"""Prompt and answer as one sequence of tokens → where the answer begins."""
+"""Posts a body to a path below the server's root; returns the JSON of the reply."""
+ScoredSequences = Mapping[tuple[int, ...], int]
+"""Prompt and answer as one sequence of tokens → start of the answer."""
 
 
 async def open_scorer(provider: Provider, server: OwnServer, tokenizer: str | None, post: Post) -> ServerScorer | None:
-    """The scorer for a server; None if it can't be reached. ProviderError where it returns no usable log-probabilities.
+    """The scorer for a server, or None if it can't be reached; ProviderError without usable log-probabilities.
 
     `tokenizer`: hub id or folder of the model's tokenizer; None: the server's own.
     """
@@ -82,7 +82,7 @@ async def open_scorer(provider: Provider, server: OwnServer, tokenizer: str | No
 
 
 def _local_formatter(name: str) -> ChatFormatter:
-    """The tokenizer with this hub id or folder, and its chat template; raises MbbqGenError where it can't be loaded."""
+    """The tokenizer with this hub id or folder, and its chat template; MbbqGenError if it can't be loaded."""
     from mbbq_gen.providers.local.options import TransformersOptions
     from mbbq_gen.providers.local.provider import TransformersProvider
 
@@ -91,48 +91,43 @@ def _local_formatter(name: str) -> ChatFormatter:
 
 
 class _Question(NamedTuple):
-    shown: Prompt
-    whole: ScoringPrompt
-    alone: Mapping[str, ScoringPrompt]
-    """Text of an answer → prompt and answer of its unconditional likelihood, where that is not known yet."""
-    lines: Lines
-    """The sequences to score; equal ones once."""
+    prompt: Prompt
+    conditional: ScoringPrompt
+    unconditional: Mapping[str, ScoringPrompt]
+    """Text of an answer → tokens for its unconditional likelihood, unless that is known already."""
+    sequences: ScoredSequences
+    """All distinct sequences to score."""
 
 
 class ServerScorer:
     """Computes the loglikelihoods of requests at one server: `prepare`, then `path` and `body`, then `read`."""
 
     def __init__(
-        self,
-        model: str,
-        kind: str,
-        formatter: ChatFormatter | None,
-        post: Post,
-        sampling: Mapping[str, JsonValue],
+        self, model: str, kind: str, formatter: ChatFormatter | None, post: Post, sampling: Mapping[str, JsonValue]
     ) -> None:
-        """`formatter`: tokenizes prompts; None: the server does. `sampling`: fields that make it neutral there."""
+        """`formatter`: tokenizes prompts; None: the server does. `sampling`: fields for neutral sampling."""
         self._model, self.kind, self._formatter, self._post, self._sampling = model, kind, formatter, post, sampling
         self.path = "/generate" if kind == "generate" else "/v1/completions"
         self._questions: dict[str, _Question] = {}
         self._unconditional: dict[tuple[tuple[Message, ...], str], float] = {}
         self.merged = 0
-        """Questions whose answers begin within a token of the prompt."""
+        """Number of questions whose answers begin within a token of the prompt."""
 
     def __contains__(self, request_key: str) -> bool:
-        """Whether a request is prepared and not read yet."""
+        """Whether a request is prepared and its reply not read yet."""
         return request_key in self._questions
 
     async def check(self) -> str | None:
-        """The fault of the server's log-probabilities, in words; None if they are right."""
+        """A description of the fault of the server's log-probabilities; None if they are right."""
         tokens = await self._encode(_PROBE_TEXT)
         starts = [tokens[: max(1, int(len(tokens) * part))] for part in _PARTS]
-        lines: dict[tuple[int, ...], int] = {}
+        sequences: dict[tuple[int, ...], int] = {}
         expected: list[float] = []
-        own: dict[str, JsonValue] = {} if self.kind == "generate" else {"logprobs": 1}
+        fields: dict[str, JsonValue] = {} if self.kind == "generate" else {"logprobs": 1}
         if self.kind == "prompt_logprobs":
-            own["return_tokens_as_token_ids"] = True
+            fields["return_tokens_as_token_ids"] = True
         try:
-            written = await self._post(self.path, self._body(starts, own))
+            written = await self._post(self.path, self._body(starts, fields))
             for start, reply in zip(starts, self._replies(written, len(starts)), strict=True):
                 if self.kind == "generate":
                     logprob, name, *_ = reply["meta_info"]["output_token_logprobs"][0]
@@ -141,12 +136,12 @@ class ServerScorer:
                 number = str(name).removeprefix("token_id:")
                 token = await self._encode(name) if self.kind == "echo" else [int(number)]
                 if len(token) == 1:
-                    lines[*start, token[0]] = len(start)
+                    sequences[*start, token[0]] = len(start)
                     expected.append(float(logprob))
-            found = self._scores(await self._post(self.path, self._scored_body(lines)), lines)
+            found = self._scores(await self._post(self.path, self._scored_body(sequences)), sequences)
         except _SHAPE_ERRORS:
             return "its replies have no log-probabilities of the prompt"
-        if not lines:
+        if not sequences:
             return "its tokens are not those of the tokenizer"
         for value, right in zip(found.values(), expected, strict=True):
             if abs(value - right) > _TOLERANCE:
@@ -154,27 +149,27 @@ class ServerScorer:
         return None
 
     async def prepare(self, request: Request) -> None:
-        """Brings a request into tokens; raises PromptError where it has none."""
-        shown, tokens_of = request.prompt, self._tokens_of
+        """Tokenizes a request; raises PromptError if that is not possible."""
+        prompt, tokens_of = request.prompt, self._tokens_of
         if request.request_key in self._questions:
             return
-        verbatim, prior = shown.method != "loglikelihood", shown.unconditional_prompt
-        whole = await tokens_of(shown.messages, shown.continuations, verbatim=verbatim)
-        alone = {
+        verbatim, prior = prompt.method != "loglikelihood", prompt.unconditional_prompt
+        conditional = await tokens_of(prompt.messages, prompt.continuations, verbatim=verbatim)
+        unconditional = {
             answer.text: await tokens_of(prior, [answer], verbatim=verbatim)
-            for answer in (shown.continuations if prior else ())
+            for answer in (prompt.continuations if prior else ())
             if (prior, answer.text) not in self._unconditional
         }
-        lines = {(*whole.prompt, *answer): len(whole.prompt) for answer in whole.answers}
-        lines |= {(*one.prompt, *one.answers[0]): len(one.prompt) for one in alone.values()}
-        self._questions[request.request_key] = _Question(shown, whole, alone, lines)
+        sequences = {(*conditional.prompt, *answer): len(conditional.prompt) for answer in conditional.answers}
+        sequences |= {(*one.prompt, *one.answers[0]): len(one.prompt) for one in unconditional.values()}
+        self._questions[request.request_key] = _Question(prompt, conditional, unconditional, sequences)
 
     async def _tokens_of(
         self, messages: Sequence[Message], answers: Sequence[Continuation], *, verbatim: bool
     ) -> ScoringPrompt:
-        """Prompt and answers, by the chat template; a model without one gets the plain text.
+        """Tokens of prompt and answers, by the chat template or, without one, of the plain text.
 
-        Raises PromptError where the template refuses the messages, or a text has no tokens or others than the chat.
+        Raises PromptError if the template refuses the messages, or a text has no tokens or not those of the chat.
         """
         if self._formatter is not None:
             return self._formatter.scoring_prompt(messages, answers, verbatim=verbatim)
@@ -205,26 +200,26 @@ class ServerScorer:
         return [int(token) for token in (await self._post("/tokenize", {"model": self._model, **body}))["tokens"]]
 
     def body(self, request: Request) -> dict[str, JsonValue]:
-        """The body for a request; before it is prepared, one of about the same size."""
+        """The body of a request; if it is not prepared yet, a body of similar size."""
         question = self._questions.get(request.request_key)
         if question is not None:
-            return self._scored_body(question.lines)
+            return self._scored_body(question.sequences)
         texts = [f"{plain_text(request.messages)}{answer.text}" for answer in request.prompt.continuations]
         return {"model": self._model, "prompt": [*texts], "max_tokens": 1}
 
-    def _scored_body(self, lines: Lines) -> dict[str, JsonValue]:
-        first = max(0, min(lines.values(), default=1) - 1)
-        own = {"generate": {"logprob_start_len": first}, "prompt_logprobs": {"prompt_logprobs": 1}}
-        return self._body(list(lines), own.get(self.kind, {"echo": True, "logprobs": 1}))
+    def _scored_body(self, sequences: ScoredSequences) -> dict[str, JsonValue]:
+        first = max(0, min(sequences.values(), default=1) - 1)
+        fields = {"generate": {"logprob_start_len": first}, "prompt_logprobs": {"prompt_logprobs": 1}}
+        return self._body(list(sequences), fields.get(self.kind, {"echo": True, "logprobs": 1}))
 
-    def _body(self, prompts: Sequence[Sequence[int]], own: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """A body that lets the server write one token after each prompt."""
+    def _body(self, prompts: Sequence[Sequence[int]], more: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """A body that requests one token after each prompt, with `more` fields."""
         sequences: list[JsonValue] = [[*tokens] for tokens in prompts]
         if self.kind == "generate":
             sampling: dict[str, JsonValue] = {"temperature": 0.0, "max_new_tokens": 1, **self._sampling}
-            return {"input_ids": sequences, **own, "return_logprob": True, "sampling_params": sampling}
+            return {"input_ids": sequences, **more, "return_logprob": True, "sampling_params": sampling}
         fields: dict[str, JsonValue] = {"model": self._model, "prompt": sequences, "max_tokens": 1, "temperature": 0.0}
-        return {**fields, **self._sampling, **own}
+        return {**fields, **self._sampling, **more}
 
     def _replies(self, payload: Any, count: int) -> list[Any]:
         """The replies in the order of their prompts."""
@@ -235,11 +230,11 @@ class ServerScorer:
             raise ValueError(f"{len(choices)} choices for {count} prompts")
         return choices
 
-    def _scores(self, payload: Any, lines: Lines) -> dict[tuple[int, ...], float]:
-        """The sum of log-probabilities of each line's answer; raises one of _SHAPE_ERRORS."""
+    def _scores(self, payload: Any, sequences: ScoredSequences) -> dict[tuple[int, ...], float]:
+        """Sequence → sum of the log-probabilities of its answer; raises one of _SHAPE_ERRORS."""
         found = {}
-        for reply, (line, start) in zip(self._replies(payload, len(lines)), lines.items(), strict=True):
-            answer = line[start:]
+        for reply, (sequence, start) in zip(self._replies(payload, len(sequences)), sequences.items(), strict=True):
+            answer = sequence[start:]
             if self.kind == "prompt_logprobs":
                 entries = reply["prompt_logprobs"][start:]
                 values = [named[str(token)]["logprob"] for named, token in zip(entries, answer, strict=True)]
@@ -249,39 +244,39 @@ class ServerScorer:
                 values = [logprob for (logprob, named, *_), token in pairs if named == token]
             else:
                 entries = reply["logprobs"]["token_logprobs"]
-                values = entries[start : len(line)] if len(line) <= len(entries) <= len(line) + 1 else []
+                values = entries[start : len(sequence)] if len(sequence) <= len(entries) <= len(sequence) + 1 else []
             if len(values) != len(answer):
                 raise ValueError("log-probabilities of other tokens")
-            found[line] = sum(map(float, values))  # an infinite one comes as text
+            found[sequence] = sum(map(float, values))  # infinity is sent as text
         return found
 
     def read(self, request_key: str, payload: Any) -> dict[str, Any]:
-        """The fields of the response to a request; raises TransientError where the reply is of another shape."""
-        shown, whole, alone, lines = self._questions[request_key]
+        """The fields of the response to a request; raises TransientError for a malformed reply."""
+        prompt, conditional, unconditional, sequences = self._questions[request_key]
         try:
-            sums = self._scores(payload, lines)
-            # tokens as the server counts them: every answer's prompt, and a token written after it
-            counts = [reply["meta_info"] for reply in payload] if self.kind == "generate" else [payload.get("usage")]
+            sums = self._scores(payload, sequences)
+            # the server counts the prompt of every answer, and a generated token after it
+            usages = [reply["meta_info"] for reply in payload] if self.kind == "generate" else [payload.get("usage")]
             read, written = (
-                [count_or_none((part or {}).get(f"{name}_tokens")) for part in counts]
+                [count_or_none((usage or {}).get(f"{name}_tokens")) for usage in usages]
                 for name in ("prompt", "completion")
             )
         except _SHAPE_ERRORS as error:
             raise TransientError("malformed", "the reply has no log-probabilities of the prompt's tokens") from error
         del self._questions[request_key]
-        self.merged += whole.merged
-        prior = shown.unconditional_prompt
-        for text, one in alone.items():
+        self.merged += conditional.merged
+        prior = prompt.unconditional_prompt
+        for text, one in unconditional.items():
             self._unconditional[prior, text] = sums[*one.prompt, *one.answers[0]]
         scores = tuple(
             ContinuationScore.of(
                 answer,
-                sums[*whole.prompt, *tokens],
+                sums[*conditional.prompt, *tokens],
                 len(tokens),
                 self._unconditional[prior, answer.text] if prior else None,
             )
-            for answer, tokens in zip(shown.continuations, whole.answers, strict=True)
+            for answer, tokens in zip(prompt.continuations, conditional.answers, strict=True)
         )
-        tokens_in, tokens_out = (None if set(part) == {None} else sum(filter(None, part)) for part in (read, written))
+        tokens_in, tokens_out = (None if set(n) == {None} else sum(filter(None, n)) for n in (read, written))
         usage = Usage(input_tokens=tokens_in, output_tokens=tokens_out)
         return {"scores": scores, "finish_reason": "stop", "usage": usage}

@@ -1,8 +1,8 @@
-"""Models in Ollama: `ollama:MODEL`, over Ollama's own API, which takes all settings of sampling and of the context.
+"""Models in Ollama: `ollama:MODEL`, over Ollama's own API, which accepts all settings of sampling and context.
 
-Ollama's OpenAI-compatible API takes no context length and no repetition penalty, and cuts longer prompts without an
-error. Here the context is set from the longest prompt so far plus the answer, and sampling is neutral.
-Address: --base-url, OLLAMA_HOST, or http://127.0.0.1:11434. Reference: docs/api.md of Ollama.
+Ollama's OpenAI-compatible API has no context length and no repetition penalty, and truncates longer prompts without an
+error. Here the context fits the longest prompt so far plus the answer, and sampling is neutral.
+Base URL: --base-url, OLLAMA_HOST, or http://127.0.0.1:11434. Reference: docs/api.md of Ollama.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.api.provider import ApiProvider, turns_of
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING, SamplingOptions
 from mbbq_gen.providers.http.errors import ApiError, ErrorClass, TransientError, finish_reason
-from mbbq_gen.providers.http.replies import table_of, text_of, value_at, words_of
+from mbbq_gen.providers.http.replies import table_of, text_of, text_or_none, value_at
 from mbbq_gen.providers.http.servers import storable_facts
 
 _PORT: Final = 11434
 _REPETITION: Final = {"repetition_penalty": "repeat_penalty"}
-"""Our name of a sampling parameter → Ollama's."""
+"""Our sampling option → Ollama's name."""
 _LEAST_CONTEXT: Final = 4096
 _BYTES_A_TOKEN: Final = 2
-"""Bytes of text that become a token at the least, chat template included: most tokenizers need 3 or more."""
+"""Minimum bytes per token, chat template included; most tokenizers have 3 or more."""
 
 
 class OllamaOptions(RemoteOptions, SamplingOptions):
@@ -40,11 +40,11 @@ class OllamaOptions(RemoteOptions, SamplingOptions):
 
 
 class OllamaProvider(ApiProvider):
-    """Asks a model in Ollama."""
+    """A model in Ollama."""
 
     kind = "ollama"
     options_class = OllamaOptions
-    address = "http://127.0.0.1:11434"
+    official_url = "http://127.0.0.1:11434"
     setting_names = ("max_tokens", "temperature", *NEUTRAL_SAMPLING, "seed", "num_ctx")
     models_path = "/api/tags"
     path = "/api/chat"
@@ -57,17 +57,17 @@ class OllamaProvider(ApiProvider):
         super().__init__(model, options)
         self.needs_key, self.own_settings = False, {"sampling": options.sampling or "neutral"}
         self._num_ctx = _LEAST_CONTEXT
-        """The context length that is requested; it only grows, because a change loads the model anew."""
+        """The requested context length; it only grows, since each change reloads the model."""
         self._facts: dict[str, JsonValue] | None = None
         neutral = {} if options.sampling == "server" else NEUTRAL_SAMPLING
         self._sampling: dict[str, JsonValue] = {**neutral, **options.given_sampling}
         self._sent = {_REPETITION.get(name, name): value for name, value in self._sampling.items()}
 
-    def find_address(self) -> str:
-        """As --base-url or OLLAMA_HOST says, the latter with or without scheme and port; 0.0.0.0 is this machine."""
+    def find_base_url(self) -> str:
+        """The base URL from --base-url or OLLAMA_HOST, whose scheme and port are optional; 0.0.0.0 is this machine."""
         named = os.environ.get("OLLAMA_HOST", "").strip().rstrip("/")
         if self.options.base_url or not named:
-            return (self.options.base_url or self.address).removesuffix("/v1")
+            return (self.options.base_url or self.official_url).removesuffix("/v1")
         scheme, _, rest = named.rpartition("://")
         host, colon, port = rest.rpartition(":")
         if not (colon and port.isdigit()):
@@ -92,10 +92,10 @@ class OllamaProvider(ApiProvider):
         }
         if request.prompt.reasoning_effort is not None:
             body |= self.reasoning_settings(request.prompt.reasoning_effort).sent
-        return self.learned.apply(body | self.options.extra)
+        return self.adapter.apply(body | self.options.extra)
 
     async def prepare(self, request: Request | None = None) -> Response | None:
-        """Asks once which version and which model files answer."""
+        """Fetches version and facts of the model once."""
         if self._facts is not None:
             return None
         self._facts = {"name": "ollama"}
@@ -103,7 +103,7 @@ class OllamaProvider(ApiProvider):
             version = await self.call("GET", "/api/version", accept=(404,), repeat=False)
             shown = await self.call("POST", "/api/show", body={"model": self.model}, accept=(404,), repeat=False)
         except (ProviderError, TransientError):
-            self._facts = None  # the question itself finds out what is wrong, and whether to wait
+            self._facts = None  # the request itself reports the failure, or waits
             return None
         found = table_of(shown.json())
         sizes = table_of(found.get("model_info")).items()
@@ -119,24 +119,24 @@ class OllamaProvider(ApiProvider):
         return None
 
     def runtime_info(self) -> dict[str, JsonValue]:
-        """Also the server, the sampling that is sent and known to apply, and the context length."""
+        """As `ApiProvider`; also the server, the sampling as sent and by our names, and the context length."""
         applied = dict.fromkeys(NEUTRAL_SAMPLING) | {"temperature": self.options.temperature, **self._sampling}
         info = super().runtime_info() | {"server": self._facts or {"name": "ollama"}, "sampling_sent": self._sent}
         return info | {"sampling": applied, "num_ctx": self.options.num_ctx or self._num_ctx}
 
-    async def lasting(self, error: ApiError, kind: ErrorClass) -> ProviderError:
-        """Also how a model is fetched that is not there."""
-        found = await super().lasting(error, kind)
+    async def fatal_error(self, error: ApiError, kind: ErrorClass) -> ProviderError:
+        """As `ApiService`; with the command that fetches a missing model."""
+        found = await super().fatal_error(error, kind)
         return ProviderError(f"{found}; fetch it with: ollama pull {self.model}") if kind == "model" else found
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a chat answer."""
-        message, reason = payload["message"], words_of(payload.get("done_reason"))
+        message, reason = payload["message"], text_or_none(payload.get("done_reason"))
         return {
             "text": text_of(message.get("content")),
-            "reasoning": words_of(message.get("thinking")) or None,
+            "reasoning": text_or_none(message.get("thinking")) or None,
             "finish_reason": finish_reason(reason),
             "provider_finish_reason": reason,
-            "model": words_of(payload.get("model")),
+            "model": text_or_none(payload.get("model")),
             "usage": Usage(input_tokens=payload.get("prompt_eval_count"), output_tokens=payload.get("eval_count")),
         }

@@ -1,8 +1,8 @@
 """OpenAI's models, and every server with the same API: vLLM, Ollama, LM Studio, llama.cpp, Azure, and many more.
 
-`openai:MODEL` asks OpenAI. `--base-url URL` asks another server. `--model-arg service=XYZ` takes address and key from
-XYZ_BASE_URL and XYZ_API_KEY; `service=azure` asks a deployment on Azure (AZURE_OPENAI_ENDPOINT, AZURE_OPENAI_API_KEY).
-Chat completions, or the responses API where a model answers only there.
+`openai:MODEL` is a model of OpenAI. `--base-url URL` selects another server. `--model-arg service=XYZ` reads base URL
+and key from XYZ_BASE_URL and XYZ_API_KEY; `service=azure` is a deployment on Azure (AZURE_OPENAI_ENDPOINT,
+AZURE_OPENAI_API_KEY). Requests are chat completions, or use the responses API if the model supports nothing else.
 
 Reference: https://platform.openai.com/docs/api-reference
 """
@@ -29,34 +29,28 @@ from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, turns_of
 from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING, Capabilities, SamplingOptions
 from mbbq_gen.providers.http.credentials import CloudToken
-from mbbq_gen.providers.http.errors import (
-    ApiError,
-    RejectedError,
-    TransientError,
-    classify_error,
-    finish_reason,
-)
+from mbbq_gen.providers.http.errors import ApiError, RejectedError, TransientError, classify_error, finish_reason
 from mbbq_gen.providers.http.replies import (
     HttpResponse,
     error_payload,
     table_of,
     tables_of,
     text_of,
+    text_or_none,
     value_at,
-    words_of,
 )
 from mbbq_gen.providers.http.servers import OwnServer, ReasoningParameters, known_services, server_root
 from mbbq_gen.providers.local.chat_format import PromptError
 
 SERVICES: Final[Mapping[str, str]] = {name: service.base_url for name, service in known_services().items()}
-"""Services whose address is known; any other is named by XYZ_BASE_URL."""
+"""Known services → base URL; others are set by XYZ_BASE_URL."""
 _DEPLOYMENT: Final = re.compile(r"/openai/deployments/[^/]+/")
 _OWN_HEADERS: Final = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
 _RESPONSES_ONLY: Final = re.compile(r"^(o\d+|gpt-[\d.]+)-pro\b|codex|deep-research|computer-use")
-"""Models that are known to answer at the responses API only; of others it is learned."""
+"""Known models that support the responses API only; for others, the first failure shows it."""
 FIRST_TOKENS: Final[Method] = "first-token-logprobs"
 _MOST_NAMED: Final = 20
-"""First tokens that OpenAI names at most."""
+"""OpenAI's maximum of `top_logprobs`."""
 _NO_LOGPROBS: Final = "the answer has no logprobs: nothing tells how likely its first token was"
 
 
@@ -94,50 +88,50 @@ class OpenAIProvider(ApiProvider):
     kind = "openai"
     capabilities = Capabilities(batches=True, reasoning=True, structured_output=True)
     options_class = OpenAIOptions
-    address = SERVICES["openai"]
+    official_url = SERVICES["openai"]
     setting_names = ("max_tokens", "temperature", *NEUTRAL_SAMPLING, "seed", "reasoning_by")
     version_in_base = True
-    own_temperature = re.compile(r"(?:^|/)(?:o\d+(?:-|$)|gpt-5(?!.*chat))")
+    no_temperature = re.compile(r"(?:^|/)(?:o\d+(?:-|$)|gpt-5(?!.*chat))")
     options: OpenAIOptions
 
     def __init__(self, model: str, options: OpenAIOptions) -> None:
-        """Raises UsageError where neither options nor environment tell where the service is."""
+        """Raises UsageError if neither options nor environment set the base URL."""
         self.is_azure = options.service == "azure"
         prefix = "AZURE_OPENAI" if self.is_azure else options.service.upper().replace("-", "_")
-        self.address_variable = f"{prefix}_{'ENDPOINT' if self.is_azure else 'BASE_URL'}"
+        self.url_variable = f"{prefix}_{'ENDPOINT' if self.is_azure else 'BASE_URL'}"
         self.key_variables = (f"{prefix}_API_KEY",)
         super().__init__(model, options)
-        self._is_official = self.is_azure or self.base_url == self.address
+        self._is_official = self.is_azure or self.base_url == self.official_url
         self.is_own_server = self.base_url not in SERVICES.values() and not self.is_azure
         self.needs_key = not self.is_own_server
         self.cloud = CloudToken("entra") if self.is_azure and options.entra else None
         is_pro = self._is_official and _RESPONSES_ONLY.search(model) is not None
         self._use_api(at_responses=options.api == "responses" or (options.api == "auto" and is_pro))
         self.sampling = options.sampling or ("neutral" if self.is_own_server else "server")
-        """Whether neutral sampling is sent: neutral or server."""
+        """Sampling parameters that the user did not set: neutral or server."""
         own = {"sampling": self.sampling} if self.is_own_server or options.sampling is not None else {}
-        shaping = {"tokenizer", "top_logprobs", "api"}
-        self.own_settings = {**own, **options.model_dump(include=shaping, exclude_defaults=True)}
+        others = options.model_dump(include={"tokenizer", "top_logprobs", "api"}, exclude_defaults=True)
+        self.own_settings = {**own, **others}
         self._server = OwnServer(model, self.sampling, options.given_sampling)
-        self.learned.dispensable |= self._server.dispensable
+        self.adapter.optional |= self._server.optional
         self._has_logprobs = False
         self._scorer: ServerScorer | None = None
         self._checking = asyncio.Lock()
 
     def _use_api(self, *, at_responses: bool) -> None:
-        """Chat completions, which also name the likeliest first tokens, or the responses API, which returns text only.
+        """Selects chat completions, which may return first tokens, or the responses API, which returns text only.
 
-        Servers of the user's own may score prompts, which is checked before the first request.
+        The user's own servers may also score prompts; this is checked before the first request.
         """
         self._at_responses = at_responses
         methods = frozenset[Method]({"generate"} if at_responses else {"generate", FIRST_TOKENS})
         methods |= LOGLIKELIHOODS if self.is_own_server else frozenset()
         self.capabilities = replace(self.capabilities, methods=methods)
 
-    def find_address(self) -> str:
-        """As options or environment say, or the one known for the service; on Azure, with the deployment."""
-        service, variable = self.options.service, self.address_variable
-        named = self.named_address(variable) or SERVICES.get(service)
+    def find_base_url(self) -> str:
+        """The base URL from options or environment, or that of the known service; on Azure, with the deployment."""
+        service, variable = self.options.service, self.url_variable
+        named = self.configured_url(variable) or SERVICES.get(service)
         if named is None:
             example = "https://NAME.openai.azure.com" if self.is_azure else "URL"
             raise UsageError(f"service {service!r}: set {variable}, or give --base-url {example}")
@@ -145,11 +139,11 @@ class OpenAIProvider(ApiProvider):
 
     @cached_property
     def endpoint(self) -> Endpoint:
-        """As the base class; OpenAI also takes an organization and a project, Azure a key of its own and a version."""
+        """As the base class; with OpenAI's organization and project, or Azure's own key header and API version."""
         if not self.is_azure:
             found = super().endpoint
             named = {header: os.environ.get(variable) for header, variable in _OWN_HEADERS.items()}
-            own = {header: value for header, value in named.items() if value and self.base_url == self.address}
+            own = {header: value for header, value in named.items() if value and self.base_url == self.official_url}
             return found._replace(headers={**found.headers, **own})
         version = os.environ.get("OPENAI_API_VERSION") or "2024-10-21"
         query = "" if self.base_url.endswith("/openai/v1") else f"?api-version={version}"
@@ -157,28 +151,28 @@ class OpenAIProvider(ApiProvider):
 
     @property
     def path(self) -> str:
-        """Chat completions or responses."""
+        """Path of the API in use."""
         return "/responses" if self._at_responses else "/chat/completions"
 
     @property
     def batch_endpoint(self) -> str:
-        """The path that batches name; Azure's has no /v1."""
+        """Path of the API in the requests of a batch; without /v1 on Azure."""
         has_version = not self.is_azure or self.base_url.endswith("/v1")
         return f"/v1{self.path}" if has_version else self.path
 
     @property
     def api_url(self) -> str:
-        """The base URL, with /v1 where a recognised server was named without it."""
+        """The base URL; /v1 is added for recognised servers if it is missing."""
         is_short = self._server.is_known and server_root(self.base_url) == self.base_url
         return f"{self.base_url}/v1" if is_short else self.base_url
 
     def url(self, path: str) -> str:
-        """The whole address of a path; on Azure only chat completions are below the deployment."""
-        whole = super().url(f"{self.api_url.removeprefix(self.base_url)}{path}")
-        return whole if path == "/chat/completions" else _DEPLOYMENT.sub("/openai/", whole)
+        """The URL of a path; on Azure only chat completions are below the deployment."""
+        url = super().url(f"{self.api_url.removeprefix(self.base_url)}{path}")
+        return url if path == "/chat/completions" else _DEPLOYMENT.sub("/openai/", url)
 
     def url_for(self, request: Request) -> str:
-        """As `ApiProvider`; loglikelihoods have an address of their own."""
+        """As `ApiProvider`; loglikelihoods have a URL of their own."""
         if self._scorer is None or request.prompt.method not in LOGLIKELIHOODS:
             return super().url_for(request)
         return f"{server_root(self.base_url)}{self._scorer.path}"
@@ -186,14 +180,14 @@ class OpenAIProvider(ApiProvider):
     # --- the user's own server ---------------------------------------------------------------------------------------
 
     async def prepare(self, request: Request | None = None) -> Response | None:
-        """Recognises a server of the user's own before the first request, and says what can't be pinned there.
+        """Recognises the user's own server before the first request, and tokenizes texts to score.
 
-        Texts to score are tokenized; the response says why where that fails.
+        Returns a response with an error if the texts can't be tokenized.
         """
         server = self._server
-        if self.is_own_server and not server.is_asked:
+        if self.is_own_server and not server.is_probed:
             await server.recognise(self._probe)
-            self.learned.dispensable |= server.dispensable
+            self.adapter.optional |= server.optional
             self.context_advice = server.entry.context
             if "repetition_penalty" in self.options.given_sampling:
                 self.option_names = {server.entry.repetition: "repetition_penalty"}
@@ -203,7 +197,7 @@ class OpenAIProvider(ApiProvider):
                     f" {ignored[0]} out in a new run folder"
                 )
             if self.unpinned is not None:
-                self.say_once(f"{self.name}: {self.unpinned}")
+                self.notify_once(f"{self.name}: {self.unpinned}")
         if request is None or request.prompt.method not in LOGLIKELIHOODS:
             return None
         await self.check_methods((request.prompt.method,))
@@ -218,47 +212,47 @@ class OpenAIProvider(ApiProvider):
         return None
 
     async def check_methods(self, methods: Collection[Method]) -> None:
-        """As `Provider`; loglikelihoods need right log-probabilities of prompts, and may need a tokenizer."""
+        """As `Provider`; checks the server's log-probabilities of prompts, which may need a tokenizer."""
         if LOGLIKELIHOODS.isdisjoint(methods):
             return
         await self.prepare()
         async with self._checking:
-            if self._scorer is None and self._server.is_asked:  # else the first request reports the failure
+            if self._scorer is None and self._server.is_probed:  # if not, the first request reports the failure
                 self._scorer = await open_scorer(self, self._server, self.options.tokenizer, self._post_at_root)
 
     async def _post_at_root(self, path: str, body: JsonValue) -> Any:
-        """The JSON that the server replies at a path below its root; raises RejectedError where it refuses."""
+        """The JSON reply to a POST below the server's root; raises RejectedError if it is refused."""
         return (await self.call("POST", f"{server_root(self.base_url)}{path}", body=body, repeat=False)).json()
 
     async def _probe(self, path: str) -> Any:
-        """The JSON or text at a path below the server's root, or None."""
+        """The JSON or text at a path below the server's root; None if there is no such path."""
         reply = await self.send("GET", f"{server_root(self.base_url)}{path}")
         if reply.status >= 500:
             raise TransientError("server", f"{path}: {reply.status}")
         return error_payload(reply) if 200 <= reply.status < 300 else None
 
     async def list_models(self) -> list[str]:
-        """The models that the service lists; a server that is recognised needs no /v1 in its address."""
+        """As `ApiService`; the server is recognised first, so that its base URL needs no /v1."""
         await self.prepare()
         return await super().list_models()
 
     @property
     def unpinned(self) -> str | None:
-        """The sampling that can't be pinned at the server, in words; None if all is pinned."""
+        """Description of sampling that can't be set at the server; None if all can be set."""
         return self._server.entry.unpinned if self.sampling == "neutral" else None
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
-        """The body for the API in use; what the user's own `extra` says comes first."""
+        """The body for the API in use; the user's `extra` has priority."""
         options, sampling, method = self.options, self._server.fields, request.prompt.method
         if method in LOGLIKELIHOODS and self._scorer is not None:
-            return self.learned.apply(self._scorer.body(request))
+            return self.adapter.apply(self._scorer.body(request))
         body: dict[str, JsonValue] = {"model": self.model}
         if self._at_responses:
             length = "max_output_tokens"
             body |= {"input": turns_of(request.messages), length: self.answer_limit(request), "store": False}
-            # neutral penalties are not sent: there are none
+            # this API has no penalties, so neutral ones are not sent
             sampling = {name: sampling[name] for name in ("top_p", *options.given_sampling) if name in sampling}
         else:
             length = "max_completion_tokens" if self._is_official else "max_tokens"
@@ -266,11 +260,11 @@ class OpenAIProvider(ApiProvider):
             if method == FIRST_TOKENS:
                 body |= {length: 1, "logprobs": True, "top_logprobs": options.top_logprobs}
         body |= {**self.given("temperature"), **sampling, **self.given("seed")}
-        return self.learned.apply(self.with_reasoning(body, request, length) | options.extra)
+        return self.adapter.apply(self.with_reasoning(body, request, length) | options.extra)
 
     @property
     def reasoning_api(self) -> str:
-        """OpenAI's parameters, or those of the service; by default those of a chat template."""
+        """OpenAI's parameters, those of a known service, or those of a chat template."""
         if self.options.reasoning_by is not None:
             return self.options.reasoning_by
         if self._is_official:
@@ -278,46 +272,46 @@ class OpenAIProvider(ApiProvider):
         known = {service.base_url: service.reasoning for service in known_services().values()}
         return known.get(self.base_url, "template")
 
-    def learn_from(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
-        """Also learns that a model answers at the responses API only."""
+    def adapt(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
+        """As `ApiProvider`; also switches to the responses API if the model requires it."""
         if classify_error(error) != "other_api":
-            return super().learn_from(error, body, request)
+            return super().adapt(error, body, request)
         if self._at_responses or self.options.api != "auto":
             return False
         if request.prompt.method == FIRST_TOKENS:
             raise self._no_first_tokens("it answers at the responses API only")
         self._use_api(at_responses=True)
-        self.say_once(f"{self.name} answers at the responses API only: asking there")
+        self.notify_once(f"{self.name} answers at the responses API only: asking there")
         return True
 
     def runtime_info(self) -> dict[str, JsonValue]:
-        """Also which API answered, and the server with its sampling."""
+        """As `ApiProvider`; also the API in use, and the server with its sampling."""
         info = super().runtime_info() | {"api": "responses" if self._at_responses else "chat"}
         if self._scorer is not None:
             info["scoring_used"] = self._scorer.kind
             if self._scorer.merged:
                 info["questions_with_merged_tokens"] = self._scorer.merged
-        if not self._server.is_asked:
+        if not self._server.is_probed:
             return info
-        served: dict[str, Any] = self._server.runtime_info(self.learned.dropped, self.options.extra)
-        temperature = None if "temperature" in self.learned.dropped else self.options.temperature
+        served: dict[str, Any] = self._server.runtime_info(self.adapter.dropped, self.options.extra)
+        temperature = None if "temperature" in self.adapter.dropped else self.options.temperature
         return info | served | {"sampling": {"temperature": temperature, **served["sampling"]}}
 
     # --- replies -----------------------------------------------------------------------------------------------------
 
     def error_in(self, reply: HttpResponse, payload: Any, request: Request) -> ApiError | None:
-        """As `ApiProvider`; raises ProviderError where the service does not return first tokens."""
+        """As `ApiProvider`; raises ProviderError if the service does not return first tokens."""
         error = super().error_in(reply, payload, request)
         is_scored = request.prompt.method == FIRST_TOKENS
         if error is not None and is_scored and "logprob" in f"{error.message} {error.parameter}".lower():
-            raise self._no_first_tokens(self.words_of(error))
+            raise self._no_first_tokens(self.error_text(error))
         return error
 
     def read(self, request: Request, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
-        """As `ApiProvider`, with the likelihoods of labels; raises ProviderError where the service returns none."""
+        """As `ApiProvider`, with first-token scores of labels; raises ProviderError if the service returns none."""
         response = super().read(request, payload, headers, **more)
-        is_unanswered = response.error is not None or response.finish_reason == "content_filter"
-        if request.prompt.method != FIRST_TOKENS or is_unanswered:
+        has_failed = response.error is not None or response.finish_reason == "content_filter"
+        if request.prompt.method != FIRST_TOKENS or has_failed:
             return response
         tokens = first_tokens(payload)
         self._has_logprobs = self._has_logprobs or bool(tokens)
@@ -325,9 +319,9 @@ class OpenAIProvider(ApiProvider):
             raise self._no_first_tokens("its answers have no logprobs")
         answers = request.prompt.continuations
         scores = tuple(ContinuationScore.of(answer, tokens.get(answer.text), 1) for answer in answers)
-        read_off = {"scores": scores} if tokens else {"error": _NO_LOGPROBS}
+        result = {"scores": scores} if tokens else {"error": _NO_LOGPROBS}
         kept = response.model_dump(exclude={"text", "refusal", "finish_reason", "scores", "error"})
-        return Response(**kept, **read_off, finish_reason="stop" if tokens else response.finish_reason)
+        return Response(**kept, **result, finish_reason="stop" if tokens else response.finish_reason)
 
     def _no_first_tokens(self, why: str) -> ProviderError:
         fewer = "give --model-arg top_logprobs=N, a smaller number, or " if "top_logprobs" in why else ""
@@ -337,26 +331,25 @@ class OpenAIProvider(ApiProvider):
         )
 
     def parse(self, request_key: str, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
-        """As for text, or the scores of a request that was prepared."""
+        """As `ApiProvider`; the scores of a request that was prepared for scoring."""
         if self._scorer is None or request_key not in self._scorer:
             return super().parse(request_key, payload, headers, **more)
         return Response(request_key=request_key, model=self.model, **self._scorer.read(request_key, payload), **more)
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
-        """The fields of a chat completion or of a response."""
+        """The fields of a chat completion, or of an answer of the responses API."""
         read = response_fields if payload.get("object") == "response" or "output" in payload else chat_fields
         fields = read(payload)
-        fields["request_id"] = headers.get("x-request-id") or words_of(payload.get("id"))
-        fields["model"] = words_of(payload.get("model"))
-        fields["system_fingerprint"] = words_of(payload.get("system_fingerprint"))
+        fields["request_id"] = headers.get("x-request-id") or text_or_none(payload.get("id"))
+        fields["model"] = text_or_none(payload.get("model"))
+        fields["system_fingerprint"] = text_or_none(payload.get("system_fingerprint"))
         return fields
 
 
 def first_tokens(payload: Any) -> dict[str, float]:
-    """Text of each first token in a chat completion → its natural log-probability; empty without `logprobs`.
+    """First token → its log-probability, from a chat completion; empty without `logprobs`.
 
-    A service names the likeliest first tokens only, 20 at most at OpenAI. A label that is missing is less likely than
-    all of them; how much less is unknown.
+    Services return the likeliest tokens only, at OpenAI at most 20. A missing label is less likely than all of them.
 
         {"choices": [{"logprobs": {"content": [{"token": "A", "logprob": -0.1, "top_logprobs": [
             {"token": "A", "logprob": -0.1}, {"token": " B", "logprob": -2.5}, …]}]}, …}]}
@@ -367,7 +360,7 @@ def first_tokens(payload: Any) -> dict[str, float]:
     named = tables_of(content[0].get("top_logprobs")) if content else []
     found: dict[str, float] = {}
     for entry in [*named, content[0]] if named else []:
-        token, logprob = words_of(entry.get("token")), entry.get("logprob")
+        token, logprob = text_or_none(entry.get("token")), entry.get("logprob")
         if token is None or isinstance(logprob, bool) or not isinstance(logprob, int | float):
             continue
         if math.isfinite(logprob):
@@ -378,17 +371,17 @@ def first_tokens(payload: Any) -> dict[str, float]:
 def chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Text, reasoning, refusal, filter results and usage of a chat completion."""
     choice, usage = payload["choices"][0], _usage(payload.get("usage"), "prompt", "completion")
-    reason = words_of(choice.get("finish_reason"))
-    finish = finish_reason(reason, words_of(choice.get("native_finish_reason")))
+    reason = text_or_none(choice.get("finish_reason"))
+    finish = finish_reason(reason, text_or_none(choice.get("native_finish_reason")))
     message = table_of(choice.get("message")) if finish == "content_filter" else choice["message"]
     text = _plain_text(message.get("content"))
-    # in a field of its own (DeepSeek, vLLM, SGLang, OpenRouter), or in parts (Mistral)
-    reasoning = words_of(message.get("reasoning_content")) or words_of(message.get("reasoning"))
+    # reasoning is in a field (DeepSeek, vLLM, SGLang, OpenRouter), or in parts of the content (Mistral)
+    reasoning = text_or_none(message.get("reasoning_content")) or text_or_none(message.get("reasoning"))
     if not reasoning:
         parts = [part for part in tables_of(message.get("content")) if part.get("type") == "thinking"]
         details = tables_of(message.get("reasoning_details"))
         texts = [_plain_text(part.get("thinking")) for part in parts]
-        texts += [words_of(part.get("text") or part.get("summary")) for part in details]
+        texts += [text_or_none(part.get("text") or part.get("summary")) for part in details]
         reasoning = "".join(filter(None, texts))
     if not (text or reasoning or message.get("refusal")) and (usage.input_tokens, usage.output_tokens) == (0, 0):
         raise TransientError("server", "answered nothing, with no tokens in or out")
@@ -398,14 +391,14 @@ def chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
         finish,
         reason,
         usage,
-        refusal=words_of(message.get("refusal")),
+        refusal=text_or_none(message.get("refusal")),
         reasoning=reasoning,
         content_filter={name: found for name, found in results.items() if found},
     )
 
 
 def _plain_text(content: Any) -> str | None:
-    """A message's text, which some services send in parts or as a table; None if there is none. May raise TypeError."""
+    """The text of a message's content, which may be a list of parts or an object; TypeError for other types."""
     if content is None:
         return None
     if isinstance(content, dict) and "text" in content:
@@ -417,22 +410,24 @@ def _plain_text(content: Any) -> str | None:
 
 
 def response_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of the responses API."""
+    """Text, reasoning, refusal and usage of an answer of the responses API."""
     if not isinstance(payload.get("output"), list):
         raise TransientError("malformed", "the response has no output")
-    if words_of(payload.get("status")) in {"failed", "cancelled", "in_progress", "queued"}:
+    if text_or_none(payload.get("status")) in {"failed", "cancelled", "in_progress", "queued"}:
         raise TransientError("server", f"the response is {payload['status']}")
     items = tables_of(payload.get("output"))
-    parts = [part for item in items for part in tables_of(item.get("content"))]  # reasoning has another type
+    parts = [part for item in items for part in tables_of(item.get("content"))]
     text = "".join(text_of(part.get("text")) for part in parts if part.get("type") == "output_text")
-    refusal = "".join(words_of(part.get("refusal")) or "" for part in parts if part.get("type") == "refusal")
+    refusal = "".join(text_or_none(part.get("refusal")) or "" for part in parts if part.get("type") == "refusal")
     reasoning = "\n".join(
-        words_of(part.get("text")) or ""
+        text_or_none(part.get("text")) or ""
         for item in items
         if item.get("type") == "reasoning"
         for part in tables_of(item.get("summary")) or tables_of(item.get("content"))
     )
-    reason = words_of(table_of(payload.get("incomplete_details")).get("reason")) or words_of(payload.get("status"))
+    reason = text_or_none(table_of(payload.get("incomplete_details")).get("reason")) or text_or_none(
+        payload.get("status")
+    )
     finish = finish_reason(reason) or "other"
     return answer_fields(
         text, finish, reason, _usage(payload.get("usage"), "input", "output"), refusal=refusal, reasoning=reasoning
@@ -440,7 +435,7 @@ def response_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _usage(found: Any, read: str, written: str) -> Usage:
-    """Tokens, under the names of either API."""
+    """The token counts of an answer, by the names of either API."""
     usage = usage_of(
         found,
         (f"{read}_tokens",),
@@ -450,5 +445,5 @@ def _usage(found: Any, read: str, written: str) -> Usage:
     )
     counts = (usage.input_tokens, usage.output_tokens, usage.reasoning_tokens)
     if None not in counts and counts[2] and sum(filter(None, counts)) == count_or_none(found.get("total_tokens")):
-        return usage.model_copy(update={"output_tokens": sum(filter(None, counts[1:]))})  # xAI counts thinking apart
+        return usage.model_copy(update={"output_tokens": sum(filter(None, counts[1:]))})  # xAI: reasoning not in output
     return usage

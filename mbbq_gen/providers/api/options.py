@@ -17,17 +17,17 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.reasoning import ReasoningSettings, reasoning_token_allowance, refusal
 from mbbq_gen.core.tables import UnreadableError, json_value
 from mbbq_gen.providers.base import JsonTable, ProviderOptions
-from mbbq_gen.providers.http.credentials import ENV_VARIABLE, is_lookalike
+from mbbq_gen.providers.http.credentials import ENV_VARIABLE, holds_key
 
 
 @lru_cache(maxsize=256)
 def reasoning_parameters(api: str, name: str, model: str, level: str) -> ReasoningSettings:
-    """The parameters of a level at a service, by `reasoning.toml`; raises UsageError where a model refuses it."""
+    """The parameters of a reasoning effort, by `reasoning.toml`; raises UsageError if the model refuses it."""
     room = reasoning_token_allowance(level)
     for row in tomllib.loads(Path(__file__).with_name("reasoning.toml").read_text(encoding="utf-8"))["row"]:
-        least, most = row.get("outside", (1, 0))
-        is_named = re.fullmatch(row["api"], api) and re.fullmatch(row.get("levels", ".*"), level)
-        if is_named and re.search(row.get("model", ""), model) and not least <= room <= most:
+        least, most = row.get("outside", (1, 0))  # by default, no number is in the range
+        matches = re.fullmatch(row["api"], api) and re.fullmatch(row.get("levels", ".*"), level)
+        if matches and re.search(row.get("model", ""), model) and not least <= room <= most:
             break
     if "why" in row:
         raise refusal(name, level, row["why"])
@@ -84,9 +84,9 @@ class RemoteOptions(ProviderOptions):
     @field_validator("temperature", "top_p", mode="before")
     @classmethod
     def _read_none(cls, value: Any) -> Any:
-        return None if value == "none" else value  # a command line can't say None
+        return None if value == "none" else value  # None on the command line
 
-    # What follows is written into the manifest: it must not carry a secret.
+    # The following options are stored in the manifest, so they must not hold a secret.
 
     @field_validator("headers")
     @classmethod
@@ -96,7 +96,7 @@ class RemoteOptions(ProviderOptions):
                 raise ValueError(f"{name!r} can't be set")
             if not isinstance(text, str) or re.search(r"[\r\n\x00]", text) or not text.isascii():
                 raise ValueError(f"{name}: give one line of plain text")
-            if is_lookalike(text) or (_SECRET_HEADER.search(name) and not ENV_VARIABLE.search(text)):
+            if holds_key(text) or (_SECRET_HEADER.search(name) and not ENV_VARIABLE.search(text)):
                 raise ValueError(f"{name}: keys are not written down here; put it into the environment and write $NAME")
         return value
 
@@ -105,9 +105,9 @@ class RemoteOptions(ProviderOptions):
     def _check_extra(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
         text = json.dumps(value)
         secret = _SECRET_NAME.search(text)
-        if secret is not None or is_lookalike(text):
-            what = "a key" if secret is None else repr(secret[1])
-            raise ValueError(f"holds {what}: leave keys out; they come from the environment or a key file")
+        if secret is not None or holds_key(text):
+            name = "a key" if secret is None else repr(secret[1])
+            raise ValueError(f"holds {name}: leave keys out; they come from the environment or a key file")
         return value
 
     @field_validator("base_url")
@@ -119,13 +119,13 @@ class RemoteOptions(ProviderOptions):
 def _plain_address(address: str) -> str:
     if not address.startswith(("http://", "https://")) or not address.split("/")[2]:
         raise ValueError("write it as http://… or https://…")
-    if "@" in address or "?" in address or is_lookalike(address):
+    if "@" in address or "?" in address or holds_key(address):
         raise ValueError("leave out passwords and queries; keys come from the environment or a key file")
     return address.rstrip("/")
 
 
 def checked_address(address: str | None, where: str) -> str | None:
-    """An address without a slash at its end; raises UsageError for other texts and for secrets."""
+    """A URL without trailing slash, or None; raises UsageError if it is invalid or holds secrets."""
     try:
         return _plain_address(address) if address else None
     except ValueError as error:
@@ -133,9 +133,9 @@ def checked_address(address: str | None, where: str) -> str | None:
 
 
 def structured_fields(kind: str, schema: Mapping[str, JsonValue], *, api: object = None) -> dict[str, JsonValue]:
-    """The fields of a request body that ask for JSON of a schema; none where nothing is known for the kind.
+    """The fields of a request body that request JSON of a schema; empty if the kind has none.
 
-    `api`: the provider's option of that name; OpenAI's responses API has a place of its own for it.
+    `api`: the provider's option of that name; OpenAI's responses API has another field.
     """
     plain = dict(schema)
     if kind == "openai":
@@ -153,10 +153,10 @@ def structured_fields(kind: str, schema: Mapping[str, JsonValue], *, api: object
 def with_structure(
     kind: str, options: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """The options of a provider that asks for JSON of a schema; what the user's own `extra` says stays."""
+    """The options of a provider with the fields that request JSON of a schema; the user's `extra` has priority."""
     fields, own = structured_fields(kind, schema, api=options.get("api")), options.get("extra", {})
     with suppress(UnreadableError):
         own = json_value(own) if isinstance(own, str) else own
-    if not fields or not isinstance(own, dict):  # `open_provider` refuses what is no object
+    if not fields or not isinstance(own, dict):  # `open_provider` refuses other types
         return dict(options)
     return {**options, "extra": {**fields, **own}}

@@ -1,8 +1,8 @@
-"""Models behind an API: many requests at a time, within the service's limits, with bounded retries, over one pool.
+"""HTTP requests to services: concurrent, within rate limits, with bounded retries, over one connection pool.
 
-scheduler     requests in, responses out; when to try again
-rate_limits   how many at a time and in a minute; outages
-transport     bytes to the service and back        credentials   where keys come from, and how they are hidden
-errors        what a failure means, what a model refuses, the most tokens that a request can take
-replies       what services send back              servers       what is known of servers and services
+scheduler     concurrent requests and retries
+rate_limits   concurrency, limits per minute, outages
+transport     HTTP over aiohttp                    credentials   finds API keys and redacts them
+errors        classes of failures, refused parameters, maximum tokens of a request
+replies       replies and their JSON               servers       tables of known servers and services
 """

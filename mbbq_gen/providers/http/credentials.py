@@ -1,8 +1,8 @@
-"""Finds keys, gets tokens of clouds, and takes secrets out of everything that comes back before it is read or stored.
+"""Finds API keys, fetches cloud tokens, and redacts secrets in replies before they are read or stored.
 
-A key is hidden in every form in which careless services and proxies repeat it: as it is, escaped, percent-encoded, in
-base64 (wherever in the encoded text it stands), in hexadecimal, and cut off in its second half. Keys that are not ours
-are hidden, by what keys look like, only where a service's words are shown: an answer is never changed by a guess.
+A key is redacted in every form in which services and proxies may repeat it: plain, escaped, percent-encoded, in base64
+(at any offset), in hexadecimal, and truncated in its second half. Other keys are recognised by their prefix, and are
+redacted only in messages of services: answers are never changed by a heuristic.
 """
 
 from __future__ import annotations
@@ -31,39 +31,37 @@ from mbbq_gen.providers.base import is_installed
 
 HIDDEN: Final = "***"
 SHORTEST_KEY: Final = 6
-"""Shorter keys, as local servers take them, are ordinary words that would be hidden everywhere."""
+"""Shorter keys, as used at local servers, are not redacted: they may be ordinary words."""
 _LONG: Final = 16
-"""Of keys as long as this, the first half is hidden too: a shortened text may end in the middle of a key."""
+"""Minimum length of keys whose first half is redacted too, since a truncated text may end within a key."""
 _LOOKS_LIKE_KEY: Final = re.compile(
     r"\b(?:sk|rk|pk|gsk|xai|key|hf|nvapi|pplx|r8)[-_][A-Za-z0-9_*\-.…]{8,}|\bAIza[A-Za-z0-9_*\-.…]{8,}"
     r"|(?<=[Bb]earer )[A-Za-z0-9_*\-.…+/=]{8,}"
 )
-"""Keys, whole or half hidden, as services repeat them in their errors and users type them in the wrong place."""
+"""Keys, complete or masked, in services' errors and user input; it may also match other texts."""
 _USER_IN_ADDRESS: Final = re.compile(r"(?<=://)[^\s'\"]*@|[^/\s'\"@]+@")
 _QUERY_OF_ADDRESS: Final = re.compile(r"(://[^\s?'\"]*\?)[^\s'\"]+")
 _PERCENT: Final = re.compile("%[0-9A-F]{2}")
 _ESCAPED: Final = re.compile(rb"\\\\|\\/|\\u00[2-7][0-9A-Fa-f]")
-"""A character of a key as JSON may write it; an escaped backslash, so that what follows it is not taken for one."""
+"""An escaped character in JSON; escaped backslashes are matched so that the next character is not misread."""
 _SECRET_HEADERS: Final = re.compile(r"authorization|cookie|key|token|secret", re.IGNORECASE)
 _SCHEME: Final = re.compile(r"^(?:Bearer|Basic|Token) +", re.IGNORECASE)
-
-
 _KEY: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:(?:sk|rk|pk|gsk|xai|key|hf|nvapi|pplx|r8)[-_]|AIza)[\w.-]*?"
     r"(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{16,}"
 )
 
 
-def is_lookalike(text: str) -> bool:
-    """Whether a text holds what must be a key: the prefix of one, and many letters and digits in a row."""
+def holds_key(text: str) -> bool:
+    """Whether a text holds a key: a known prefix and a long run of letters and digits."""
     return _KEY.search(text) is not None
 
 
 class SecretRedactor:
-    """Hides some secrets in texts, bytes and JSON."""
+    """Redacts secrets in texts, bytes and JSON."""
 
     def __init__(self, keys: Iterable[str], headers: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Hides keys, and credentials in headers."""
+        """Redacts these keys, and credentials in these headers."""
         self._known: frozenset[str] = frozenset()
         self._forms: list[bytes] = []
         self._halves: list[tuple[bytes, bytes]] = []
@@ -71,7 +69,7 @@ class SecretRedactor:
         self.learn(headers, keys)
 
     def learn(self, headers: Mapping[str, str], keys: Iterable[str] = ()) -> None:
-        """Hides these credentials too. A signature of one request is no secret: it is worth nothing to others."""
+        """Redacts these credentials too; request signatures are not secret, since they can't be reused."""
         carried = [
             _SCHEME.sub("", value)
             for name, value in headers.items()
@@ -106,7 +104,7 @@ class SecretRedactor:
             if form in body:
                 body = body.replace(form, HIDDEN.encode())
         for half, secret in self._halves:
-            while (start := body.find(half)) >= 0:  # as much of the rest as is there
+            while (start := body.find(half)) >= 0:  # and as much of the second half as follows
                 end = start + len(half)
                 while end < len(body) and secret.startswith(body[start : end + 1]):
                     end += 1
@@ -114,14 +112,14 @@ class SecretRedactor:
         return body
 
     def headers(self, headers: Mapping[str, str]) -> Mapping[str, str]:
-        """Headers without the secrets, by names in small letters where there were any."""
+        """Headers without the secrets; names are in lower case if anything was redacted."""
         together = "\n".join(headers.values())
         if self.text(together) is together:
             return headers
         return {name.lower(): self.text(value) for name, value in headers.items()}
 
     def shown(self, value: Any) -> Any:
-        """A service's words, or JSON with them, fit to be shown: without the secrets, and without other keys."""
+        """A service's message or JSON without the secrets and anything that looks like a key."""
         if isinstance(value, str):
             return hide_lookalikes(self.text(value))
         if isinstance(value, list):
@@ -132,7 +130,7 @@ class SecretRedactor:
 
 
 def _unescaped(found: re.Match[bytes]) -> bytes:
-    """The character that an escape in JSON means; the escape itself where JSON needs it."""
+    """The character of an escape in JSON; the escape itself if JSON requires it."""
     text = found.group()
     if text[1:2] != b"u":
         return b"/" if text == rb"\/" else text
@@ -141,18 +139,18 @@ def _unescaped(found: re.Match[bytes]) -> bytes:
 
 
 def hide_lookalikes(text: str) -> str:
-    """A text without what looks like a key."""
+    """A text without anything that looks like a key."""
     return _LOOKS_LIKE_KEY.sub(HIDDEN, text)
 
 
-def hide_typed(text: str) -> str:
-    """User input without keys, and its addresses without passwords and queries."""
+def redact_input(text: str) -> str:
+    """User input without keys; URLs without passwords and queries."""
     text = _USER_IN_ADDRESS.sub(f"{HIDDEN}@", hide_lookalikes(text))
     return _QUERY_OF_ADDRESS.sub(rf"\1{HIDDEN}", text)
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """The ways to write a secret."""
+    """The encodings of a secret."""
     raw = secret.encode()
     for plain in {secret, secret.lower(), secret.upper()}:
         quoted = (quote(plain, safe=""), quote(plain), quote_plus(plain))
@@ -161,11 +159,11 @@ def _forms(secret: str) -> Iterator[str]:
         yield json.dumps(plain, ensure_ascii=False)[1:-1]
     percent = "".join(f"%{byte:02X}" for byte in raw)
     yield from (percent, percent.lower(), raw.hex(), raw.hex().upper())
-    for before in range(3):  # three bytes become four characters: it looks different after 0, 1 and 2 other bytes
+    for before in range(3):  # base64 depends on the offset modulo 3 bytes
         encoded = base64.b64encode(bytes(before) + raw).decode()
         whole = encoded[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6]
         yield from (whole, whole.replace("+", "-").replace("/", "_"))
-    with suppress(ValueError):  # what is itself base64, such as the `user:password` of Basic
+    with suppress(ValueError):  # a secret in base64, such as the `user:password` of Basic
         text = base64.b64decode(secret, validate=True).decode("ascii")
         if text.isprintable():
             yield from (text, text.partition(":")[2])
@@ -173,20 +171,20 @@ def _forms(secret: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Secret:
-    """A key that does not show itself."""
+    """A key whose repr and str do not show it."""
 
     value: str = field(repr=False)
     origin: str
-    """Its variable or file, as errors name it."""
+    """Environment variable or file, for messages."""
 
     def __str__(self) -> str:
         return HIDDEN
 
 
 def find_key(variables: Sequence[str], named: str | None, file: str | None) -> Secret | None:
-    """The key: from the file, else from the named variable, else from the first of `variables` that is set.
+    """The key from the `file`, the `named` variable, or the first of `variables` that is set.
 
-    UsageError where a file or variable was named and holds no key, or others may read the file.
+    Raises UsageError if the file or named variable holds no key, or other users can read the file.
     """
     if file is not None and named is not None:
         raise UsageError("give the key by --api-key-env or by --api-key-file, one of them")
@@ -220,19 +218,19 @@ def _checked_key(value: str, where: str, origin: str) -> Secret:
 
 
 def missing_key(kind: str, variables: Sequence[str]) -> UsageError:
-    """The error for a service that needs a key where there is none."""
+    """The error for a service whose key is missing."""
     return UsageError(f"{kind}: no key; set {variables[0]}, or give --api-key-env NAME or --api-key-file FILE")
 
 
 class CloudToken:
-    """A token of a cloud, renewed five minutes before it ends. Nothing is imported before it is needed."""
+    """An access token of a cloud, renewed five minutes before it expires; imports packages lazily."""
 
     def __init__(self, cloud: Literal["entra", "vertex"]) -> None:
         """`entra`: Microsoft Entra, for Azure. `vertex`: Google's credentials, for Vertex AI."""
         self._cloud, self._token, self._renew_at, self._lock = cloud, "", 0.0, asyncio.Lock()
 
     def check(self, name: str) -> None:
-        """Raises UsageError where a package or the credentials are missing."""
+        """Raises UsageError if a package or the credentials are missing."""
         module = "azure.identity" if self._cloud == "entra" else "google.auth"
         if not is_installed(module):
             raise MissingExtraError(f"{name}: needs {module}; pip install 'mbbq-gen[{self._cloud}]'")
@@ -250,7 +248,7 @@ class CloudToken:
 
 
 def _entra_token() -> tuple[str, float]:
-    """A new token, and when it ends in seconds since 1970."""
+    """A new token and its expiry in seconds since 1970."""
     from azure.core.exceptions import ClientAuthenticationError
     from azure.identity import DefaultAzureCredential
 
@@ -275,7 +273,7 @@ def _google_credentials(name: str) -> Any:
 
 
 def _google_token() -> tuple[str, float]:
-    """As `_entra_token`."""
+    """A new token and its expiry in seconds since 1970; infinity if it does not expire."""
     from google.auth.exceptions import GoogleAuthError
     from google.auth.transport.requests import Request
 
@@ -293,20 +291,20 @@ VERTEX: Final = "https://aiplatform.googleapis.com"
 
 
 def vertex_place(projects: Sequence[str] = (), regions: Sequence[str] = ()) -> tuple[str, str] | None:
-    """Server and path of the project in the environment, by these variables or Google's own; None without a project."""
+    """Server and path of the Vertex AI project in the environment, or None; the variables given come first."""
     names = ((*projects, "GOOGLE_CLOUD_PROJECT"), (*regions, "GOOGLE_CLOUD_LOCATION", "GOOGLE_CLOUD_REGION"))
     values = ([os.environ.get(name, "").strip() for name in either] for either in names)
     project, region = (next(filter(None, given), None) for given in values)
-    at = "" if region in (None, "global") else f"{region}-"
+    prefix = "" if region in (None, "global") else f"{region}-"
     path = f"/projects/{project}/locations/{region or 'global'}"
-    return (VERTEX.replace("//", f"//{at}"), path) if project else None
+    return (VERTEX.replace("//", f"//{prefix}"), path) if project else None
 
 
 ENV_VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
 
 
 def filled_headers(headers: Mapping[str, Any]) -> tuple[dict[str, str], list[Secret]]:
-    """The headers as they are sent, and the secrets that stand in them; UsageError where a variable is missing."""
+    """The headers with their variables filled in, and those secrets; raises UsageError if a variable is unset."""
     secrets: dict[str, Secret] = {}
     for name in dict.fromkeys(name for text in headers.values() for name in ENV_VARIABLE.findall(str(text))):
         value = os.environ.get(name, "").strip()

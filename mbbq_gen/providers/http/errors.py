@@ -1,8 +1,8 @@
-"""Classifies failures of services: which are tried again, which fail one request, which end the run.
+"""Classifies failures of services: transient, of one request, or fatal for the run.
 
-`errors.toml` is the table: status, code, headers and text of a failure → its class, and the reasons why a text ends.
-Only TransientError is tried again. Below: parameters of request bodies, what services call them, which a model refuses,
-and the most tokens that they allow.
+`errors.toml` maps status, code, headers and text of a failure to its class, and services' finish reasons to ours.
+Only a TransientError is retried. The second part is about parameters of request bodies: their names at each service,
+those that a model refuses, and the maximum tokens that they allow.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, lru_cache
@@ -26,69 +26,69 @@ from mbbq_gen.core.records import Response, Usage
 from mbbq_gen.core.text import moment_of, seconds_of
 from mbbq_gen.providers.http.credentials import hide_lookalikes
 
-PassingKind = Literal["rate", "server", "connect", "timeout", "broken", "malformed"]
+TransientKind = Literal["rate", "server", "connect", "timeout", "broken", "malformed"]
 FinishReason = Literal["stop", "length", "content_filter", "other"]
 ErrorClass = Literal[
-    "transient",  # try again
+    "transient",  # another attempt may succeed
     "content_filter",  # blocked by the service's content filter
     "too_long",  # the prompt does not fit into the model's context window
-    "unsupported_parameter",  # the model does not take a parameter, a value or a role that we sent
-    "other_api",  # the model answers at the responses API only
-    "not_the_service",  # a redirection, a web page of a proxy, or an address that the service does not have
+    "unsupported_parameter",  # the model does not accept a parameter, a value or a role
+    "other_api",  # the model supports the responses API only
+    "not_the_service",  # a redirect, a proxy's web page, or an unknown path
     "key",  # a wrong key, or one without the permission
     "model",  # no such model
-    "quota_exhausted",  # nothing left to spend
+    "quota_exhausted",  # no credit or quota left
     "failed",  # this request can't be answered
 ]
 _LOST: Final = frozenset({"timeout", "broken", "malformed"})
 _GATEWAY: Final = frozenset({408, 502, 504, *range(520, 528)})
 """Statuses of gateways that did not wait for the service's answer."""
 _LONGEST: Final = 400
-"""Characters of a service's message that are kept."""
+"""Maximum characters of a stored error message."""
 
 
 class TransientError(Exception):
-    """A failure after which another try may succeed."""
+    """A failure after which another attempt may succeed."""
 
-    def __init__(self, kind: PassingKind, why: str, pause: float | None = None, status: int | None = None) -> None:
+    def __init__(self, kind: TransientKind, why: str, pause: float | None = None, status: int | None = None) -> None:
         super().__init__(why)
         self.kind = kind
         self.pause = pause
-        """Seconds that the service asks to wait."""
+        """Seconds to wait, as requested by the service."""
         self.status = status
 
     @property
     def may_be_paid(self) -> bool:
-        """Whether the model may have answered all the same, without its answer reaching us."""
+        """Whether the model may have answered, and the answer was lost."""
         return self.kind in _LOST or self.status in _GATEWAY
 
 
 @dataclass(frozen=True)
 class ApiError:
-    """A failure as a service reported it."""
+    """A failure that a service reported."""
 
     status: int
     message: str
     """On one line, shortened."""
     code: str = ""
-    """Codes and types, in small letters."""
+    """Codes and types, in lower case."""
     parameter: str | None = None
     filter_results: Any = None
     pause: float | None = None
-    """Seconds to wait, by headers or body."""
-    page: bool = False
-    """Whether it is a web page: from something that stands before the service."""
-    target: str | None = None
-    """Target of a redirection, without its query."""
+    """Seconds to wait, from headers or body."""
+    is_page: bool = False
+    """Whether the body is a web page, such as a proxy's."""
+    redirect: str | None = None
+    """Target of a redirect, without its query."""
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """The message, or the meaning of the status if there is none."""
         return self.message or responses.get(self.status, "no words")
 
 
 class RejectedError(ProviderError):
-    """A service refused a request for files, batches or models, and would again."""
+    """A permanent refusal of a request for files, batches or models."""
 
     def __init__(self, why: str, error: ApiError) -> None:
         super().__init__(why)
@@ -105,12 +105,12 @@ def is_page(text: str) -> bool:
 
 
 def service_error(status: int, payload: Any, headers: Mapping[str, str] | None = None) -> ApiError:
-    """An error body in one shape: those of OpenAI, Azure, Anthropic, Gemini, and of servers like them."""
+    """The ApiError in an error body of OpenAI, Azure, Anthropic, Gemini, or a compatible server."""
     known = {name.lower(): value for name, value in (headers or {}).items()}
-    target = None
+    redirect = None
     if 300 <= status < 400 and (location := known.get("location")):  # without query and password, which may be secrets
         before, _, rest = location.split("?")[0].split("#")[0].rpartition("@")
-        target = _one_line(f"{before.partition('//')[0]}//{rest}" if before else rest)
+        redirect = _one_line(f"{before.partition('//')[0]}//{rest}" if before else rest)
     outer = payload[0] if isinstance(payload, list) and payload else payload
     found = outer.get("error", outer.get("detail", outer)) if isinstance(outer, Mapping) else outer
     parameter = filtered = None
@@ -119,7 +119,7 @@ def service_error(status: int, payload: Any, headers: Mapping[str, str] | None =
         message = _one_line(next(filter(None, map(found.get, ("message", "detail", "error", "msg"))), dict(found)))
         inner = found.get("innererror") or found.get("metadata") or {}
         inner = inner if isinstance(inner, Mapping) else {}
-        if isinstance(inner.get("raw"), str):  # OpenRouter: what the provider behind it said
+        if isinstance(inner.get("raw"), str):  # OpenRouter: the message of the upstream provider
             message = _one_line(f"{message}: {inner['raw']}")
         filtered = inner.get("content_filter_result")  # Azure's; OpenRouter's moderation gives reasons
         if not filtered and inner.get("reasons") and "flagged_input" in inner:
@@ -129,7 +129,7 @@ def service_error(status: int, payload: Any, headers: Mapping[str, str] | None =
         parameter = found.get("param")
     else:
         text = str(found)
-        if page:  # its title, else its words
+        if page:  # its title, else its text
             title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
             text = re.sub(r"<[^>]*>", " ", title[1] if title else text)
         message = _one_line(text)
@@ -141,8 +141,8 @@ def service_error(status: int, payload: Any, headers: Mapping[str, str] | None =
         parameter=str(parameter) if parameter else None,
         filter_results=filtered or None,
         pause=_pause_of(status, known, payload, message),
-        page=page,
-        target=target,
+        is_page=page,
+        redirect=redirect,
     )
 
 
@@ -163,17 +163,21 @@ _WAIT_TEXT: Final = re.compile(
 
 
 def _pause_of(status: int, headers: Mapping[str, str], payload: Any, message: str) -> float | None:
-    """The seconds that a refusal asks to wait: Retry-After, fields of the body, its text, then reset headers."""
-    now = moment_of(headers.get("date", "")) or datetime.now(UTC)  # a date is read by the service's clock
+    """Seconds to wait after a failure: from Retry-After, fields of the body, its text, or reset headers."""
+    now = moment_of(headers.get("date", "")) or datetime.now(UTC)  # dates refer to the service's clock
     if (milliseconds := seconds_of(headers.get("retry-after-ms", ""))) is not None:
         return milliseconds / 1000
     seconds = seconds_of(headers.get("retry-after", ""), now)
     if seconds is not None or (status != 429 and status < 500):
         return seconds
-    waits = list(_waits_in(payload, now))
+    waits: list[float] = []
+    units = error_table().wait_fields
+    for name, text, number in _FIELD.findall(json.dumps(payload)):  # at any depth; routers put headers there too
+        if name in units and (seconds := _seconds_until(text or number, now)) is not None:
+            waits.append(seconds * units[name])
     if not waits and (words := _WAIT_TEXT.search(message)):
         text = words["moment"] or words["compact"]
-        if text is None:  # "20 seconds" as "20s"
+        if text is None:  # "20 seconds" → "20s"
             unit = words["unit"].lower()
             text = f"{words['number']}{'ms' if unit.startswith('milli') else unit[0]}"
         return _seconds_until(text, now)
@@ -182,14 +186,6 @@ def _pause_of(status: int, headers: Mapping[str, str], payload: Any, message: st
         if left == 0 and _RESET_HEADER.fullmatch(name) and (seconds := _seconds_until(headers[name], now)) is not None:
             waits.append(seconds)
     return max(waits, default=None)
-
-
-def _waits_in(payload: Any, now: datetime) -> Iterator[float]:
-    """The waits that fields of a body name, at any depth; headers that a router passes on are there too."""
-    scales = error_table().wait_fields
-    for name, text, number in _FIELD.findall(json.dumps(payload)):
-        if name in scales and (seconds := _seconds_until(text or number, now)) is not None:
-            yield seconds * scales[name]
 
 
 def _seconds_until(text: str, now: datetime) -> float | None:
@@ -210,14 +206,14 @@ _TOO_LARGE: Final = re.compile(
 _WAITING: Final = re.compile(r"enqueued|token_limit|rate.?limit|quota", re.IGNORECASE)
 
 
-def says_too_large(words: str) -> bool:
-    """Whether a service's words mean that it takes fewer requests or bytes in one go, now and always."""
-    return _TOO_LARGE.search(words) is not None and _WAITING.search(words) is None
+def is_too_large(text: str) -> bool:
+    """Whether an error text says that a batch has too many requests or bytes, whenever it is sent."""
+    return _TOO_LARGE.search(text) is not None and _WAITING.search(text) is None
 
 
 @dataclass(frozen=True)
 class ErrorRule:
-    """A row of `errors.toml`; conditions that are None fit every error."""
+    """A row of `errors.toml`; a condition of None matches every error."""
 
     kind: ErrorClass
     status: re.Pattern[str] | None = None
@@ -230,20 +226,20 @@ class ErrorRule:
     is_loading: bool = False
     label: str | None = None
 
-    def fits(self, error: ApiError) -> bool:
-        """Whether an error meets every condition."""
-        words = f"{error.code} {error.message}"
-        wanted = ((self.status, str(error.status)), (self.code, error.code), (self.text, words))
+    def matches(self, error: ApiError) -> bool:
+        """Whether an error matches all conditions."""
+        message = f"{error.code} {error.message}"
+        patterns = ((self.status, str(error.status)), (self.code, error.code), (self.text, message))
         return (
-            all(pattern is None or pattern.search(text) for pattern, text in wanted)
-            and (self.unless is None or self.unless.search(words) is None)
+            all(pattern is None or pattern.search(text) for pattern, text in patterns)
+            and (self.unless is None or self.unless.search(message) is None)
             and (not self.flagged or error.filter_results is not None)
             and (self.pause is None or self.pause is (error.pause is not None))
         )
 
     @property
     def is_by_status(self) -> bool:
-        """Whether the status alone decides."""
+        """Whether the status is the only condition."""
         return self.code is None and self.text is None and self.pause is None and not self.flagged
 
 
@@ -251,12 +247,12 @@ class ErrorTable(NamedTuple):
     """The content of `errors.toml`."""
 
     rules: tuple[ErrorRule, ...]
-    """In the order in which they are tried."""
+    """The first that matches is used."""
     finish_reasons: Mapping[str, str]
     wait_fields: Mapping[str, float]
-    """Field of a body that says when to come back → seconds of its unit."""
+    """Field of a body with a waiting time → its unit in seconds."""
     recorded: Mapping[str, str]
-    """Kind of a failure without a status → regular expression of its recorded line."""
+    """Kind of a failure without a status → regular expression for its recorded line."""
 
 
 @cache
@@ -274,21 +270,21 @@ def error_table() -> ErrorTable:
 
 
 def rule_for(error: ApiError) -> ErrorRule:
-    """The first rule of the table that fits."""
-    return next(rule for rule in error_table().rules if rule.fits(error))
+    """The first rule of the table that matches."""
+    return next(rule for rule in error_table().rules if rule.matches(error))
 
 
 def classify_error(error: ApiError) -> ErrorClass:
-    """The class of a failure; a proxy's page is transient where its status is by itself."""
-    if error.page or 300 <= error.status < 400:
-        by_status = (rule for rule in error_table().rules if rule.is_by_status and rule.fits(error))
+    """The class of a failure; web pages and redirects are classified by their status alone."""
+    if error.is_page or 300 <= error.status < 400:
+        by_status = (rule for rule in error_table().rules if rule.is_by_status and rule.matches(error))
         return "transient" if any(rule.kind == "transient" for rule in by_status) else "not_the_service"
     return rule_for(error).kind
 
 
 @lru_cache(maxsize=256)
 def finish_reason(*reasons: str | None) -> FinishReason | None:
-    """The finish reason, from those of service and router; raises TransientError where the service failed."""
+    """Our finish reason for those of service and router; raises TransientError if the service failed."""
     given = [reason for reason in reasons if reason]
     kinds = [error_table().finish_reasons.get(reason.lower(), "other") for reason in given]
     if "transient" in kinds:
@@ -311,51 +307,51 @@ def failure_kind(line: str) -> str:
 # --- parameters of requests ----------------------------------------------------------------------------------------
 
 LENGTH_NAMES: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens", "max_new_tokens", "maxOutputTokens")
-"""What services call the longest answer."""
+"""Services' names for the maximum tokens of an answer."""
 _OTHER_LENGTH: Final = {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}
-"""The name that is tried where the other one is refused."""
+"""Refused name → the name that is sent instead."""
 HARMLESS: Final = frozenset({"store", "user", "metadata", "service_tier", "stream", "safety_identifier"})
-"""What can be left out without a word of the text being another."""
+"""Parameters that do not affect the text, so they may be dropped."""
 LENGTHS: Final = frozenset(
     {*LENGTH_NAMES, "max_gen_len", "max_length", "max_tokens_to_sample", "maxTokens", "num_predict"}
 )
-"""What services call the longest answer, at any depth of a body."""
+"""Names for the maximum tokens of an answer, at any depth of a body."""
 _CHOICES: Final = frozenset({"n", "best_of", "candidateCount", "candidate_count", "num_return_sequences"})
-"""What they call the number of answers to one request: each of them is paid."""
+"""Names for the number of answers to one request; each answer is billed."""
 _BOUND: Final = re.compile(r'"(\w{1,40})": "?(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"?[,}]')
-"""A field with a number, or with one as text, in JSON."""
+"""A field in JSON with a number, possibly in quotes."""
 _VALUE: Final = re.compile(r"range|too large|at most|less than|greater than|exceed|must be (?:an? )?\w*integer", re.I)
-"""How a refusal of a value reads, where the name itself is known."""
+"""Texts that refuse a parameter's value, not its name."""
 _NEVER: Final = frozenset({"model", "messages", "input", "contents", "prompt"})
-"""What can't be left out."""
+"""Parameters that are never dropped."""
 _TURN_TOKENS: Final = 16
-"""Tokens that a chat template may put round a message, and before the answer."""
+"""Maximum tokens that a chat template adds to a message, and before the answer."""
 _BYTES_A_TOKEN: Final = 5
-"""More bytes than that to a token are rare: a longer text was not kept to the longest answer."""
+"""Maximum bytes per token; a longer text ignored the limit of its request."""
 
 
 @dataclass
 class ParameterAdapter:
-    """Parameters that a model was found to refuse."""
+    """Adapts request bodies to the parameters that a model refuses."""
 
     renames_length: bool = True
-    """Whether servers of this kind differ in what they call the longest answer."""
+    """Whether the maximum tokens of an answer may be sent under the other name."""
     dropped: dict[str, str] = field(default_factory=dict)
-    """Parameters that are no longer sent, with the service's words."""
+    """Parameters that are no longer sent → the service's message."""
     renamed: dict[str, str] = field(default_factory=dict)
     """Parameters that are sent under another name."""
-    dispensable: frozenset[str] = frozenset()
-    """Parameters beside the harmless ones that may be left out."""
+    optional: frozenset[str] = frozenset()
+    """Parameters other than `HARMLESS` that may be dropped."""
 
     def apply(self, body: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """The body as the model takes it."""
+        """The body without the dropped parameters, the others renamed."""
         if not self.dropped and not self.renamed:
             return body
         named = {self.renamed.get(name, name): value for name, value in body.items()}
         return {name: value for name, value in named.items() if name not in self.dropped}
 
     def learn(self, error: ApiError, body: Mapping[str, JsonValue]) -> str | None:
-        """Drops or renames the refused parameter; returns a notice, or None where that is not possible."""
+        """Drops or renames the refused parameter; returns a notice, or None if that is not possible."""
         name, message = refused_name(error, body), error.message
         if name is None:
             return None
@@ -363,37 +359,37 @@ class ParameterAdapter:
         if name in _OTHER_LENGTH and self.renames_length and not is_value and not self.renamed:
             self.renamed[name] = _OTHER_LENGTH[name]
             return f"does not take {name}: sending {_OTHER_LENGTH[name]} instead"
-        if name not in HARMLESS | self.dispensable:
+        if name not in HARMLESS | self.optional:
             return None
         self.dropped[name] = message
-        if name in self.dispensable:
+        if name in self.optional:
             return f"does not take {name}: asking without it"
         return f"does not take {name} = {body[name]!r}: leaving it out, which changes no text"
 
     def runtime_info(self) -> dict[str, JsonValue]:
-        """For the manifest; empty where nothing was learned."""
+        """The adaptations, for the manifest; empty if there are none."""
         facts: dict[str, JsonValue] = {"left_out": dict(self.dropped), "renamed": dict(self.renamed)}
-        return {name: learned for name, learned in facts.items() if learned}
+        return {name: parameters for name, parameters in facts.items() if parameters}
 
 
 def refused_name(error: ApiError, body: Mapping[str, JsonValue]) -> str | None:
-    """The parameter of `body` that an error is about."""
+    """The parameter of `body` that an error refers to."""
     names = [name for name in body if name not in _NEVER]
     if error.parameter is not None:
         stem = re.split(r"[.\[]", error.parameter.removeprefix("body."))[0]
         if stem in names:
             return stem
-    for pattern in (r"['\"`]{}['\"`]", r"(?<![\w.]){}(?!\w)"):  # in quotes, else as a word
+    for pattern in (r"['\"`]{}['\"`]", r"(?<![\w.]){}(?!\w)"):  # in quotes, or as a word
         if found := [name for name in names if re.search(pattern.format(re.escape(name)), error.message)]:
             return min(found, key=error.message.index)
     return None
 
 
 def max_usage(body: Mapping[str, JsonValue], lengths: Collection[str] = LENGTHS) -> Usage | None:
-    """The most that a body can make a service read and write; None where nothing in it bounds the answer.
+    """The maximum tokens in and out for a request body; None if it does not bound the answer.
 
-    Every byte counts as a token (no tokeniser makes more). Where several fields bound the answer, at any depth, the
-    largest is the one that may hold. What a body only points at (a stored file, the service's tools) is not bounded.
+    Every byte counts as a token; no tokenizer produces more. If several fields bound the answer, at any depth, the
+    largest is used. Content that a body only refers to (a stored file, the service's tools) is not counted.
     """
     longest, answers, text = 0, 1, json.dumps(body, ensure_ascii=False)
     for name, digits in _BOUND.findall(text):
@@ -410,9 +406,9 @@ def max_usage(body: Mapping[str, JsonValue], lengths: Collection[str] = LENGTHS)
 
 
 def unmetered_usage(response: Response, most: Usage) -> Usage | None:
-    """The most that an answer can have taken beside what its service counted; None where it counted all.
+    """The maximum tokens of an answer that its service did not count; None if it counted all.
 
-    `most`: what its request allowed. A count of 0 is none, except of an empty text.
+    `most`: the maximum for its request. A count of 0 is treated as missing unless the text is empty.
     """
     usage, written = response.usage, most.output_tokens or 0
     size = len(f"{response.text or ''}{response.reasoning or ''}".encode())
@@ -424,7 +420,7 @@ def unmetered_usage(response: Response, most: Usage) -> Usage | None:
 
 
 def with_lost(known: Usage | None, most: Usage, lost: int) -> Usage:
-    """The tokens of a response beyond its usage, with the most that `lost` attempts can have taken."""
+    """Unmetered tokens of a response plus the maximum of its `lost` attempts."""
     known = known or Usage()
     return Usage(
         input_tokens=(known.input_tokens or 0) + (most.input_tokens or 0) * lost,

@@ -1,9 +1,9 @@
-"""How many requests a service is sent: at a time, in a minute, and none but probes in an outage.
+"""Limits on requests to a service: concurrency, requests and tokens per minute, outages.
 
-    AdaptiveConcurrency   starts low, grows while answers come faster, halves on failures (AIMD)
-    ServiceGate           a circuit breaker: closed by an outage, opened by a probe
-    RateLimits            the user's requests and tokens a minute
-    HeaderRateLimit       the service's own limit, as its headers tell it
+    AdaptiveConcurrency   starts low, grows with the throughput, halves on failures (AIMD)
+    ServiceGate           a circuit breaker: closed by an outage, opened by a successful probe
+    RateLimits            the user's limits of requests and tokens per minute
+    HeaderRateLimit       the service's own limit, from the headers of its replies
     RateLimiter           all of them for one service
 
 No package on PyPI had the first two for asyncio: docs/decisions/0029-outages-and-concurrency.md.
@@ -27,62 +27,62 @@ from mbbq_gen.providers.http.errors import TransientError
 Clock = Callable[[], float]
 
 _TOLERATED: Final = 0.1
-"""Share of failed requests, beyond the first two, that leaves the concurrency as it is."""
+"""Share of failed requests, beyond the first two, that does not lower the concurrency."""
 _GAIN: Final = 0.08
-"""Growth of the throughput, at least a tenth, that justifies a growth of the concurrency by 1."""
+"""Growth of the throughput, relative to that of the concurrency, that justifies the latter; at least 10 %."""
 _FAST: Final = 8.0
 _SLOW: Final = 1.5
-"""Factors by which the concurrency grows: before and after it was first too high."""
+"""Growth factors of the concurrency before and after it was first too high."""
 _HOLD: Final = 4
-"""Rounds after a useless growth before the next one is tried."""
+"""Rounds without growth after a growth that did not raise the throughput."""
 
 
-def first_concurrency(url: str) -> int:
-    """Requests at a time at first: few at a server on this machine, which often answers one at a time."""
+def initial_concurrency(url: str) -> int:
+    """Initial concurrency: lower at a server on this machine, which often answers one request at a time."""
     host = urlsplit(url).hostname or ""
     return 4 if host in ("localhost", "::1") or host.startswith("127.") else 16
 
 
 class AdaptiveConcurrency:
-    """Limits the requests at a time, and adapts the limit to the service's throughput.
+    """Limits concurrent requests, and adapts the limit to the service's throughput.
 
-    A round ends when as many requests as the limit were answered that were sent in it. Its throughput is limit / mean
-    latency (Little's law). A higher limit stays if the throughput grew with it. The limit never grows so far that
-    answers would take more than half of the timeout, were the service to answer no faster.
+    A round ends when as many of its requests as the limit are answered. Its throughput is limit / mean latency
+    (Little's law). A higher limit is kept if the throughput grew with it. The limit stays so low that answers take at
+    most half of the timeout if the throughput does not grow.
     """
 
     def __init__(self, most: int, start: int | None = None, timeout: float = math.inf) -> None:
         self.most = most
         self._start = float(min(most, start or most))
         self._timeout = timeout
-        self.opened = False
-        """Whether the first answer has come: until then one request at a time shows whether the service answers."""
+        self.is_open = False
+        """Whether the first answer has arrived; until then the limit is 1."""
         self._limit = 1.0
         self.in_use = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self.round = 0
-        """Number of the round; a request keeps that of the moment when it is sent."""
-        self._base = 1.0, 0.0  # the last limit that was worth it, and its throughput
+        """Number of the round; each request belongs to the round in which it was sent."""
+        self._base = 1.0, 0.0  # the last limit that raised the throughput, and its throughput
         self._factor, self._hold = _FAST, 0
         self._too_many = math.inf
-        """The limit at which too many requests failed; up to half of it growth is fast, beyond it slow."""
+        """The limit at which too many requests failed; growth is fast up to half of it, then slow."""
         self._is_new = True
-        """Whether an answer has come since then: all failures of an outage count as one."""
+        """Whether an answer has arrived since then; all failures of an outage count as one."""
         self._begin_round(1.0)
 
     @property
     def limit(self) -> int:
-        """Most requests that may be under way now."""
+        """Maximum requests in flight now."""
         return max(1, int(self._limit))
 
     def open(self) -> None:
-        """Allows several requests at a time, the first time that it is called."""
-        if not self.opened:
-            self.opened = True
+        """Allows concurrent requests; later calls do nothing."""
+        if not self.is_open:
+            self.is_open = True
             self.restart()
 
     def restart(self) -> None:
-        """Begins again with few requests at a time."""
+        """Starts again with the initial concurrency."""
         first = min(self._start, self._too_many / 2)
         self._base, self._factor, self._hold = (first, 0.0), _FAST, 0 if math.isinf(self._too_many) else _HOLD
         self._begin_round(first)
@@ -102,15 +102,15 @@ class AdaptiveConcurrency:
             raise
 
     def release(self) -> None:
-        """Gives a slot back."""
+        """Releases a slot."""
         self.in_use -= 1
         self._wake()
 
     def record(self, sent_in: int, seconds: float, fault: TransientError | None = None) -> None:
-        """Adapts the limit to an answer or a transient failure, by its round and its seconds."""
-        if fault is not None and fault.kind == "timeout" and self.opened:
-            self._limit = max(1.0, self._limit - 1)  # the server may still be working on it
-        if sent_in != self.round or not self.opened:
+        """Adapts the limit to an answer or a transient failure of a round, after so many seconds."""
+        if fault is not None and fault.kind == "timeout" and self.is_open:
+            self._limit = max(1.0, self._limit - 1)  # the server may still process it
+        if sent_in != self.round or not self.is_open:
             return
         if fault is None:
             self._answered += 1
@@ -120,7 +120,7 @@ class AdaptiveConcurrency:
                 self._adapt(self._seconds / self._answered)
             return
         self._failed += 1
-        # those under way count: refusals come at once, answers later
+        # requests in flight count too: refusals arrive at once, answers later
         if self._failed > 2 + _TOLERATED * (self._failed + self._answered + self.in_use):
             self._too_many = self._limit if self._is_new else self._too_many
             self._is_new, self._hold = False, _HOLD
@@ -128,15 +128,15 @@ class AdaptiveConcurrency:
             self._begin_round(self._limit / 2)
 
     def _adapt(self, latency: float) -> None:
-        """Ends a round with this mean latency in seconds; the next has a higher or lower limit."""
-        limit, (base, throughput) = self._limit, self._base
-        now = limit / max(latency, 1e-6)
+        """Ends a round with this mean latency in seconds, and sets the limit of the next one."""
+        limit, (base, base_throughput) = self._limit, self._base
+        throughput = limit / max(latency, 1e-6)
         if latency > self._timeout / 2:
             self._factor, self._base, limit = _SLOW, (limit * 0.7, 0.0), limit * 0.7
-        elif self._full and limit > base and now < throughput * max(1.1, 1 + _GAIN * (limit / base - 1)):
+        elif self._full and limit > base and throughput < base_throughput * max(1.1, 1 + _GAIN * (limit / base - 1)):
             self._factor, self._hold, limit = _SLOW, _HOLD, base
         elif self._full:
-            self._base, self._hold = (limit, now), max(0, self._hold - 1)
+            self._base, self._hold = (limit, throughput), max(0, self._hold - 1)
             room, half = self._timeout / max(latency, 1e-6), self._too_many / 2
             factor = min(self._factor, max(room / 4, min(_SLOW, room / 2)))
             if limit < half and factor > 1.2:
@@ -169,17 +169,17 @@ _FIRST_INTERVAL: Final = 0.25
 _LONGEST_INTERVAL: Final = 30.0
 """Seconds between two probes: at first, and at most."""
 _SLOW_ANSWER: Final = 1.0
-"""Seconds after which an answer to an earlier request shows that the service works again."""
+"""Seconds after the start of an outage; later answers to earlier requests end it."""
 _INTERVAL: Final = 0.1
-"""Part of an outage's length so far that lies between two probes."""
-WORTH_SAYING: Final = 10.0
-"""Seconds of a pause from which it is shown."""
+"""Time between two probes, as a share of the outage so far."""
+LONG_PAUSE: Final = 10.0
+"""Minimum seconds of a pause that is shown to the user."""
 START_PATIENCE: Final = 120.0
-"""Seconds that a service which has not answered yet is waited for: servers load models."""
+"""Maximum seconds to wait for a service's first answer, since servers load models."""
 
 
 class OutageError(Exception):
-    """The service has not answered for longer than the user's patience."""
+    """The service has not answered for longer than --patience."""
 
     def __init__(self, seconds: float, reason: str) -> None:
         super().__init__(reason)
@@ -187,7 +187,7 @@ class OutageError(Exception):
 
 
 class ServiceGate:
-    """Closes when requests fail and none succeeds; then one probe at growing intervals, until one is answered."""
+    """Closes when requests fail and none succeeds; then admits probes at growing intervals until one is answered."""
 
     def __init__(
         self, patience: float, clock: Clock = time.monotonic, notify: Callable[[str], None] = lambda _: None
@@ -199,46 +199,42 @@ class ServiceGate:
         self.last_answer: float | None = None
         """When the service last answered a request; None: never."""
         self.last_sent = -math.inf
-        """When the request was sent that was sent last of those answered."""
+        """Latest sending time of an answered request."""
         self._failed: dict[str, float] = {}
-        """Requests that failed since then, and when."""
+        """Key of each request that failed since the last answer → time of its first failure."""
         self._closed_at: float | None = None
         self._next_probe = 0.0
         self._reason, self._kind = "", ""
-        self._is_told = False
+        self._is_notified = False
         self._changed = asyncio.Event()
 
     @property
     def is_closed(self) -> bool:
-        """Whether only probes may be sent."""
+        """Whether only probes are admitted."""
         return self._closed_at is not None
 
     async def enter(self) -> None:
-        """Waits until a request may be sent, at once or as a probe.
-
-        Raises:
-            OutageError: the service did not answer for too long.
-        """
+        """Waits until a request may be sent; raises OutageError after too long an outage."""
         while self._closed_at is not None:
             patience = self._patience if self.last_answer is not None else min(self._patience, START_PATIENCE)
             now = self.clock()
-            away, pause = now - min(self._failed.values(), default=self._closed_at), self._next_probe - now
-            if away > patience:
-                raise OutageError(away, self._reason)
-            if max(away, pause) >= WORTH_SAYING and not self._is_told:
-                self._is_told = True
+            outage, pause = now - min(self._failed.values(), default=self._closed_at), self._next_probe - now
+            if outage > patience:
+                raise OutageError(outage, self._reason)
+            if max(outage, pause) >= LONG_PAUSE and not self._is_notified:
+                self._is_notified = True
                 left = f"next try in {duration(max(0.0, pause))}, waiting for at most {duration(patience)}"
                 self._notify(f"{self._reason}; {left} (--patience)")
             if pause <= 0:
-                self._next_probe = now + min(max(away * _INTERVAL, _FIRST_INTERVAL), _LONGEST_INTERVAL)
+                self._next_probe = now + min(max(outage * _INTERVAL, _FIRST_INTERVAL), _LONGEST_INTERVAL)
                 return
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), min(pause, patience - away + 0.01))
+                await asyncio.wait_for(self._changed.wait(), min(pause, patience - outage + 0.01))
 
     def answered(self, sent_at: float) -> bool:
-        """Takes note of an answer; returns whether it ended an outage.
+        """Records an answer; returns whether it ended an outage.
 
-        Answers to requests that were sent before do not, unless the service only had too many requests at a time.
+        An answer to a request from before the outage ends it only if the outage was a rate limit.
         """
         self.last_answer = now = self.clock()
         self.last_sent = max(self.last_sent, sent_at)
@@ -247,16 +243,16 @@ class ServiceGate:
             if self._kind != "rate" or now < self._closed_at + _SLOW_ANSWER:
                 return False
         elif self._failed and sent_at < next(iter(self._failed.values())):
-            return False  # it was sent before the first failure, and shows nothing of the service as it is now
-        if self._is_told:
+            return False  # sent before the first failure: it says nothing about the present state
+        if self._is_notified:
             self._notify(f"answers again after {duration(now - min(self._failed.values()))}")
-        self._closed_at, self._is_told = None, False
+        self._closed_at, self._is_notified = None, False
         self._failed.clear()
         self._changed.set()
         return was_closed
 
     def failed(self, request_key: str, fault: TransientError, enough: int) -> None:
-        """Takes note of a failure; `enough` different requests that fail one after the other close the gate."""
+        """Records a failure; `enough` different requests that fail without an answer in between close the gate."""
         now, self._reason, self._kind = self.clock(), str(fault), fault.kind
         self._failed.setdefault(request_key, now)
         if self._closed_at is None and len(self._failed) >= enough:
@@ -266,42 +262,42 @@ class ServiceGate:
             self._next_probe = max(self._next_probe, now + fault.pause)
 
     def pause(self) -> tuple[str, float] | None:
-        """The reason of an outage, and seconds until the next probe; None while the service answers."""
+        """Reason of an outage and seconds until the next probe; None while the service answers."""
         if self._closed_at is None:
             return None
         return self._reason, max(0.0, self._next_probe - self.clock())
 
 
 _HELD: Final = 60.5
-"""Seconds for which units count: a minute, and what a request may need to reach the service."""
+"""Length of the window in seconds: a minute, and the time that a request needs to reach the service."""
 _BIN: Final = 0.1
 _KNOWN: Final = 0.995
-"""Part of the tokens that is used: those of requests under way are estimates."""
+"""Share of the token limit that is used, since the tokens of requests in flight are estimates."""
 _CHECK_AGAIN: Final = 0.25
-"""Seconds after which a limit is checked again: answers that arrived meanwhile may have given tokens back."""
-_LONGEST_SHUT: Final = 60.0
+"""Seconds between two checks of a limit, since answers may return tokens."""
+_LONGEST_WAIT: Final = 60.0
 _LOW: Final = 0.2
-"""Share of a service's budget below which we go no faster than it fills up."""
-_SAFELY: Final = 0.95
-"""Part of that speed that is used."""
+"""Share of a service's budget below which requests are no faster than its refill."""
+_SAFETY: Final = 0.95
+"""Share of that rate that is used."""
 
 
 class MinuteWindow:
-    """So many units in any 60 seconds, spread evenly; taken by an estimate, corrected by the answer."""
+    """A limit of units in any 60 seconds, spread evenly; reserved by an estimate, corrected by the answer."""
 
     def __init__(self, limit: float, clock: Clock = time.monotonic) -> None:
         self._limit = limit
         self._rate = limit / 57
         self._level = self._burst = limit / 100
-        """Units that may be sent at once, at first and whenever there are that many."""
+        """Units that may be sent in a burst."""
         self._most = limit / 20
-        """Units that may gather while a request waits, and from what others gave back."""
+        """Maximum of unused units."""
         self._clock, self._at, self._sum = clock, clock(), 0.0
         self._bins: deque[list[float]] = deque()
-        """Units taken in each tenth of a second: [its time, units]."""
+        """Units per tenth of a second: [end of the bin, units]."""
 
     def take(self, units: float) -> float:
-        """Takes units, and returns 0; where they are not there yet, takes nothing and returns the seconds to wait."""
+        """Takes units and returns 0; if they are not available, takes none and returns the seconds to wait."""
         now = self._clock()
         self._level = min(self._most, self._level + (now - self._at) * self._rate)
         self._at = now
@@ -320,7 +316,7 @@ class MinuteWindow:
         return 0.0
 
     def correct(self, units: float, age: float) -> None:
-        """Gives back units that were taken `age` seconds ago and not used; negative where too few were taken."""
+        """Returns unused units that were taken `age` seconds ago; negative if too few were taken."""
         self._level = min(self._most, self._level + units)
         taken_at = self._clock() - age
         for entry in self._bins:
@@ -331,7 +327,7 @@ class MinuteWindow:
 
 
 class HeaderRateLimit:
-    """The service's own limit, by its headers; holds nothing back while there is plenty."""
+    """The service's own limit, from its headers; no waiting while enough units are left."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
@@ -339,27 +335,27 @@ class HeaderRateLimit:
         self._tight = False
 
     def update(self, limit: float, remaining: float, reset: float, under_way: float) -> None:
-        """Takes units of a full budget, units left, seconds until it is full, and units that are not counted yet.
+        """Updates limit, remaining units, seconds until the budget is full, and units of requests in flight.
 
-        The limit may be a minute's or a day's: the slower reading of how fast it fills up is the safe one.
+        The limit may be per minute or per day; the lower of both refill rates is used.
         """
         self._tight = remaining < limit * _LOW and reset > 0 and limit > 0
         if self._tight:
-            self._rate = _SAFELY * min((limit - remaining) / reset, limit / 60)
+            self._rate = _SAFETY * min((limit - remaining) / reset, limit / 60)
         self._level, self._at = remaining - under_way, self._clock()
 
     def reserve(self, units: float) -> float:
-        """Takes units and says how many seconds to wait."""
+        """Takes units and returns the seconds to wait."""
         if not self._tight:
             return 0.0
         now = self._clock()
         self._level += (now - self._at) * self._rate - units
         self._at = now
-        return min(_LONGEST_SHUT, max(0.0, -self._level / self._rate))
+        return min(_LONGEST_WAIT, max(0.0, -self._level / self._rate))
 
 
 class RateLimits:
-    """The user's limits: requests and tokens a minute, either or none."""
+    """The user's limits of requests and tokens per minute; both are optional."""
 
     def __init__(self, rpm: int | None, tpm: int | None, clock: Clock = time.monotonic) -> None:
         self._requests = MinuteWindow(rpm, clock) if rpm else None
@@ -367,6 +363,7 @@ class RateLimits:
 
     def take(self, tokens: float) -> float:
         """Takes a request with these tokens and returns 0, or takes nothing and returns the seconds to wait."""
+        # tokens first, since they can be returned
         if self._tokens is not None and (wait := self._tokens.take(tokens)) > 0:
             return wait
         wait = 0.0 if self._requests is None else self._requests.take(1)
@@ -375,29 +372,29 @@ class RateLimits:
         return wait
 
     def correct(self, tokens: float, age: float) -> None:
-        """Gives back tokens taken `age` seconds ago and not used; negative where too few were taken."""
+        """Returns unused tokens that were taken `age` seconds ago; negative if too few were taken."""
         if self._tokens is not None:
             self._tokens.correct(tokens, age)
 
 
 class Ticket(NamedTuple):
-    """A request that was let through, until it is settled."""
+    """An admitted request, until its answer is recorded."""
 
     tokens: float
     sent_in: int
-    """The round of the concurrency."""
+    """The round of `AdaptiveConcurrency`."""
     sent_at: float
 
 
 class RateLimiter:
-    """Concurrency, gate and limits of one service, shared by all its requests."""
+    """Concurrency, gate and limits of one service."""
 
     def __init__(self, slots: AdaptiveConcurrency, gate: ServiceGate, limits: RateLimits | SharedRateLimits) -> None:
         self.slots, self.gate, self._limits = slots, gate, limits
         self._service = {"requests": HeaderRateLimit(), "tokens": HeaderRateLimit()}
         self._turn = asyncio.Lock()
         self._free_at = 0.0
-        """When the limits let the next request through."""
+        """When the limits admit the next request."""
 
     async def enter(self, tokens: float) -> Ticket:
         """Waits until a request with these tokens may be sent, or raises OutageError; `slots.release` must follow."""
@@ -423,7 +420,7 @@ class RateLimiter:
         return Ticket(tokens, self.slots.round, time.monotonic())
 
     def note_answer(self, ticket: Ticket, seconds: float, tokens: float) -> None:
-        """Takes note of an answer: how long it took, and how many tokens."""
+        """Records the seconds and tokens of an answer."""
         self._limits.correct(ticket.tokens - tokens, time.monotonic() - ticket.sent_at)
         if self.gate.answered(ticket.sent_at):
             self.slots.restart()
@@ -431,24 +428,24 @@ class RateLimiter:
         self.slots.record(ticket.sent_in, seconds)
 
     def note_limits(self, headers: Mapping[str, str]) -> None:
-        """Takes note of what the headers of a reply say about the service's own limits."""
+        """Records the service's own limits from the headers of a reply."""
         for unit, budget in self._service.items():
             if (left := rate_limit(headers, unit)) is not None:
                 budget.update(*left, self.slots.in_use if unit == "requests" else 0.0)
 
     def status(self) -> str:
-        """Number of requests under way, or why none is sent and for how long."""
+        """Number of requests in flight, or why none is sent and for how long."""
         pause = self.gate.pause()
-        if pause is not None and pause[1] + 1 >= WORTH_SAYING:
+        if pause is not None and pause[1] + 1 >= LONG_PAUSE:
             return f"{pause[0]}: next try in {duration(pause[1])}"
         limited = self._free_at - time.monotonic()
-        if limited >= WORTH_SAYING:
+        if limited >= LONG_PAUSE:
             return f"rate limit: next request in {duration(limited)}"
         return f"{self.slots.in_use} at a time"
 
 
 def rate_limit(headers: Mapping[str, str], unit: str) -> tuple[float, float, float] | None:
-    """Limit, remaining units and seconds until the reset, from the headers of OpenAI or Anthropic; None: not given."""
+    """Limit, remaining units and seconds until the reset, from the headers of OpenAI or Anthropic; or None."""
     for before, after in (("x-ratelimit-", f"-{unit}"), (f"anthropic-ratelimit-{unit}-", "")):
         if (limit := headers.get(f"{before}limit{after}")) is not None:
             seconds = seconds_of(headers.get(f"{before}reset{after}", ""), moment_of(headers.get("date", "")))

@@ -1,4 +1,4 @@
-"""What goes to services and comes back: files, replies and their JSON; advice where an address is wrong."""
+"""Files that are sent, replies and their JSON, and advice on wrong base URLs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _API_PATH: Final = re.compile(r"/(?:chat/completions|completions|responses|messa
 
 
 class FormFile(NamedTuple):
-    """A file to be sent as a form, read from disk as it goes out."""
+    """A file to be sent as a form, read from disk while it is sent."""
 
     path: Path
     filename: str
@@ -35,11 +35,11 @@ class HttpResponse(NamedTuple):
 
     status: int
     headers: Mapping[str, str]
-    """Names are looked up in small letters."""
+    """Names are looked up in lower case."""
     body: bytes
 
     def json(self) -> Any:
-        """The body as JSON; raises TransientError for a body of another kind."""
+        """The body as JSON; raises TransientError if it is none."""
         try:
             return read_json(self.body)
         except ValueError as error:
@@ -48,20 +48,20 @@ class HttpResponse(NamedTuple):
 
     @property
     def is_page(self) -> bool:
-        """Whether it is a web page, of something that stands before the service."""
+        """Whether the body is a web page, such as a proxy's."""
         return self.body[:_SHOWN].lstrip()[:1] == b"<" and is_page(self.body[:_LONGEST_TEXT].decode("utf-8", "replace"))
 
     @property
     def error(self) -> ApiError:
-        """The failure that it reports."""
+        """The failure that the reply reports."""
         return service_error(self.status, error_payload(self), self.headers)
 
 
 def read_json(body: bytes) -> Any:
-    """The JSON of a body; invalid UTF-8 and lone surrogates become U+FFFD. ValueError for a body of another kind."""
+    """The JSON of a body, or ValueError; invalid UTF-8 and lone surrogates become U+FFFD."""
     try:
         return msgspec.json.decode(body)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):  # not strict JSON, but what others read
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):  # not strict JSON, but accepted by `json`
         pass
     try:
         value = json.loads(body.decode(json.detect_encoding(body), "replace"))
@@ -71,7 +71,7 @@ def read_json(body: bytes) -> Any:
 
 
 def error_payload(reply: HttpResponse) -> Any:
-    """The JSON of an error; its text where it is not JSON."""
+    """The JSON of an error reply, or its text."""
     try:
         return reply.json()
     except TransientError:
@@ -79,13 +79,13 @@ def error_payload(reply: HttpResponse) -> Any:
 
 
 _PLAIN_HTTP: Final = re.compile(r"plain http request .*https port|http request to an https", re.IGNORECASE)
-"""The text with which a TLS server answers a plain request (nginx, Go, Apache)."""
+"""The reply of a TLS server to plain HTTP (nginx, Go, Apache)."""
 
 
 def base_url_advice(base_url: str, with_version: bool | None, message: str = "") -> str | None:
-    """Another base URL to try where one does not answer; None where it looks right.
+    """Advice on a base URL that does not work; None if it looks right.
 
-    `with_version`: whether such URLs end with a version (/v1), or must not; None: unknown. `message`: of the reply.
+    `with_version`: whether such URLs end with a version (/v1); None: unknown. `message`: text of the reply.
     """
     if _PLAIN_HTTP.search(message) and base_url.startswith("http://"):
         return f"it expects https: try --base-url {with_other_scheme(base_url)}"
@@ -101,7 +101,7 @@ def base_url_advice(base_url: str, with_version: bool | None, message: str = "")
 
 
 def with_other_scheme(url: str) -> str:
-    """The address with http for https, or the reverse."""
+    """The URL with http for https, or the reverse."""
     return f"http://{url[8:]}" if url.startswith("https://") else f"https://{url[7:]}"
 
 
@@ -109,7 +109,7 @@ def with_other_scheme(url: str) -> str:
 
 
 def value_at(value: Any, place: str, missing: Any = None) -> Any:
-    """The value at a place such as `outputs.0.text`; `missing` where there is no such place."""
+    """The value at a path such as `outputs.0.text`; `missing` if there is no such path."""
     for step in place.split("."):
         if isinstance(value, dict) and step in value:
             value = value[step]
@@ -121,27 +121,27 @@ def value_at(value: Any, place: str, missing: Any = None) -> Any:
 
 
 def table_of(value: Any) -> dict[str, Any]:
-    """The value if it is a JSON object, else an empty one."""
+    """The value if it is a JSON object, else an empty dict."""
     return value if isinstance(value, dict) else {}
 
 
 def tables_of(value: Any) -> list[dict[str, Any]]:
-    """The JSON objects of a list."""
+    """The JSON objects in a list; empty if the value is no list."""
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def text_of(value: Any) -> str:
-    """The text of an answer: a text, or a number as one; "" where it is missing. TypeError for something else."""
+    """The text of an answer, or a number as text; "" for None; TypeError for other types."""
     if value is None:
         return ""
-    text = words_of(value)
+    text = text_or_none(value)
     if text is None:
         raise TypeError(f"text of type {type(value).__name__}")
     return text
 
 
-def words_of(value: Any) -> str | None:
-    """A text, or a number as one; None where it is something else."""
+def text_or_none(value: Any) -> str | None:
+    """A text, or a number as text; None for other types."""
     if value is None or type(value) is str:
         return value
     return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None

@@ -1,14 +1,14 @@
-"""Requests in, responses out: as many at a time as the service can take, each tried again as often as makes sense.
+"""Runs requests concurrently, as many at a time as the service can take, with bounded retries.
 
-    request ─► slot, gate, limits ─► attempt ─┬─► answer, or filtered: a Response
-                  ▲                           ├─► LessonError: a parameter is left out, sent again at once
-                  └── waits, and is counted ◄─┼─► TransientError: 429, 5xx, broken connection
+    request ─► slot, gate, limits ─► attempt ─┬─► answer, or content filter: a Response
+                  ▲                           ├─► ParametersChangedError: sent again at once with other parameters
+                  └── backoff, counted ◄──────┼─► TransientError: 429, 5xx, broken connection
                                               ├─► this request can't be answered: a Response with `error`
-                                              └─► ProviderError: no request can, and all stop
+                                              └─► ProviderError: no request can be answered; all stop
 
-In an outage, where requests fail and none succeeds, the gate lets one probe through at a time. Such failures do not
-count as tries: a request is given up only if it fails while others succeed. Unless --max-connections
-is given, the first request goes alone for a moment: what stops them all is refused before a model begins to write.
+In an outage, when requests fail and none succeeds, the gate admits one probe at a time. Failures during an outage do
+not count as attempts: a request fails only if others succeed meanwhile. Unless --max-connections is given, the first
+request runs alone for a moment: a wrong key or parameter then costs one request, not many.
 """
 
 from __future__ import annotations
@@ -32,49 +32,49 @@ if TYPE_CHECKING:
     from mbbq_gen.providers.api.provider import ApiProvider
 
 MOST_REFUSALS: Final = 60
-"""Times that one request may have to wait (429) before it counts as failed."""
+"""Maximum replies with status 429 to one request before it counts as failed."""
 _CONNECT_TRIES: Final = 3
-"""Tries to reach a service that has never answered."""
+"""Attempts to connect to a service that has never answered."""
 _STARTING: Final = frozenset({429, 503, 529})
-"""Statuses of a service that is starting or busy: before its first answer they do not count as tries."""
+"""Statuses of a service that is starting or busy: before its first answer they do not count as attempts."""
 _JUST_NOW: Final = 1.0
 """Seconds within which an answer and a failure count as simultaneous."""
 _BACKOFF: Final = (0.5, 30.0)
-"""Longest pause after the first failure, and after any: it doubles each time, and is drawn from 0 to that."""
+"""Maximum backoff after the first failure, and after any: doubled each time, with full jitter."""
 _SPREAD: Final = 0.1
-"""Part of a pause that is added to it, so that requests with the same waiting time are not sent together."""
-_LESSONS: Final = 4
-"""Refused parameters that one request may run into."""
+"""Jitter, as a share of a pause, so that requests with the same waiting time are not sent together."""
+_MOST_CHANGES: Final = 4
+"""Maximum refused parameters of one request."""
 _MANY_PAUSES: Final = 20
-"""Requests in a row that get a waiting time before all others wait as well."""
+"""Consecutive requests with a waiting time after which the gate closes."""
 _MOST_WAITING: Final = 4096
-"""Requests that may wait for another try while others are sent: they are held in memory."""
+"""Maximum requests in memory that wait for another attempt while others are sent."""
 _LAST_CALL: Final = 10.0
-"""Seconds that answers under way are waited for when the rest is stopped: they are paid for."""
+"""Seconds to wait for requests in flight after a fatal error, since their answers are billed."""
 _ALONE: Final = 0.3
-"""Seconds that the first request is alone: services refuse a key or a parameter within them."""
+"""Seconds that the first request runs alone; services refuse a key or a parameter in less."""
 
 
-class LessonError(Exception):
-    """A parameter was refused and is left out from now on: send again at once."""
+class ParametersChangedError(Exception):
+    """A parameter was refused and is not sent any more: the request must be sent again."""
 
 
 class RetryPolicy:
-    """Counts the failures of one request; with a `gate`, a failure counts only if other requests succeed."""
+    """Counts the failures of one request; with a `gate`, failures during an outage do not count."""
 
     def __init__(
         self, most: int, reached: Callable[[], bool], longest_pause: float = 600.0, gate: ServiceGate | None = None
     ) -> None:
-        """`reached` tells whether the service has ever answered."""
+        """`most`: maximum attempts. `reached` returns whether the service has ever answered."""
         self._most, self._reached, self._longest_pause, self._gate = most, reached, longest_pause, gate
         self._failures = self._refusals = self._tries = 0
         self._failed_at: float | None = None
         self.last: TransientError
         self.is_suspect = False
-        """Whether another request was sent and answered after this one had failed: then it is not the service."""
+        """Whether another request was sent and answered after this one failed, so that this request is the cause."""
 
     def next_pause(self, fault: TransientError) -> float | None:
-        """Seconds until the next try; None where this failure was one too many."""
+        """Seconds until the next attempt; None if there is none left."""
         self.last, gate, most = fault, self._gate, self._most
         self._tries += 1
         answered = None if gate is None else gate.last_answer
@@ -87,7 +87,7 @@ class RetryPolicy:
         elif gate is None or (answered is None and fault.status not in _STARTING):
             self._failures += 1
             counted = self._failures
-        else:  # the failure before counts if others succeeded at the time, the last one always
+        else:  # the previous failure counts if others succeeded at that time; the current one always counts
             if answered is not None and self._failed_at is not None:
                 self.is_suspect = self.is_suspect or gate.last_sent > self._failed_at
                 self._failures += self.is_suspect or answered > self._failed_at - _JUST_NOW
@@ -102,16 +102,16 @@ class RetryPolicy:
 
 
 class TokenEstimator:
-    """Estimates the tokens of a request from the answers so far."""
+    """Estimates the tokens of a request from the previous answers."""
 
     def __init__(self) -> None:
         self._characters = self._answers = 0
         self._read = self._written = self._squares = 0.0
 
-    def expect(self, characters: int, most: int, at_once: int) -> float:
-        """Tokens in and out of a request with these `characters` that may write `most` tokens.
+    def estimate(self, characters: int, most: int, at_once: int) -> float:
+        """Tokens in and out of a request with these `characters` and at `most` so many tokens out.
 
-        Before the first answer, the longest one; later the mean plus two standard errors of the requests `at_once`.
+        Before the first answer: the maximum; then the mean plus two standard errors for `at_once` concurrent requests.
         """
         if not self._answers:
             return characters * 0.5 + most
@@ -120,8 +120,8 @@ class TokenEstimator:
         wrote = min(most, mean + 2 * spread / math.sqrt(max(1, at_once)))
         return characters * self._read / self._characters + wrote
 
-    def learn(self, characters: int, response: Response) -> float:
-        """Takes note of an answer, and returns its tokens; estimated from the text where the service reported none."""
+    def update(self, characters: int, response: Response) -> float:
+        """Adds an answer; returns its tokens, estimated from the text if the service reported none."""
         usage, text = response.usage, len(response.text or "") + len(response.reasoning or "")
         read = usage.input_tokens or characters * 0.5
         written = text * 0.5 if usage.output_tokens is None else usage.output_tokens
@@ -134,26 +134,26 @@ class TokenEstimator:
 
 
 class Scheduler:
-    """One go at answering requests; the pace and what was learned outlive it."""
+    """One run over requests; the rate limiter and the adapted parameters belong to the provider."""
 
-    def __init__(self, service: ApiProvider, pace: RateLimiter, context: ExecutionContext) -> None:
-        self._service, self._pace, self._context = service, pace, context
+    def __init__(self, service: ApiProvider, limiter: RateLimiter, context: ExecutionContext) -> None:
+        self._service, self._limiter, self._context = service, limiter, context
         self._attempts: int = service.options.attempts
         self._patience: float = service.options.patience
-        self._guess = TokenEstimator()
+        self._estimator = TokenEstimator()
         self._done: deque[Response] = deque()
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[Response]] = set()
         self._asleep: dict[asyncio.Task[Response], bool] = {}
-        """Tasks that wait for another try, and whether the service said how long."""
+        """Tasks that wait for another attempt → whether the service requested the waiting time."""
         self._suspects: set[str] = set()
-        """Requests that failed while others succeeded."""
+        """Keys of requests that failed while others succeeded."""
         self._requests: Iterator[Request] = iter(())
         self._exhausted = False
         self._fatal: BaseException | None = None
 
     async def run(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
-        """The responses as they come, then ProviderError where no further request can succeed."""
+        """Yields the responses as they arrive; raises ProviderError if no further request can succeed."""
         self._requests = iter(requests)
         alone = asyncio.get_running_loop().call_later(_ALONE, self._let_others_in)
         try:
@@ -164,18 +164,18 @@ class Scheduler:
                     self._wake.clear()
                 while self._done:
                     response = self._done.popleft()
-                    self._context.in_doubt.pop(response.request_key, None)  # the caller says now what it took
+                    self._context.in_doubt.pop(response.request_key, None)  # the caller now records its usage
                     yield response
             if self._fatal is not None:
                 raise self._fatal
         finally:
             alone.cancel()
-            self._exhausted = True  # a task that ends must not start others any more
+            self._exhausted = True  # so that a finished task starts no other
             self._cancel_all()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _fail(self, error: BaseException) -> None:
-        """Ends the run: what sleeps is given up at once, what is under way a little later."""
+        """Ends the run: sleeping tasks are cancelled at once, requests in flight a little later."""
         if self._fatal is None:
             self._fatal = error
             for task in self._asleep:
@@ -187,19 +187,19 @@ class Scheduler:
             task.cancel()
 
     def _let_others_in(self) -> None:
-        """Ends the time in which the first request is alone, unless it has failed already and waits."""
-        if self._fatal is None and not self._asleep and not self._pace.gate.is_closed:
-            self._pace.slots.open()
+        """Allows concurrent requests, unless the first one has failed and waits."""
+        if self._fatal is None and not self._asleep and not self._limiter.gate.is_closed:
+            self._limiter.slots.open()
             self._start_more()
 
     def _start_more(self) -> None:
-        """Takes requests while there is room; those that wait without a time from the service take room as well."""
-        slots, asleep = self._pace.slots, len(self._asleep)
+        """Starts requests while slots are free; tasks in exponential backoff also count against the limit."""
+        slots, asleep = self._limiter.slots, len(self._asleep)
         paused = sum(self._asleep.values()) if asleep else 0
         while (
             self._fatal is None
             and not self._exhausted
-            and (not self._pace.gate.is_closed or not self._tasks)
+            and (not self._limiter.gate.is_closed or not self._tasks)
             and len(self._tasks) - asleep < slots.limit
             and asleep - paused < slots.limit
             and len(self._tasks) < slots.most + _MOST_WAITING
@@ -217,7 +217,7 @@ class Scheduler:
             task.add_done_callback(self._finish)
 
     def _finish(self, task: asyncio.Task[Response]) -> None:
-        """Takes what a task came to, and starts others in its place."""
+        """Stores the result of a task, and starts other requests."""
         self._tasks.discard(task)
         if not task.cancelled():
             error = task.exception()
@@ -229,9 +229,9 @@ class Scheduler:
         self._wake.set()
 
     async def answer(self, request: Request) -> Response:
-        """The final response to one request; raises ProviderError where no further request can succeed."""
+        """The final response to one request; raises ProviderError if no further request can succeed."""
         service, may_resend = self._service, self._context.may_resend
-        tries = RetryPolicy(self._attempts, lambda: service.reached, self._patience, self._pace.gate)
+        tries = RetryPolicy(self._attempts, lambda: service.reached, self._patience, self._limiter.gate)
         sent = 0
         response: Response | None = None
         try:
@@ -264,9 +264,9 @@ class Scheduler:
         return response.model_copy(update={"unmetered_usage": with_lost(response.unmetered_usage, most, lost)})
 
     async def _sleep(self, seconds: float, request: Request, tries: RetryPolicy) -> None:
-        """Waits for another try without a slot; in an outage at the gate instead."""
-        task, gate, limit = asyncio.current_task(), self._pace.gate, self._pace.slots.limit
-        assert task is not None  # a coroutine runs in one
+        """Waits for the next attempt without a slot; in an outage, the gate does the waiting."""
+        task, gate, limit = asyncio.current_task(), self._limiter.gate, self._limiter.slots.limit
+        assert task is not None  # a coroutine always runs in a task
         has_pause = tries.last.pause is not None
         if tries.is_suspect:
             self._suspects.add(request.request_key)
@@ -284,7 +284,7 @@ class Scheduler:
             self._asleep.pop(task, None)
 
     def _give_up(self, request: Request, fault: TransientError, sent: int) -> Response:
-        """A request that failed once too often: recorded, or fatal where the service can't be had at all."""
+        """The response of a request without attempts left; raises ProviderError if the service is unavailable."""
         service = self._service
         if fault.kind == "connect" and not service.reached:
             raise ProviderError(
@@ -295,36 +295,36 @@ class Scheduler:
                 f"{service.name}: {service.base_url} asks to wait {duration(fault.pause or 0.0)} ({fault});"
                 " received responses are kept, continue then with the same command (--patience sets the longest wait)"
             )
-        self._pace.slots.open()
+        self._limiter.slots.open()
         often = f"{sent} times" if sent > 1 else "once"
         return Response(request_key=request.request_key, error=f"sent {often}, last: {fault}", n_attempts=sent)
 
     async def _send(self, request: Request, number: int) -> Response:
-        """Sends a request when the pace allows it, again at once where a parameter was refused and learned."""
-        service, pace, doubts, key = self._service, self._pace, self._context.in_doubt, request.request_key
+        """Sends a request when the limiter admits it, again at once after a change of parameters."""
+        service, limiter, in_doubt, key = self._service, self._limiter, self._context.in_doubt, request.request_key
         characters = sum([len(message.content) for message in request.messages])
-        for _ in range(_LESSONS):
-            ticket = await pace.enter(
-                self._guess.expect(characters, service.longest_answer(request), pace.slots.in_use)
+        for _ in range(_MOST_CHANGES):
+            ticket = await limiter.enter(
+                self._estimator.estimate(characters, service.longest_answer(request), limiter.slots.in_use)
             )
-            doubts[key] += 1
+            in_doubt[key] += 1
             try:
                 response = await service.attempt(request, number)
                 if response.latency_s is not None:
-                    pace.note_answer(ticket, response.latency_s, self._guess.learn(characters, response))
+                    limiter.note_answer(ticket, response.latency_s, self._estimator.update(characters, response))
                 else:
-                    pace.slots.open()
-                    pace.gate.answered(ticket.sent_at)
+                    limiter.slots.open()
+                    limiter.gate.answered(ticket.sent_at)
                 return response
-            except LessonError:
-                doubts[key] -= 1
+            except ParametersChangedError:
+                in_doubt[key] -= 1
             except TransientError as fault:
-                pace.slots.record(ticket.sent_in, time.monotonic() - ticket.sent_at, fault)
-                doubts[key] -= not fault.may_be_paid
+                limiter.slots.record(ticket.sent_in, time.monotonic() - ticket.sent_at, fault)
+                in_doubt[key] -= not fault.may_be_paid
                 raise
             except ProviderError:
-                doubts[key] -= 1
+                in_doubt[key] -= 1
                 raise
             finally:
-                pace.slots.release()
+                limiter.slots.release()
         raise ProviderError(f"{service.name}: rejects several settings; see the run's manifest")

@@ -1,8 +1,8 @@
-"""Servers of one's own: which program answers at a base URL, what it tells of itself, and how its sampling is pinned.
+"""Recognises the user's own servers (vLLM, llama.cpp, …), and sets neutral sampling at each of them.
 
-The table is `servers.toml`. Chat models are published with sampling defaults (a repetition penalty, top-p), and
-servers apply them unless a request says otherwise. A repetition penalty counts the tokens of the prompt, so it lowers
-the probability of naming an option that was offered: what it changes is what is measured.
+The table is `servers.toml`. Chat models are published with sampling defaults (a repetition penalty, top-p), and servers
+apply them unless a request overrides them. A repetition penalty also counts the tokens of the prompt, so it lowers the
+probability of naming an option from the prompt, and biases the measurement.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from mbbq_gen.providers.http.errors import TransientError
 from mbbq_gen.providers.http.replies import table_of, tables_of, value_at
 
 _LONGEST_FACT: Final = 2_000
-"""Characters of a fact, as JSON, that a manifest keeps."""
+"""Maximum characters of a fact in the manifest, as JSON."""
 _SECONDS: Final = 10.0
-"""Time for recognising a server."""
+"""Timeout for recognising a server."""
 _ALIKE, _SPREAD = 4, 1.3
-"""Prompts with the same, largest number of tokens, and how far their lengths must differ, to show that they are cut."""
+"""Truncated prompts: minimum number of prompts with the same token count, and minimum ratio of their lengths."""
 _LONGER, _FEWER = 1.5, 0.6
-"""A prompt that is so much longer than the shortest, with so small a share of the expected tokens, was cut."""
+"""Truncated prompts: minimum length relative to the shortest prompt, and maximum share of the expected tokens."""
 _LEAST = 256
-"""Tokens below which no server cuts prompts: some proxies and test servers count the same few tokens for each."""
+"""Minimum tokens of truncated prompts; some proxies and test servers count the same few tokens for each prompt."""
 
 Get = Callable[[str], Awaitable[Any]]
-"""Fetches a path below a server's root: its JSON, else its text; None if there is no such path."""
+"""Fetches a path below a server's root: JSON or text; None if there is no such path."""
 
 
 class Probe(FrozenModel):
-    """A path below a server's root, and what the reply there contains if the entry fits: a field, or a text."""
+    """A path below a server's root, and the field or text that a matching reply contains."""
 
     path: str
     has: str | None = None
@@ -48,7 +48,7 @@ class Probe(FrozenModel):
 
 
 class ServerEntry(FrozenModel):
-    """A program that serves models; `servers.toml` explains the fields."""
+    """A server program; `servers.toml` explains the fields."""
 
     name: str
     port: int = 0
@@ -89,7 +89,7 @@ ReasoningParameters = Literal["effort", "groq", "openrouter", "together", "switc
 
 
 class HostedService(FrozenModel):
-    """A service that is known by name; `services.toml` explains the fields."""
+    """A hosted service; `services.toml` explains the fields."""
 
     base_url: str
     reasoning: ReasoningParameters
@@ -103,12 +103,12 @@ def known_services() -> dict[str, HostedService]:
 
 
 def server_root(base_url: str) -> str:
-    """The address of a server without the version of its API: `http://host:8000` of `http://host:8000/v1`."""
+    """A base URL without the API version: `http://host:8000/v1` → `http://host:8000`."""
     return base_url.rstrip("/").removesuffix("/v1")
 
 
 async def recognise_server(get: Get, model: str) -> tuple[ServerEntry, dict[str, JsonValue]]:
-    """The program that serves a model (unknown if no entry of the table fits), and what it reports of itself."""
+    """The entry of the server program (`unknown` if none matches), and the facts that it reports."""
     replies: dict[str, Any] = {}
     for entry, probe in [(known, probe) for known in known_servers() for probe in known.probe]:
         if probe.path not in replies:
@@ -122,16 +122,16 @@ async def recognise_server(get: Get, model: str) -> tuple[ServerEntry, dict[str,
             models = replies.get(entry.models_path) or await get(entry.models_path) if entry.models_path else None
             listed = tables_of(table_of(models).get("data"))
             named = [each for each in listed if each.get("id") == model] or (listed if len(listed) == 1 else [{}])
-            stated = {name: value_at(found, key) for name, key in entry.facts.items()}
-            stated |= {name: value_at(named[0], key) for name, key in entry.models.items()}
-            return entry, storable_facts(stated)
+            facts = {name: value_at(found, key) for name, key in entry.facts.items()}
+            facts |= {name: value_at(named[0], key) for name, key in entry.models.items()}
+            return entry, storable_facts(facts)
     return _UNKNOWN, {}
 
 
-def storable_facts(stated: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """The facts that are there; a chat template by its digest, paths by their last part, nothing of any length."""
+def storable_facts(reported: Mapping[str, Any]) -> dict[str, JsonValue]:
+    """The non-empty facts: a chat template as its digest, a path as its last part, long values omitted."""
     facts: dict[str, JsonValue] = {}
-    for name, value in stated.items():
+    for name, value in reported.items():
         if name == "chat_template" and isinstance(value, str):
             facts["chat_template_digest"] = stable_digest(value)
         elif name == "model_file" and isinstance(value, str):
@@ -143,26 +143,26 @@ def storable_facts(stated: Mapping[str, Any]) -> dict[str, JsonValue]:
 
 
 class OwnServer:
-    """The server at a base URL of the user's own: recognised at the first request, and sent neutral sampling."""
+    """The user's own server at a base URL: recognised before the first request."""
 
     def __init__(self, model: str, sampling: str, given: Mapping[str, JsonValue]) -> None:
-        """`sampling`: neutral or server. `given`: what the user sets, by the names in `NEUTRAL_SAMPLING`."""
+        """`sampling`: neutral or server. `given`: the user's sampling options."""
         self._model, self._sampling, self._given = model, sampling, given
         self._lock = asyncio.Lock()
-        self.is_asked = False
-        """Whether recognition is finished, with or without a match in the table."""
+        self.is_probed = False
+        """Whether recognition is finished, with or without a match."""
         self.entry = _UNKNOWN
         self._facts: dict[str, JsonValue] = {}
 
     @property
     def is_known(self) -> bool:
-        """Whether it is one of the table."""
+        """Whether the server is in the table."""
         return self.entry is not _UNKNOWN
 
     async def recognise(self, get: Get) -> None:
-        """Finds out which server it is, once; one that can't be reached (TransientError) is tried again next time."""
+        """Recognises the server once; if it can't be reached, the next call tries again."""
         async with self._lock:
-            if self.is_asked:
+            if self.is_probed:
                 return
             try:
                 async with asyncio.timeout(_SECONDS):
@@ -171,31 +171,31 @@ class OwnServer:
                 return
             except TimeoutError:
                 pass
-            self.is_asked = True
+            self.is_probed = True
 
     @property
     def fields(self) -> dict[str, JsonValue]:
-        """Fields of a request's body that set its sampling, by the server's own names."""
+        """Fields of a request's body that set the sampling, by the server's names."""
         entry = self.entry
         fields = {} if self._sampling == "server" else dict(entry.fields)
         for name, value in self._given.items():
             if name == "repetition_penalty":
                 fields[entry.repetition] = float(str(value)) + entry.repetition_offset
             else:
-                is_off = name == "top_k" and value == 0
+                is_off = name == "top_k" and value == 0  # some servers use -1
                 fields[name] = entry.fields.get(name, value) if is_off else value
         return fields
 
     @property
-    def dispensable(self) -> frozenset[str]:
-        """Fields that may be left out if the server refuses them: all that the user did not set."""
+    def optional(self) -> frozenset[str]:
+        """Fields that may be dropped if the server refuses them: all that the user did not set."""
         given = {self.entry.repetition if name == "repetition_penalty" else name for name in self._given}
         return frozenset(self.fields) - given
 
     def runtime_info(self, left_out: Collection[str], extra: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """For the manifest: the server, the sampling that is sent, and what is known to apply, by our names.
+        """For the manifest: the server, the sampling fields that are sent, and the resulting sampling by our names.
 
-        `left_out`: fields that the server refused; `extra`: further fields of the body.
+        `left_out`: fields that the server refused. `extra`: further fields of the body.
         """
         entry, facts = self.entry, self._facts
         sent = {name: value for name, value in self.fields.items() if name not in left_out}
@@ -215,25 +215,25 @@ class OwnServer:
 
 
 class PromptCutDetector:
-    """Finds out that a server cuts prompts without an error, from the tokens that it counts.
+    """Detects from token counts that a server truncates prompts without an error.
 
-    Three signs: prompts of different lengths have the same, largest number of tokens; a long prompt has far fewer than
-    the shortest prompts in its language let expect; or different prompts have the same number of tokens together with
-    answers that end before their limit: the context is full.
+    There are three signs: prompts of different lengths have the same, largest token count; long prompts have far fewer
+    tokens than expected from the shortest prompt of their language; or different prompts have the same total with
+    answers that end before their limit, since the context is full.
     """
 
     def __init__(self) -> None:
-        self._largest, self._sizes = 0, set[int]()  # most tokens of a prompt, bytes of the prompts with so many
-        self._shortest: dict[str, tuple[int, float]] = {}  # language → bytes of its shortest prompt, its tokens a byte
-        self._too_few = 0  # long prompts with far too few tokens
+        self._largest, self._sizes = 0, set[int]()  # maximum tokens of a prompt; bytes of the prompts with so many
+        self._shortest: dict[str, tuple[int, float]] = {}  # language → bytes and tokens per byte of its shortest prompt
+        self._too_few = 0  # number of long prompts with far too few tokens
         self._totals = defaultdict[int, set[int]](set)
-        """Tokens of prompt and answer together → those of the prompts, of answers that end before their limit."""
+        """Total tokens → tokens of the prompts, for answers that end before their limit."""
 
     def add(self, language: str, size: int, tokens: int | None, written: int | None = None) -> int | None:
-        """The tokens at which prompts are cut, or None while nothing shows that they are.
+        """Adds a prompt; returns the tokens at which prompts are truncated, or None if there is no sign.
 
-        `size`: bytes of the prompt in UTF-8. `tokens`: of the prompt, as the server counts them; None if it does not.
-        `written`: tokens of an answer that ended before its limit; None of any other.
+        `size`: bytes of the prompt in UTF-8. `tokens`: tokens of the prompt as counted by the server, if it does.
+        `written`: tokens of an answer that ended before its limit, else None.
         """
         if not tokens or size < 1:
             return None

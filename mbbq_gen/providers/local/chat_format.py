@@ -1,19 +1,19 @@
-"""Messages → the text that a local model reads, by its chat template; its completion → reasoning and answer.
+"""Renders messages by a local model's chat template, and splits completions into reasoning and answer.
 
-The rules, which are part of a run's settings:
+The options, which are part of a run's settings:
 
-* `prompt_format` `auto` uses the model's chat template; a model without one gets the plain text. `chat` insists on a
-  template, `plain` never uses it.
-* Plain text is the contents of the messages with an empty line between them; nothing is added, no roles are named.
-* `system` decides what becomes of messages that have no system message of their own; one that is there is always kept.
-  `default` leaves it to the template, which may add a system prompt of its own (SmolLM2, Qwen2.5, Llama 3 do);
-  `none` takes that away again; any other text becomes the system message.
+* `prompt_format`: `auto` uses the model's chat template, or plain text if it has none. `chat` requires a template,
+  `plain` never uses it.
+* Plain text is the contents of the messages joined by a blank line; nothing is added, no roles are named.
+* `system`: applies to messages without a system message; an existing one is always kept. `default` leaves it to the
+  template, which may add its own system prompt (SmolLM2, Qwen2.5, Llama 3 do); `none` removes that system prompt; any
+  other text becomes the system message.
 
-`none` can't be had by an empty system message, since that leaves an empty system turn behind. The turn is cut out:
+An empty system message is not the same as `none`, since it renders an empty system turn. The turn is cut out:
 
     rendered with a system message S     <|im_start|>system\\nS<|im_end|>\\n<|im_start|>user\\nU<|im_end|>\\n…
     the system message rendered alone    <|im_start|>system\\nS<|im_end|>\\n
-    what is left                                                            <|im_start|>user\\nU<|im_end|>\\n…
+    the rest                                                                <|im_start|>user\\nU<|im_end|>\\n…
 
 Models mark their reasoning with tokens. Some are plain text (`<think>`), others are special tokens (`[THINK]`,
 `<|channel|>`) that decoding usually drops; here they are kept until the text is split. The markers are those of the
@@ -45,11 +45,11 @@ _PROBE = "mbbq probe"
 
 
 class PromptError(MbbqGenError):
-    """Messages that can't be brought into the form that the model reads."""
+    """Messages that can't be rendered or tokenized for the model."""
 
 
 class ChatFormatter:
-    """Messages → text → tokens, for one tokenizer and one set of rules."""
+    """Messages → text → tokens, with one tokenizer and one set of options."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class ChatFormatter:
         system: str = "default",
         template_args: Mapping[str, JsonValue] | None = None,
     ) -> None:
-        """Raises ProviderError where the rules can't be followed with this tokenizer."""
+        """Raises ProviderError if the options are not possible with this tokenizer."""
         self.tokenizer = tokenizer
         self._system = system
         self._template_args = dict(template_args or {})
@@ -84,14 +84,14 @@ class ChatFormatter:
             try:
                 self._cuts_system = plain != self._without_system([question])
             except PromptError:
-                if len(plain.partition(_PROBE)[0].split()) > 2:  # else too little for a system prompt to be among it
+                if len(plain.partition(_PROBE)[0].split()) > 2:  # a shorter beginning holds no system prompt
                     raise
         except PromptError as error:
             line = f"{model}: system {system!r} is not possible with its chat template ({error}); leave it at 'default'"
             raise ProviderError(line) from error
 
     def tokens(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """The prompt's tokens; raises PromptError where there are none, or the template refuses."""
+        """The prompt's tokens; raises PromptError if there are none, or the template refuses the messages."""
         text = self.text(messages)
         tokens = tuple(self.tokenizer(text, add_special_tokens=not self.uses_template)["input_ids"])
         if not tokens:
@@ -99,7 +99,7 @@ class ChatFormatter:
         return tokens
 
     def text(self, messages: Sequence[Message]) -> str:
-        """The text before it is cut into tokens; raises PromptError where the template refuses."""
+        """The rendered text; raises PromptError if the template refuses the messages."""
         turns = [{"role": message.role, "content": message.content} for message in messages]
         has_system = any(turn["role"] == "system" for turn in turns)
         if not has_system and self._system not in ("default", "none"):
@@ -111,20 +111,20 @@ class ChatFormatter:
         return self._render(turns)
 
     def check_dialogue(self, model: str) -> None:
-        """Raises ProviderError where the rules give no second turn of a conversation."""
+        """Raises ProviderError if the format does not support a second turn of a conversation."""
         texts = {"mbbq first": "user", "mbbq answer": "assistant", "mbbq second": "user"}
         try:
-            shown = self.uses_template and self.text(
+            rendered = self.uses_template and self.text(
                 [Message.model_validate({"role": role, "content": text}) for text, role in texts.items()]
             )
         except PromptError as error:
             raise ProviderError(f"{model}: --follow-up is not possible: {error}") from error
-        if not shown or any(text not in shown for text in texts):
-            why = "drops earlier turns" if shown else "is missing or not used"
+        if not rendered or any(text not in rendered for text in texts):
+            why = "drops earlier turns" if rendered else "is missing or not used"
             raise ProviderError(f"{model}: --follow-up is not possible: the chat template {why}")
 
     def reasoning_settings(self, model: str, level: str) -> ChatFormatter:
-        """The same at a reasoning effort; raises ProviderError where the chat template has no variable for it."""
+        """A copy with a reasoning effort; raises ProviderError if the chat template has no variable for it."""
         template = chat_template(self.tokenizer) if self.uses_template else None
         try:
             reasoning = template_reasoning(model, template, level)
@@ -135,7 +135,7 @@ class ChatFormatter:
         return other
 
     def scored_text(self, messages: Sequence[Message]) -> str:
-        """The text that answers are put behind: the chat template with the assistant's turn opened, or `plain_text`."""
+        """The text before answers: the chat template with the assistant's turn opened, or `plain_text`."""
         if self.uses_template:
             return self.text(messages)
         system = "" if self._system in ("default", "none") else f"{self._system}\n\n"
@@ -145,7 +145,7 @@ class ChatFormatter:
     def scoring_prompt(
         self, messages: Sequence[Message], answers: Sequence[Continuation], *, verbatim: bool
     ) -> ScoringPrompt:
-        """Prompt and answers as tokens, without a token that ends a text; raises PromptError where one has none."""
+        """Prompt and answers as tokens, without end-of-text tokens; raises PromptError if one is empty."""
         uses_template = self.uses_template
         texts = scored_texts(self.scored_text(messages), answers, uses_template=uses_template, verbatim=verbatim)
         end, written = self.tokenizer.eos_token_id, self.tokenizer.eos_token
@@ -157,7 +157,7 @@ class ChatFormatter:
         return scoring_prompt(answers, read, whole)
 
     def end_of_turn(self) -> int | None:
-        """The special token that the template puts behind the assistant's words, or None where it puts none."""
+        """The special token that the template puts after the assistant's text, or None."""
         if not self.uses_template:
             return None
         turns = [{"role": "user", "content": _PROBE}, {"role": "assistant", "content": _PROBE}]
@@ -183,26 +183,26 @@ class ChatFormatter:
         return text
 
     def _without_system(self, turns: Sequence[Mapping[str, str]]) -> str:
-        """The turns as the template renders them after a system message, and that one cut out."""
+        """The turns rendered after a system message, which is then cut out."""
         system = {"role": "system", "content": _PROBE}
-        whole, alone = self._render([system, *turns]), self._render([system], opens_answer=False)
-        if not whole.startswith(alone):
+        whole, system_turn = self._render([system, *turns]), self._render([system], opens_answer=False)
+        if not whole.startswith(system_turn):
             raise PromptError("the chat template does not separate the system message")
-        rest = whole.removeprefix(alone)
+        rest = whole.removeprefix(system_turn)
         start = self.tokenizer.bos_token or ""
-        needs_start = start and alone.startswith(start) and not rest.startswith(start)
+        needs_start = start and system_turn.startswith(start) and not rest.startswith(start)
         return start + rest if needs_start else rest
 
 
 def chat_template(tokenizer: Any) -> str | None:
-    """The text of a tokenizer's chat template, of all where it has several; None where it has none."""
+    """A tokenizer's chat template, or all of them joined; None if it has none."""
     template = tokenizer.chat_template
     return "\n".join(template.values()) if isinstance(template, dict) else template
 
 
 def template_reasoning(model: str, template: str | None, level: str) -> ReasoningSettings:
-    """The variables of a chat template that set the reasoning effort; raises UsageError where it has none for it."""
-    known = {  # variables that it reads: a word outside of dots and quotes
+    """The variables of a chat template for a reasoning effort; raises UsageError if it has none."""
+    known = {  # variables are words without dots and quotes
         name
         for name in ("enable_thinking", "thinking", "reasoning_effort")
         if template is not None and re.search(rf"(?<![\w.'\"]){name}(?![\w'\"])", template)
@@ -219,9 +219,9 @@ def template_reasoning(model: str, template: str | None, level: str) -> Reasonin
 
 
 def plain_text(messages: Sequence[Message]) -> str:
-    """The text that answers are put behind without a chat template.
+    """The text before answers without a chat template.
 
-    The contents of the messages with an empty line between them, and each solved example's answer behind its question:
+    The contents of the messages are joined by a blank line, and each solved example's answer follows its question:
 
         Question: …                     Text of a solved example, then of the question
         Answer: The grandson
@@ -249,16 +249,16 @@ class ScoringPrompt:
     prompt: tuple[int, ...]
     answers: tuple[tuple[int, ...], ...]
     merged: bool
-    """Whether the tokenizer merged the prompt's end with an answer's beginning."""
+    """Whether the tokenizer merged the end of the prompt with the beginning of an answer."""
 
 
 def scored_texts(
     prompt: str, answers: Sequence[Continuation], *, uses_template: bool, verbatim: bool
 ) -> tuple[str, ...]:
-    """The text of a prompt (`ChatFormatter.scored_text`), and those of it with each answer (`verbatim`: as is)."""
+    """A prompt (`ChatFormatter.scored_text`), and its concatenation with each answer; `verbatim`: without a space."""
     between = "" if verbatim or uses_template else space_before(prompt)
     body = prompt.rstrip()
-    if not uses_template and body != prompt:  # white space belongs to what follows it
+    if not uses_template and body != prompt:  # tokenizers attach white space to the text after it
         prompt, between = body, prompt[len(body) :]
     return (prompt, *(f"{prompt}{between}{answer.text}" for answer in answers))
 
@@ -266,12 +266,10 @@ def scored_texts(
 def scoring_prompt(
     answers: Sequence[Continuation], read: Sequence[int], whole: Sequence[Sequence[int]]
 ) -> ScoringPrompt:
-    """Tokens of a prompt and its answers, from those of the texts that `scored_texts` gives.
+    """Tokens of a prompt and its answers; `read` and `whole` are the tokens of the texts from `scored_texts`.
 
-    The tokens of an answer are those of prompt and answer as one text, minus those of the prompt.
-
-    Raises:
-        PromptError: where one of them has no tokens.
+    The tokens of an answer are those of prompt and answer as one text, minus those of the prompt. Raises PromptError if
+    the prompt or an answer has no tokens.
     """
     start = min(len(read), *(shared_length(read, tokens) for tokens in whole))
     if start < 1:
@@ -291,19 +289,19 @@ def shared_length(first: Sequence[int], second: Sequence[int]) -> int:
 
 
 _TAIL_TOKENS = 32
-"""Tokens at the end of a prompt in which a marker that opens the reasoning is looked for."""
+"""Tokens at the end of a prompt that are searched for an opening marker."""
 _PROBES = ("mbbq question", "mbbq reasoning", "mbbq answer")
 
 
 class SplitText(NamedTuple):
-    """A completion, parted."""
+    """Answer and reasoning of a completion."""
 
     text: str
     reasoning: str | None
 
 
 class ReasoningMarkers:
-    """Finds the markers of one tokenizer in token lists and texts."""
+    """The markers of reasoning for one tokenizer."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
@@ -322,8 +320,8 @@ class ReasoningMarkers:
     def split(self, prompt: Sequence[int], completion: Sequence[int]) -> SplitText:
         """The reasoning and the answer in a completion, both without markers.
 
-        Reasoning ends at the last marker that closes it. It begins with the completion where the prompt opens it.
-        Reasoning that is not closed leaves no answer.
+        Reasoning ends at the last closing marker. If the prompt ends with an opening marker, it begins with the
+        completion. Reasoning without a closing marker leaves no answer after it.
         """
         text = self._decode([token for token in completion if token not in self._dropped])
         closers, tail = list(self._closing.finditer(text)), self._decode(prompt[-_TAIL_TOKENS:]).rstrip()
@@ -345,7 +343,7 @@ class ReasoningMarkers:
 
 
 def template_markers(tokenizer: Any) -> list[tuple[str, str]]:
-    """The markers around reasoning in an assistant's turn of a chat template: one pair, or none."""
+    """The markers of reasoning in an assistant's turn of a chat template: one pair or none."""
     if tokenizer.chat_template is None:
         return []
     question, reasoning, answer = _PROBES
@@ -356,7 +354,7 @@ def template_markers(tokenizer: Any) -> list[tuple[str, str]]:
         whole = tokenizer.apply_chat_template(
             [*turns, {"role": "assistant", "content": answer, **fields}], tokenize=False
         )
-    except Exception:  # a template is code of its own and may raise anything
+    except Exception:  # a template is code and may raise any error
         return []
     found = re.search(f"{re.escape(reasoning)}(.*?){re.escape(answer)}", whole, re.DOTALL)
     if found is None or not found.group(1).strip():
@@ -366,6 +364,6 @@ def template_markers(tokenizer: Any) -> list[tuple[str, str]]:
 
 
 def _any_of(literals: Iterable[str]) -> re.Pattern[str]:
-    """Any of the literals, the longest first, in any case."""
+    """A regular expression for any of the literals, longest first, ignoring case."""
     ordered = sorted(filter(None, literals), key=len, reverse=True)
     return re.compile("|".join(map(re.escape, ordered)), re.IGNORECASE)

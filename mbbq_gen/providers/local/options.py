@@ -1,4 +1,4 @@
-"""Options of models on this machine, and the device, number type and batch sizes that follow from them."""
+"""Options of local models, and the device, number type and batch sizes that result from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Result = TypeVar("_Result")
 
 
 class LocalOptions(SamplingOptions):
-    """Options of every kind of model on this machine: revision, prompt format and sampling."""
+    """Options of all local models: revision, prompt format and sampling."""
 
     max_tokens: int = Field(default=128, ge=1, description="maximum tokens of an answer")
     system: str = Field(
@@ -48,7 +48,7 @@ class TransformersOptions(LocalOptions):
     """Options of `transformers:MODEL`."""
 
     may_change: ClassVar[frozenset[str]] = frozenset({"batch_size", "read_tokens", "threads"})
-    """Facts in float32; in the shorter types they are the provider's settings, and so can't."""
+    """They may change in float32 only; with other number types they are part of the settings."""
 
     device: str = Field(
         default="auto", pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$", description="auto: cuda, else mps, else cpu"
@@ -87,7 +87,7 @@ class VLLMOptions(LocalOptions):
 
 @dataclass(frozen=True)
 class DevicePlan:
-    """Device, number type and batch sizes of a model."""
+    """Device, number type and batch sizes for a model."""
 
     name: str
     """`cpu`, `mps`, `cuda` or `cuda:1`."""
@@ -98,9 +98,9 @@ class DevicePlan:
 
 
 def find_device(options: TransformersOptions, stored: Callable[[], str | None] = lambda: None) -> DevicePlan:
-    """The device plan for the options; raises UsageError where the device that was requested is not here.
+    """The device plan for the options; raises UsageError if the requested device does not exist.
 
-    `stored` gives the number type of the weights; None: not known.
+    `stored` returns the number type of the weights, or None if unknown.
     """
     name, on_mps = options.device, torch.backends.mps.is_available()
     if name == "auto":
@@ -125,7 +125,7 @@ def find_device(options: TransformersOptions, stored: Callable[[], str | None] =
 
 
 def physical_cores() -> int:
-    """CPU cores that this process may use, hyper-threads not counted; at least 1."""
+    """Number of physical CPU cores that this process may use; at least 1."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         from psutil import cpu_count  # type: ignore[import-untyped]  # comes with accelerate
@@ -135,15 +135,15 @@ def physical_cores() -> int:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error of torch says that a device has no memory left: each kind of device says it in its own words."""
+    """Whether an error means that a device is out of memory; each kind of device has its own message."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     words = ("out of memory", "can't allocate memory", "not enough memory")
     return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in words)
 
 
-def unless_memory_runs_out(compute: Callable[..., _Result], *arguments: Any) -> _Result | None:
-    """The result of some work; None where memory ran out: no error is left, since it holds on to what failed."""
+def none_if_out_of_memory(compute: Callable[..., _Result], *arguments: Any) -> _Result | None:
+    """The result of a function, or None if memory ran out; the error, which keeps tensors alive, is dropped."""
     try:
         return compute(*arguments)
     except Exception as error:

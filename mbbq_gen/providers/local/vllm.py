@@ -1,10 +1,10 @@
-"""Models on this machine through vLLM, in this process: `vllm:NAME`, for those who have it and a GPU for it.
+"""Local models through vLLM, in this process: `vllm:NAME`; needs vLLM and a suitable GPU.
 
-Prompts, system message, stop tokens and what comes back are as with `transformers:`; only who computes is another. The
-text depends on what else is in a batch, which vLLM makes up as it goes, so it is the same again only nearly always.
+Prompts, system message, stop tokens and responses are the same as with `transformers:`. The text depends on the other
+requests in a batch, which vLLM composes dynamically, so that results are almost but not fully reproducible.
 
 vLLM logs through Python's logging, and its processes write to the standard streams that they inherit. Both go to a
-file: the standard streams lead to it while the engine starts, and so do vLLM's loggers afterwards.
+file: the standard streams are redirected while the engine starts, vLLM's loggers afterwards.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from mbbq_gen.providers.local.provider import TransformersProvider
 
 
 class Engine:
-    """A `vllm.LLM`, which batches prompts itself. Its output goes to a file, which errors name in one line."""
+    """A `vllm.LLM`, which batches prompts itself and writes its output to a log file."""
 
     name = "vllm"
 
     def __init__(self, model: str, log: Path, batch_size: int) -> None:
-        """`model`: its name in messages; the folder of the log is made where it is missing."""
+        """`model`: its name in messages. Creates the folder of the log if it is missing."""
         self._model, self.log, self.batch_size = model, log.absolute(), batch_size
         self.llm: Any = None
         self.settings: DecodingSettings
-        """The settings of decoding; set once the tokenizer is loaded."""
+        """Set when the tokenizer is loaded."""
         with suppress(OSError):
             self.log.parent.mkdir(parents=True, exist_ok=True)
 
     def start(self, location: str, arguments: Mapping[str, Any]) -> None:
-        """Loads the model; raises ProviderError where vLLM can't."""
+        """Loads the model; raises ProviderError if vLLM fails."""
         with self._one_line("can't load it"), self._streams_to_log():
             from vllm import LLM
 
@@ -60,23 +60,23 @@ class Engine:
         logger.handlers, logger.propagate = [handler], False
 
     def decode(self, prompts: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]) -> Iterator[Completion]:
-        """A completion of each prompt, those that begin alike together; stops between two batches once cancelled."""
+        """Yields a completion of each prompt, ordered by shared prefixes; stops between batches if cancelled."""
         from vllm import SamplingParams
 
-        settings, drawn = self.settings, self.settings.temperature > 0
+        settings, is_sampled = self.settings, self.settings.temperature > 0
         waiting = iter(sorted(prompts, key=lambda prompt: prompt.tokens))
         while not is_cancelled() and (group := list(islice(waiting, self.batch_size))):
             started = time.perf_counter()
             parameters = [
                 SamplingParams(
                     temperature=settings.temperature,
-                    top_p=settings.top_p if drawn else 1.0,
-                    top_k=settings.top_k if drawn else 0,
-                    min_p=settings.min_p if drawn else 0.0,
+                    top_p=settings.top_p if is_sampled else 1.0,
+                    top_k=settings.top_k if is_sampled else 0,
+                    min_p=settings.min_p if is_sampled else 0.0,
                     repetition_penalty=settings.repetition_penalty,
                     presence_penalty=settings.presence_penalty,
                     frequency_penalty=settings.frequency_penalty,
-                    seed=prompt.seed % 2**31 if drawn else None,
+                    seed=prompt.seed % 2**31 if is_sampled else None,
                     max_tokens=prompt.limit,
                     stop_token_ids=sorted(settings.stop_tokens),
                 )
@@ -94,26 +94,25 @@ class Engine:
     def iterate_scores(
         self, prompts: list[list[int]], answers: list[list[list[int]]]
     ) -> Iterator[tuple[int, list[float]]]:
-        """As `prefix_cache.iterate_scores`: the number of each prompt and the sums of its answers.
+        """As `prefix_cache.iterate_scores`: yields the number of each prompt and the sums of its answers.
 
-        vLLM computes the prompts anew for this: it reads nothing from its cache of prefixes where the probabilities of
-        a prompt's tokens are requested.
+        vLLM does not use its prefix cache if log-probabilities of a prompt are requested.
 
         Raises:
-            ProviderError: where the engine tells no probability of a token, or one that is no number.
+            ProviderError: the engine returns no log-probability for a token, or NaN.
         """
         from vllm import SamplingParams
 
-        lines = iter([(n, prompts[n], answer) for n, given in enumerate(answers) for answer in given])
-        # one token has to be written; the token that stands in the prompt is always among those returned
+        sequences = iter([(n, prompts[n], answer) for n, given in enumerate(answers) for answer in given])
+        # at least one token must be generated; the prompt's own token is always among those returned
         parameters = SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=1, detokenize=False)
         found: list[list[float]] = [[] for _ in prompts]
-        while group := list(islice(lines, self.batch_size)):
+        while group := list(islice(sequences, self.batch_size)):
             outputs = self._generate([[*prompt, *answer] for _, prompt, answer in group], parameters)
             for (number, prompt, answer), output in zip(group, outputs, strict=True):
                 entries = output.prompt_logprobs[len(prompt) :]
                 try:
-                    total = sum(float(line[token].logprob) for line, token in zip(entries, answer, strict=True))
+                    total = sum(float(entry[token].logprob) for entry, token in zip(entries, answer, strict=True))
                 except (KeyError, TypeError, ValueError) as error:
                     raise ProviderError("vLLM does not tell how likely each token of a prompt is") from error
                 if math.isnan(total):
@@ -122,7 +121,7 @@ class Engine:
         yield from enumerate(found)
 
     def _generate(self, prompts: Iterable[Sequence[int]], parameters: Any) -> Any:
-        """The outputs of prompts, given as tokens; raises ProviderError where the engine fails."""
+        """The outputs for prompts of tokens; raises ProviderError if the engine fails."""
         with self._one_line("failed"):
             listed = [{"prompt_token_ids": list(tokens)} for tokens in prompts]
             return self.llm.generate(listed, parameters, use_tqdm=False)
@@ -137,15 +136,15 @@ class Engine:
             handler.close()
 
     @contextmanager
-    def _one_line(self, what: str) -> Iterator[None]:
+    def _one_line(self, failure: str) -> Iterator[None]:
         try:
             yield
-        except Exception as error:  # it starts processes and compiles kernels: anything may happen
-            raise ProviderError(f"{self._model}: vLLM {what}: {first_line(error)}; its log: {self.log}") from error
+        except Exception as error:  # vLLM starts processes and compiles kernels, so any error is possible
+            raise ProviderError(f"{self._model}: vLLM {failure}: {first_line(error)}; its log: {self.log}") from error
 
     @contextmanager
     def _streams_to_log(self) -> Iterator[None]:
-        """Leads the standard streams of this process, and of those that it starts meanwhile, to the file."""
+        """Redirects the standard streams of this process and its child processes to the log file."""
         sys.stdout.flush()
         sys.stderr.flush()
         saved = [(number, os.dup(number)) for number in (1, 2)]
@@ -167,7 +166,7 @@ _ENGINE_OPTIONS = {"seed", "trust_remote_code", "tensor_parallel_size", "gpu_mem
 
 
 class VLLMProvider(TransformersProvider):
-    """Asks a model through vLLM; loads it when the first question comes."""
+    """A local model in vLLM; it is loaded at the first request."""
 
     kind = "vllm"
     options_class = VLLMOptions
@@ -177,23 +176,23 @@ class VLLMProvider(TransformersProvider):
 
     @property
     def dtype(self) -> str:
-        """The number type as it was requested, else that of the weights; vLLM's own choice makes float32 bfloat16."""
+        """The requested number type, else that of the weights, since vLLM converts float32 to bfloat16."""
         dtype: str = self._options.dtype
         return dtype if dtype != "auto" else self.source.stored_dtype() or "auto"
 
     @property
     def batch_dependent(self) -> bool:
-        """Always: vLLM makes up its batches as answers come and go."""
+        """Always true, since vLLM composes batches dynamically."""
         return True
 
     def batch(self) -> dict[str, JsonValue]:
-        """The settings of vLLM."""
+        """Options of vLLM; part of the settings."""
         options = self._options
         found = options.model_dump(include={"tensor_parallel_size", "max_model_len", "batch_size", "engine"})
         return {name: value for name, value in found.items() if value not in (None, {})}
 
     async def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
-        """As `transformers:`; vLLM's output goes to the file `vllm.log` in the folder of the run."""
+        """As `transformers:`; vLLM's output is written to `vllm.log` in the run folder."""
         if self._engine is None:
             log = (context.folder or cache_directory()) / LOG_NAME
             self._engine = Engine(f"vllm:{self.source.name}", log, self._options.batch_size)
@@ -203,7 +202,7 @@ class VLLMProvider(TransformersProvider):
                 yield response
 
     def load(self) -> LocalModel:
-        """The model in vLLM's memory; raises ProviderError where vLLM can't load it."""
+        """The model in vLLM's memory; raises ProviderError if it can't be loaded."""
         source, options, engine = self.source, self._options, self._engine
         assert engine is not None
         given = options.model_dump(include=_ENGINE_OPTIONS)
@@ -212,7 +211,7 @@ class VLLMProvider(TransformersProvider):
         engine.start(source.location, arguments | options.engine)
         try:
             configured = GenerationConfig.from_pretrained(source.location, revision=source.revision)
-        except (OSError, ValueError):  # it has no generation configuration
+        except (OSError, ValueError):  # the model has no generation configuration
             configured = GenerationConfig()
         formatter = format_of(engine.llm.get_tokenizer(), f"vllm:{source.name}", options)
         engine.settings = decoding_settings(options, configured, formatter, batch_size=options.batch_size)
@@ -230,7 +229,7 @@ class VLLMProvider(TransformersProvider):
         )
 
     async def aclose(self) -> None:
-        """Ends vLLM's processes and frees the thread."""
+        """Ends vLLM's processes and the model's thread."""
         await super().aclose()
         if self._engine is not None:
             self._engine.close()
