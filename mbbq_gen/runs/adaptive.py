@@ -294,7 +294,7 @@ class AdaptiveRun:
         if frame.is_empty():
             return None
         joined = "LEFT JOIN rounds r ON r.request_key = p.request_key"
-        rows = store.readings("coalesce(r.round, 0)", versions, joined)
+        rows = store.extraction_rows("coalesce(r.round, 0)", versions, joined)
         frame = frame.with_columns(round=pl.Series([number for (number,) in rows], dtype=pl.Int64))
         found = []
         for name in self.rule.metrics:

@@ -164,7 +164,7 @@ class BatchRunner:
         self.say(f"batch {batch.name} was refused: {reason}")
         if not status.waits:
             why = f"refused with {MOST_TRIES} batches, the last time: {reason}"
-            self._give_up(self.ledger.requests(batch), self.ledger.tried(), why)
+            self._give_up(self.ledger.requests(batch), self.ledger.tries(), why)
         self.ledger.update(batch, state="refused", reason=status.reason, waits=status.waits)
 
     def _close_too_large(self, batch: Batch, reason: str) -> None:
@@ -188,7 +188,7 @@ class BatchRunner:
 
     async def _collect(self, batch: Batch, status: BatchStatus) -> int:
         """Stores the results of one batch; returns the number of answers."""
-        ours, earlier = self.ledger.requests(batch), self.ledger.tried()
+        ours, earlier = self.ledger.requests(batch), self.ledger.tries()
         answered, n_foreign, missing = 0, 0, set(ours)
         responses, malformed = list[Response](), list[str]()
         async with aclosing(self._results(status, malformed)) as results:
@@ -297,10 +297,10 @@ class BatchRunner:
         oldest = min((batch.number for batch in batches if batch.is_open), default=None)
         if oldest is not None and any(batch.waits for batch in batches if batch.number > oldest):
             return 0
-        left_out = self.ledger.held()
+        left_out = self.ledger.open_requests()
         if batches and not failed_too:  # before the first batch, what failed by itself is sent again
-            left_out |= self.ledger.failures()
-            left_out |= {key for key, tries in self.ledger.tried().items() if tries >= MOST_TRIES}
+            left_out |= self.ledger.failed_requests()
+            left_out |= {key for key, tries in self.ledger.tries().items() if tries >= MOST_TRIES}
         pending = (request for request in self.store.pending() if request.request_key not in left_out)
         requests = pending if guard is None else guard.reserve(pending)
         failed, alone = [], replace(self.errors)  # counts from nought

@@ -315,7 +315,7 @@ def run_estimate(
             rooms={level: provider.reasoning_settings(level).room for level in config.reasoning_effort},
         )
         price = price and price.at(tokens.longest_input)
-        samples = tuple(_samples(list(store.outlines()), config, tokens, price, assumptions))
+        samples = tuple(_samples(list(store.sampling_units()), config, tokens, price, assumptions))
     again = _follow_up_estimate(config, where, tokens, price, counter, pilot=pilot) if follows_up(config) else None
     return CostEstimate(
         model=config.model,

@@ -135,7 +135,7 @@ def follow_up_rates(
         current = extractor_versions(store.languages(), resources)
         versions = {language: [version] for language, version in current.items()}
         joined = "JOIN responses r ON r.request_key = p.request_key"
-        rows = store.readings("e.outcome, e.confidence, coalesce(r.output_tokens, 0)", versions, joined)
+        rows = store.extraction_rows("e.outcome, e.confidence, coalesce(r.output_tokens, 0)", versions, joined)
         for outcome, confidence, written in rows:
             total += 1
             is_low = outcome in PARSED and confidence == "low" and "low" in kinds

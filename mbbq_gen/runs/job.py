@@ -277,7 +277,7 @@ class Job:
         again, repeated = "the same command", 0
         if mode_of(store) != "off":
             again, table = f"mbbq-gen run {path} --batch", BatchTable(store)
-            repeated = len(table.failures() & table.held())
+            repeated = len(table.failed_requests() & table.open_requests())
         if not under_way:
             rate = session.rules.max_error_rate
             if line := check_failures(store, rate, f"{again} sends the others again", repeated):

@@ -141,7 +141,7 @@ class PromptPlan:
         if not tally.counts:
             raise UsageError("no question matches the given benchmark, languages and splits")
         if settings.num_fewshot and settings.sample is None:
-            units = list(store.outlines())
+            units = list(store.sampling_units())
             self._choose_shots(units, units)
         elif settings.num_fewshot:
             store.select_only(drawn)
@@ -171,7 +171,7 @@ class PromptPlan:
     def prompts(self, store: RunStore) -> Iterator[Prompt]:
         """Renders the prompts of the stored questions, question by question."""
         policy: OrderPolicy = self.settings.option_order  # type: ignore[assignment]
-        orders = plan_orders(policy, store.outlines(), self.settings.seed)
+        orders = plan_orders(policy, store.sampling_units(), self.settings.seed)
         for instance in store.instances():
             examples = []
             for example in self._shots.get(instance.key, ()):

@@ -74,7 +74,7 @@ def load_reasoning_frames(
     import polars as pl
 
     answers, traces, facts = [], [], list[dict[str, object]]()
-    rows = store.readings(
+    rows = store.extraction_rows(
         "p.instance_key, p.variant, p.label_style, p.option_order, p.reasoning_effort, e.outcome, e.option,"
         " e.confidence, e.extractor, t.record, r.reasoning_tokens",
         {language: [extractor] for language, extractor in extractors.items()},

@@ -100,7 +100,7 @@ def sample_batches(
 
     schema = item_schema(messages=messages)
     wanted = {language: [version, scored] if scored else [version] for language, version in versions.items()}
-    rows = store.readings(
+    rows = store.extraction_rows(
         f"p.record, i.record, r.record, r.received_at, e.extractor, {', '.join(f'e.{name}' for name in EXTRACTION)}",
         wanted,
         "JOIN instances i ON i.key = p.instance_key JOIN responses r ON r.request_key = p.request_key",
@@ -236,7 +236,7 @@ class SampleIndex:
         schema = {name: pl.Int64() if name in ("number", "rank") else pl.String() for name in names}
         parts = [pl.DataFrame(schema=schema)]
         wanted = {language: [version] for language, version in versions.items()}
-        rows = store.readings(_ITEM, wanted, "JOIN instances i ON i.key = p.instance_key")
+        rows = store.extraction_rows(_ITEM, wanted, "JOIN instances i ON i.key = p.instance_key")
         while batch := rows.fetchmany(10 * BATCH):
             ranked = [(*row, stable_number(seed, row[1]) >> 1) for row in batch]
             parts.append(pl.DataFrame(ranked, schema=schema, orient="row"))

@@ -98,7 +98,7 @@ def design_report(
     provider = open_model(config, where)
     counter, price = token_counter(provider.kind, provider.model, None), price_for(provider, config)
     with planned_in_store(config, where, pilot) as (draft, store, measured):
-        outlines = list(store.outlines())
+        outlines = list(store.sampling_units())
         store.select_only(balanced_sample(outlines, _COUNTED, config.seed))
         tokens = estimate(draft.prompts(store), counter, draft.kinds, measured)
     prices, paid = _request_prices(tokens, price)
