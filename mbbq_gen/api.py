@@ -314,14 +314,14 @@ class Run:
         Responses that the judge did not get, or did not parse, are left out. Check the judge against annotations before
         correcting scores with it. UnknownNameError where the run has no such judge or language.
         """
-        from mbbq_gen.annotation.judge import is_read, judges_of
+        from mbbq_gen.annotation.judge import is_valid, judges_of
 
         versions = self._versions(languages)
         with self.folder.open_store(read_only=True) as store:
             judges = judges_of(store)
             judge = judges[one_of("judge", name, judges)]
             found = judged_answers(store, judge.name, judge.extractor, versions)
-            return {answer.prompt_id: answer for answer in found if is_read(answer.judge.rule)}
+            return {answer.prompt_id: answer for answer in found if is_valid(answer.judge.rule)}
 
     def scores(
         self,

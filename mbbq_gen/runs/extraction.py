@@ -62,7 +62,7 @@ _WORKER_BATCH = 500
 JUDGE_PREFIX = "judge:"
 """Prefix of the extractor versions of LLM judges (`annotation.judge`); the judge's name follows."""
 
-UNPARSED: tuple[Outcome, ...] = tuple(
+UNPARSED_OUTCOMES: tuple[Outcome, ...] = tuple(
     outcome for outcome in get_args(Outcome) if outcome not in PARSED and outcome not in NO_RESPONSE
 )
 """Outcomes of a response that chooses no option."""

@@ -26,7 +26,7 @@ from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, Prom
 from mbbq_gen.languages.packs import fill
 from mbbq_gen.languages.prompt_pack import FollowUpText, read_prompts
 from mbbq_gen.providers.base import Provider, prompt_key
-from mbbq_gen.runs.extraction import UNPARSED, Extractor, extract_response, extractor_for, extractor_versions
+from mbbq_gen.runs.extraction import UNPARSED_OUTCOMES, Extractor, extract_response, extractor_for, extractor_versions
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.queries import find_completed, iter_extractions, read_completed
 from mbbq_gen.storage.schema import EXTRACTION, Value, extraction_row, is_writable
@@ -113,7 +113,7 @@ def _chosen(store: RunStore, config: RunConfig, resources: PackPaths) -> dict[st
     found: dict[str, FollowUpReason] = {}
     read = defaultdict[str, list[tuple[int, str]]](list)
     for row in iter_extractions(store, extractor_versions(store.languages(), resources)):
-        if row.outcome in UNPARSED:
+        if row.outcome in UNPARSED_OUTCOMES:
             if "unread" in config.follow_up:
                 found[row.prompt_id] = "unread"
         elif row.outcome in PARSED and not row.rule.startswith("response."):
@@ -139,7 +139,7 @@ def follow_up_rates(
         for outcome, confidence, written in rows:
             total += 1
             is_low = outcome in PARSED and confidence == "low" and "low" in kinds
-            if is_low or (outcome in UNPARSED and outcome != "empty" and "unread" in kinds):
+            if is_low or (outcome in UNPARSED_OUTCOMES and outcome != "empty" and "unread" in kinds):
                 again, tokens = again + 1, tokens + written
     return (again / total, tokens / again if tokens else None) if total else None
 
