@@ -27,15 +27,7 @@ from mbbq_gen.core.records import FrozenModel, Method, Prompt
 from mbbq_gen.languages.prompt_pack import VariantKind
 from mbbq_gen.prompts.sampling import balanced_sample
 from mbbq_gen.providers.base import Provider
-from mbbq_gen.providers.prices import (
-    MESSAGE_TOKENS,
-    MILLION,
-    Price,
-    TokenCounter,
-    price_of,
-    read_prices,
-    token_counter,
-)
+from mbbq_gen.providers.prices import MESSAGE_TOKENS, MILLION, Price, TokenCounter, price_of, read_prices, token_counter
 from mbbq_gen.runs.follow_up import follow_up_rates, follow_up_text, follows_up
 from mbbq_gen.runs.planner import PromptPlan
 from mbbq_gen.runs.resolve import InstanceSource, open_model

@@ -238,7 +238,7 @@ class Job:
             return await self._send_all(session, mode)
         from mbbq_gen.runs.adaptive import AdaptiveRun  # imports numpy, scipy and polars
 
-        rounds = AdaptiveRun(session, self.resources, rule, by_batch=mode != "off")
+        rounds = AdaptiveRun(session, self.resources, rule, in_batches=mode != "off")
         return await rounds.execute(lambda: self._send_all(session, mode))
 
     async def _send_all(self, session: Session, mode: BatchMode) -> bool:

@@ -19,15 +19,7 @@ from mbbq_gen.core.records import (
     stored,
 )
 from mbbq_gen.storage.schema import BATCH, EXTRACTION, read_extraction
-from mbbq_gen.storage.store import (
-    COMPLETED,
-    COUNTS,
-    NONE_RULE,
-    CompletedPrompt,
-    FollowUpReason,
-    RunStore,
-    StoredPrompt,
-)
+from mbbq_gen.storage.store import COMPLETED, COUNTS, NONE_RULE, CompletedPrompt, FollowUpReason, RunStore, StoredPrompt
 
 _EXAMPLES = 5
 
