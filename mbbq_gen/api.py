@@ -39,9 +39,9 @@ from mbbq_gen.runs.observations import (
     Answers,
     Reading,
     ensure_extracted,
+    ensure_scores_extracted,
     follow_up_reports,
     load_run_observations,
-    read_scores_before_use,
 )
 from mbbq_gen.runs.resolve import resolve_for
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
@@ -282,7 +282,7 @@ class Run:
     ) -> Iterator[polars.DataFrame]:
         """The rows of `samples` in tables of at most `size` rows, so that memory stays small."""
         versions = self._versions(languages, extractor)
-        scored = read_scores_before_use(self.folder)
+        scored = ensure_scores_extracted(self.folder)
         model = model or self.manifest.config.model
         with self.folder.open_store(read_only=True) as store:
             yield from sample_batches(

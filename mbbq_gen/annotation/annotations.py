@@ -17,7 +17,7 @@ from mbbq_gen.core.records import NO_RESPONSE, PARSED, Extraction, Response
 from mbbq_gen.extraction import Explanation
 from mbbq_gen.extraction.reasoning import ReasoningExtraction
 from mbbq_gen.runs.extraction import explain_answer
-from mbbq_gen.runs.follow_up import ensure_follow_ups_read
+from mbbq_gen.runs.follow_up import ensure_follow_ups_extracted
 from mbbq_gen.runs.observations import ensure_extracted, named_runs
 from mbbq_gen.runs.reasoning import extract_all_reasoning, reasoning_text, stored_reasoning
 from mbbq_gen.runs.run_folder import RunFolder
@@ -170,7 +170,7 @@ def follow_up_labels(folder: RunFolder, resources: PackPaths, versions: Mapping[
 
     Strata are language × whether the response was parsed. With n replies to N responses, the probability is n / N.
     """
-    ensure_follow_ups_read(folder, resources)
+    ensure_follow_ups_extracted(folder, resources)
     strata = defaultdict[tuple[str, bool], list[FollowUpRow]](list)
     with folder.open_store(read_only=True) as store:
         for row in follow_up_rows(store, {language: [version] for language, version in versions.items()}):

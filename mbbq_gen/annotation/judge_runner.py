@@ -161,7 +161,7 @@ class JudgeRunner:
         """The tokens, cost and duration of a judge for a selection."""
         prices = read_prices(price_file or judge.execution.prices)
         provider = self._open_provider(judge.model, judge.model_args, judge.prompt)
-        base_url, longest = provider.capabilities.base_url, provider.settings.get("max_tokens")
+        base_url, max_tokens = provider.capabilities.base_url, provider.settings.get("max_tokens")
         with self._folder.open_store(read_only=True) as store, Bar("counting", None, "answers") as bar:
             known = JudgeTable(store, judge).reply_tokens()
             counted = [tokens for tokens in known.values() if tokens is not None]
@@ -172,7 +172,7 @@ class JudgeRunner:
                 token_counter(provider.kind, provider.model),
                 {_VARIANT: "letters"},
                 {_VARIANT: _REPLY_TOKENS if measured is None else measured},
-                longest=longest if isinstance(longest, int) else None,
+                max_tokens=max_tokens if isinstance(max_tokens, int) else None,
             )
         tokens = tokens.model_copy(update={"outputs": "assumed" if measured is None else "measured"})
         price, cost = price_of(provider.kind, provider.model, prices, base_url=base_url), None

@@ -77,42 +77,40 @@ Languages = tuple[str, str] | None
 
 def _add(counts: Counter[object], request: CandidateRequest) -> None:
     kind, variant, order = request.kind, request.prompt_variant, request.order
-    counts.update((
-        "answers", kind[0], kind, ("variant", variant), ("order", order), ("question", request.question),
-        (kind, variant), (kind, order),
-    ))  # fmt: skip
+    counts.update(("answers", kind[0], kind, ("variant", variant), ("order", order), ("question", request.question)))
+    counts.update(((kind, variant), (kind, order)))
 
 
 @dataclass
-class _Deck:
+class _TemplateQueue:
     """The requests of a template: the remaining ones, and counts of those taken."""
 
-    left: dict[Kind, dict[str, list[CandidateRequest]]] = field(default_factory=dict)
+    remaining: dict[Kind, dict[str, list[CandidateRequest]]] = field(default_factory=dict)
     """Kind → prompt variant → remaining requests, in the order that breaks ties."""
-    given: Counter[object] = field(default_factory=Counter)
+    taken: Counter[object] = field(default_factory=Counter)
 
     def take(self, overall: Counter[object]) -> CandidateRequest:
         """Takes the request whose kind, variant, question and order the template has least of, then the language."""
-        own = self.given
+        taken = self.taken
 
         def kind_rank(kind: Kind) -> tuple[int, ...]:
             rank = KINDS.index(kind) if kind in KINDS else len(KINDS)
-            return own[kind[0]], own[kind], overall[kind[0]], overall[kind], rank
+            return taken[kind[0]], taken[kind], overall[kind[0]], overall[kind], rank
 
         def rank(place: int) -> tuple[int, ...]:
             question, order = requests[place].question, requests[place].order
-            return own["question", question], own[kind, order], own["order", order], overall[kind, order], place
+            return taken["question", question], taken[kind, order], taken["order", order], overall[kind, order], place
 
-        kind = min(self.left, key=kind_rank)
-        variants = self.left[kind]
-        variant = min(variants, key=lambda each: (own[kind, each], own["variant", each], overall[kind, each], each))
+        kind = min(self.remaining, key=kind_rank)
+        variants = self.remaining[kind]
+        variant = min(variants, key=lambda each: (taken[kind, each], taken["variant", each], overall[kind, each], each))
         requests = variants[variant]
         found = requests.pop(min(range(len(requests)), key=rank))
         if not requests:
             del variants[variant]
         if not variants:
-            del self.left[kind]
-        _add(own, found)
+            del self.remaining[kind]
+        _add(taken, found)
         _add(overall, found)
         return found
 
@@ -130,7 +128,7 @@ class SamplingRounds:
 
     def __init__(self, requests: Iterable[CandidateRequest], seed: int, growth: float = GROWTH) -> None:
         self._growth = growth
-        self._decks: dict[Stratum, dict[str, _Deck]] = defaultdict(lambda: defaultdict(_Deck))
+        self._queues: dict[Stratum, dict[str, _TemplateQueue]] = defaultdict(lambda: defaultdict(_TemplateQueue))
         self._overall: dict[tuple[str, ...], Counter[object]] = defaultdict(Counter)
         """Benchmark, split and language → counts of the requests taken."""
         self._offered: Counter[tuple[Stratum, str]] = Counter()
@@ -141,23 +139,23 @@ class SamplingRounds:
         )
         self._n_kinds = len({request.kind for request in found})
         for request in found:
-            deck = self._decks[request.stratum][request.template]
+            queue = self._queues[request.stratum][request.template]
             self._offered[request.stratum, request.template] += 1
             self.last = max(self.last, request.round)
             if request.round:
-                _add(deck.given, request)
+                _add(queue.taken, request)
                 _add(self._overall[request.stratum[:3]], request)
             else:
-                deck.left.setdefault(request.kind, {}).setdefault(request.prompt_variant, []).append(request)
-        for decks in self._decks.values():
-            for template in sorted(decks, key=lambda template: stable_number(seed, template)):
-                decks[template] = decks.pop(template)  # shuffled, so that no template is preferred
+                queue.remaining.setdefault(request.kind, {}).setdefault(request.prompt_variant, []).append(request)
+        for queues in self._queues.values():
+            for template in sorted(queues, key=lambda template: stable_number(seed, template)):
+                queues[template] = queues.pop(template)  # shuffled, so that no template is preferred
 
     def strata(self, group: Mapping[str, str], compared: Languages = None) -> list[Stratum]:
         """The strata of a group, and of two languages if they are compared, sorted."""
         return [
             stratum
-            for stratum in sorted(self._decks)
+            for stratum in sorted(self._queues)
             if (not compared or stratum.language in compared)
             and all(getattr(stratum, name) == value for name, value in group.items())
         ]
@@ -170,27 +168,27 @@ class SamplingRounds:
                 found[f"{stratum.benchmark} / {stratum.category} / {template}"] += count
         return found
 
-    def given(self, stratum: Stratum) -> int:
+    def n_taken(self, stratum: Stratum) -> int:
         """The largest number of requests taken from a template of a stratum."""
-        return max(deck.given["answers"] for deck in self._decks[stratum].values())
+        return max(queue.taken["answers"] for queue in self._queues[stratum].values())
 
     def unfinished(self, group: Mapping[str, str], compared: Languages = None) -> list[Stratum]:
         """The strata of a group that have requests left."""
         strata = self.strata(group, compared)
-        return [stratum for stratum in strata if any(deck.left for deck in self._decks[stratum].values())]
+        return [stratum for stratum in strata if any(queue.remaining for queue in self._queues[stratum].values())]
 
     def next_round(self, strata: Iterable[Stratum], answers: int | None = None) -> list[CandidateRequest]:
         """The next round of some strata, up to `answers` per template (None: as rounds grow); empty at the end."""
         self.last += 1
         taken: list[CandidateRequest] = []
         for stratum in sorted(strata):
-            now, decks = self.given(stratum), self._decks[stratum].values()
+            now, queues = self.n_taken(stratum), self._queues[stratum].values()
             target = answers or next(size for size in round_sizes(self._n_kinds, self._growth) if size > now)
             for _ in range(target):
-                short = [deck for deck in decks if deck.left and deck.given["answers"] < target]
+                short = [queue for queue in queues if queue.remaining and queue.taken["answers"] < target]
                 if not short:
                     break
-                taken += [deck.take(self._overall[stratum[:3]]) for deck in short]
+                taken += [queue.take(self._overall[stratum[:3]]) for queue in short]
         return taken
 
 
@@ -274,8 +272,8 @@ class AdaptiveRun:
         for target in targets:
             if target.verdict == "going on":
                 needed = rounds.unfinished(target.group, target.compared)
-                least = min(map(rounds.given, needed), default=0)
-                found |= {stratum for stratum in needed if rounds.given(stratum) == least}
+                least = min(map(rounds.n_taken, needed), default=0)
+                found |= {stratum for stratum in needed if rounds.n_taken(stratum) == least}
         return found
 
     @cached_property

@@ -1,8 +1,7 @@
-"""Finds and extracts the reasoning in responses, and loads it beside the answers.
+"""Finds and extracts the reasoning in responses, and loads it with the answers.
 
-The text stays where it arrived: in `Response.reasoning` where the service separates it, else in the response text
-between markers (`<think>…</think>`). Its extractions have a table of their own, which runs of older versions get when
-their reasoning is first extracted.
+The reasoning is in `Response.reasoning` if the service separates it, else in the text of the response between markers
+(`<think>…</think>`).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from mbbq_gen.storage.store import COMPLETED, WORDS, CompletedPrompt, RunStore
 
 
 def reasoning_text(response: Response, resources: PackPaths) -> ReasoningText | None:
-    """The reasoning trace of a response, separate or in its text; None without one."""
+    """The reasoning trace of a response, separate or in its text; None if it has none."""
     text = response.text or ""
     if response.reasoning and response.reasoning.strip():
         return ReasoningText(response.reasoning, None, None, response.finish_reason == "length" and not text.strip())
@@ -47,13 +46,13 @@ def extract_reasoning(answered: CompletedPrompt, reasoning: ReasoningText, resou
 
 
 def extract_all_reasoning(folder: RunFolder, resources: PackPaths, step: Callable[[int], None]) -> str:
-    """Extracts the reasoning of a run that is not extracted yet; returns the version of the extractions."""
+    """Extracts the reasoning of new responses; returns the version of the extractions."""
     version = reasoning_version(resources)
     with folder.open_store(read_only=True) as store:
-        if next(_unread(store, version), None) is None:
+        if next(_unextracted(store, version), None) is None:
             return version
     with folder.for_extractions() as store:
-        pending = _unread(store, version)
+        pending = _unextracted(store, version)
         while batch := list(islice(pending, BATCH)):
             rows = []
             for answered in batch:
@@ -107,14 +106,14 @@ def load_reasoning_frames(
 
 
 def stored_reasoning(store: RunStore, prompt_id: str, version: str) -> ReasoningExtraction | None:
-    """What a version of the reader read in the reasoning before an answer; None where it has read none."""
+    """The extraction of a response's reasoning by an extractor version; None if there is none."""
     statement = "SELECT record FROM reasoning_extractions WHERE prompt_id = ? AND version = ?"
     record = store.value(statement, prompt_id, version)
     return None if record is None else ReasoningExtraction.model_validate_json(record)
 
 
-def _unread(store: RunStore, version: str) -> Iterator[CompletedPrompt]:
-    """The completed prompts whose reasoning this version has not extracted yet, in plan order."""
+def _unextracted(store: RunStore, version: str) -> Iterator[CompletedPrompt]:
+    """The completed prompts without a reasoning extraction of this version, in plan order."""
     rows = store.paged(
         f"SELECT p.number, p.record, i.record, r.record FROM {COMPLETED}"
         " LEFT JOIN reasoning_extractions t ON t.prompt_id = p.prompt_id AND t.version = ?"

@@ -17,7 +17,7 @@ from mbbq_gen.core.config import RunConfig, shapes
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import PARSED, FrozenModel
 from mbbq_gen.extraction.simple import ENGINE
-from mbbq_gen.runs.observations import ensure_extracted, read_scores_before_use
+from mbbq_gen.runs.observations import ensure_extracted, ensure_scores_extracted
 from mbbq_gen.runs.run_folder import Manifest, RunFolder, serving_difference
 from mbbq_gen.runs.samples import item_schema, sample_batches
 from mbbq_gen.scoring.cells import UnparsedPolicy
@@ -221,7 +221,7 @@ def _load(folder: RunFolder, name: str, where: PackPaths, choice: Choice) -> _Lo
 
     manifest = folder.require().manifest()
     extractors = ensure_extracted(folder, where, choice.extractor)
-    scored = read_scores_before_use(folder)
+    scored = ensure_scores_extracted(folder)
     places = pl.col("option_order_indices").cast(pl.List(pl.String)).list.join(",").alias("places")
     role, outcome = pl.col("chosen_role").cast(pl.String).fill_null("person"), pl.col("outcome").cast(pl.String)
     answer = pl.when(outcome == "option").then(role).otherwise(outcome).alias("answer")

@@ -97,10 +97,10 @@ def design_report(
         raise UsageError(f"--goal {target!r} needs two languages at least; name them with --languages")
     provider = open_model(config, where)
     counter, price = token_counter(provider.kind, provider.model, None), price_for(provider, config)
-    with planned_in_store(config, where, pilot) as (draft, store, measured):
+    with planned_in_store(config, where, pilot) as (prompt_plan, store, measured):
         outlines = list(store.sampling_units())
         store.select_only(balanced_sample(outlines, _COUNTED, config.seed))
-        tokens = estimate(draft.prompts(store), counter, draft.kinds, measured)
+        tokens = estimate(prompt_plan.prompts(store), counter, prompt_plan.kinds, measured)
     prices, paid = _request_prices(tokens, price)
     online = paid.online
     if max_cost is not None and online is None:
