@@ -176,9 +176,7 @@ def ensure_follow_ups_extracted(folder: RunFolder, resources: PackPaths) -> bool
         if not FollowUpTable(store).count():
             return False
         versions = extractor_versions(store.languages(), resources)
-        has_new = any(
-            _replies_to_extract(store, language, version).fetchone() for language, version in versions.items()
-        )
+        has_new = any(_replies_to_extract(store, *each).fetchone() for each in versions.items())
     if has_new and is_writable(folder.path):
         with folder.for_extractions() as store:
             extract_follow_ups(store, resources)

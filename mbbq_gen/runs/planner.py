@@ -154,8 +154,7 @@ class PromptPlan:
         """Stores a balanced sample of questions with few-shot examples; returns the keys of the sample."""
         units = {question.unit.key: question.unit for question in questions}
         if len(units) < len(questions):
-            keys = Counter(question.unit.key for question in questions)
-            raise duplicate_key(keys.most_common(1)[0][0])
+            raise duplicate_key(Counter(question.unit.key for question in questions).most_common(1)[0][0])
         sampled = balanced_sample(units.values(), size, self.settings.seed)
         self._choose_examples(list(units.values()), [units[key] for key in sampled])
         keys = sampled.union(example.key for key in sampled for example in self._examples.get(key, ()))
