@@ -37,7 +37,7 @@ from mbbq_gen.extraction.simple import ENGINE
 from mbbq_gen.runs.job import Job, JobResult
 from mbbq_gen.runs.observations import (
     Answers,
-    Reading,
+    LoadOptions,
     ensure_extracted,
     ensure_scores_extracted,
     follow_up_reports,
@@ -233,7 +233,7 @@ class Run:
             model: Name of the model in the table; None: that of the run.
             answers: The `first` answers, or `follow-up`: with what follow-ups say where nothing could be read.
         """
-        reading = Reading(self.resources, gold, extractor, answers=answers)
+        reading = LoadOptions(self.resources, gold, extractor, answers=answers)
         frame, _ = load_run_observations(self.folder, self.manifest, reading, model=model)
         return frame
 

@@ -65,7 +65,7 @@ class ReviewTarget:
         return None if found is None or answered is None else _reviewed(answered, found, version)
 
     def explain(self, answered: CompletedPrompt) -> Explanation | None:
-        """Explains how the rules extract a response; None if its text does not decide."""
+        """Explains how the rules extract a response; None if it has no text to extract."""
         return explain_answer(answered, self._resources)
 
 

@@ -101,7 +101,7 @@ def judge_input(answered: CompletedPrompt, prompt: JudgePrompt, seed: int) -> Ju
         f"{name}: shown as {': '.join(json.dumps(text, ensure_ascii=False) for text in shown[place])}"
         for name, place in zip(prompt.labels, order, strict=True)
     ]
-    # the model could not predict the mark, and it does not occur in the response
+    # the model cannot predict the mark, and the response does not contain it
     marks = (f"[[{stable_digest('mark', seed, number, texts[1])[:_MARK_LENGTH]}]]" for number in count())
     values = {
         "question": texts[0].strip(),

@@ -42,7 +42,7 @@ class ConfusionCount(FrozenModel):
     """The number of responses with a certain pair of choices by the rules and the judge."""
 
     rules: str
-    """The role that was chosen; `first person`, `second person` where they have none; `none`."""
+    """The role chosen; `first person` or `second person` without roles; `none` without an option."""
     judge: str
     n: int
 

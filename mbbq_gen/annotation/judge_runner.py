@@ -84,22 +84,22 @@ _REPLY_TOKENS: Final = 20
 _VARIANT: Final = "judge"
 
 
-def judge_statuses(store: RunStore, own: tuple[Price, ...]) -> list[JudgeStatus]:
+def judge_statuses(store: RunStore, user_prices: tuple[Price, ...]) -> list[JudgeStatus]:
     """The judges of a run, as `status` shows them."""
     lines = []
     for name, judge in judges_of(store).items():
-        table, cost = JudgeTable(store, judge), judge_cost(store, judge, own)
+        table, cost = JudgeTable(store, judge), judge_cost(store, judge, user_prices)
         counts = asdict(table.progress())
         lines.append(JudgeStatus(name=name, model=judge.model, **counts, unparsed=table.unparsed(), cost=cost))
     return lines
 
 
-def judge_cost(store: RunStore, judge: LLMJudge, own: tuple[Price, ...]) -> float | None:
+def judge_cost(store: RunStore, judge: LLMJudge, user_prices: tuple[Price, ...]) -> float | None:
     """The cost of a judge so far, in US dollars; None if no price is known."""
     kind, model = parse_name(judge.model)
     address = judge.runtime_info.get("base_url")
     base_url = address if isinstance(address, str) else None
-    return cost_report(store, kind, model, own, base_url, judge=judge.name).total
+    return cost_report(store, kind, model, user_prices, base_url, judge=judge.name).total
 
 
 class JudgeRunner:
@@ -201,24 +201,24 @@ class JudgeRunner:
     def execute(self, judge: LLMJudge, selection: JudgeSelection | None, config: RunConfig) -> LLMJudge:
         """Plans a selection (None: resumes), sends pending requests and extracts the replies. Raises RunError."""
         kept = config.model_fields_set - {"model_args"} - PROVIDER_SETTINGS
-        rules = judge.execution.model_copy(update={name: getattr(config, name) for name in kept})
-        prices = read_prices(rules.prices)  # report a wrong price file before anything is done
+        execution = judge.execution.model_copy(update={name: getattr(config, name) for name in kept})
+        prices = read_prices(execution.prices)  # report a wrong price file before anything is done
         provider, say = self._open_provider(judge.model, judge.model_args, judge.prompt), self._watcher.say
         provider.check_access()
         with self._folder.locked(), self._folder.open_store() as store:
             table = JudgeTable(store, judge)
-            table.update(judge.model_copy(update={"execution": rules}))
+            table.update(judge.model_copy(update={"execution": execution}))
             if selection is not None:
                 self._plan(store, table, selection, provider)
             pending = table.progress().pending
             try:
                 if pending:
                     guard, base_url = None, provider.capabilities.base_url
-                    if rules.max_cost is not None:
+                    if execution.max_cost is not None:
                         kind, name = provider.kind, provider.model
                         spent = cost_report(store, kind, name, prices, base_url, judge=judge.name)
-                        guard = cost_guard_with(table, provider, rules, rules.max_cost, spent.most)
-                    asyncio.run(execute_planned(table, provider, rules, self._watcher, guard))
+                        guard = cost_guard_with(table, provider, execution, execution.max_cost, spent.most)
+                    asyncio.run(execute_planned(table, provider, execution, self._watcher, guard))
                 else:
                     say("all requests are answered already")
             except KeyboardInterrupt:
@@ -234,7 +234,7 @@ class JudgeRunner:
             if progress.failed:
                 line = f"{progress.failed} requests failed; repeat the command to retry them"
                 finished = progress.answered + progress.failed
-                if not progress.answered or is_above(progress.failed, finished, rules.max_error_rate):
+                if not progress.answered or is_above(progress.failed, finished, execution.max_error_rate):
                     raise RunError(f"{line} (--max-error-rate sets the share)")
                 say(line)
             return table.judge

@@ -196,11 +196,11 @@ def draw_sample(extractions: Iterable[ExtractionRow], design: SamplingDesign) ->
     strata = dict(sorted(strata.items()))
     shares = allocate({stratum: len(members) for stratum, members in strata.items()}, size)
 
-    def chance(extraction: ExtractionRow) -> int:
+    def rank(extraction: ExtractionRow) -> int:
         return stable_number(design.seed, extraction.prompt_id)
 
-    drawn = [one for stratum, members in strata.items() for one in sorted(members, key=chance)[: shares[stratum]]]
-    return ReviewSample(strata, tuple(sorted(drawn, key=chance)))
+    drawn = [one for stratum, members in strata.items() for one in sorted(members, key=rank)[: shares[stratum]]]
+    return ReviewSample(strata, tuple(sorted(drawn, key=rank)))
 
 
 def allocate(sizes: Mapping[Stratum, int], total: int) -> dict[Stratum, int]:

@@ -137,11 +137,11 @@ class InferenceOptions(Options):
     seed: int = option("Statistics", "Seed of bootstrap resamples and permutation tests.", default=0, min=0)
 
     def frame(self, paths: Sequence[Path], where: PackPaths, **more: Any) -> polars.DataFrame:
-        """The observations of runs, after extracting what is missing; `more`: further fields of `Reading`."""
-        from mbbq_gen.runs.observations import Reading, load_observations
+        """The observations of runs, after extracting what is missing; `more`: further fields of `LoadOptions`."""
+        from mbbq_gen.runs.observations import LoadOptions, load_observations
 
         with Bar("reading", None, "answers") as bar:
-            reading = Reading(where, self.gold, self.extractor, step=bar.advance, tell=say, **more)
+            reading = LoadOptions(where, self.gold, self.extractor, step=bar.advance, tell=say, **more)
             frame = load_observations(paths, reading)
         report_failures(frame)
         return frame

@@ -226,7 +226,7 @@ class AdaptiveRun:
             if request.round or kind_of(request.kind[0], request.kind[2], bool(request.has_single_target)) in kinds:
                 requests.setdefault(request.request_key, request)
         growth = BATCH_GROWTH if self.in_batches else GROWTH
-        self.rounds = rounds = SamplingRounds(requests.values(), self.session.rules.seed, growth)
+        self.rounds = rounds = SamplingRounds(requests.values(), self.session.config.seed, growth)
         if rule.kind != "answers" and not store.progress().pending:
             self._check_reachable()
         say(f"in rounds, until {describe_rule(rule)}")
@@ -288,7 +288,7 @@ class AdaptiveRun:
         store = self.session.store
         current = extract_run(store, self.resources, lambda _: None)
         versions = {language: [version] for language, version in current.items()}
-        frame = observations(store, versions, self.session.rules.model, questions=self._questions)
+        frame = observations(store, versions, self.session.config.model, questions=self._questions)
         if frame.is_empty():
             return None
         joined = "LEFT JOIN rounds r ON r.request_key = p.request_key"
@@ -434,7 +434,7 @@ class AdaptiveRun:
         lines = (f"adaptive run, until {describe_rule(rule)}: {sentence}", *map(target_line, targets or ()))
         for line in lines:
             session.watcher.say(line)
-        changes = {"adaptive": stopping, "notices": (*notices(session.rules), *lines)}
+        changes = {"adaptive": stopping, "notices": (*notices(session.config), *lines)}
         session.folder.write_manifest(session.folder.manifest().model_copy(update=changes))
 
 

@@ -32,7 +32,7 @@ from mbbq_gen.providers.http.errors import TransientError, service_error, unmete
 from mbbq_gen.providers.prices import read_prices
 from mbbq_gen.runs.budget import CostGuard, InFlightLog
 from mbbq_gen.runs.executor import ErrorRateGuard, Session, copy_cached, open_cost_guard
-from mbbq_gen.storage.ledgers import MOST_REQUESTS, Batch, BatchMode, BatchTable, mode_of
+from mbbq_gen.storage.ledgers import SIZE_META, Batch, BatchMode, BatchTable, mode_of
 from mbbq_gen.storage.schema import ResponseCache
 from mbbq_gen.storage.store import RunStore
 
@@ -390,15 +390,15 @@ class BatchRunner:
 @asynccontextmanager
 async def batch_runner(session: Session, *, spends: bool) -> AsyncGenerator[BatchRunner]:
     """The batch runner of a run; `spends`: whether it submits batches, so that `--max-cost` applies."""
-    store, provider, rules, watcher = session.store, session.provider, session.rules, session.watcher
-    service, path, most = batch_service(provider), session.folder.path, store.meta(MOST_REQUESTS)
-    read_prices(rules.prices)  # report a wrong price file before anything is sent
+    store, provider, config, watcher = session.store, session.provider, session.config, session.watcher
+    service, path, most = batch_service(provider), session.folder.path, store.meta(SIZE_META)
+    read_prices(config.prices)  # report a wrong price file before anything is sent
     guard = None
-    if spends and rules.max_cost is not None:
-        guard = open_cost_guard(store, provider, rules, rules.max_cost, for_batches=True)
-    errors = ErrorRateGuard(rules.max_error_rate, f"ask the others again with mbbq-gen run {path} --batch")
+    if spends and config.max_cost is not None:
+        guard = open_cost_guard(store, provider, config, config.max_cost, for_batches=True)
+    errors = ErrorRateGuard(config.max_error_rate, f"ask the others again with mbbq-gen run {path} --batch")
     with ExitStack() as stack:
-        cache = stack.enter_context(ResponseCache(Path(rules.cache_dir))) if rules.cache_dir is not None else None
+        cache = stack.enter_context(ResponseCache(Path(config.cache_dir))) if config.cache_dir is not None else None
         advance = stack.enter_context(watcher.stage("collecting"))
         limit = None if most is None else int(most)
         try:
@@ -412,7 +412,7 @@ async def batch_runner(session: Session, *, spends: bool) -> AsyncGenerator[Batc
 
 async def run_batches(session: Session, mode: BatchMode, *, again: bool) -> bool:
     """Collects finished batches and submits missing requests (`again`: failed ones too); whether batches are open."""
-    say, cache_dir = session.watcher.say, session.rules.cache_dir
+    say, cache_dir = session.watcher.say, session.config.cache_dir
     async with batch_runner(session, spends=mode == "on") as batching:
         if batching.cache is not None:
             copied: list[Response] = []

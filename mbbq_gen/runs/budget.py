@@ -20,11 +20,11 @@ from mbbq_gen.core.records import FrozenModel, Request, Response, Usage
 from mbbq_gen.providers.prices import Price, cost_of, price_of
 from mbbq_gen.storage.store import Progress, RunStore
 
-_NAME: Final = "unmetered"
+_UNMETERED_META: Final = "unmetered"
 _MOST_TOGETHER: Final = 16
 """Most requests that are stored in one commit before they are sent."""
 MaxUsage = Callable[[Request], Usage | None]
-"""The most tokens that a request can take; None if nothing limits them."""
+"""The most tokens that a request can use; None without a limit."""
 
 
 class PendingSource(Protocol):
@@ -91,7 +91,7 @@ class UnmeteredUsage(FrozenModel):
 
 def load_unmetered(store: PendingSource, judge: str | None = None) -> UnmeteredUsage:
     """The unmetered usage of a run or of one of its judges; another process may be running it."""
-    text = store.meta(_NAME if judge is None else f"{_NAME}:{judge}")
+    text = store.meta(_UNMETERED_META if judge is None else f"{_UNMETERED_META}:{judge}")
     return UnmeteredUsage() if text is None else UnmeteredUsage.model_validate_json(text)
 
 
@@ -182,7 +182,7 @@ class InFlightLog:
             self._n_in_flight = max(0, self._n_in_flight - len(responses))
             self._n_expected = max(16, 2 * len(responses))
             changed = True
-        self._store.add_responses(responses, {_NAME: self._state()} if changed else {})
+        self._store.add_responses(responses, {_UNMETERED_META: self._state()} if changed else {})
 
     def add_lost_in_batch(self, most: Usage | None) -> None:
         """Stores the usage of a charged response in a batch that can't be parsed."""
@@ -190,7 +190,7 @@ class InFlightLog:
         self._write()
 
     def _write(self) -> None:
-        self._store.set_meta(_NAME, self._state())
+        self._store.set_meta(_UNMETERED_META, self._state())
 
     def _state(self) -> str:
         if self._in_doubt is None:
@@ -398,17 +398,17 @@ def cost_report(
     store: RunStore,
     kind: str,
     model: str,
-    own: tuple[Price, ...],
+    user_prices: tuple[Price, ...],
     base_url: str | None = None,
     *,
     judge: str | None = None,
 ) -> CostReport:
     """Usage and cost of the stored responses of a run, or of the replies of one of its judges.
 
-    `model`: used for responses that name no model; `own`: prices of the user's file; `base_url`: None for the
+    `model`: used for responses that name no model; `user_prices`: prices of the user's file; `base_url`: None for the
     service's own address.
     """
-    requested = price_of(kind, model, own, base_url=base_url)
+    requested = price_of(kind, model, user_prices, base_url=base_url)
     lines, unmetered = [], load_unmetered(store, judge)
     counts = ("input_tokens", "output_tokens", "reasoning_tokens", "cached_input_tokens")
     rows = store.query(
@@ -420,7 +420,7 @@ def cost_report(
         [] if judge is None else [judge],
     )
     for name, batch, cached, longest, responses, n_without_usage, *totals in rows:
-        price = (price_of(kind, name, own, base_url=base_url) if name else None) or requested
+        price = (price_of(kind, name, user_prices, base_url=base_url) if name else None) or requested
         price, tokens = price and price.at(longest), dict(zip(counts, map(int, totals), strict=True))
         usage = Usage(**{count: tokens[count] for count in counts if count != "reasoning_tokens"})
         lines.append(

@@ -280,13 +280,13 @@ class Session:
     folder: RunFolder
     store: RunStore
     provider: Provider
-    rules: RunConfig
+    config: RunConfig
     watcher: ProgressListener
 
     def store_runtime_info(self) -> None:
         """Writes the runtime info of the model and the cost report into the manifest."""
         store, provider, manifest = self.store, self.provider, self.folder.manifest()
-        base_url, prices = provider.capabilities.base_url, read_prices(self.rules.prices)
+        base_url, prices = provider.capabilities.base_url, read_prices(self.config.prices)
         bill = None if base_url is None else cost_report(store, provider.kind, provider.model, prices, base_url)
         changes = {"runtime_info": {**manifest.runtime_info, **provider.runtime_info()}, "cost_report": bill}
         changed = manifest.model_copy(update=changes)
@@ -296,11 +296,11 @@ class Session:
 
 async def execute(session: Session, source: PendingSource, on_stored: OnStored = lambda _: None) -> None:
     """Sends the pending requests of a run or its follow-ups within the budget; the provider stays open."""
-    store, provider, rules, folder = session.store, session.provider, session.rules, session.folder.path
+    store, provider, config, folder = session.store, session.provider, session.config, session.folder.path
     try:
-        guard = None if rules.max_cost is None else open_cost_guard(store, provider, rules, rules.max_cost)
+        guard = None if config.max_cost is None else open_cost_guard(store, provider, config, config.max_cost)
         await execute_planned(
-            source, provider, rules, session.watcher, guard, on_stored=on_stored, close=False, folder=folder
+            source, provider, config, session.watcher, guard, on_stored=on_stored, close=False, folder=folder
         )
     finally:
         session.store_runtime_info()
@@ -309,7 +309,7 @@ async def execute(session: Session, source: PendingSource, on_stored: OnStored =
 async def execute_planned(
     source: PendingSource,
     provider: Provider,
-    rules: RunConfig,
+    config: RunConfig,
     watcher: ProgressListener,
     cost_guard: CostGuard | None,
     *,
@@ -322,7 +322,7 @@ async def execute_planned(
     Args:
         source: the requests.
         provider: the model.
-        rules: the configuration of the run.
+        config: the configuration of the run.
         watcher: shows progress and messages.
         cost_guard: the budget; None without a limit.
         on_stored: called with responses once they are stored.
@@ -333,9 +333,9 @@ async def execute_planned(
     if progress.answered:
         watcher.say(f"{progress.answered:,} answered already, {progress.pending:,} to go")
     copied, truncation = 0, TruncationMonitor(provider, watcher.say)
-    errors, context = ErrorRateGuard(rules.max_error_rate), ExecutionContext(notify=watcher.say, folder=folder)
+    errors, context = ErrorRateGuard(config.max_error_rate), ExecutionContext(notify=watcher.say, folder=folder)
     with ExitStack() as stack:
-        cache = stack.enter_context(ResponseCache(Path(rules.cache_dir))) if rules.cache_dir is not None else None
+        cache = stack.enter_context(ResponseCache(Path(config.cache_dir))) if config.cache_dir is not None else None
         advance = stack.enter_context(watcher.stage("asking", progress.pending, provider.status))
 
         def stored(responses: list[Response]) -> None:
@@ -346,25 +346,25 @@ async def execute_planned(
             advance(len(responses))
 
         try:
-            await Executor(source, provider, stored, cost_guard, cache, errors, context, close, rules.method).run()
+            await Executor(source, provider, stored, cost_guard, cache, errors, context, close, config.method).run()
         finally:
             truncation.sum_up()
     if copied:
-        watcher.say(f"{copied:,} answers came from the cache {rules.cache_dir} and cost nothing")
+        watcher.say(f"{copied:,} answers came from the cache {config.cache_dir} and cost nothing")
 
 
 def open_cost_guard(
-    store: RunStore, provider: Provider, rules: RunConfig, limit: float, *, for_batches: bool = False
+    store: RunStore, provider: Provider, config: RunConfig, limit: float, *, for_batches: bool = False
 ) -> CostGuard:
     """The remaining budget of a run: the limit minus its cost so far and the highest cost of its open batches.
 
     Raises:
         UsageError: the price of the model is unknown, or nothing limits the length of an answer.
     """
-    prices, base_url = read_prices(rules.prices), provider.capabilities.base_url
+    prices, base_url = read_prices(config.prices), provider.capabilities.base_url
     before = cost_report(store, provider.kind, provider.model, prices, base_url).most
-    before += held_by_batches(store, provider.max_usage, known_price(provider, rules))
-    return cost_guard_with(store, provider, rules, limit, before, for_batches=for_batches)
+    before += held_by_batches(store, provider.max_usage, known_price(provider, config))
+    return cost_guard_with(store, provider, config, limit, before, for_batches=for_batches)
 
 
 def held_by_batches(store: RunStore, max_usage: MaxUsage, price: Price) -> float:
@@ -380,14 +380,14 @@ def held_by_batches(store: RunStore, max_usage: MaxUsage, price: Price) -> float
 def cost_guard_with(
     source: PendingSource,
     provider: Provider,
-    rules: RunConfig,
+    config: RunConfig,
     limit: float,
     before: float,
     *,
     for_batches: bool = False,
 ) -> CostGuard:
     """The remaining budget: the limit minus the highest cost so far (`before`); raises as `open_cost_guard`."""
-    price, name, max_usage = known_price(provider, rules), provider.name, provider.max_usage
+    price, name, max_usage = known_price(provider, config), provider.name, provider.max_usage
     request = next(source.pending(), None)
     if request is not None and max_usage(request) is None:
         raise UsageError(
@@ -398,10 +398,10 @@ def cost_guard_with(
     return CostGuard(limit, paid, before, max_usage, InFlightLog(source), alone=price, concurrency=concurrency)
 
 
-def known_price(provider: Provider, rules: RunConfig) -> Price:
+def known_price(provider: Provider, config: RunConfig) -> Price:
     """The price of the model; UsageError if it is free or its price is unknown."""
     base_url = provider.capabilities.base_url
-    price = price_of(provider.kind, provider.model, read_prices(rules.prices), base_url=base_url)
+    price = price_of(provider.kind, provider.model, read_prices(config.prices), base_url=base_url)
     if price is None and base_url is None:
         raise UsageError(f"--max-cost: {provider.name} uses no paid service; leave the option out")
     if price is None:

@@ -65,7 +65,7 @@ class FollowUpTable:
         self.meta, self.set_meta, self.add_responses = store.meta, store.set_meta, store.add_responses
 
     def progress(self) -> Progress:
-        """Progress of the follow-ups alone."""
+        """Progress of the follow-ups only."""
         return self._store.progress(follow_ups_only=True)
 
     def count(self) -> int:

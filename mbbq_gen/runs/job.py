@@ -189,10 +189,10 @@ class Job:
     async def _send(self, session: Session) -> bool:
         """Sends pending requests, then follow-ups; returns whether batches are open."""
         try:
-            if not follows_up(session.rules):
+            if not follows_up(session.config):
                 return await self._send_first(session)
             session.provider.check_dialogue()
-            first = not session.rules.is_imported and await self._send_first(session)
+            first = not session.config.is_imported and await self._send_first(session)
             return first or await self._follow_up(session)
         finally:
             await session.provider.aclose()
@@ -201,7 +201,7 @@ class Job:
         """Sends follow-ups for responses that could not be extracted; returns whether batches are open."""
         store, say = session.store, session.watcher.say
         self._extract(store)
-        if planned := plan_follow_ups(store, session.provider, session.rules, self.resources):
+        if planned := plan_follow_ups(store, session.provider, session.config, self.resources):
             say(f"follow-up: {planned:,} answers are followed up")
         mode, table = mode_of(store), FollowUpTable(store)
         if table.progress().pending:
@@ -224,7 +224,7 @@ class Job:
 
     async def _send_first(self, session: Session) -> bool:
         """Sends pending requests one by one or in batches; returns whether batches are open."""
-        mode, config = mode_of(session.store), session.rules
+        mode, config = mode_of(session.store), session.config
         if mode != "off" and config.is_scored:
             raise ConfigError(
                 "batch", True, "works with {method} generate only; leave it out, or use another run for loglikelihoods"
@@ -279,7 +279,7 @@ class Job:
             again, table = f"mbbq-gen run {path} --batch", BatchTable(store)
             repeated = len(table.failed_requests() & table.open_requests())
         if not under_way:
-            rate = session.rules.max_error_rate
+            rate = session.config.max_error_rate
             if line := check_failures(store, rate, f"{again} sends the others again", repeated):
                 session.watcher.say(line)
         progress = store.progress()

@@ -51,8 +51,8 @@ def ignore(_: object) -> None:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """Settings for loading observations: the answers and extractions that count."""
+class LoadOptions:
+    """Options for loading observations: the answers and extractions that count."""
 
     resources: PackPaths
     gold: GoldLabels = "published"
@@ -101,18 +101,18 @@ class Reading:
 
 
 def load_run_observations(
-    folder: RunFolder, manifest: Manifest, reading: Reading, *, model: str | None = None
+    folder: RunFolder, manifest: Manifest, options: LoadOptions, *, model: str | None = None
 ) -> tuple[polars.DataFrame, Progress]:
-    """The observations and progress of a run; `model`: name of the model, or None. Raises as `Reading.prepare`."""
-    current, scored = reading.prepare(folder)
+    """The observations and progress of a run; `model`: name of the model, or None. Raises as `LoadOptions.prepare`."""
+    current, scored = options.prepare(folder)
     with folder.open_store(read_only=True) as store:
-        versions = reading.versions(store, current, scored)
-        name, follow_up = model or manifest.config.model, reading.answers == "follow-up"
-        frame = observations(store, versions, name, reading.gold, follow_up=follow_up)
+        versions = options.versions(store, current, scored)
+        name, follow_up = model or manifest.config.model, options.answers == "follow-up"
+        frame = observations(store, versions, name, options.gold, follow_up=follow_up)
         if store.is_in_rounds:
             frame = weighted_by_design(frame)
         progress = store.progress()
-    if reading.all_extractors:  # current extractors get their names, older versions of the rules keep the version
+    if options.all_extractors:  # current extractors get their names, older versions of the rules keep the version
         import polars as pl
 
         read = [str(version) for version in frame["extractor"].unique() if version is not None]
@@ -126,7 +126,7 @@ def load_run_observations(
 def load_sums(
     folder: RunFolder,
     manifest: Manifest,
-    reading: Reading,
+    options: LoadOptions,
     *,
     groups: Sequence[str],
     beside: Sequence[str] = (),
@@ -136,13 +136,13 @@ def load_sums(
 
     `groups`: columns that scores are grouped by; `beside`: columns that other scores of the table are grouped by.
     """
-    current, scored = reading.prepare(folder, helpers)
+    current, scored = options.prepare(folder, helpers)
     with folder.open_store(read_only=True) as store:
         if manifest.config.is_imported or store.is_in_rounds:
             raise UsageError(f"{folder.path}: answers of imported and adaptive runs need one table; leave --ray out")
-        versions, follow_up = reading.versions(store, current, scored), reading.answers == "follow-up"
+        versions, follow_up = options.versions(store, current, scored), options.answers == "follow-up"
         read = partial(
-            observations, versions=versions, model=manifest.config.model, gold=reading.gold, follow_up=follow_up
+            observations, versions=versions, model=manifest.config.model, gold=options.gold, follow_up=follow_up
         )
         prepare = partial(_part_sums, folder.store_path.absolute(), read, groups, beside)
         return added(helpers.each(prepare, store.parts(PART))), store.progress()
@@ -201,14 +201,14 @@ def ensure_scores_extracted(
     return version
 
 
-def load_observations(paths: Sequence[Path], reading: Reading) -> polars.DataFrame:
+def load_observations(paths: Sequence[Path], options: LoadOptions) -> polars.DataFrame:
     """The observations of several runs, with model names of `named_runs`; reports incomplete runs."""
     import polars as pl
 
     frames = []
     for folder, manifest, name in named_runs(paths):
-        frame, progress = load_run_observations(folder, manifest, reading, model=name)
-        report_pending(folder, progress, reading.tell)
+        frame, progress = load_run_observations(folder, manifest, options, model=name)
+        report_pending(folder, progress, options.tell)
         frames.append(frame)
     return pl.concat(alike(frames))
 

@@ -228,12 +228,12 @@ class Planner:
         """
         settings = self.settings
         require_methods(self.provider, settings.method)
-        reasoning = {level: self.provider.reasoning_settings(level) for level in self.settings.reasoning_effort}
+        reasoning = {level: self.provider.reasoning_settings(level) for level in settings.reasoning_effort}
         instructions = [settings.instruction_language] if settings.instruction_language else settings.languages
         kinds = ["", "axes/"] if any(parse_variant_name(variant) for variant in settings.variants) else [""]
         prompts: list[tuple[PackKind, str]] = [("prompts", f"{kind}{code}") for kind in kinds for code in instructions]
         packs = pack_digests(self.resources, settings.languages) | _digests(self.resources, prompts)
-        prompt_plan = PromptPlan(self.settings, self.resources, self.load, self.step)
+        prompt_plan = PromptPlan(settings, self.resources, self.load, self.step)
         store.clear_plan()
         tally = prompt_plan.read(store)
         rendered = ((prompt, prompt_key(self.provider, prompt)) for prompt in prompt_plan.prompts(store))
@@ -248,7 +248,7 @@ class Planner:
             git_revision=git_revision(),
             python=platform.python_version(),
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            config=self.settings,
+            config=settings,
             provider_settings=dict(self.provider.settings),
             runtime_info=self.provider.runtime_info(),
             reasoning=reasoning,
@@ -263,9 +263,9 @@ class Planner:
             notices=self.notices,
         )
         self.folder.write_manifest(manifest)
-        if self.settings.is_scored:
+        if settings.is_scored:
             store.set_meta(SCORED, "yes")
-            store.set_meta(NORMALISE, self.settings.normalization)
+            store.set_meta(NORMALISE, settings.normalization)
         if grows:
             store.grow(GrowingPlan(rendered, n_prompts, partial(self._finish, store)))
             prompt_plan.step = lambda: None

@@ -248,19 +248,19 @@ class InstanceSource:
         self, choice: BenchmarkChoice, languages: Iterable[str], splits: Iterable[str]
     ) -> Iterator[LazyInstance]:
         """The questions of one benchmark, with control questions and unknown options by the settings."""
-        codes, chosen = list(languages), list(splits)
-        makes_control = self.settings.make_control and "control" in chosen and not _has_control(choice)
+        language_list, split_list = list(languages), list(splits)
+        makes_control = self.settings.make_control and "control" in split_list and not _has_control(choice)
         if not makes_control and self.settings.unknown_text is None:
-            return self._published(choice, codes, chosen)
+            return self._published(choice, language_list, split_list)
 
         def questions() -> Iterator[Instance]:
             if not makes_control:
-                return (one.build() for one in self._published(choice, codes, chosen))
+                return (one.build() for one in self._published(choice, language_list, split_list))
             from mbbq_gen.benchmarks.control.maker import with_control  # imports the grammars
 
             counts = self.control[choice.name] = ControlCoverage()
-            published = (one.build() for one in self._published(choice, codes, ["bias"]))
-            return with_control(published, chosen, self.where, counts.add)
+            published = (one.build() for one in self._published(choice, language_list, ["bias"]))
+            return with_control(published, split_list, self.where, counts.add)
 
         if self.settings.unknown_text is None:
             changed = questions()
@@ -270,12 +270,12 @@ class InstanceSource:
             changed = sample_unknown_texts(questions, self.settings.seed)
         return map(LazyInstance.of, changed)
 
-    def _published(self, choice: BenchmarkChoice, languages: list[str], chosen: list[str]) -> Iterator[LazyInstance]:
+    def _published(self, choice: BenchmarkChoice, languages: list[str], splits: list[str]) -> Iterator[LazyInstance]:
         """The unchanged questions of a benchmark or the user's file."""
         wanted = set(languages)
         if choice.name == OWN_DATA:
             for instance in _own_questions(choice):
-                if instance.language in wanted and instance.split in chosen:
+                if instance.language in wanted and instance.split in splits:
                     yield LazyInstance.of(instance)
             return
         info = find_benchmark(choice.name)
@@ -284,7 +284,7 @@ class InstanceSource:
             choice.name,
             data=Path(choice.data_dir) if choice.data_dir else None,
             languages=[code for code in languages if code in info.languages or not several],
-            splits=[split for split in chosen if split in info.splits or not several],  # type: ignore[misc]
+            splits=[split for split in splits if split in info.splits or not several],  # type: ignore[misc]
             resources=self.where,
         )
 

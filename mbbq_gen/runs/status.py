@@ -13,7 +13,7 @@ from mbbq_gen.providers.http.errors import failure_kind
 from mbbq_gen.providers.prices import Price, cost_of
 from mbbq_gen.providers.registry import parse_name
 from mbbq_gen.runs.budget import CostReport, cost_report
-from mbbq_gen.runs.distributed.storage import STATUS, DistributedStatus
+from mbbq_gen.runs.distributed.storage import STATUS_META, DistributedStatus
 from mbbq_gen.runs.follow_up import FollowUpStatus, follow_up_status
 from mbbq_gen.runs.run_folder import Manifest, Serving
 from mbbq_gen.runs.stopping_rule import StoppingRecord
@@ -87,7 +87,7 @@ def run_status(
     store: RunStore,
     manifest: Manifest,
     path: str,
-    own: tuple[Price, ...],
+    user_prices: tuple[Price, ...],
     base_url: str | None,
     *,
     judges: Sequence[JudgeStatus] = (),
@@ -95,7 +95,7 @@ def run_status(
 ) -> RunStatus:
     """The status of a run, which another process may be executing.
 
-    `path`: the run folder as the user gave it; `own`: prices of the user's file; `base_url`: the server, if any.
+    `path`: the run folder as the user gave it; `user_prices`: of the user's file; `base_url`: the server, if any.
     """
     kind, model = parse_name(manifest.config.model)
     progress, ledger = store.progress(), BatchTable(store)
@@ -103,13 +103,13 @@ def run_status(
         progress = replace(progress, requests=max(progress.requests, manifest.counts.requests))
     batches = ledger.batches()
     held = sum(batch.requests for batch in batches if batch.is_open)
-    bill = cost_report(store, kind, model, own, base_url)
+    bill = cost_report(store, kind, model, user_prices, base_url)
     first, last = response_times(store) or (None, None)
     seconds_since = (now or datetime.now(UTC)) - datetime.fromisoformat(last) if last else None
     recent, rate = seconds_since is not None and seconds_since.total_seconds() <= _RECENT, _rate(store)
     waiting = max(progress.pending - held, 0)
     answers = store.query("SELECT finish_reason, count(*) FROM responses WHERE is_error = 0 GROUP BY 1")
-    reasons, failures, workers = dict(answers.fetchall()), Counter[str](), store.meta(STATUS)
+    reasons, failures, workers = dict(answers.fetchall()), Counter[str](), store.meta(STATUS_META)
     for error, count in recorded_failures(store).items():
         failures[failure_kind(error)] += count
     return RunStatus(

@@ -178,12 +178,12 @@ def rule_from(config: RunConfig, languages: Sequence[str]) -> StoppingRule | Non
     )
 
 
-_RULE: Final = "stop_rule"
+_RULE_META: Final = "stop_rule"
 
 
 def rule_of(store: RunStore) -> StoppingRule | None:
     """The stored rule of a run; None if the run is not adaptive."""
-    text = store.meta(_RULE)
+    text = store.meta(_RULE_META)
     return None if text is None else StoppingRule.model_validate_json(text)
 
 
@@ -214,7 +214,7 @@ def set_rule(store: RunStore, rule: StoppingRule, settings: RunConfig) -> None:
     }
     rule = rule.model_copy(update=changes)
     if rule != before:
-        store.set_meta(_RULE, rule.model_dump_json())
+        store.set_meta(_RULE_META, rule.model_dump_json())
         store.set_meta(IN_ROUNDS, "yes")
 
 

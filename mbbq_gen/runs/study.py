@@ -51,8 +51,8 @@ def read_study(path: Path) -> Study:
     tables: dict[str, list[dict[str, Any]]] = {}
     for kind in _TABLES:
         names, found = shared.pop(f"{kind}s", []), shared.pop(kind, [])
-        for given, one_is in ((names, str), (found, dict)):
-            if not isinstance(given, list) or not all(isinstance(one, one_is) for one in given):
+        for entries, kind_of_entry in ((names, str), (found, dict)):
+            if not isinstance(entries, list) or not all(isinstance(one, kind_of_entry) for one in entries):
                 raise PackError(f'{path}: {kind}: write {kind}s = ["…"], or tables [[{kind}]] with a name')
         tables[kind] = [{kind: name} for name in names]
         tables[kind] += [{kind if name == "name" else name: value for name, value in one.items()} for one in found]

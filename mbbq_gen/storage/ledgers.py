@@ -17,9 +17,9 @@ from mbbq_gen.storage.store import RunStore
 ChosenBy = Literal["all", "sample", "only"]
 """Why a response is judged: all are, it was sampled, or its extraction by the rules matched `--only`."""
 BatchState = Literal["planned", "sent", "collected", "refused", "lost"]
-_RUN_NAME: Final = "batch_name"
-_MODE: Final = "batches"
-MOST_REQUESTS: Final = "batch_requests"
+_NAME_META: Final = "batch_name"
+_MODE_META: Final = "batches"
+SIZE_META: Final = "batch_requests"
 BatchMode = Literal["off", "on", "stopped"]
 """How requests are sent: one by one, in batches, or in batches to which none are added."""
 
@@ -97,10 +97,10 @@ class BatchTable:
 
     def next_name(self) -> tuple[int, str]:
         """Number and name of the next batch; the name is unique among all runs."""
-        prefix = self._store.meta(_RUN_NAME)
+        prefix = self._store.meta(_NAME_META)
         if prefix is None:
             prefix = f"mbbq-gen-{secrets.token_hex(8)}"
-            self._store.set_meta(_RUN_NAME, prefix)
+            self._store.set_meta(_NAME_META, prefix)
         number = self._store.value("SELECT coalesce(max(number), 0) + 1 FROM batches")
         return number, f"{prefix}-{number:05d}"
 
@@ -172,18 +172,18 @@ def choose_mode(store: RunStore, batch: bool | None, most_requests: int | None) 
     if batch is not None:
         set_mode(store, "on" if batch else "off")
     if most_requests is not None:
-        store.set_meta(MOST_REQUESTS, str(most_requests))
+        store.set_meta(SIZE_META, str(most_requests))
 
 
 def mode_of(store: RunStore) -> BatchMode:
     """How the requests of a run are sent."""
-    found = store.meta(_MODE)
+    found = store.meta(_MODE_META)
     return found if found in ("on", "stopped") else "off"  # type: ignore[return-value]
 
 
 def set_mode(store: RunStore, mode: BatchMode) -> None:
     """Stores how the requests of a run are sent."""
-    store.set_meta(_MODE, mode)
+    store.set_meta(_MODE_META, mode)
 
 
 # --- judges -----------------------------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ class JudgedAnswer(NamedTuple):
     judge: ExtractionSummary
     """Its option is as shown, counted from 0; None where the answer chooses none."""
     rules_choice: str
-    """The role of the option; `first person`, `second person` where they have none; `none`."""
+    """The role of the option; `first person` or `second person` without roles; `none` without an option."""
     judge_choice: str
 
 

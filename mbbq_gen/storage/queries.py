@@ -142,7 +142,7 @@ def iter_extractions(store: RunStore, versions: Mapping[str, str]) -> Iterator[E
 def answered_extractions(
     store: RunStore, found: Iterable[ExtractionRow]
 ) -> Iterator[tuple[ExtractionRow, CompletedPrompt]]:
-    """Each extraction with what was read."""
+    """Each extraction with its completed prompt."""
     for extraction in found:
         answered = find_completed(store, extraction.prompt_id)
         if answered is not None:

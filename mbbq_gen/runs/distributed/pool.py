@@ -31,9 +31,9 @@ from mbbq_gen.providers.base import Capabilities, ExecutionContext, Provider
 from mbbq_gen.providers.http.rate_limits import RateLimits
 from mbbq_gen.runs.distributed.cluster import check_on, connected
 from mbbq_gen.runs.distributed.storage import (
-    META,
+    FOLDER_META,
     OWN_FOLDER,
-    STATUS,
+    STATUS_META,
     DistributedConfig,
     DistributedStatus,
     ResponseShards,
@@ -132,7 +132,7 @@ class WorkerPool(Provider):
         return self._inner.max_usage(request)
 
     def runtime_info(self) -> dict[str, JsonValue]:
-        """Those of the provider in the workers, and how it was distributed."""
+        """The runtime info of the provider in the workers, and of the distribution."""
         distributed: dict[str, JsonValue] = {"ray": self._config.ray, "workers": self._config.workers}
         return {**self._inner.runtime_info(), **self._facts, "distributed": distributed}
 
@@ -350,7 +350,7 @@ class WorkerPool(Provider):
         await asyncio.gather(*pending_blocks, return_exceptions=True)
 
     def _kill_workers(self) -> None:
-        """Kills the workers, as a Ray that was running before goes on."""
+        """Kills the workers; needed if Ray was running before."""
         for actor in [*(slot.actor for slot in self._slots), *([self._budgets] if self._budgets else [])]:
             with suppress(Exception):
                 self._ray.kill(actor)
@@ -375,7 +375,7 @@ def distribute(
     named = distributed.shards or ""
     if named and "://" not in named:
         named = str(Path(named).absolute())
-    before = store.meta(META)
+    before = store.meta(FOLDER_META)
     if named or before is None:
         if before is not None and before != named:
             raise UsageError(
@@ -383,7 +383,7 @@ def distribute(
                 " leave --shard-dir out"
             )
         ResponseShards(named or folder.path / OWN_FOLDER).claim(manifest.created_at)
-        store.set_meta(META, named)
+        store.set_meta(FOLDER_META, named)
     place = named or before or str((folder.path / OWN_FOLDER).absolute())
     options, can = provider_options(manifest.config), provider.capabilities
     # Each worker gets its share of processors and connections; no setting that affects the text is changed.
@@ -399,7 +399,7 @@ def distribute(
         nonlocal reported_at
         if status.has_ended or time.monotonic() - reported_at >= _STATUS_INTERVAL:
             reported_at = time.monotonic()
-            store.set_meta(STATUS, status.model_dump_json())
+            store.set_meta(STATUS_META, status.model_dump_json())
 
     plan = WorkerPlan(manifest.config.model, options, resources, place, limited)
     return WorkerPool(provider, plan, distributed, keep, folded)

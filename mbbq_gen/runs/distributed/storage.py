@@ -28,8 +28,8 @@ from mbbq_gen.storage.store import RunStore
 _NOT_SHARED: Final = frozenset({"memory", "http", "https", "data", "local+memory"})
 """Schemes of addresses that are limited to one process or can't be written."""
 _WITHOUT_FOLDERS: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "oci"})
-STATUS: Final = "workers"
-META: Final = "shards"
+STATUS_META: Final = "workers"
+FOLDER_META: Final = "shards"
 """Name in `meta` of the folder of a run's shards."""
 OWN_FOLDER: Final = "worker-shards"
 """Folder of the workers' shards inside the run folder, unless `--shard-dir` names another."""
@@ -217,7 +217,7 @@ def fold_shards(store: RunStore, folder: ResponseShards, names: Iterable[str]) -
 
 def fold_left_over(store: RunStore, folder: RunFolder, watcher: ProgressListener) -> list[str]:
     """Stores responses that an earlier session left in shards; returns the names of the shards."""
-    named = store.meta(META)
+    named = store.meta(FOLDER_META)
     if named is None:
         return []
     shards = ResponseShards(named or folder.path / OWN_FOLDER)
