@@ -57,10 +57,8 @@ def extract_all_reasoning(folder: RunFolder, resources: PackPaths, step: Callabl
             rows = []
             for answered in batch:
                 reasoning = reasoning_text(answered.response, resources)
-                record = None
-                if reasoning is not None:
-                    record = extract_reasoning(answered, reasoning, resources).model_dump_json()
-                rows.append((answered.prompt.prompt_id, version, record))
+                found = None if reasoning is None else extract_reasoning(answered, reasoning, resources)
+                rows.append((answered.prompt.prompt_id, version, None if found is None else found.model_dump_json()))
             store.change(("INSERT OR REPLACE INTO reasoning_extractions VALUES (?,?,?)", rows))
             step(len(batch))
     return version
@@ -72,7 +70,7 @@ def load_reasoning_frames(
     """Answers and reasoning traces as tables; `extractors`: language → version of the answers' extractions."""
     import polars as pl
 
-    answers, traces, facts = [], [], list[dict[str, object]]()
+    answers, traces, details = [], [], []
     rows = store.extraction_rows(
         "p.instance_key, p.variant, p.label_style, p.option_order, p.reasoning_effort, e.outcome, e.option,"
         " e.confidence, e.extractor, t.record, r.reasoning_tokens",
@@ -81,28 +79,25 @@ def load_reasoning_frames(
         f"AND t.version = ?{WORDS}",
         [version],
     )
-    for key, variant, style, shown, effort, *said, record, tokens in rows:
-        found = None if record is None else ReasoningExtraction.model_validate_json(record)
-        place = (key, model, variant, style, json.dumps([*map(int, shown)]))
-        answers.append((*place, *said, "generate", effort))
-        read = ("error", None, "high") if found is None else (found.outcome, found.option, found.confidence)
-        traces.append((*place, *read, version, "generate", effort))
-        stances = frozenset[str]() if found is None else found.stances
-        facts.append({
-            "has_thought": found is not None,
-            "is_cut": found is not None and found.is_cut,
-            **{stance: stance in stances for stance in STANCES},
-            "characters": None if found is None else found.characters,
-            "reasoning_language": None if found is None else found.language,
-            "reasoning_tokens": tokens,
-        })  # fmt: skip
+    for key, variant, style, order, effort, *answer, record, tokens in rows:
+        item = (key, model, variant, style, json.dumps([*map(int, order)]))
+        answers.append((*item, *answer, "generate", effort))
+        trace: tuple[object, ...] = ("error", None, "high")
+        detail: tuple[object, ...] = (False, False, *[False for _ in STANCES], None, None)
+        if record is not None:
+            found = ReasoningExtraction.model_validate_json(record)
+            stances = [stance in found.stances for stance in STANCES]
+            trace = (found.outcome, found.option, found.confidence)
+            detail = (True, found.is_cut, *stances, found.characters, found.language)
+        traces.append((*item, *trace, version, "generate", effort))
+        details.append((*detail, tokens))
     questions, frames = store.questions(), []
     for part in (answers, traces):
         frame = observations_from_columns(questions, answer_table(part), gold)
         frames.append(weighted_by_design(frame) if store.is_in_rounds else frame)
     flags = dict.fromkeys(("has_thought", "is_cut", *STANCES), pl.Boolean())
     schema = {**flags, "characters": pl.Int64(), "reasoning_language": pl.String(), "reasoning_tokens": pl.Int64()}
-    return ReasoningFrames(frames[0], frames[1], pl.DataFrame(facts, schema=schema))
+    return ReasoningFrames(frames[0], frames[1], pl.DataFrame(details, schema=schema, orient="row"))
 
 
 def stored_reasoning(store: RunStore, prompt_id: str, version: str) -> ReasoningExtraction | None:
