@@ -182,8 +182,8 @@ def follow_up_labels(folder: RunFolder, resources: PackPaths, versions: Mapping[
         if not any(row.reason for row in rows):
             kind = "read" if certain else "not read"
             what = f"{len(rows):,} answers in {language} that were {kind} have no follow-up"
-            more = f"mbbq-gen run {folder.path} --follow-up unread --follow-up-check 200"
-            raise UsageError(f"{folder.path}: {what}; first: {more}")
+            command = f"mbbq-gen run {folder.path} --follow-up unread --follow-up-check 200"
+            raise UsageError(f"{folder.path}: {what}; first: {command}")
         replied = [row for row in rows if row.reply is not None]
         chance = len(replied) / len(rows)
         labels += [AnnotatedAnswer(row.prompt_id, row.option, chance) for row in replied]
@@ -204,15 +204,15 @@ def runs_labels(
         versions, unsampled = ensure_extracted(folder, where, extractor), 0
         if source == FOLLOW_UP:
             labels = follow_up_labels(folder, where, versions)
-            more = f"ask more: mbbq-gen run {folder.path} --follow-up unread --follow-up-check 200"
+            hint = f"ask more: mbbq-gen run {folder.path} --follow-up unread --follow-up-check 200"
         else:
             labels, unsampled = annotation_labels(folder)
-            more = f"annotate more: mbbq-gen annotate {folder.path} --sample-size 200"
+            hint = f"annotate more: mbbq-gen annotate {folder.path} --sample-size 200"
         with folder.open_store(read_only=True) as store:
             part = _labelled_frame(store, labels, versions, name, gold)
         if (n := part.n_labels) < at_least:
-            beside = f" ({unsampled:,} annotated answers are in no sample)" if unsampled else ""
-            raise UsageError(f"{folder.path}: {n:,} labels ({source}){beside}, {at_least} are needed; {more}")
+            note = f" ({unsampled:,} annotated answers are in no sample)" if unsampled else ""
+            raise UsageError(f"{folder.path}: {n:,} labels ({source}){note}, {at_least} are needed; {hint}")
         parts.append(replace(part, source=source, unsampled_annotations=unsampled))
     return joined(parts)
 

@@ -251,13 +251,13 @@ class WorkerOptions(Options):
 
     def helpers(self) -> MapWorkers | None:
         """The workers; None: this process. UsageError where --ray is missing."""
-        from mbbq_gen.runs.distributed.cluster import MapWorkers, check_on
+        from mbbq_gen.runs.distributed.cluster import MapWorkers, check_ray
 
         if self.ray is None:
             if self.workers is not None:
                 raise UsageError("--workers: needs --ray")
             return None
-        check_on(self.ray)
+        check_ray(self.ray)
         return MapWorkers(self.ray, self.workers or 2)
 
 

@@ -87,7 +87,7 @@ class BatchCollect(BatchCommand):
         from mbbq_gen.storage.ledgers import mode_of
 
         with self.opened() as run:
-            while (under_way := asyncio.run(run_batches(run, mode_of(run.store), again=False))) and self.wait:
+            while (under_way := asyncio.run(run_batches(run, mode_of(run.store), retry_failed=False))) and self.wait:
                 time.sleep(self.every)
             if not under_way:
                 progress = run.store.progress()

@@ -285,11 +285,11 @@ class BatchRunner:
 
     # --- submitting -------------------------------------------------------------------------------------------------
 
-    async def submit(self, *, failed_too: bool = False) -> int:
+    async def submit(self, *, retry_failed: bool = False) -> int:
         """Submits requests that have no response and are in no open batch; returns the number of batches.
 
         The first request is sent alone, to detect a wrong key before a batch is made; if it fails, the next ones too.
-        `failed_too`: also requests whose failure is recorded.
+        `retry_failed`: also requests whose failure is recorded.
         """
         await self.recover()
         for path in self.folder.glob("mbbq-gen-*.jsonl"):  # left by a killed process
@@ -299,7 +299,7 @@ class BatchRunner:
         if oldest is not None and any(batch.waits for batch in batches if batch.number > oldest):
             return 0
         left_out = self.ledger.open_requests()
-        if batches and not failed_too:  # before the first batch, failed single requests are sent again
+        if batches and not retry_failed:  # before the first batch, failed single requests are sent again
             left_out |= self.ledger.failed_requests()
             left_out |= {key for key, tries in self.ledger.tries().items() if tries >= MOST_TRIES}
         pending = (request for request in self.store.pending() if request.request_key not in left_out)
@@ -410,8 +410,8 @@ async def batch_runner(session: Session, *, spends: bool) -> AsyncGenerator[Batc
                 session.store_runtime_info()
 
 
-async def run_batches(session: Session, mode: BatchMode, *, again: bool) -> bool:
-    """Collects finished batches and submits missing requests (`again`: failed ones too); whether batches are open."""
+async def run_batches(session: Session, mode: BatchMode, *, retry_failed: bool) -> bool:
+    """Collects finished batches and submits missing requests; returns whether batches are open."""
     say, cache_dir = session.watcher.say, session.config.cache_dir
     async with batch_runner(session, spends=mode == "on") as batching:
         if batching.cache is not None:
@@ -422,7 +422,7 @@ async def run_batches(session: Session, mode: BatchMode, *, again: bool) -> bool
         if answers := await batching.collect():
             say(f"{answers:,} answers collected")
         batching.errors.check()
-        if made := await batching.submit(failed_too=again) if mode == "on" else 0:
+        if made := await batching.submit(retry_failed=retry_failed) if mode == "on" else 0:
             say(f"{made:,} batch{'es' if made > 1 else ''} submitted")
     return report_batches(session)
 

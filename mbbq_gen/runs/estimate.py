@@ -212,10 +212,10 @@ def cost_estimate(
     if price is None:
         return None
 
-    def dollars(read: float | None, written: float | None, output: float | None) -> float | None:
-        if read is None or written is None or output is None:
+    def dollars(input_price: float | None, output_price: float | None, tokens: float | None) -> float | None:
+        if input_price is None or output_price is None or tokens is None:
             return None
-        return (input_tokens * read + output * written) / MILLION
+        return (input_tokens * input_price + tokens * output_price) / MILLION
 
     return Cost(
         online=(input_tokens * price.input + output_tokens * price.output) / MILLION,

@@ -22,7 +22,7 @@ from mbbq_gen.prompts.render import orders_of
 from mbbq_gen.providers.base import BATCH_KINDS, Provider
 from mbbq_gen.providers.prices import read_prices
 from mbbq_gen.providers.registry import options_class
-from mbbq_gen.runs.distributed.cluster import check_on
+from mbbq_gen.runs.distributed.cluster import check_ray
 from mbbq_gen.runs.distributed.storage import DistributedConfig, fold_left_over
 from mbbq_gen.runs.executor import Session, check_failures, execute, known_price
 from mbbq_gen.runs.extraction import ExtractionWorker, extract_run, extractor_versions
@@ -113,7 +113,7 @@ class Job:
         """Locks and plans the run."""
         config = self.merged()
         if config.ray is not None:
-            check_on(config.ray)
+            check_ray(config.ray)
         provider = open_model(config, self.resources)
         provider.check_access()
         read_prices(config.prices)  # report a wrong price file before anything is done
@@ -206,7 +206,7 @@ class Job:
         mode, table = mode_of(store), FollowUpTable(store)
         if table.progress().pending:
             if mode != "off":
-                if await _run_batches(session, mode, again=False):
+                if await _run_batches(session, mode, retry_failed=False):
                     return True
             else:
                 try:
@@ -244,7 +244,7 @@ class Job:
     async def _send_all(self, session: Session, mode: BatchMode) -> bool:
         """Sends the planned requests, or those of an adaptive round; returns whether batches are open."""
         if mode != "off":
-            return await _run_batches(session, mode, again=self.config.batch is True)
+            return await _run_batches(session, mode, retry_failed=self.config.batch is True)
         with ExtractionWorker(session.store, self.resources, self.helper) as extractions:
             if session.store.progress().pending:
                 planning = asyncio.create_task(_complete_plan(session.store))
@@ -274,13 +274,13 @@ class Job:
         """Extracts remaining responses and returns the state of the run."""
         store, path = session.store, session.folder.path
         self._extract(store)
-        again, repeated = "the same command", 0
+        command, n_resent = "the same command", 0
         if mode_of(store) != "off":
-            again, table = f"mbbq-gen run {path} --batch", BatchTable(store)
-            repeated = len(table.failed_requests() & table.open_requests())
+            command, table = f"mbbq-gen run {path} --batch", BatchTable(store)
+            n_resent = len(table.failed_requests() & table.open_requests())
         if not under_way:
             rate = session.config.max_error_rate
-            if line := check_failures(store, rate, f"{again} sends the others again", repeated):
+            if line := check_failures(store, rate, f"{command} sends the others again", n_resent):
                 session.watcher.say(line)
         progress = store.progress()
         return JobResult(
@@ -293,10 +293,10 @@ class Job:
         )
 
 
-async def _run_batches(session: Session, mode: BatchMode, *, again: bool) -> bool:
+async def _run_batches(session: Session, mode: BatchMode, *, retry_failed: bool) -> bool:
     from mbbq_gen.runs.batch_runner import run_batches  # imports the services' batches
 
-    return await run_batches(session, mode, again=again)
+    return await run_batches(session, mode, retry_failed=retry_failed)
 
 
 async def _complete_plan(store: RunStore) -> None:

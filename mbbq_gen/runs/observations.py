@@ -103,7 +103,7 @@ class LoadOptions:
 def load_run_observations(
     folder: RunFolder, manifest: Manifest, options: LoadOptions, *, model: str | None = None
 ) -> tuple[polars.DataFrame, Progress]:
-    """The observations and progress of a run; `model`: name of the model, or None. Raises as `LoadOptions.prepare`."""
+    """The observations and progress of a run; `model`: None for the run's. Raises as `LoadOptions.prepare`."""
     current, scored = options.prepare(folder)
     with folder.open_store(read_only=True) as store:
         versions = options.versions(store, current, scored)

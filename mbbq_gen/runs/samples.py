@@ -170,19 +170,19 @@ def _sample(
 # --- an index that filters and counts --------------------------------------------------------------------------------
 
 _STRATA: Final = ("benchmark", "split", "language", "outcome", "role", "flipped")
-_READ = ", ".join(f"'{outcome}'" for outcome in sorted(PARSED))
-_LOST = ", ".join(f"'{outcome}'" for outcome in sorted(NO_RESPONSE))
+_PARSED = ", ".join(f"'{outcome}'" for outcome in sorted(PARSED))
+_NO_RESPONSE = ", ".join(f"'{outcome}'" for outcome in sorted(NO_RESPONSE))
 
 _CHOSEN = "CAST(substr(p.option_order, e.option + 1, 1) AS INTEGER)"
 """Index in `Instance.options` of the option that extraction `e` of prompt `p` chose."""
-_ITEM: Final = f"""
+_ROW_COLUMNS: Final = f"""
 p.number, p.prompt_id, e.extractor, i.key, i.benchmark, i.split, i.language, i.category, i.template_id,
   i.condition, p.variant, e.outcome,
-  CASE WHEN e.outcome NOT IN ({_READ}) THEN 'none'
+  CASE WHEN e.outcome NOT IN ({_PARSED}) THEN 'none'
     WHEN e.option IS NULL THEN 'unknown'
     ELSE coalesce(CASE {_CHOSEN} WHEN 0 THEN i.role_0 WHEN 1 THEN i.role_1 ELSE i.role_2 END, 'person') END,
-  CASE WHEN e.outcome IN ({_LOST}) THEN 'none'
-    WHEN e.outcome NOT IN ({_READ}) THEN 'no'
+  CASE WHEN e.outcome IN ({_NO_RESPONSE}) THEN 'none'
+    WHEN e.outcome NOT IN ({_PARSED}) THEN 'no'
     WHEN e.option IS NULL THEN CASE i.condition WHEN 'ambiguous' THEN 'yes' ELSE 'no' END
     WHEN {_CHOSEN} = i.gold_index THEN 'yes' ELSE 'no' END,
   e.confidence, coalesce(p.reasoning_effort, 'unset')
@@ -235,7 +235,7 @@ class SampleIndex:
         schema = {name: pl.Int64() if name in ("number", "rank") else pl.String() for name in names}
         parts = [pl.DataFrame(schema=schema)]
         wanted = {language: [version] for language, version in versions.items()}
-        rows = store.extraction_rows(_ITEM, wanted, "JOIN instances i ON i.key = p.instance_key")
+        rows = store.extraction_rows(_ROW_COLUMNS, wanted, "JOIN instances i ON i.key = p.instance_key")
         while batch := rows.fetchmany(10 * BATCH):
             ranked = [(*row, stable_number(seed, row[1]) >> 1) for row in batch]
             parts.append(pl.DataFrame(ranked, schema=schema, orient="row"))

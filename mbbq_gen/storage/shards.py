@@ -113,10 +113,10 @@ class RecordFiles:
                 while self._write_file(table):
                     pass
 
-    def pack_if_full(self, answers: Sequence[str]) -> None:
+    def pack_if_full(self, records: Sequence[str]) -> None:
         """Counts newly stored responses (JSON), and moves them to a file once they fill one; raises as `pack`."""
-        self._new_records += len(answers)
-        self._new_characters += sum(map(len, answers))
+        self._new_records += len(records)
+        self._new_characters += sum(map(len, records))
         is_full = self._new_records >= PACKED["responses"].max_records or self._new_characters >= MOST_CHARACTERS
         if self.in_files and is_full:
             self._write_file("responses")

@@ -257,14 +257,14 @@ class RunStore(Database):
     def pending(self) -> Iterator[Request]:
         """The requests without a response, in plan order, then follow-ups; responses may be added meanwhile."""
         text, instance = "", None
-        taken = " AND p.request_key IN (SELECT request_key FROM rounds)" if self.is_in_rounds else ""
+        in_rounds = " AND p.request_key IN (SELECT request_key FROM rounds)" if self.is_in_rounds else ""
         rows = self.paged(
             "SELECT p.number, p.request_key, p.record, i.record FROM prompts p"
             " JOIN instances i ON i.key = p.instance_key"
             " LEFT JOIN responses r ON r.request_key = p.request_key AND r.is_error = 0"
             " WHERE r.request_key IS NULL AND NOT EXISTS"
             "  (SELECT 1 FROM prompts q WHERE q.request_key = p.request_key AND q.number < p.number)"
-            f"{taken} AND p.number > ? ORDER BY p.number LIMIT ?",
+            f"{in_rounds} AND p.number > ? ORDER BY p.number LIMIT ?",
             add_rows=self.store_prompts,
         )
         for _, request_key, prompt, record in rows:
@@ -348,8 +348,8 @@ class RunStore(Database):
 
     def progress(self, *, follow_ups_only: bool = False) -> Progress:
         """Progress of the run with its follow-ups, or of these only; adaptive runs count the requests in `rounds`."""
-        first = "follow_ups" if follow_ups_only else "rounds" if self.is_in_rounds else "prompts"
-        planned = f"(SELECT request_key FROM {first} UNION SELECT request_key FROM follow_ups)"
+        planned_in = "follow_ups" if follow_ups_only else "rounds" if self.is_in_rounds else "prompts"
+        planned = f"(SELECT request_key FROM {planned_in} UNION SELECT request_key FROM follow_ups)"
         requests = self.value(f"SELECT count(*) FROM {planned}") + (self._plan.left if self._plan else 0)
         answered, failed = self._db.execute(
             "SELECT count(*) FILTER (WHERE is_error = 0), count(*) FILTER (WHERE is_error = 1) FROM responses"

@@ -53,30 +53,30 @@ _LOCAL_ENVIRONMENT: Final = {
 }
 
 
-def check_on(on: str) -> None:
+def check_ray(address: str) -> None:
     """Checks `--ray`: UsageError for an invalid address, MissingExtraError if the package is not installed."""
-    host, _, port = on.removeprefix("ray://").rpartition(":")
-    if on != LOCAL and not (host and port.isdigit()):
-        raise UsageError(f"--ray {on}: write local (one is started here), ray://HOST:PORT or HOST:PORT")
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if address != LOCAL and not (host and port.isdigit()):
+        raise UsageError(f"--ray {address}: write local (one is started here), ray://HOST:PORT or HOST:PORT")
     if not is_installed("ray"):
-        raise MissingExtraError(f"--ray {on} needs Ray, which is not installed: {_INSTALL}")
+        raise MissingExtraError(f"--ray {address} needs Ray, which is not installed: {_INSTALL}")
 
 
 @contextmanager
-def connected(on: str, workers: int) -> Iterator[Any]:
+def connected(address: str, workers: int) -> Iterator[Any]:
     """Connects the package `ray` and yields it; an existing connection of this process is used and left open.
 
-    `on`: `local`, or an address; `workers`: CPUs of a Ray started here. RunError if it can't be reached or started.
+    `address`: `local`, or of a running Ray; `workers`: CPUs of a local Ray. RunError if it can't be reached or started.
     """
     own = {**_ENVIRONMENT, **_LOCAL_ENVIRONMENT, "RAY_AUTH_TOKEN": _TOKEN}
-    with _environment(own if on == LOCAL else _ENVIRONMENT):
+    with _environment(own if address == LOCAL else _ENVIRONMENT):
         if "ray" not in sys.modules:
             os.environ[_IMPORTED_BY] = str(os.getpid())
         import ray
 
         if ray.is_initialized():
             yield ray
-        elif on == LOCAL:
+        elif address == LOCAL:
             if os.environ.get(_IMPORTED_BY) != str(os.getpid()):
                 raise RunError(
                     "--ray local: this program has already imported Ray, so it cannot stay on this machine; call"
@@ -85,7 +85,7 @@ def connected(on: str, workers: int) -> Iterator[Any]:
             with _started(ray, workers):
                 yield ray
         else:
-            _init(ray, on, address=on)
+            _init(ray, address, address=address)
             try:
                 yield ray
             finally:

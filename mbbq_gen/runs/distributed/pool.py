@@ -29,7 +29,7 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Message, Request, Response, Usage
 from mbbq_gen.providers.base import Capabilities, ExecutionContext, Provider
 from mbbq_gen.providers.http.rate_limits import RateLimits
-from mbbq_gen.runs.distributed.cluster import check_on, connected
+from mbbq_gen.runs.distributed.cluster import check_ray, connected
 from mbbq_gen.runs.distributed.storage import (
     FOLDER_META,
     OWN_FOLDER,
@@ -370,7 +370,7 @@ def distribute(
 
     `limited`: whether the run has a cost limit; `folded`: shards whose responses are stored.
     """
-    check_on(distributed.ray)
+    check_ray(distributed.ray)
     manifest = folder.manifest()
     named = distributed.shards or ""
     if named and "://" not in named:
