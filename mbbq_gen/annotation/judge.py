@@ -1,4 +1,4 @@
-"""LLM judges: the prompt, the requests about a run's responses, and the extractions from the replies.
+"""LLM judges: the prompt, requests about responses, and extractions from replies.
 
     The options, each with its name for your reply, …          a seeded order of its own for every answer
     X1: shown as "B": "The grandson"

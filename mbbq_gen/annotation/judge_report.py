@@ -1,4 +1,4 @@
-"""Agreement of a judge with the rules, their differences, and the accuracy of both by annotations.
+"""Agreement and differences of a judge and the rules, and their accuracy by annotations.
 
 Two extractions agree if they choose the same option, or both none; the outcome (refusal, abstention, …) may differ,
 because it does not affect scores. Invalid replies of the judge are counted and left out. Kappa is Cohen's, over target,
@@ -22,7 +22,7 @@ from mbbq_gen.storage.ledgers import ChosenBy, JudgedAnswer
 from mbbq_gen.storage.store import Progress
 
 Basis = Literal["all", "sample", "only", "nothing"]
-"""Responses that the agreement is computed from: all, a random sample, a selection (`--only`), or none."""
+"""Basis of the agreement: all responses, a random sample, a selection (`--only`), or none."""
 
 
 class Agreement(FrozenModel):
@@ -39,7 +39,7 @@ class Agreement(FrozenModel):
 
 
 class ConfusionCount(FrozenModel):
-    """The number of responses with a certain pair of choices by the rules and the judge."""
+    """The number of responses with a pair of choices by rules and judge."""
 
     rules: str
     """The role chosen; `first person` or `second person` without roles; `none` without an option."""

@@ -73,7 +73,7 @@ class JudgeEstimate(FrozenModel):
 
 
 def is_settled(extraction: ExtractionRow) -> bool:
-    """Whether a response needs no judge: without text, or failed, filtered or refused by the service."""
+    """Whether a response needs no judge: no text, or failed, filtered or refused."""
     return not can_be_annotated(extraction) or extraction.rule.startswith("response.")
 
 

@@ -1,4 +1,4 @@
-"""Annotation of extractions by a person: a stratified sample, the annotations, and the rate of agreement.
+"""Annotation of extractions by people: stratified sample, annotations, agreement rate.
 
     RUN/annotation-draws.jsonl      the samples that were drawn; `annotate` continues the last one
     RUN/annotations.jsonl           one annotation per line; the last one of a prompt counts
@@ -75,7 +75,7 @@ class Annotation(FrozenModel):
 def annotate_response(
     extraction: ExtractionRow, *, right: int | None, right_known: bool = True, note: str = ""
 ) -> Annotation:
-    """The annotation of an extraction with the correct option or as wrong, at the current time."""
+    """The annotation of an extraction, with the correct option or as wrong."""
     shown = {name: getattr(extraction, name) for name in ("prompt_id", "extractor", "outcome", "option")}
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return Annotation(**shown, right_known=right_known, right=right, note=note, at=now)
@@ -177,7 +177,7 @@ def can_be_annotated(extraction: ExtractionRow) -> bool:
 
 
 def draw_sample(extractions: Iterable[ExtractionRow], design: SamplingDesign) -> ReviewSample:
-    """A stratified sample, allocated in proportion to the square root of the size of each stratum, at least one each.
+    """A stratified sample, in proportion to the square roots of stratum sizes, at least one each.
 
     The smallest strata are merged until there are at most half as many strata as samples. The draw depends only on the
     seed and the prompt, so a larger sample of the same strata contains the smaller one.
@@ -204,7 +204,7 @@ def draw_sample(extractions: Iterable[ExtractionRow], design: SamplingDesign) ->
 
 
 def allocate(sizes: Mapping[Stratum, int], total: int) -> dict[Stratum, int]:
-    """The number to draw from each stratum: at least one, the rest in proportion to the square roots of sizes."""
+    """The number to draw from each stratum: in proportion to square roots, at least one."""
     given = dict.fromkeys(sizes, 0)
     waiting = [(-math.inf, stratum) for stratum, size in sizes.items() if size]
     heapq.heapify(waiting)

@@ -90,7 +90,7 @@ class _TemplateQueue:
     taken: Counter[object] = field(default_factory=Counter)
 
     def take(self, overall: Counter[object]) -> CandidateRequest:
-        """Takes the request whose kind, variant, question and order the template has least of, then the language."""
+        """Takes the request whose kind, variant, question and order are rarest in the template, then the language."""
         taken = self.taken
 
         def kind_rank(kind: Kind) -> tuple[int, ...]:
@@ -161,7 +161,7 @@ class SamplingRounds:
         ]
 
     def offered(self, group: Mapping[str, str], compared: Languages = None) -> Counter[str]:
-        """Template (benchmark / category / id) → the number of its planned requests in a group."""
+        """Template (benchmark / category / id) → its planned requests in a group."""
         found, strata = Counter[str](), set(self.strata(group, compared))
         for (stratum, template), count in self._offered.items():
             if stratum in strata:
@@ -264,7 +264,7 @@ class AdaptiveRun:
             )
 
     def _next_strata(self, targets: tuple[StoppingTarget, ...] | None) -> Iterable[Stratum]:
-        """The strata of the next round: for each target not settled, those with the fewest answers."""
+        """The strata of the next round: those with the fewest answers in each unsettled target."""
         rule, rounds = self.rule, self.rounds
         if targets is None or rule.kind == "answers":
             return rounds.unfinished({}, rule.compared)
@@ -334,7 +334,7 @@ class AdaptiveRun:
                 yield key, (one.minus(other), n_one + n_other)
 
     def _target(self, metric: Metric, group: dict[str, str], looks: list[Look], family: int) -> StoppingTarget:
-        """The state of a target after its looks with new answers, up to the one that reached it."""
+        """The state of a target after its looks with new answers; the first that reaches it is the last."""
         rule, rounds, compared = self.rule, self.rounds, self.rule.compared
         is_left, n_templates = bool(rounds.unfinished(group, compared)), len(rounds.offered(group, compared))
         new = [look for place, look in enumerate(looks) if place == 0 or look[1] > looks[place - 1][1]]

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 MOST_TRIES: Final = 3
 """Batches without a response to a request, after which it is recorded as a failure."""
 _SEARCHES: Final = 2
-"""Searches for a batch before it counts as lost, because a service's list may be out of date."""
+"""Searches for a batch before it counts as lost; lists of services may be out of date."""
 _SUBMISSIONS: Final = 3
 _MIN_HALVED: Final = 100
-"""Batches up to this size are not halved if the service reports too many queued requests."""
+"""Largest batch that is not halved if the service reports too many queued requests."""
 _FIRST_SINGLY: Final = 3
 """Most requests that are sent one by one, until one succeeds, before the first batch."""
 _MAX_SINGLE: Final = 3
@@ -220,7 +220,7 @@ class BatchRunner:
         return answered
 
     async def _results(self, status: BatchStatus, malformed: list[str]) -> AsyncGenerator[BatchResult, None]:
-        """The results of an ended batch, each request once, or again if an answer follows a failure.
+        """The results of an ended batch, once per request; an answer may follow a failure.
 
         They are read again if the connection breaks, and once more if there are malformed lines.
         `malformed`: receives the beginnings of these lines.

@@ -114,7 +114,7 @@ class InFlightLog:
         self._in_doubt: Mapping[str, int] | None = None
         """Without a cost limit: request key → attempts that may be charged."""
         self._n_in_flight, self._n_covered, self._n_expected = 0, 0, 16
-        """Without a cost limit: requests in flight, their stored bound, and those expected before the next commit."""
+        """Requests in flight, their stored bound, and those expected before the next commit; without a limit only."""
         self._longest: dict[str | None, int] = {}
         """Reasoning effort → characters of its longest request."""
         self._largest = TokenUsage()
@@ -160,7 +160,7 @@ class InFlightLog:
         self._write()
 
     def end(self, in_doubt: Mapping[str, int]) -> None:
-        """At the end of a session, removes requests that were not sent, or sent without cost."""
+        """Ends a session; removes requests that were not sent, or sent without cost."""
         kept = {key: attempts[: in_doubt.get(key, 0)] for key, attempts in self._under_way.items()}
         if self._in_doubt is not None or kept != self._under_way:
             self._n_in_flight = self._n_expected = 0
@@ -403,7 +403,7 @@ def cost_report(
     *,
     judge: str | None = None,
 ) -> CostReport:
-    """Usage and cost of the stored responses of a run, or of the replies of one of its judges.
+    """Usage and cost of the responses of a run or of one of its judges.
 
     `model`: used for responses that name no model; `user_prices`: prices of the user's file; `base_url`: None for the
     service's own address.

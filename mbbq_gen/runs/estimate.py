@@ -333,7 +333,7 @@ def price_for(provider: Provider, config: RunConfig) -> Price | None:
 def planned_in_store(
     config: RunConfig, where: PackPaths, pilot: Path | None
 ) -> Iterator[tuple[PromptPlan, RunStore, dict[str, float]]]:
-    """The plan of a run, a temporary store with its questions, and prompt variant → mean tokens in the pilot."""
+    """The plan of a run, a temporary store, and prompt variant → mean tokens in the pilot."""
     measured: dict[str, float] = {}
     if pilot is not None:
         with RunFolder(pilot).require().open_store(read_only=True) as store:

@@ -78,7 +78,7 @@ class ErrorRateGuard:
 
 @dataclass
 class TruncationMonitor:
-    """Warns early, and again at the end, if responses are truncated at the token limit, with the likely cause.
+    """Warns, early and at the end, of responses truncated at the token limit; names the likely cause.
 
     Never warns for providers without a token limit.
     """
@@ -107,7 +107,7 @@ class TruncationMonitor:
                 self._warn(f"{self._n_truncated} of the first {self._n_answers} answers")
 
     def sum_up(self) -> None:
-        """At the end of a run, warns if more than a tenth of the responses were truncated."""
+        """Warns if more than a tenth of the responses of a run were truncated."""
         if self._n_truncated >= 5 and self._n_truncated > 0.1 * self._n_answers:
             self._warn(f"{self._n_truncated:,} of {self._n_answers:,} answers")
 
@@ -356,7 +356,7 @@ async def execute_planned(
 def open_cost_guard(
     store: RunStore, provider: Provider, config: RunConfig, limit: float, *, for_batches: bool = False
 ) -> CostGuard:
-    """The remaining budget of a run: the limit minus its cost so far and the highest cost of its open batches.
+    """The remaining budget of a run: limit − cost so far − highest cost of open batches.
 
     Raises:
         UsageError: the price of the model is unknown, or nothing limits the length of an answer.

@@ -213,7 +213,7 @@ def extract_run(
 def batch_extractor(
     extractor: str, resources: PackPaths
 ) -> Callable[[PendingExtractions], tuple[str, list[StoredExtraction]]]:
-    """A function that extracts a batch and returns its language and extractions, for this process or a worker."""
+    """A function, for this process or a worker, that extracts a batch of one language."""
 
     def read(batch: PendingExtractions) -> tuple[str, list[StoredExtraction]]:
         language, records = batch

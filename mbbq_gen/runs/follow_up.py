@@ -160,7 +160,7 @@ def extract_follow_ups(store: RunStore, resources: PackPaths) -> None:
 
 
 def _replies_to_extract(store: RunStore, language: str, version: str) -> Cursor:
-    """The replies in a language without an extraction of this version, with their prompts and questions."""
+    """The replies in a language without an extraction of this version."""
     return store.query(
         "SELECT u.prompt_id, u.none, u.turns, p.record, i.record, r.record FROM follow_ups u"
         " JOIN prompts p ON p.prompt_id = u.prompt_id JOIN instances i ON i.key = p.instance_key"

@@ -37,7 +37,7 @@ from mbbq_gen.storage.shards import FOLDER
 from mbbq_gen.storage.store import NORMALISE, RunStore
 
 _FIRST_REQUESTS: Final = 0.1
-"""Seconds after which the rest of a growing plan is stored, so that the first requests are sent before."""
+"""Seconds for the first requests before the rest of a growing plan is stored."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Job:
         return config
 
     def _plan(self, store: RunStore, provider: Provider, config: RunConfig, *, grows: bool = False) -> Manifest:
-        """Stores the plan of a new run, or the changed execution settings of a planned one.
+        """Stores the plan of a new run, or changed execution settings of a planned one.
 
         `grows`: the plan may be completed while requests are sent one by one.
         """

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 
 Answers = Literal["first", "follow-up"]
-"""The answers that count: the first ones, or follow-ups in place of first ones that were not parsed."""
+"""The answers that count: first ones, or follow-ups in place of unparsed ones."""
 PART: Final = 20_000
-"""Approximate number of prompts in a part, which take some tens of megabytes while they are summed."""
+"""Approximate prompts of a part; summing them takes some tens of megabytes."""
 
 
 def ignore(_: object) -> None:

@@ -1,4 +1,4 @@
-"""Plans a run: reads instances, takes a balanced sample, chooses option orders, and renders the prompts.
+"""Plans a run: reads instances, draws a sample, chooses option orders, renders prompts.
 
     benchmark files ─► instances ─► balanced sample ─► option orders ─► prompts
 

@@ -102,7 +102,7 @@ class Flip(FrozenModel):
     """The paired items with a certain pair of different answers."""
 
     first: str
-    """The role chosen (`person` for an option without a role), or the outcome if no option was chosen."""
+    """The role chosen (`person` without a role), or the outcome if none was."""
     second: str
     count: int
     reread: int
@@ -282,7 +282,7 @@ def _flat(values: Mapping[str, JsonValue], above: str = "") -> dict[str, JsonVal
 
 
 def _paired(before: polars.DataFrame, after: polars.DataFrame) -> tuple[polars.DataFrame, MatchCounts]:
-    """The pairs, each a row with the columns of both runs (of the second: `…_after`), and their counts by tier."""
+    """The pairs, with the columns of both runs (of the second: `…_after`), and their counts."""
     import polars as pl
 
     names = ["prompt_id", "instance_key", "reasoning_effort", "variant", "label_style", "places", *GROUP_COLUMNS]

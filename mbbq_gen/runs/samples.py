@@ -1,4 +1,4 @@
-"""The samples table of a run: one row for each answered prompt, with texts and extraction.
+"""The samples table: one row for each answered prompt, with texts and extraction.
 
 A row has the observation (`mbbq_gen.scoring.observations`) that scores are computed from, and the texts: the question
 and its options as shown, the response, and the evidence in it. Counts over filtered samples agree with `score`.
@@ -134,7 +134,7 @@ def sample_batches(
 def _sample(
     prompt: Prompt, instance: Instance, response: Response, extraction: Extraction, gold: GoldLabels
 ) -> dict[str, object]:
-    """The columns of a sample, except its observation, the time of its response and its follow-up."""
+    """The columns of a sample, except observation, response time and follow-up."""
     shown = [instance.options[index] for index in prompt.option_order]
     corrected = corrected_index(instance) if gold == "corrected" else None
     right = instance.gold_index if corrected is None else corrected
@@ -212,7 +212,7 @@ class SampleRow(NamedTuple):
     reasoning_effort: str
     """The requested level, or unset."""
     flipped: str
-    """Whether the answers to the question differ in role: yes, no, or once for a single answer."""
+    """Whether the question's answers differ in role: yes, no, or once for a single one."""
 
 
 FIELDS: Final = SampleRow._fields[4:]

@@ -265,7 +265,7 @@ async def _check(
 
 
 async def _ask(provider: OpenAIProvider, resources: PackPaths) -> dict[str, Any]:
-    """The answer to the first question of `starter` with its time and tokens, or the error."""
+    """The answer to a question of `starter`, with its time and tokens, or the error."""
     instance = next(load_benchmark("starter", languages=["en"], splits=["bias"], resources=resources))
     variant = next(found for found in read_prompts(resources, "en").variant if found.id == "letters")
     prompt = render_prompt(instance, PromptSettings(variant), (0, 1, 2))

@@ -1,4 +1,4 @@
-"""Reports the status of a run from its folder alone: progress, failures by kind, cost, time left."""
+"""Reports the status of a run from its folder: progress, failures, cost, time left."""
 
 from __future__ import annotations
 

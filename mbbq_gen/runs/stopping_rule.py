@@ -1,4 +1,4 @@
-"""Stopping rules of adaptive runs: from settings, as stored, and the record of why a run stopped."""
+"""Stopping rules of adaptive runs, and the record of why a run stopped."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class StoppingRule(FrozenModel):
     equivalence_margin: float = SMALL
     """Of `decision`: the largest difference that is considered negligible."""
     detectable_effect: float | None = Field(default=None, gt=0)
-    """Of `decision`: the run stops once it has a power of 90 % for this effect; None: no limit."""
+    """Of `decision`: stops at a power of 90 % for this effect; None: no limit."""
     aimed: float | None = None
     """The first `detectable_effect` of the run, which determines when error is spent."""
     answers: int | None = Field(default=None, ge=1)
     """Of `answers`: answers per template in each language and split."""
     average: Average = "questions"
     looked: bool = False
-    """Whether the run ever had interim looks for a decision, for which its intervals are adjusted."""
+    """Whether the run ever had interim looks for a decision; its intervals are adjusted for these."""
 
     @property
     def compared(self) -> tuple[str, str] | None:
@@ -62,7 +62,7 @@ class StoppingRule(FrozenModel):
 
 
 class StoppingTarget(FrozenModel):
-    """A score or difference of the stopping rule, with its state at the last look or when it was reached."""
+    """A score or difference of the rule, at the last look or when it was reached."""
 
     metric: str
     group: dict[str, str]

@@ -15,13 +15,13 @@ from mbbq_gen.core.records import Confidence, FrozenModel, Outcome
 from mbbq_gen.storage.store import RunStore
 
 ChosenBy = Literal["all", "sample", "only"]
-"""Why a response is judged: all are, it was sampled, or its extraction by the rules matched `--only`."""
+"""Why a response is judged: all are, it was sampled, or it matched `--only`."""
 BatchState = Literal["planned", "sent", "collected", "refused", "lost"]
 _NAME_META: Final = "batch_name"
 _MODE_META: Final = "batches"
 SIZE_META: Final = "batch_requests"
 BatchMode = Literal["off", "on", "stopped"]
-"""How requests are sent: one by one, in batches, or in batches to which none are added."""
+"""How requests are sent: one by one, in batches, or in existing batches only."""
 
 
 class BatchLine(FrozenModel):
@@ -58,7 +58,7 @@ class Batch(BatchLine):
     waits: bool = False
     """Whether it was refused only because too many requests were queued at the service."""
     too_large: bool = False
-    """Whether it was refused for its size: later batches have at most half as many requests."""
+    """Whether it was refused for its size; later batches have at most half of it."""
 
     @property
     def is_open(self) -> bool:
@@ -85,7 +85,7 @@ class BatchTable:
         return [batch for batch in self.batches() if batch.is_open]
 
     def known_ids(self) -> frozenset[str]:
-        """The ids at the service of this run's batches, and of batches known to belong to others."""
+        """The service's ids of this run's batches, and of those known to be others'."""
         batches = self.batches()
         own = {batch.service_id for batch in batches if batch.service_id is not None}
         return frozenset(own.union(*(batch.foreign_ids for batch in batches)))
@@ -249,7 +249,7 @@ class Stratum(NamedTuple):
 
 
 class CandidateRequest(NamedTuple):
-    """A planned prompt, with the fields by which the rounds of an adaptive run choose prompts."""
+    """A planned prompt, with the fields by which rounds choose prompts."""
 
     request_key: str
     stratum: Stratum

@@ -71,7 +71,7 @@ class ExtractionRow(NamedTuple):
 
 
 class ExtractionChange(FrozenModel):
-    """The number of responses in a language with a certain pair of extractions by two extractor versions."""
+    """The number of responses with a certain pair of extractions by two versions."""
 
     language: str
     old: Outcome
@@ -93,7 +93,7 @@ class ExtractionChange(FrozenModel):
 
 
 def find_prompts(store: RunStore, text: str, limit: int = 20) -> list[PromptRef]:
-    """At most `limit` prompts in plan order by their id, the key of their question, or the beginning of their id."""
+    """At most `limit` prompts by id, question key, or beginning of the id, in plan order."""
     for condition in ("prompt_id = ?", "instance_key = ?", "substr(prompt_id, 1, length(?1)) = ?1"):
         rows = store.query(
             "SELECT prompt_id, instance_key, variant, option_order FROM prompts"

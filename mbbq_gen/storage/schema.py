@@ -290,7 +290,7 @@ def marks(number: int) -> str:
 
 
 _copies: Final[dict[Path, Path]] = {}
-"""Database → its copy made by this process, which later connections of the process use too."""
+"""Database → its copy, which later connections of this process use too."""
 
 
 def is_writable(folder: Path) -> bool:

@@ -25,9 +25,9 @@ FOLDER: Final = "shards"
 MOST_CHARACTERS: Final = 16_000_000
 """Approximate limit of the text in one file."""
 IS_HERE: Final = "record >= '{'"
-"""The condition that a record is in the SQLite file: a reference to a file begins with a digit."""
+"""The condition that a record is in SQLite; references to files begin with a digit."""
 _CACHED_CHARACTERS: Final = 8 * MOST_CHARACTERS
-"""Characters of the files that are cached: two prompt files, their responses, and questions in all languages."""
+"""Characters of cached files: two of prompts, their responses, and questions in all languages."""
 
 
 class ShardSpec(NamedTuple):
@@ -39,7 +39,7 @@ class ShardSpec(NamedTuple):
     condition: str = IS_HERE
     """The condition that a record is not in a file yet."""
     new_rows: bool = False
-    """Whether rows are inserted again: rows that are only shortened would leave pages of SQLite nearly empty."""
+    """Whether rows are inserted again; rows that are only shortened leave pages nearly empty."""
 
 
 PACKED: Final = {
@@ -199,7 +199,7 @@ def _content(path: Path) -> bytes:
 
 
 def digest(data: bytes) -> str:
-    """The digest of a file's content that is part of its name: 16 hex digits of its sha256."""
+    """The digest in the name of a file: 16 hex digits of its sha256."""
     return hashlib.sha256(data).hexdigest()[:16]
 
 

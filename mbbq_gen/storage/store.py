@@ -115,7 +115,7 @@ class Part:
 
 @dataclass
 class GrowingPlan:
-    """The rest of a plan, whose prompts are stored while the first requests are in flight."""
+    """The rest of a plan, stored while the first requests are in flight."""
 
     prompts: Iterator[tuple[Prompt, str]]
     """Prompts that are not stored yet, with their request keys."""
@@ -368,7 +368,7 @@ class RunStore(Database):
         *,
         scored: bool = False,
     ) -> Iterator[StoredPrompt]:
-        """The completed prompts of a language that this extractor version has not extracted since their last response.
+        """The completed prompts without an extraction by this version since their last response.
 
         `scored`: only loglikelihood methods, else only `generate`. `earlier`: only prompts to which this other version
         gave one of `outcomes`. Extractions may be added meanwhile.

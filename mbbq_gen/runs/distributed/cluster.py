@@ -34,7 +34,7 @@ _INSTALL: Final = "pip install 'mbbq-gen[ray]'"
 _STORE_BYTES: Final = 100_000_000
 """Shared memory of a Ray started here; blocks are small, and responses are passed in files."""
 _IMPORTED_BY: Final = "MBBQ_GEN_RAY"
-"""Environment variable with the process that imported Ray in our environment, which Ray reads at import."""
+"""Environment variable: the process that imported Ray, which reads its environment at import."""
 _FOLDER: Final = "mbbq-ray-"
 _FOLDER_OF: Final = "MBBQ_GEN_RAY_FOLDER"
 """Environment variable of Ray's processes with the folder of a Ray started here."""
@@ -162,7 +162,7 @@ def _end_processes_of(folder: Path) -> None:
 P = TypeVar("P")
 R = TypeVar("R")
 _PARTS_PER_WORKER: Final = 2
-"""Parts of a worker at a time, so that it need not wait for the next one."""
+"""Parts of a worker at a time; the next one is ready when one ends."""
 _MOST_TRIES: Final = 3
 """Most repetitions of a part after deaths of its worker."""
 

@@ -1,4 +1,4 @@
-"""A provider that sends requests in blocks to Ray workers, and yields the responses of their shards.
+"""A provider that sends blocks of requests to Ray workers and yields their responses.
 
     requests ─► window ─► blocks ─┬─► worker 0 ─► shard ─┬─► responses
                                   ├─► worker 1 ─► shard ─┤
@@ -47,9 +47,9 @@ from mbbq_gen.storage.store import RunStore
 _WINDOW: Final = 20_000
 """Requests that are packed into blocks at a time, which limits the driver's memory."""
 _PAID_WINDOW: Final = 32
-"""The same per worker under a cost limit, because a whole window counts as spent if the driver dies."""
+"""The same per worker under a cost limit; a whole window counts as spent if the driver dies."""
 _BLOCKS_PER_WORKER: Final = 2
-"""Blocks of a worker at a time, so that it need not wait for the next one."""
+"""Blocks of a worker at a time; the next one is ready when one ends."""
 _MOST_TRIES: Final = 4
 """Deaths of workers with one block after which its requests count as failed."""
 _MOST_DEATHS: Final = 5

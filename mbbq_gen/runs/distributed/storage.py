@@ -1,4 +1,4 @@
-"""The status of the workers of a distributed run, and shards of responses in a folder or an object store.
+"""Status of the workers of a distributed run, and shards in a folder or object store.
 
     /shared/shards   file:///shared/shards   s3://bucket/run-7   gs://…   abfs://…
 

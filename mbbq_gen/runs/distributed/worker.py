@@ -21,8 +21,8 @@ from mbbq_gen.runs.distributed.storage import ResponseShards
 
 MOST_REQUESTS: Final = 256
 """Largest number of requests of a block, which limits the loss if a worker dies."""
-_SHARES: Final = 2
-"""A block is a worker's share of the remaining requests divided by this, so that all end at about the same time."""
+_BLOCKS_PER_SHARE: Final = 2
+"""Divides a worker's share of the remaining requests into blocks, so that all end at about the same time."""
 _FEWEST: Final = 16
 """Fewest requests of a block, for efficient files and shared prompt prefixes."""
 
@@ -43,7 +43,7 @@ def block_of(requests: Iterable[Request], session: str) -> Block:
 
 
 def pack(requests: Sequence[Request], workers: int, session: str) -> list[Block]:
-    """The blocks of a window of requests, in the order in which they should be sent, large ones first.
+    """The blocks of a window of requests, large ones first.
 
     Requests of one template, and within it of one question, stay together to share prompt prefixes; the templates with
     the longest requests come first.
@@ -60,7 +60,7 @@ def pack(requests: Sequence[Request], workers: int, session: str) -> list[Block]
     current: list[Request] = []
     length = 0
     for request in (request for group in groups for request in group):
-        is_enough = len(current) >= _FEWEST and length * workers * _SHARES >= left
+        is_enough = len(current) >= _FEWEST and length * workers * _BLOCKS_PER_SHARE >= left
         if is_enough or len(current) == MOST_REQUESTS:
             blocks.append(block_of(current, session))
             current, left, length = [], left - length, 0
@@ -106,7 +106,7 @@ class RemoteBudgets:
         self._actor = actor
 
     async def take(self, tokens: float) -> float:
-        """Takes a request with these tokens and returns 0, or takes nothing and returns the seconds to wait."""
+        """Takes a request with these tokens; returns 0, or the seconds to wait if it can't."""
         return float(await self._actor.take.remote(tokens))
 
     def correct(self, tokens: float, age: float) -> None:
