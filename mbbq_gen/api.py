@@ -37,11 +37,11 @@ from mbbq_gen.extraction.simple import ENGINE
 from mbbq_gen.runs.job import Job, JobResult
 from mbbq_gen.runs.observations import (
     Answers,
-    Reading,
+    LoadOptions,
     ensure_extracted,
+    ensure_scores_extracted,
     follow_up_reports,
     load_run_observations,
-    read_scores_before_use,
 )
 from mbbq_gen.runs.resolve import resolve_for
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
@@ -233,7 +233,7 @@ class Run:
             model: Name of the model in the table; None: that of the run.
             answers: The `first` answers, or `follow-up`: with what follow-ups say where nothing could be read.
         """
-        reading = Reading(self.resources, gold, extractor, answers=answers)
+        reading = LoadOptions(self.resources, gold, extractor, answers=answers)
         frame, _ = load_run_observations(self.folder, self.manifest, reading, model=model)
         return frame
 
@@ -282,7 +282,7 @@ class Run:
     ) -> Iterator[polars.DataFrame]:
         """The rows of `samples` in tables of at most `size` rows, so that memory stays small."""
         versions = self._versions(languages, extractor)
-        scored = read_scores_before_use(self.folder)
+        scored = ensure_scores_extracted(self.folder)
         model = model or self.manifest.config.model
         with self.folder.open_store(read_only=True) as store:
             yield from sample_batches(
@@ -314,14 +314,14 @@ class Run:
         Responses that the judge did not get, or did not parse, are left out. Check the judge against annotations before
         correcting scores with it. UnknownNameError where the run has no such judge or language.
         """
-        from mbbq_gen.annotation.judge import is_read, judges_of
+        from mbbq_gen.annotation.judge import is_valid, judges_of
 
         versions = self._versions(languages)
         with self.folder.open_store(read_only=True) as store:
             judges = judges_of(store)
             judge = judges[one_of("judge", name, judges)]
             found = judged_answers(store, judge.name, judge.extractor, versions)
-            return {answer.prompt_id: answer for answer in found if is_read(answer.judge.rule)}
+            return {answer.prompt_id: answer for answer in found if is_valid(answer.judge.rule)}
 
     def scores(
         self,

@@ -1,1 +1,1 @@
-"""A second reader: a chat model says which option a stored answer chooses, by a fixed prompt, beside the rules."""
+"""Checks of the extraction rules: annotations by people, and extractions by LLM judges."""

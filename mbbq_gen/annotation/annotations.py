@@ -1,4 +1,4 @@
-"""What a person annotates of a run, how it was sampled, and the labels of answers that result."""
+"""Annotation targets of a run, sampling probabilities of annotations, and labels for score correction."""
 
 from __future__ import annotations
 
@@ -10,20 +10,14 @@ from functools import partial
 from pathlib import Path
 
 from mbbq_gen.analysis.correction import AnnotatedFrame, joined
-from mbbq_gen.annotation.review import (
-    ANNOTATIONS_NAME,
-    DRAWS_NAME,
-    SamplingDraw,
-    load_annotations,
-    load_draws,
-)
+from mbbq_gen.annotation.review import ANNOTATIONS_NAME, DRAWS_NAME, SamplingDraw, load_annotations, load_draws
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import NO_RESPONSE, PARSED, Extraction, Response
 from mbbq_gen.extraction import Explanation
 from mbbq_gen.extraction.reasoning import ReasoningExtraction
 from mbbq_gen.runs.extraction import explain_answer
-from mbbq_gen.runs.follow_up import ensure_follow_ups_read
+from mbbq_gen.runs.follow_up import ensure_follow_ups_extracted
 from mbbq_gen.runs.observations import ensure_extracted, named_runs
 from mbbq_gen.runs.reasoning import extract_all_reasoning, reasoning_text, stored_reasoning
 from mbbq_gen.runs.run_folder import RunFolder
@@ -39,18 +33,16 @@ from mbbq_gen.storage.queries import (
 from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
 SOURCE = "annotations"
-"""The name of the labels that people gave in `mbbq-gen annotate`."""
+"""Name of the labels from `mbbq-gen annotate`."""
 FOLLOW_UP = "follow-up"
-"""The name of the labels that the model itself gave in replies to follow-ups."""
-
-
+"""Name of the labels from the model's replies to follow-ups."""
 _READ = ("outcome", "option", "confidence", "rule")
 ReviewedAnswer = tuple[ExtractionRow, CompletedPrompt, Extraction]
-"""An extraction, and its prompt with the text that was extracted from as response."""
+"""An extraction, its prompt with the extracted text as response, and the full extraction."""
 
 
 class ReviewTarget:
-    """The answers of a run, whose extractions a person annotates."""
+    """Annotation of the responses of a run."""
 
     of_answers = True
     _names = (ANNOTATIONS_NAME, DRAWS_NAME)
@@ -60,7 +52,7 @@ class ReviewTarget:
         self.annotations_path, self.draws_path = (folder.path / name for name in self._names)
 
     def versions(self, extractor: str, step: Callable[[int], None]) -> dict[str, str]:
-        """Language → version of the extractions to annotate; extracts first what is missing."""
+        """Language → version of the extractions to annotate, after extracting missing ones."""
         return ensure_extracted(self._folder, self._resources, extractor, step)
 
     def extractions(self, store: RunStore, versions: Mapping[str, str]) -> Iterator[ExtractionRow]:
@@ -73,18 +65,18 @@ class ReviewTarget:
         return None if found is None or answered is None else _reviewed(answered, found, version)
 
     def explain(self, answered: CompletedPrompt) -> Explanation | None:
-        """Explains how the rules extract a response; None if its text does not decide."""
+        """Explains how the rules extract a response; None if it has no text to extract."""
         return explain_answer(answered, self._resources)
 
 
 class ReasoningTarget(ReviewTarget):
-    """The reasoning traces of a run; the right option is the one that the trace concludes."""
+    """Annotation of the reasoning traces of a run; the right option is the conclusion of a trace."""
 
     of_answers = False
     _names = ("annotations-reasoning.jsonl", "annotation-draws-reasoning.jsonl")
 
     def versions(self, extractor: str, step: Callable[[int], None]) -> dict[str, str]:
-        """The one extractor of reasoning traces, for every language."""
+        """Language → version of the extractor of reasoning traces, the same for all."""
         version = extract_all_reasoning(self._folder, self._resources, step)
         with self._folder.open_store(read_only=True) as store:
             return dict.fromkeys(store.languages(), version)
@@ -106,7 +98,7 @@ class ReasoningTarget(ReviewTarget):
                     yield row
 
     def find(self, store: RunStore, prompt_id: str, version: str) -> ReviewedAnswer | None:
-        """A trace in its answer's place, with its conclusion as extraction; its spans refer to the trace."""
+        """A reasoning trace as response, with its conclusion as extraction; spans refer to the trace."""
         found, answered = stored_reasoning(store, prompt_id, version), find_completed(store, prompt_id)
         reasoning = None if answered is None else reasoning_text(answered.response, self._resources)
         if found is None or answered is None or reasoning is None:
@@ -151,18 +143,18 @@ def probabilities(draws: Iterable[SamplingDraw], annotated: Collection[str]) -> 
 
 @dataclass(frozen=True)
 class AnnotatedAnswer:
-    """What an annotator says a response chooses."""
+    """The label of a response: the option that it chooses."""
 
     prompt_id: str
     option: int | None
-    """Position of the option as shown; None: no option."""
+    """Position of the option in the prompt; None: no option."""
     probability: float
     is_right: bool = True
-    """Whether `option` is the right one; else only that it is wrong."""
+    """Whether `option` is the right one; False: it is wrong, and the right one is unknown."""
 
 
 def annotation_labels(folder: RunFolder) -> tuple[list[AnnotatedAnswer], int]:
-    """The annotations of `mbbq-gen annotate` with their sampling probabilities; how many others are in no sample."""
+    """Annotations of `mbbq-gen annotate` with their sampling probabilities; the number of others, in no sample."""
     annotations = load_annotations(folder.path / ANNOTATIONS_NAME)
     known = probabilities(load_draws(folder.path / DRAWS_NAME), annotations)
     labels = []
@@ -174,11 +166,11 @@ def annotation_labels(folder: RunFolder) -> tuple[list[AnnotatedAnswer], int]:
 
 
 def follow_up_labels(folder: RunFolder, resources: PackPaths, versions: Mapping[str, str]) -> list[AnnotatedAnswer]:
-    """The labels that the model gave in replies; UsageError if no answer of a stratum was followed up.
+    """The labels from replies to follow-ups; UsageError if a stratum has no follow-up.
 
-    Strata are languages and whether an answer was parsed; each of N answers has a label with probability n / N.
+    Strata are language × whether the response was parsed. With n replies to N responses, the probability is n / N.
     """
-    ensure_follow_ups_read(folder, resources)
+    ensure_follow_ups_extracted(folder, resources)
     strata = defaultdict[tuple[str, bool], list[FollowUpRow]](list)
     with folder.open_store(read_only=True) as store:
         for row in follow_up_rows(store, {language: [version] for language, version in versions.items()}):
@@ -190,8 +182,8 @@ def follow_up_labels(folder: RunFolder, resources: PackPaths, versions: Mapping[
         if not any(row.reason for row in rows):
             kind = "read" if certain else "not read"
             what = f"{len(rows):,} answers in {language} that were {kind} have no follow-up"
-            more = f"mbbq-gen run {folder.path} --follow-up unread --follow-up-check 200"
-            raise UsageError(f"{folder.path}: {what}; first: {more}")
+            command = f"mbbq-gen run {folder.path} --follow-up unread --follow-up-check 200"
+            raise UsageError(f"{folder.path}: {what}; first: {command}")
         replied = [row for row in rows if row.reply is not None]
         chance = len(replied) / len(rows)
         labels += [AnnotatedAnswer(row.prompt_id, row.option, chance) for row in replied]
@@ -204,7 +196,7 @@ def follow_up_labels(folder: RunFolder, resources: PackPaths, versions: Mapping[
 def runs_labels(
     paths: Sequence[Path], where: PackPaths, source: str, *, gold: GoldLabels, extractor: str, at_least: int
 ) -> AnnotatedFrame:
-    """The labelled answers of several runs, with their extractions; UsageError for fewer than `at_least` in a run."""
+    """The labelled responses of several runs, with extractions; UsageError for a run with fewer than `at_least`."""
     if source not in (SOURCE, FOLLOW_UP):
         raise UnknownNameError("source of labels", source, [SOURCE, FOLLOW_UP])
     parts = []
@@ -212,15 +204,15 @@ def runs_labels(
         versions, unsampled = ensure_extracted(folder, where, extractor), 0
         if source == FOLLOW_UP:
             labels = follow_up_labels(folder, where, versions)
-            more = f"ask more: mbbq-gen run {folder.path} --follow-up unread --follow-up-check 200"
+            hint = f"ask more: mbbq-gen run {folder.path} --follow-up unread --follow-up-check 200"
         else:
             labels, unsampled = annotation_labels(folder)
-            more = f"annotate more: mbbq-gen annotate {folder.path} --sample-size 200"
+            hint = f"annotate more: mbbq-gen annotate {folder.path} --sample-size 200"
         with folder.open_store(read_only=True) as store:
             part = _labelled_frame(store, labels, versions, name, gold)
         if (n := part.n_labels) < at_least:
-            beside = f" ({unsampled:,} annotated answers are in no sample)" if unsampled else ""
-            raise UsageError(f"{folder.path}: {n:,} labels ({source}){beside}, {at_least} are needed; {more}")
+            note = f" ({unsampled:,} annotated answers are in no sample)" if unsampled else ""
+            raise UsageError(f"{folder.path}: {n:,} labels ({source}){note}, {at_least} are needed; {hint}")
         parts.append(replace(part, source=source, unsampled_annotations=unsampled))
     return joined(parts)
 
@@ -228,7 +220,7 @@ def runs_labels(
 def _labelled_frame(
     store: RunStore, labels: Iterable[AnnotatedAnswer], versions: Mapping[str, str], model: str, gold: GoldLabels
 ) -> AnnotatedFrame:
-    """The extractions with the right choices and the weights: a row for each option that may be right."""
+    """Extractions with right options and weights: one row for each option that may be right."""
     import polars as pl
 
     from mbbq_gen.scoring.cells import cell_expression

@@ -1,4 +1,4 @@
-"""LLM judges: the prompt, the requests about a run's responses, and what their replies say.
+"""LLM judges: the prompt, requests about responses, and extractions from replies.
 
     The options, each with its name for your reply, …          a seeded order of its own for every answer
     X1: shown as "B": "The grandson"
@@ -10,9 +10,9 @@
     It was the grandson.
     [[9f2c41d7a06b]]
 
-The prompt holds the question, the options as shown, and the response: no role and no gold label. The order and the
-mark depend on these and the seed alone, so equal responses to equal questions are one request. Requests are made again
-from the judge's stored copy of the prompt, so a judge resumes with the text that it began with.
+The prompt contains the question, the options as shown, and the response, but no role and no gold label. The order and
+the mark depend only on these and the seed, so equal responses to equal questions share one request. A judge that is
+resumed uses its stored copy of the prompt.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from mbbq_gen.storage.schema import BATCH, EXTRACTION, Value, extraction_row, ma
 from mbbq_gen.storage.store import COMPLETED, CompletedPrompt, Progress, RunStore
 
 NO_OPTION: Final = "none"
-"""The reply's option if none is chosen."""
+"""The option of a reply that chooses none."""
 _PLACEHOLDER: Final = re.compile(r"\{(question|options|mark|answer)\}")
 _MARK_LENGTH: Final = 12
 
 
 class JudgePrompt(FrozenModel):
-    """The prompt as it stands in `judge_prompt.toml`."""
+    """The judge's prompt, as `judge_prompt.toml` defines it."""
 
     version: int = Field(ge=1)
     source: NonBlank
@@ -55,16 +55,16 @@ class JudgePrompt(FrozenModel):
     system: NonBlank
     user: NonBlank
     outcomes: dict[str, Outcome] = Field(min_length=1)
-    """The reply's word → the outcome that it means."""
+    """Outcome in the reply → outcome of the extraction."""
 
     @property
     def digest(self) -> str:
-        """The sha256 of all that shapes a request or the meaning of a reply."""
+        """The sha256 of all fields that determine a request or its interpretation."""
         content = self.model_dump(mode="json", exclude={"source", "licence"})
         return stable_digest(json.dumps(content, sort_keys=True, ensure_ascii=False))
 
     def reply_schema(self) -> dict[str, JsonValue]:
-        """The JSON schema of a reply, in the few words that all services with structured output know."""
+        """The JSON schema of a reply, with keywords that all services with structured output support."""
         return {
             "type": "object",
             "properties": {
@@ -78,21 +78,21 @@ class JudgePrompt(FrozenModel):
 
 @cache
 def shipped_prompt() -> JudgePrompt:
-    """The prompt that ships."""
+    """The prompt of this package."""
     text = files("mbbq_gen.annotation").joinpath("judge_prompt.toml").read_text(encoding="utf-8")
     return JudgePrompt.model_validate(tomllib.loads(text))
 
 
 class JudgeInput(NamedTuple):
-    """What a judge is shown of one answer."""
+    """The option order and messages of a request to a judge."""
 
     option_order: tuple[int, ...]
-    """For each label of the judge, the index of the option as the model saw it."""
+    """For each label of the judge, the position of its option in the model's prompt."""
     messages: tuple[Message, ...]
 
 
-def sheet_of(answered: CompletedPrompt, prompt: JudgePrompt, seed: int) -> JudgeInput:
-    """What a judge is shown of a stored answer."""
+def judge_input(answered: CompletedPrompt, prompt: JudgePrompt, seed: int) -> JudgeInput:
+    """The option order and messages of the request about a stored response."""
     question = question_of(answered)
     texts = (answered.instance.question, answered.response.text or "")
     shown = list(zip(question.labels, question.options, strict=True))
@@ -101,7 +101,7 @@ def sheet_of(answered: CompletedPrompt, prompt: JudgePrompt, seed: int) -> Judge
         f"{name}: shown as {': '.join(json.dumps(text, ensure_ascii=False) for text in shown[place])}"
         for name, place in zip(prompt.labels, order, strict=True)
     ]
-    # the model could not predict the mark, and it does not occur in the response
+    # the model cannot predict the mark, and the response does not contain it
     marks = (f"[[{stable_digest('mark', seed, number, texts[1])[:_MARK_LENGTH]}]]" for number in count())
     values = {
         "question": texts[0].strip(),
@@ -117,27 +117,26 @@ def sheet_of(answered: CompletedPrompt, prompt: JudgePrompt, seed: int) -> Judge
 
 
 Fault = Literal[
-    "content_filter",  # the service blocked question or reply
-    "refused",  # the judge declined
-    "empty",  # nothing came
-    "truncated",  # broken off before the object was whole
+    "content_filter",  # the service blocked the request or the reply
+    "refused",  # the judge refused
+    "empty",  # no text
+    "truncated",  # cut off before the object was complete
     "invalid_json",  # no object with an outcome
-    "two_readings",  # objects that disagree
-    "quoted",  # an object among other words, where the answer holds such an object itself: it may be a quotation
-    "invalid_choice",  # an outcome or option that there is not, or two that contradict each other
+    "two_readings",  # objects with different choices
+    "quoted",  # an object within text, and the judged response contains such an object: it may be quoted
+    "invalid_choice",  # an unknown outcome or option, or two that contradict each other
 ]
-UNPARSED: Final = "judge.unparsed."
-"""Beginning of the rules of extractions from faulty replies."""
-READ: Final = "judge.parsed."
+INVALID: Final = "judge.unparsed."
+"""Prefix of the rules of extractions from invalid replies; a fault follows."""
 _REASONING: Final = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 _FENCE: Final = re.compile(r"\A\s*```(?:json)?|```\s*\Z")
 _MOST_OBJECTS: Final = 50
-"""Places at which an object may begin; a reply of a few words has one or two."""
+"""Most braces at which an object is parsed; a valid reply has one or two."""
 
 
-def is_read(rule: str) -> bool:
-    """Whether a judge's reading by this rule is one: False where its reply was faulty."""
-    return not rule.startswith(UNPARSED)
+def is_valid(rule: str) -> bool:
+    """Whether a judge's extraction with this rule comes from a valid reply."""
+    return not rule.startswith(INVALID)
 
 
 def parse_judge_reply(
@@ -147,13 +146,13 @@ def parse_judge_reply(
 
     Args:
         reply: a successful response of the judge.
-        order: for each label of the judge, the index of the option as the model saw it.
-        unknown_index: index of the unknown option as the model saw it.
+        order: for each label of the judge, the position of its option in the model's prompt.
+        unknown_index: position of the unknown option in the model's prompt.
         answer: the judged response; `truncated` without a choice if it was cut off.
     """
-    found = _reading(reply, prompt, prompt.labels[list(order).index(unknown_index)], answer)
+    found = _parse_reply(reply, prompt, prompt.labels[list(order).index(unknown_index)], answer)
     if isinstance(found, str):
-        return Extraction(outcome="unparsed", confidence="low", rule=f"{UNPARSED}{found}")
+        return Extraction(outcome="unparsed", confidence="low", rule=f"{INVALID}{found}")
     word, label = found
     outcome: Outcome = prompt.outcomes[word]
     option = None
@@ -161,25 +160,27 @@ def parse_judge_reply(
         option = unknown_index if label is None else order[prompt.labels.index(label)]
     if outcome == "unparsed" and answer.finish_reason == "length":
         outcome = "truncated"
-    return Extraction(outcome=outcome, option=option, confidence="medium", rule=f"{READ}{word}")
+    return Extraction(outcome=outcome, option=option, confidence="medium", rule=f"judge.parsed.{word}")
 
 
-def _reading(reply: Response, prompt: JudgePrompt, unknown: str, answer: Response) -> tuple[str, str | None] | Fault:
-    """Word and label of a reply, or what is wrong with it; `unknown` is the label of the unknown option."""
+def _parse_reply(
+    reply: Response, prompt: JudgePrompt, unknown: str, answer: Response
+) -> tuple[str, str | None] | Fault:
+    """Outcome and label of a reply, or its fault; `unknown` is the label of the unknown option."""
     if reply.finish_reason == "content_filter":
         return "content_filter"
     text = _REASONING.sub("", reply.text or "").strip()
     if not text and reply.finish_reason != "length":
         return "refused" if reply.refusal else "empty"
-    found = [_choice(entry, prompt, unknown) for entry in _objects(text)]
+    found = [_parse_choice(entry, prompt, unknown) for entry in _json_objects(text)]
     if not found:
         return "truncated" if reply.finish_reason == "length" else "invalid_json"
     if len(set(found)) > 1:
         return "two_readings"
     if found[0] is None:
         return "invalid_choice"
-    # an answer with such an object: only a reply that is nothing but an object is sure to be the judge's own
-    if next(_objects(answer.text or ""), None) is not None:
+    # the response contains such an object: the reply may quote it, unless the reply is an object and nothing else
+    if next(_json_objects(answer.text or ""), None) is not None:
         try:
             return found[0] if isinstance(json.loads(_FENCE.sub("", text)), dict) else "quoted"
         except (ValueError, RecursionError):
@@ -187,8 +188,8 @@ def _reading(reply: Response, prompt: JudgePrompt, unknown: str, answer: Respons
     return found[0]
 
 
-def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """The JSON objects with an outcome that a text holds, one after the other."""
+def _json_objects(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects with an outcome in a text, in order."""
     decoder, start = json.JSONDecoder(), 0
     for _ in range(_MOST_OBJECTS):
         start = text.find("{", start)
@@ -203,8 +204,8 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
             yield value
 
 
-def _choice(entry: dict[str, Any], prompt: JudgePrompt, unknown: str) -> tuple[str, str | None] | None:
-    """Word and label of an object; None where there are no such two, or they contradict each other."""
+def _parse_choice(entry: dict[str, Any], prompt: JudgePrompt, unknown: str) -> tuple[str, str | None] | None:
+    """Outcome and label of an object; None if one is unknown, or they contradict each other."""
     word, label = entry["outcome"], entry.get("option")
     meaning = prompt.outcomes.get(word) if isinstance(word, str) else None
     if meaning is None:
@@ -212,7 +213,7 @@ def _choice(entry: dict[str, Any], prompt: JudgePrompt, unknown: str) -> tuple[s
     label = None if label == NO_OPTION else label
     if meaning == "option":
         return (word, label) if label in prompt.labels else None
-    # "can't be determined" is the unknown option: naming it as well is no contradiction
+    # "can't be determined" means the unknown option: its label is no contradiction
     return (word, None) if label in ((None, unknown) if meaning in PARSED else (None,)) else None
 
 
@@ -230,28 +231,28 @@ class LLMJudge(FrozenModel):
     model: str
     model_args: dict[str, JsonValue] = Field(default_factory=dict)
     provider_settings: dict[str, JsonValue]
-    """What shapes the model's text: part of every request key."""
+    """Settings that affect the model's text; part of every request key."""
     prompt: JudgePrompt
-    """The whole prompt, so that a later version of the package does not change it."""
+    """The complete prompt, so that a later version of the package does not change it."""
     seed: int = 0
     execution: RunConfig = RunConfig()
     runtime_info: dict[str, JsonValue] = Field(default_factory=dict)
-    """What shapes no text: server, versions, parameters that the model refused."""
+    """Facts that do not affect the text: server, versions, parameters that the model rejected."""
     created_at: str
 
     @field_serializer("execution")
     def _given(self, execution: RunConfig) -> dict[str, JsonValue]:
-        """Only what was given."""
+        """Serialises only the settings that were given."""
         return execution.model_dump(exclude_defaults=True)
 
     @property
     def extractor(self) -> str:
-        """The version that its extractions are stored under."""
+        """The extractor version of its extractions."""
         return f"{JUDGE_PREFIX}{self.name}"
 
 
 def judges_of(store: RunStore) -> dict[str, LLMJudge]:
-    """Name → judge, of all judges of a run."""
+    """Name → judge, for all judges of a run."""
     rows = store.query("SELECT name, record FROM judges ORDER BY name")
     return {name: LLMJudge.model_validate_json(record) for name, record in rows}
 
@@ -262,16 +263,16 @@ class JudgeTable:
     def __init__(self, store: RunStore, judge: LLMJudge) -> None:
         self._store, self.judge = store, judge
 
-    def keep(self, judge: LLMJudge) -> None:
-        """Stores the judge as it is now; its name stays."""
+    def update(self, judge: LLMJudge) -> None:
+        """Stores changed fields of the judge; its name must not change."""
         self.judge = judge
         row = (judge.name, judge.model_dump_json())
         self._store.change(("INSERT OR REPLACE INTO judges VALUES (?, ?)", [row]))
 
     def add_judgements(self, rows: Iterable[Sequence[Value]], chosen_by: ChosenBy) -> int:
-        """Stores rows (number, prompt_id, request_key, shown), and a random selection also for earlier ones.
+        """Stores rows (number, prompt_id, request_key, shown); returns the number of new ones.
 
-        Returns the number of new rows.
+        A representative selection (`BY_CHANCE`) also replaces `chosen_by` of earlier rows.
         """
         count = "SELECT count(*) FROM judgements WHERE judge = ?"
         before = self._store.value(count, self.judge.name)
@@ -281,7 +282,7 @@ class JudgeTable:
         return int(self._store.value(count, self.judge.name) - before)
 
     def progress(self) -> Progress:
-        """How many requests have a reply."""
+        """The numbers of requests, and of those with a reply."""
         requests, answered, failed = self._store.query(
             "SELECT (SELECT count(DISTINCT request_key) FROM judgements WHERE judge = ?1),"
             " count(*) FILTER (WHERE is_error = 0), count(*) FILTER (WHERE is_error = 1)"
@@ -303,7 +304,7 @@ class JudgeTable:
         )
         for _, key, *records in rows:
             answered = read_completed(self._store, *records)
-            messages = sheet_of(answered, self.judge.prompt, self.judge.seed).messages
+            messages = judge_input(answered, self.judge.prompt, self.judge.seed).messages
             yield Request(request_key=key, messages=messages, prompt=answered.prompt, instance=answered.instance)
 
     def read_replies(self) -> None:
@@ -328,7 +329,7 @@ class JudgeTable:
             self._store.add_extractions(self.judge.extractor, found)
 
     def copy_extractions(self, extractions: Iterable[ExtractionRow]) -> None:
-        """Stores extractions of the rules as the judge's own too."""
+        """Copies extractions of the rules as extractions of this judge."""
         columns = ", ".join(EXTRACTION)
         statement = (
             f"INSERT INTO extractions SELECT prompt_id, ?, {columns} FROM extractions"
@@ -348,18 +349,18 @@ class JudgeTable:
                 f" {replace_error('judge_replies')}",
                 rows,
             ),
-            ("INSERT OR REPLACE INTO meta VALUES (?, ?)", [(self._own(name), meta[name]) for name in meta]),
+            ("INSERT OR REPLACE INTO meta VALUES (?, ?)", [(self._meta_name(name), meta[name]) for name in meta]),
         )
 
     def meta(self, name: str) -> str | None:
         """A value stored for this judge, or None."""
-        return self._store.meta(self._own(name))
+        return self._store.meta(self._meta_name(name))
 
     def set_meta(self, name: str, value: str) -> None:
         """Stores a value for this judge."""
-        self._store.set_meta(self._own(name), value)
+        self._store.set_meta(self._meta_name(name), value)
 
-    def _own(self, name: str) -> str:
+    def _meta_name(self, name: str) -> str:
         return f"{name}:{self.judge.name}"
 
     def reply_tokens(self) -> dict[str, int | None]:
@@ -368,6 +369,6 @@ class JudgeTable:
         return dict(self._store.query(replies, (self.judge.name,)).fetchall())
 
     def unparsed(self) -> int:
-        """How many replies say nothing of an answer."""
+        """The number of responses whose reply was invalid."""
         statement = "SELECT count(*) FROM extractions WHERE extractor = ?1 AND substr(rule, 1, length(?2)) = ?2"
-        return int(self._store.value(statement, self.judge.extractor, UNPARSED))
+        return int(self._store.value(statement, self.judge.extractor, INVALID))

@@ -1,9 +1,8 @@
-"""How far a judge and the rules agree, where they differ, and how often each is right where a person has judged too.
+"""Agreement and differences of a judge and the rules, and their accuracy by annotations.
 
-Two readings of an answer agree where they choose the same option, or both none; whether that is called a refusal or a
-statement that the answer can't be determined makes no difference to a score. Faulty replies of the judge are counted
-and left out. Kappa is Cohen's over target, non-target, unknown (or the two people by their place, where they have no
-role) and none; its interval is clustered by template.
+Two extractions agree if they choose the same option, or both none; the outcome (refusal, abstention, …) may differ,
+because it does not affect scores. Invalid replies of the judge are counted and left out. Kappa is Cohen's, over target,
+non-target, unknown (or first and second person, without roles) and none; its interval is clustered by template.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import asdict
 from typing import Literal
 
 from mbbq_gen.analysis.agreement import equality_and_kappa
-from mbbq_gen.annotation.judge import BY_CHANCE, UNPARSED, LLMJudge, is_read
+from mbbq_gen.annotation.judge import BY_CHANCE, INVALID, LLMJudge, is_valid
 from mbbq_gen.annotation.review import Annotation
 from mbbq_gen.core.records import Confidence, FrozenModel, Outcome
 from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings, no_score
@@ -23,39 +22,39 @@ from mbbq_gen.storage.ledgers import ChosenBy, JudgedAnswer
 from mbbq_gen.storage.store import Progress
 
 Basis = Literal["all", "sample", "only", "nothing"]
-"""Whether the agreement is of the whole run, of answers drawn by chance, or of hand-picked ones, or of none at all."""
+"""Basis of the agreement: all responses, a random sample, a selection (`--only`), or none."""
 
 
 class Agreement(FrozenModel):
-    """How far a judge and the rules agree on some answers."""
+    """Agreement of a judge with the rules in a group of responses."""
 
     group: str
     """A language, or `all`."""
     n: int
-    """Answers that both have read."""
+    """Responses that both have extracted."""
     unparsed: int
-    """Answers with a faulty reply of the judge; in no share."""
+    """Responses with an invalid reply of the judge; in no share."""
     equal_share: EstimateResult
     kappa: EstimateResult
 
 
 class ConfusionCount(FrozenModel):
-    """How many answers the rules read in one way and the judge in another."""
+    """The number of responses with a pair of choices by rules and judge."""
 
     rules: str
-    """The role that was chosen; `first person`, `second person` where they have none; `none`."""
+    """The role chosen; `first person` or `second person` without roles; `none` without an option."""
     judge: str
     n: int
 
 
 class JudgeDisagreement(FrozenModel):
-    """An answer that the two read differently: its id is what `mbbq-gen explain` takes."""
+    """A response with different choices by the rules and the judge; `mbbq-gen explain` shows it by its id."""
 
     prompt_id: str
     language: str
     outcome: Outcome
     option: int | None
-    """As shown, counted from 0; of the rules."""
+    """Position in the prompt, counted from 0, by the rules."""
     confidence: Confidence
     rule: str
     judge_outcome: Outcome
@@ -64,7 +63,7 @@ class JudgeDisagreement(FrozenModel):
 
 
 class Accuracy(FrozenModel):
-    """How often the judge, and the rules on the same answers, are right by annotations."""
+    """Accuracy of the judge and the rules on the same annotated responses."""
 
     group: str
     judge: Proportion
@@ -72,7 +71,7 @@ class Accuracy(FrozenModel):
 
 
 class JudgeReport(FrozenModel):
-    """What a judge says of the readings of a run."""
+    """The report of a judge on the extractions of a run."""
 
     schema_version: Literal["mbbq-gen.judge/1"] = "mbbq-gen.judge/1"
     run: str
@@ -81,7 +80,7 @@ class JudgeReport(FrozenModel):
     prompt_version: int
     prompt_sha256: str
     extractor: str
-    """Its extractor in `score` and `compare`."""
+    """Its extractor name in `score` and `compare`."""
     compared_with: dict[str, str]
     requests: int
     answered: int
@@ -90,17 +89,17 @@ class JudgeReport(FrozenModel):
     """In US dollars; None where no price is known, or nothing is charged."""
     basis: Basis
     answers: int
-    """Answers with a reply, however they were selected."""
+    """Responses with a reply, from any selection."""
     selection: dict[ChosenBy, int]
     faults: dict[str, int]
-    """Kind of faulty reply → number."""
+    """Fault of invalid replies → number."""
     agreement: tuple[Agreement, ...]
-    """By language, then of all; of `basis`."""
+    """By language, then overall; computed from `basis`."""
     confusion: tuple[ConfusionCount, ...]
     differences: tuple[JudgeDisagreement, ...]
-    """All, however the answers were selected."""
+    """Of all responses with a reply, from any selection."""
     annotated: tuple[Accuracy, ...]
-    """By language, then of all; empty without annotations that name the right option."""
+    """By language, then overall; empty without annotations that name the right option."""
 
 
 def judge_report(
@@ -114,15 +113,15 @@ def judge_report(
     cost: float | None,
     sampling: InferenceSettings,
 ) -> JudgeReport:
-    """What a judge says of the readings of a run; the agreement is of the answers that stand for the run, if any do."""
+    """The report of a judge; agreement is computed from representative responses, if there are any."""
     everything = list(pairs)
     counted = [pair for pair in everything if pair.selection in BY_CHANCE]
     basis: Basis = "all" if all(pair.selection == "all" for pair in counted) else "sample"
     if not counted:
         basis, counted = ("only" if everything else "nothing"), everything
-    both = [pair for pair in counted if is_read(pair.judge.rule)]
+    both = [pair for pair in counted if is_valid(pair.judge.rule)]
     languages = sorted({pair.language for pair in counted})
-    faults = Counter(pair.judge.rule.removeprefix(UNPARSED) for pair in everything if not is_read(pair.judge.rule))
+    faults = Counter(pair.judge.rule.removeprefix(INVALID) for pair in everything if not is_valid(pair.judge.rule))
     crossings = Counter((pair.rules_choice, pair.judge_choice) for pair in both)
     return JudgeReport(
         run=run,
@@ -151,7 +150,7 @@ def judge_report(
                 **{f"judge_{name}": getattr(pair.judge, name) for name in ("outcome", "option", "rule")},
             )
             for pair in everything
-            if is_read(pair.judge.rule) and pair.rules.option != pair.judge.option
+            if is_valid(pair.judge.rule) and pair.rules.option != pair.judge.option
         ),
         annotated=tuple(_annotated(everything, annotations, sampling.confidence)),
     )
@@ -160,7 +159,7 @@ def judge_report(
 def _agreement(group: str, pairs: Sequence[JudgedAnswer], sampling: InferenceSettings) -> Agreement:
     import numpy as np
 
-    both = [pair for pair in pairs if is_read(pair.judge.rule)]
+    both = [pair for pair in pairs if is_valid(pair.judge.rule)]
     unparsed = len(pairs) - len(both)
     if not both:
         nothing = no_score("the judge has read nothing")
@@ -177,13 +176,13 @@ def _agreement(group: str, pairs: Sequence[JudgedAnswer], sampling: InferenceSet
 def _annotated(
     pairs: Sequence[JudgedAnswer], annotations: Mapping[str, Annotation], interval: float
 ) -> Iterator[Accuracy]:
-    """How often judge and rules are right, where an annotation names the right option; a faulty reply is not right."""
+    """Accuracy on responses whose right option was annotated; an invalid reply counts as wrong."""
     known = [pair for pair in pairs if (found := annotations.get(pair.prompt_id)) and found.right_known]
     if not known:
         return
     for group in (*sorted({pair.language for pair in known}), "all"):
         part = [pair for pair in known if group in ("all", pair.language)]
         right = {pair.prompt_id: annotations[pair.prompt_id].right for pair in part}
-        judged = [(is_read(pair.judge.rule) and pair.judge.option == right[pair.prompt_id], 1.0) for pair in part]
+        judged = [(is_valid(pair.judge.rule) and pair.judge.option == right[pair.prompt_id], 1.0) for pair in part]
         ruled = [(pair.rules.option == right[pair.prompt_id], 1.0) for pair in part]
         yield Accuracy(group=group, judge=proportion(judged, interval), rules=proportion(ruled, interval))

@@ -1,4 +1,4 @@
-"""`mbbq-gen judge`: a chat model extracts the choices of a run's answers; its estimate, its requests and its report."""
+"""Runs an LLM judge (`mbbq-gen judge`): cost estimate, requests and report."""
 
 from __future__ import annotations
 
@@ -13,15 +13,9 @@ from typing import Any, Final, Literal
 
 from pydantic import JsonValue
 
-from mbbq_gen.annotation.judge import JudgePrompt, JudgeTable, LLMJudge, judges_of, sheet_of, shipped_prompt
+from mbbq_gen.annotation.judge import JudgePrompt, JudgeTable, LLMJudge, judge_input, judges_of, shipped_prompt
 from mbbq_gen.annotation.judge_report import JudgeReport, judge_report
-from mbbq_gen.annotation.review import (
-    ANNOTATIONS_NAME,
-    SamplingDesign,
-    can_be_annotated,
-    draw_sample,
-    load_annotations,
-)
+from mbbq_gen.annotation.review import ANNOTATIONS_NAME, SamplingDesign, can_be_annotated, draw_sample, load_annotations
 from mbbq_gen.core.config import PROVIDER_SETTINGS, RunConfig
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.files import PackPaths
@@ -35,7 +29,7 @@ from mbbq_gen.providers.registry import open_provider, parse_name
 from mbbq_gen.runs.budget import cost_report
 from mbbq_gen.runs.estimate import Cost, Duration, TokenEstimate, cost_estimate, duration, estimate, price_note
 from mbbq_gen.runs.executor import cost_guard_with, execute_planned, is_above
-from mbbq_gen.runs.extraction import UNPARSED as UNPARSED_OUTCOMES
+from mbbq_gen.runs.extraction import UNPARSED_OUTCOMES
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.status import JudgeStatus
 from mbbq_gen.statistics.estimate import InferenceSettings
@@ -46,22 +40,22 @@ from mbbq_gen.storage.store import COMPLETED, RunStore
 
 
 class JudgeSelection(FrozenModel):
-    """Which answers of a run a judge is to read; without `only` and `sample`, all of them."""
+    """The responses of a run that a judge extracts; all without `only` and `sample`."""
 
     only: tuple[Literal["unparsed", "low", "conflict"], ...] = ()
-    """No option was read; read with low confidence; something in the answer spoke for another reading."""
+    """Not parsed; parsed with low confidence; with evidence for another option."""
     sample: int | None = None
-    """So many, drawn by chance within each language."""
+    """Size of a random sample, stratified by language."""
     seed: int = 0
 
     @property
     def chosen_by(self) -> ChosenBy:
-        """What the choice is called beside each answer."""
+        """The name of the selection, as stored with each judgement."""
         return "only" if self.only else "all" if self.sample is None else "sample"
 
 
 class JudgeEstimate(FrozenModel):
-    """The size and cost of a judge's requests; `tokens.prompts` are the answers to extract."""
+    """The size and cost of a judge's requests; `tokens.prompts` is the number of responses to extract."""
 
     schema_version: Literal["mbbq-gen.judge-plan/1"] = "mbbq-gen.judge-plan/1"
     judge: str
@@ -70,7 +64,7 @@ class JudgeEstimate(FrozenModel):
     prompt_version: int
     prompt_sha256: str
     answered: int
-    """Selected answers with a reply already: they cost nothing, and are not among the tokens."""
+    """Selected responses that have a reply already; they cost nothing and are not in `tokens`."""
     tokens: TokenEstimate
     price: Price | None
     cost: Cost | None
@@ -79,37 +73,37 @@ class JudgeEstimate(FrozenModel):
 
 
 def is_settled(extraction: ExtractionRow) -> bool:
-    """Whether an answer has no text to read, or the service itself says what it is: failed, filtered, refused."""
+    """Whether a response needs no judge: no text, or failed, filtered or refused."""
     return not can_be_annotated(extraction) or extraction.rule.startswith("response.")
 
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""A judge's name, which is part of an extractor's name and of a file's."""
+"""A valid name of a judge; it becomes part of extractor and file names."""
 _REPLY_TOKENS: Final = 20
-"""Tokens of a reply without reasoning: a JSON object of two words."""
+"""Assumed tokens of a reply without reasoning: a small JSON object."""
 _VARIANT: Final = "judge"
 
 
-def judge_lines(store: RunStore, own: tuple[Price, ...]) -> list[JudgeStatus]:
+def judge_statuses(store: RunStore, user_prices: tuple[Price, ...]) -> list[JudgeStatus]:
     """The judges of a run, as `status` shows them."""
     lines = []
     for name, judge in judges_of(store).items():
-        table, cost = JudgeTable(store, judge), judge_cost(store, judge, own)
+        table, cost = JudgeTable(store, judge), judge_cost(store, judge, user_prices)
         counts = asdict(table.progress())
         lines.append(JudgeStatus(name=name, model=judge.model, **counts, unparsed=table.unparsed(), cost=cost))
     return lines
 
 
-def judge_cost(store: RunStore, judge: LLMJudge, own: tuple[Price, ...]) -> float | None:
-    """What a judge has cost so far, in US dollars; None where no price is known."""
+def judge_cost(store: RunStore, judge: LLMJudge, user_prices: tuple[Price, ...]) -> float | None:
+    """The cost of a judge so far, in US dollars; None if no price is known."""
     kind, model = parse_name(judge.model)
     address = judge.runtime_info.get("base_url")
     base_url = address if isinstance(address, str) else None
-    return cost_report(store, kind, model, own, base_url, judge=judge.name).total
+    return cost_report(store, kind, model, user_prices, base_url, judge=judge.name).total
 
 
-class Judging:
-    """The answers of a run as extracted by the rules, and their judge."""
+class JudgeRunner:
+    """Estimates, executes and reports the judges of one run."""
 
     def __init__(
         self, folder: RunFolder, where: PackPaths, versions: Mapping[str, str], watcher: ProgressListener
@@ -119,8 +113,8 @@ class Judging:
         with folder.open_store(read_only=True) as store:
             self.judges = judges_of(store)
 
-    def judge_of(self, model: str | None, name: str | None, given: Mapping[str, Any], seed: int) -> LLMJudge:
-        """A new judge, or a judge of the run, whose settings that shape replies must be unchanged; else UsageError."""
+    def resolve_judge(self, model: str | None, name: str | None, given: Mapping[str, Any], seed: int) -> LLMJudge:
+        """A new judge, or one of the run; UsageError if settings that affect its replies have changed."""
         options = dict(given)
         if model is None:
             if name is None and len(self.judges) != 1:
@@ -128,13 +122,13 @@ class Judging:
                 raise UsageError(f"name the judge: --model kind:model (see `mbbq-gen models`){known}")
             name = one_of("judge", name or next(iter(self.judges)), self.judges)
             model, options = self.judges[name].model, {**self.judges[name].model_args, **options}
-        if name is None:  # the last part of a path or hub id, as far as a name can hold it
+        if name is None:  # the last part of a path or hub id, without characters that a name must not contain
             name = re.sub(r"[^A-Za-z0-9._-]+", "-", parse_name(model)[1].rpartition("/")[2]).strip("-._")
         if _NAME.fullmatch(name) is None:
             raise UsageError(f"--name {name!r}: use letters, digits, dots, hyphens and underscores only")
         before = self.judges.get(name)
         prompt = shipped_prompt() if before is None else before.prompt
-        settings = dict(self._provider(model, options, prompt).settings)
+        settings = dict(self._open_provider(model, options, prompt).settings)
         if before is None:
             return LLMJudge(
                 name=name,
@@ -155,30 +149,30 @@ class Judging:
             )
         return before.model_copy(update={"model_args": options})
 
-    def _provider(self, model: str, options: Mapping[str, JsonValue], prompt: JudgePrompt) -> Provider:
-        """The model of a judge; a model that refuses the reply's JSON schema gets requests without it."""
+    def _open_provider(self, model: str, options: Mapping[str, JsonValue], prompt: JudgePrompt) -> Provider:
+        """The provider of a judge. If the model rejects the JSON schema of replies, it is left out."""
         kind, _ = parse_name(model)
         provider = open_provider(model, with_structure(kind, options, prompt.reply_schema()), self._where)
         if provider.capabilities.structured_output:
             provider.make_optional(structured_fields(kind, prompt.reply_schema(), api=options.get("api")))
         return provider
 
-    def estimate(self, judge: LLMJudge, choice: JudgeSelection, price_file: str | None) -> JudgeEstimate:
-        """What the answers of a choice would take."""
+    def estimate(self, judge: LLMJudge, selection: JudgeSelection, price_file: str | None) -> JudgeEstimate:
+        """The tokens, cost and duration of a judge for a selection."""
         prices = read_prices(price_file or judge.execution.prices)
-        provider = self._provider(judge.model, judge.model_args, judge.prompt)
-        base_url, longest = provider.capabilities.base_url, provider.settings.get("max_tokens")
+        provider = self._open_provider(judge.model, judge.model_args, judge.prompt)
+        base_url, max_tokens = provider.capabilities.base_url, provider.settings.get("max_tokens")
         with self._folder.open_store(read_only=True) as store, Bar("counting", None, "answers") as bar:
             known = JudgeTable(store, judge).reply_tokens()
             counted = [tokens for tokens in known.values() if tokens is not None]
             measured = fmean(counted) if counted else None
-            answers, requests = self._requests(store, judge, choice, provider, bar.advance)
+            answers, requests = self._requests(store, judge, selection, provider, bar.advance)
             tokens = estimate(
                 (prompt for (*_, key, _), prompt in requests if key not in known),
                 token_counter(provider.kind, provider.model),
                 {_VARIANT: "letters"},
                 {_VARIANT: _REPLY_TOKENS if measured is None else measured},
-                longest=longest if isinstance(longest, int) else None,
+                max_tokens=max_tokens if isinstance(max_tokens, int) else None,
             )
         tokens = tokens.model_copy(update={"outputs": "assumed" if measured is None else "measured"})
         price, cost = price_of(provider.kind, provider.model, prices, base_url=base_url), None
@@ -204,27 +198,27 @@ class Judging:
             notes=tuple(notes),
         )
 
-    def execute(self, judge: LLMJudge, choice: JudgeSelection | None, config: RunConfig) -> LLMJudge:
-        """Plans, sends and reads what is left to do; without a choice, what was planned. Raises RunError."""
+    def execute(self, judge: LLMJudge, selection: JudgeSelection | None, config: RunConfig) -> LLMJudge:
+        """Plans a selection (None: resumes), sends pending requests and extracts the replies. Raises RunError."""
         kept = config.model_fields_set - {"model_args"} - PROVIDER_SETTINGS
-        rules = judge.execution.model_copy(update={name: getattr(config, name) for name in kept})
-        prices = read_prices(rules.prices)  # a price file that is wrong is said before anything is done
-        provider, say = self._provider(judge.model, judge.model_args, judge.prompt), self._watcher.say
+        execution = judge.execution.model_copy(update={name: getattr(config, name) for name in kept})
+        prices = read_prices(execution.prices)  # report a wrong price file before anything is done
+        provider, say = self._open_provider(judge.model, judge.model_args, judge.prompt), self._watcher.say
         provider.check_access()
         with self._folder.locked(), self._folder.open_store() as store:
             table = JudgeTable(store, judge)
-            table.keep(judge.model_copy(update={"execution": rules}))
-            if choice is not None:
-                self._plan(store, table, choice, provider)
+            table.update(judge.model_copy(update={"execution": execution}))
+            if selection is not None:
+                self._plan(store, table, selection, provider)
             pending = table.progress().pending
             try:
                 if pending:
                     guard, base_url = None, provider.capabilities.base_url
-                    if rules.max_cost is not None:
+                    if execution.max_cost is not None:
                         kind, name = provider.kind, provider.model
                         spent = cost_report(store, kind, name, prices, base_url, judge=judge.name)
-                        guard = cost_guard_with(table, provider, rules, rules.max_cost, spent.most)
-                    asyncio.run(execute_planned(table, provider, rules, self._watcher, guard))
+                        guard = cost_guard_with(table, provider, execution, execution.max_cost, spent.most)
+                    asyncio.run(execute_planned(table, provider, execution, self._watcher, guard))
                 else:
                     say("all requests are answered already")
             except KeyboardInterrupt:
@@ -235,22 +229,22 @@ class Judging:
                 table.read_replies()
                 if pending:
                     facts = {**judge.runtime_info, **provider.runtime_info()}
-                    table.keep(table.judge.model_copy(update={"runtime_info": facts}))
+                    table.update(table.judge.model_copy(update={"runtime_info": facts}))
             progress = table.progress()
             if progress.failed:
                 line = f"{progress.failed} requests failed; repeat the command to retry them"
                 finished = progress.answered + progress.failed
-                if not progress.answered or is_above(progress.failed, finished, rules.max_error_rate):
+                if not progress.answered or is_above(progress.failed, finished, execution.max_error_rate):
                     raise RunError(f"{line} (--max-error-rate sets the share)")
                 say(line)
             return table.judge
 
-    def _plan(self, store: RunStore, table: JudgeTable, choice: JudgeSelection, provider: Provider) -> None:
-        """Stores what is to be judged; what needs no judge, such as errors, is the judge's own extraction too."""
+    def _plan(self, store: RunStore, table: JudgeTable, selection: JudgeSelection, provider: Provider) -> None:
+        """Stores the judgements of a selection; copies extractions that need no judge, such as errors."""
         with Bar("planning", None, "answers") as bar:
-            answers, requests = self._requests(store, table.judge, choice, provider, bar.advance)
-            new = table.add_judgements((row for row, _ in requests), choice.chosen_by)
-        if choice.chosen_by == "all":
+            answers, requests = self._requests(store, table.judge, selection, provider, bar.advance)
+            new = table.add_judgements((row for row, _ in requests), selection.chosen_by)
+        if selection.chosen_by == "all":
             table.copy_extractions(filter(is_settled, iter_extractions(store, self._versions)))
         self._watcher.say(
             f"{table.judge.model}: {answers:,} answers to judge, {new:,} of them new;"
@@ -258,21 +252,22 @@ class Judging:
         )
 
     def _requests(
-        self, store: RunStore, judge: LLMJudge, choice: JudgeSelection, provider: Provider, step: Callable[[], None]
+        self, store: RunStore, judge: LLMJudge, selection: JudgeSelection, provider: Provider, step: Callable[[], None]
     ) -> tuple[int, Iterator[tuple[tuple[int, str, str, str], Prompt]]]:
-        """How many answers are chosen; in plan order, what `JudgeTable` stores of each, and its request's prompt."""
+        """The number of selected responses; then for each, in plan order, its row for `JudgeTable` and its prompt."""
         found: Iterable[ExtractionRow] = filterfalse(is_settled, iter_extractions(store, self._versions))
-        if choice.sample is not None:
-            found = draw_sample(found, SamplingDesign(sample=choice.sample, by=("language",), seed=choice.seed)).drawn
-        elif choice.only:
-            versions = list(self._versions.values()) if "conflict" in choice.only else []
+        if selection.sample is not None:
+            design = SamplingDesign(sample=selection.sample, by=("language",), seed=selection.seed)
+            found = draw_sample(found, design).drawn
+        elif selection.only:
+            versions = list(self._versions.values()) if "conflict" in selection.only else []
             statement = "SELECT prompt_id FROM extractions WHERE conflicts <> '[]' AND extractor IN"
             conflicting = {name for (name,) in store.query(f"{statement} ({marks(len(versions))})", versions)}
             found = (
                 one
                 for one in found
-                if ("unparsed" in choice.only and one.outcome in UNPARSED_OUTCOMES)
-                or ("low" in choice.only and one.confidence == "low")
+                if ("unparsed" in selection.only and one.outcome in UNPARSED_OUTCOMES)
+                or ("low" in selection.only and one.confidence == "low")
                 or one.prompt_id in conflicting
             )
         chosen = {one.prompt_id for one in found}
@@ -283,7 +278,7 @@ class Judging:
             )
             for number, *records in (row[1:] for row in rows if row[0] in chosen):
                 answered = read_completed(store, *records)
-                sheet, prompt = sheet_of(answered, judge.prompt, judge.seed), answered.prompt
+                sheet, prompt = judge_input(answered, judge.prompt, judge.seed), answered.prompt
                 step()
                 key, shown = provider.request_key(sheet.messages, prompt.prompt_id), map(str, sheet.option_order)
                 row = (number, prompt.prompt_id, key, ",".join(shown))
@@ -292,7 +287,7 @@ class Judging:
         return len(chosen), requests()
 
     def report(self, judge: LLMJudge, confidence_level: float, seed: int, price_file: str | None) -> JudgeReport:
-        """The report of its replies so far."""
+        """The report of a judge's replies so far."""
         prices = read_prices(price_file or judge.execution.prices)
         with self._folder.open_store(read_only=True) as store:
             return judge_report(

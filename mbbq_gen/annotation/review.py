@@ -1,10 +1,10 @@
-"""Annotation of extractions by a person: a stratified sample, the annotations, and the rate of agreement.
+"""Annotation of extractions by people: stratified sample, annotations, agreement rate.
 
-    RUN/annotation-draws.jsonl      the samples that were drawn; later sessions continue the last one
+    RUN/annotation-draws.jsonl      the samples that were drawn; `annotate` continues the last one
     RUN/annotations.jsonl           one annotation per line; the last one of a prompt counts
 
-An annotation that names the correct option is about the response, and so applies to every extractor; one that only says
-"wrong" applies to the extraction that was shown.
+An annotation with the correct option is about the response, so it applies to every extractor. An annotation that only
+states "wrong" applies to the extraction that was shown.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DRAWS_NAME = "annotation-draws.jsonl"
 Grouping = Literal["language", "outcome", "rule", "confidence", "variant", "label_style", "split", "category"]
 GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
 REST = "(rest)"
-"""Stands for the values of a grouping that are too rare for a stratum of their own."""
+"""Replaces the values of a grouping that are too rare for a stratum."""
 
 Stratum = tuple[str, ...]
 
@@ -48,7 +48,7 @@ class SamplingDesign(FrozenModel):
 
 
 class Annotation(FrozenModel):
-    """What a person says of one extraction."""
+    """A person's annotation of one extraction."""
 
     prompt_id: str
     extractor: str
@@ -56,7 +56,7 @@ class Annotation(FrozenModel):
     option: int | None
     right_known: bool
     right: int | None = None
-    """The option that the response chooses; None where it chooses none, or where it is not known."""
+    """The option that the response chooses; None if it chooses none, or the annotator did not say."""
     note: str = ""
     at: str
 
@@ -65,8 +65,8 @@ class Annotation(FrozenModel):
         """Whether the extraction is the correct one."""
         return self.right_known and self.right == self.option
 
-    def judges(self, extraction: ExtractionRow) -> bool | None:
-        """Whether an extraction from the same response is correct; None where this annotation does not tell."""
+    def is_correct(self, extraction: ExtractionRow) -> bool | None:
+        """Whether an extraction from the same response is correct; None if this annotation does not decide it."""
         if self.right_known:
             return extraction.option == self.right
         return False if extraction.option == self.option else None
@@ -75,7 +75,7 @@ class Annotation(FrozenModel):
 def annotate_response(
     extraction: ExtractionRow, *, right: int | None, right_known: bool = True, note: str = ""
 ) -> Annotation:
-    """The annotation of an extraction, made now, by the correct option or as wrong."""
+    """The annotation of an extraction, with the correct option or as wrong."""
     shown = {name: getattr(extraction, name) for name in ("prompt_id", "extractor", "outcome", "option")}
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return Annotation(**shown, right_known=right_known, right=right, note=note, at=now)
@@ -92,7 +92,7 @@ class DrawnStratum(FrozenModel):
 
 
 class SamplingDraw(FrozenModel):
-    """One sample: what was drawn, from how many, which determines the weights of the annotations."""
+    """One sample: its design, and the strata, which determine the weights of the annotations."""
 
     design: SamplingDesign
     extractors: dict[str, str]
@@ -106,7 +106,7 @@ _Record = TypeVar("_Record", Annotation, SamplingDraw)
 
 
 def _load(path: Path, kind: type[_Record]) -> list[_Record]:
-    """The lines of a file, none without one, without an incomplete last one. Raises DataError (row) and RunError."""
+    """The records of a file, except an incomplete last line; DataError for an invalid line, RunError if unreadable."""
     try:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
@@ -124,23 +124,23 @@ def _load(path: Path, kind: type[_Record]) -> list[_Record]:
 
 
 def load_draws(path: Path) -> list[SamplingDraw]:
-    """The draws of a run in order; none where there is no file. Raises DataError and RunError."""
+    """The draws of a run in order; empty without a file. Raises DataError and RunError."""
     return _load(path, SamplingDraw)
 
 
 def load_annotations(path: Path) -> dict[str, Annotation]:
-    """Prompt id → its last annotation; empty where there is no file. Raises DataError and RunError."""
+    """Prompt id → its last annotation; empty without a file. Raises DataError and RunError."""
     return {annotation.prompt_id: annotation for annotation in _load(path, Annotation)}
 
 
 def append_records(path: Path, records: Iterable[Annotation | SamplingDraw]) -> None:
-    """Adds annotations or draws to their file, durably; raises RunError where it can't be written."""
+    """Appends annotations or draws to their file; durable when this returns. Raises RunError."""
     lines = "".join(f"{record.model_dump_json()}\n" for record in records)
     try:
         with path.open("ab+") as stream:
             if stream.seek(0, os.SEEK_END):
                 stream.seek(-1, os.SEEK_END)
-                if stream.read(1) != b"\n":  # the last line is incomplete; writes go to the end in any case
+                if stream.read(1) != b"\n":  # the last line is incomplete; writes always append
                     lines = f"\n{lines}"
             stream.write(lines.encode())
             stream.flush()
@@ -159,7 +159,7 @@ class ReviewSample:
     strata: Mapping[Stratum, Sequence[ExtractionRow]]
     """All extractions that could have been drawn."""
     drawn: tuple[ExtractionRow, ...]
-    """In random order, as they are annotated."""
+    """In random order: the order of annotation."""
 
     def draw(self, design: SamplingDesign, extractors: Mapping[str, str]) -> SamplingDraw:
         """The record of the sample."""
@@ -177,10 +177,10 @@ def can_be_annotated(extraction: ExtractionRow) -> bool:
 
 
 def draw_sample(extractions: Iterable[ExtractionRow], design: SamplingDesign) -> ReviewSample:
-    """A stratified sample, at least one of each stratum, in proportion to the square root of its size.
+    """A stratified sample, in proportion to the square roots of stratum sizes, at least one each.
 
-    The smallest strata are merged until there are at most half as many as extractions to annotate. The draw depends on
-    the seed and the prompt alone: a larger sample of the same strata contains the smaller one.
+    The smallest strata are merged until there are at most half as many strata as samples. The draw depends only on the
+    seed and the prompt, so a larger sample of the same strata contains the smaller one.
     """
     size, by = design.sample, design.by
     strata: dict[Stratum, list[ExtractionRow]] = defaultdict(list)
@@ -196,15 +196,15 @@ def draw_sample(extractions: Iterable[ExtractionRow], design: SamplingDesign) ->
     strata = dict(sorted(strata.items()))
     shares = allocate({stratum: len(members) for stratum, members in strata.items()}, size)
 
-    def chance(extraction: ExtractionRow) -> int:
+    def rank(extraction: ExtractionRow) -> int:
         return stable_number(design.seed, extraction.prompt_id)
 
-    drawn = [one for stratum, members in strata.items() for one in sorted(members, key=chance)[: shares[stratum]]]
-    return ReviewSample(strata, tuple(sorted(drawn, key=chance)))
+    drawn = [one for stratum, members in strata.items() for one in sorted(members, key=rank)[: shares[stratum]]]
+    return ReviewSample(strata, tuple(sorted(drawn, key=rank)))
 
 
 def allocate(sizes: Mapping[Stratum, int], total: int) -> dict[Stratum, int]:
-    """How many to draw from each stratum: one at least, the rest in proportion to the roots of the sizes."""
+    """The number to draw from each stratum: in proportion to square roots, at least one."""
     given = dict.fromkeys(sizes, 0)
     waiting = [(-math.inf, stratum) for stratum, size in sizes.items() if size]
     heapq.heapify(waiting)
@@ -219,7 +219,7 @@ def allocate(sizes: Mapping[Stratum, int], total: int) -> dict[Stratum, int]:
 # --- the result ------------------------------------------------------------------------------------------------------
 
 Mistake = Literal["wrong_option", "spurious", "missed", "unknown_kind"]
-"""Another option than the correct one; an option where there is none; no option where there is one; not stated."""
+"""Another option than the correct one; an option though none is correct; no option though one is; not stated."""
 
 
 class Disagreement(FrozenModel):
@@ -241,9 +241,9 @@ class AgreementRate(FrozenModel):
     group: str
     n_extractions: int
     judged: Proportion
-    """Of those annotated, unweighted."""
+    """Share of correct extractions among the annotated ones, unweighted."""
     weighted: Proportion
-    """Weighted by the extractions of the stratum that each stands for: an estimate for the whole run."""
+    """Weighted by the number of extractions that each represents: an estimate for the whole run."""
 
 
 class AnnotationReport(FrozenModel):
@@ -253,14 +253,14 @@ class AnnotationReport(FrozenModel):
     by: tuple[str, ...]
     confidence_level: float
     coverage: float | None
-    """Share of the run's extractions whose stratum has an annotation: what the weighted shares cover."""
+    """Share of the run's extractions in strata with an annotation, which the weighted shares cover."""
     overall: AgreementRate
     by_language: tuple[AgreementRate, ...]
     by_stratum: tuple[AgreementRate, ...]
     mistakes: dict[Mistake, int]
     disagreements: tuple[Disagreement, ...]
     stale_annotations: int
-    """Annotations "wrong" of an extraction that has changed since: they have to be repeated."""
+    """Annotations "wrong" whose extraction has changed since; they must be repeated."""
 
 
 def annotation_report(
@@ -272,11 +272,11 @@ def annotation_report(
 ) -> AnnotationReport:
     """The report of the annotations in these strata."""
     known: dict[str, tuple[bool, float]] = {}
-    """Prompt id → whether its extraction is correct, and how many the annotation stands for."""
+    """Prompt id → whether its extraction is correct, and how many extractions the annotation represents."""
     wrong: list[ExtractionRow] = []
     covered = stale = 0
     for members in sample.strata.values():
-        given = [(one, annotations[one.prompt_id].judges(one)) for one in members if one.prompt_id in annotations]
+        given = [(one, annotations[one.prompt_id].is_correct(one)) for one in members if one.prompt_id in annotations]
         judged = [(one, right) for one, right in given if right is not None]
         stale += len(given) - len(judged)
         covered += len(members) if judged else 0

@@ -170,11 +170,11 @@ class Diff(PackCommand):
 
     def _run(self) -> None:
         from mbbq_gen.report.run_tables import difference_blocks
-        from mbbq_gen.runs.run_diff import Choice, compare_runs
+        from mbbq_gen.runs.run_diff import DiffSettings, compare_runs
         from mbbq_gen.runs.run_folder import RunFolder
 
         with Bar("reading", None, "items") as bar:
-            choice = Choice(
+            choice = DiffSettings(
                 metrics=tuple(chosen.name for chosen in metrics_of(self.metric)),
                 gold=self.statistics.gold,
                 extractor=self.statistics.extractor,

@@ -141,7 +141,7 @@ class Judge(RunCommand):
     confidence_level: ConfidenceLevel = 0.95
 
     def _run(self) -> None:
-        from mbbq_gen.annotation.judge_runner import Judging
+        from mbbq_gen.annotation.judge_runner import JudgeRunner
         from mbbq_gen.report.annotation_views import judge_estimate_blocks, judge_report_blocks
         from mbbq_gen.runs.resolve import provider_options
 
@@ -151,8 +151,8 @@ class Judge(RunCommand):
         if self.languages is not None:
             wanted = all_of("language of the run", self.languages, sorted(versions))
             versions = {code: versions[code] for code in wanted}
-        job = Judging(folder, where, versions, ProgressBars(say))
-        judge = job.judge_of(self.model, self.name, provider_options(self.config), self.seed)
+        job = JudgeRunner(folder, where, versions, ProgressBars(say))
+        judge = job.resolve_judge(self.model, self.name, provider_options(self.config), self.seed)
         if self.report:
             if judge.name not in job.judges:
                 raise UsageError(f"{self.run_path}: the judge {judge.name!r} has no replies yet; omit --report")

@@ -161,7 +161,7 @@ class Session:
         open_places, here = [], 0
         for place, entry in enumerate(entries):
             known = annotations.get(entry.stored.prompt_id)
-            if known is None or known.judges(entry.stored) is None:
+            if known is None or known.is_correct(entry.stored) is None:
                 open_places.append(place)
         while here < len(open_places):
             self._show(entries[open_places[here]], open_places[here] + 1, len(entries))

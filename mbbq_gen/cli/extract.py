@@ -162,11 +162,11 @@ class Extract(PackCommand):
 
 def _outcomes(named: Iterable[Outcome] | None) -> list[Outcome]:
     """The outcomes named, where `unparsed` stands for all that choose no option."""
-    from mbbq_gen.runs.extraction import UNPARSED
+    from mbbq_gen.runs.extraction import UNPARSED_OUTCOMES
 
     chosen = set(named or ())
     if "unparsed" in chosen:
-        chosen |= set(UNPARSED)
+        chosen |= set(UNPARSED_OUTCOMES)
     return [outcome for outcome in get_args(Outcome) if outcome in chosen]
 
 

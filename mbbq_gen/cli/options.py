@@ -137,11 +137,11 @@ class InferenceOptions(Options):
     seed: int = option("Statistics", "Seed of bootstrap resamples and permutation tests.", default=0, min=0)
 
     def frame(self, paths: Sequence[Path], where: PackPaths, **more: Any) -> polars.DataFrame:
-        """The observations of runs, after extracting what is missing; `more`: further fields of `Reading`."""
-        from mbbq_gen.runs.observations import Reading, load_observations
+        """The observations of runs, after extracting what is missing; `more`: further fields of `LoadOptions`."""
+        from mbbq_gen.runs.observations import LoadOptions, load_observations
 
         with Bar("reading", None, "answers") as bar:
-            reading = Reading(where, self.gold, self.extractor, step=bar.advance, tell=say, **more)
+            reading = LoadOptions(where, self.gold, self.extractor, step=bar.advance, tell=say, **more)
             frame = load_observations(paths, reading)
         report_failures(frame)
         return frame
@@ -251,13 +251,13 @@ class WorkerOptions(Options):
 
     def helpers(self) -> MapWorkers | None:
         """The workers; None: this process. UsageError where --ray is missing."""
-        from mbbq_gen.runs.distributed.cluster import MapWorkers, check_on
+        from mbbq_gen.runs.distributed.cluster import MapWorkers, check_ray
 
         if self.ray is None:
             if self.workers is not None:
                 raise UsageError("--workers: needs --ray")
             return None
-        check_on(self.ray)
+        check_ray(self.ray)
         return MapWorkers(self.ray, self.workers or 2)
 
 

@@ -83,7 +83,7 @@ class ShowPrompt(PackCommand):
     def _run(self) -> None:
         from mbbq_gen.prompts.render import plan_orders, render_prompt
         from mbbq_gen.prompts.variants import PromptVariants
-        from mbbq_gen.runs.follow_up import follow_up_text, question_about
+        from mbbq_gen.runs.follow_up import follow_up_question, follow_up_text
         from mbbq_gen.runs.resolve import InstanceSource, resolve
 
         where, language = self.where, self.language
@@ -108,7 +108,7 @@ class ShowPrompt(PackCommand):
         shown = [render_prompt(question, settings_of(question)[0], each) for each in plan.orders(question, number)]
         said = follow_up_text(where, language) if self.follow_up else None
         if self.as_json:
-            again = [{"follow_up": question_about(prompt, said)} if said else {} for prompt in shown]
+            again = [{"follow_up": follow_up_question(prompt, said)} if said else {} for prompt in shown]
             print_json([{**prompt.model_dump(), **beside} for prompt, beside in zip(shown, again, strict=True)])
             return
         for prompt in shown:
@@ -120,7 +120,7 @@ class ShowPrompt(PackCommand):
             for message in prompt.messages:
                 echo(f"\n--- {message.role} ---\n{message.content}")
             if said is not None:
-                echo(f"\n--- assistant ---\n…\n\n--- user ---\n{question_about(prompt, said)}")
+                echo(f"\n--- assistant ---\n…\n\n--- user ---\n{follow_up_question(prompt, said)}")
             echo("")
 
 

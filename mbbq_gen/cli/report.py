@@ -201,12 +201,12 @@ def report_text(
     from mbbq_gen.analysis.score_extras import reported
     from mbbq_gen.report.score_tables import BRIEF_METRICS, SUMMARY_METRICS, report_blocks
     from mbbq_gen.report.tables import print_blocks
-    from mbbq_gen.runs.observations import Reading, follow_up_reports, load_run_observations
+    from mbbq_gen.runs.observations import LoadOptions, follow_up_reports, load_run_observations
 
     manifest, statistics = folder.manifest(), statistics or ScoreOptions()
     gold, extractor = statistics.gold, statistics.extractor
     with Bar("reading", None, "answers") as bar:
-        reading = Reading(where, gold, extractor, step=bar.advance, tell=say)
+        reading = LoadOptions(where, gold, extractor, step=bar.advance, tell=say)
         frame, progress = load_run_observations(folder, manifest, reading)
     by = (["benchmark"] if len(manifest.config.benchmarks) > 1 else []) + several(frame, "method")
     metrics = tuple(dict.fromkeys((*SUMMARY_METRICS, *BRIEF_METRICS)))

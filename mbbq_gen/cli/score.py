@@ -139,7 +139,7 @@ class Score(PackCommand):
     def _observations(self, by: list[str], helpers: MapWorkers | None) -> polars.DataFrame:
         """What is scored: the answers of the runs or of the file; with workers, their sums."""
         from mbbq_gen.interchange.jsonl import observe_lines
-        from mbbq_gen.runs.observations import Reading, load_sums, report_pending
+        from mbbq_gen.runs.observations import LoadOptions, load_sums, report_pending
         from mbbq_gen.runs.run_folder import RunFolder
         from mbbq_gen.scoring.observations import observations_frame
         from mbbq_gen.scoring.tally import grouping_columns
@@ -159,7 +159,7 @@ class Score(PackCommand):
             folder = RunFolder((self.run_paths or [])[0]).require()
             beside = ["variant", *([self.macro_average] if self.macro_average else [])]
             with Bar("reading", None, "answers") as bar:
-                reading = Reading(where, gold, self.statistics.extractor, step=bar.advance, tell=say, **choice)
+                reading = LoadOptions(where, gold, self.statistics.extractor, step=bar.advance, tell=say, **choice)
                 groups, more = (list(grouping_columns(names).values()) for names in (by, beside))
                 given = folder, folder.manifest(), reading
                 frame, progress = load_sums(*given, groups=groups, beside=more, helpers=helpers)

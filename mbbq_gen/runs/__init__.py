@@ -1,1 +1,1 @@
-"""Runs: a folder that holds what was planned, sent, received and extracted, and goes on where it stopped."""
+"""Runs: planning, execution and extraction in a run folder, from which an interrupted run resumes."""

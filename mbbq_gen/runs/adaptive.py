@@ -1,13 +1,13 @@
-"""Adaptive runs: round after round of requests until a stopping rule is met.
+"""Adaptive runs: sends requests in rounds until a stopping rule is met.
 
     rule ─► round ─► executed and extracted ─► interim analysis ─┬─► next round, of targets not yet reached
                                                                  └─► reason for stopping, in the manifest
 
-In a round every template of a stratum that still counts adds answers up to the same number, each with the condition,
-polarity, variant, option order and question that the template has least of.
+In a round, all templates of an active stratum are filled up to the same number of answers. The conditions, polarities,
+variants, option orders and questions that a template has least of come first.
 
-The rule is stored with the run, and a round (table `rounds`) before its requests are sent. Looks are recomputed from
-the answers and their rounds, so that a killed run goes on as it would have.
+The rule is stored with the run, and a round (table `rounds`) before its requests are sent. Interim looks are recomputed
+from the responses and their rounds, so a killed run continues as if it had not been interrupted.
 """
 
 from __future__ import annotations
@@ -63,62 +63,60 @@ if TYPE_CHECKING:
     import polars
 
 FIRST: Final = 2
-"""Answers of each kind that every template gives in the first round."""
+"""Answers of each kind for every template in the first round."""
 GROWTH: Final = 1.2
-"""Growth of the answers from round to round: small, so that a run stops soon after it has enough."""
+"""Growth of the answers per round; small, so that a run stops soon after it has enough."""
 BATCH_GROWTH: Final = 2**0.5
-"""Growth if a round is a batch, for which a service may take a day."""
+"""Growth if a round is a batch, which may take a service a day."""
 FEWEST_TEMPLATES: Final = 5
-"""Templates below which no interval stops a run."""
+"""Fewest templates of an interval that stops a run."""
 
 Languages = tuple[str, str] | None
-"""Two languages that are compared; None for scores against 0."""
+"""Two languages that are compared; None for scores compared with 0."""
 
 
 def _add(counts: Counter[object], request: CandidateRequest) -> None:
     kind, variant, order = request.kind, request.prompt_variant, request.order
-    counts.update((
-        "answers", kind[0], kind, ("variant", variant), ("order", order), ("question", request.question),
-        (kind, variant), (kind, order),
-    ))  # fmt: skip
+    counts.update(("answers", kind[0], kind, ("variant", variant), ("order", order), ("question", request.question)))
+    counts.update(((kind, variant), (kind, order)))
 
 
 @dataclass
-class _Deck:
-    """The requests of a template: those left, and counts of those taken."""
+class _TemplateQueue:
+    """The requests of a template: the remaining ones, and counts of those taken."""
 
-    left: dict[Kind, dict[str, list[CandidateRequest]]] = field(default_factory=dict)
-    """Kind → prompt variant → requests, in the order that settles ties."""
-    given: Counter[object] = field(default_factory=Counter)
+    remaining: dict[Kind, dict[str, list[CandidateRequest]]] = field(default_factory=dict)
+    """Kind → prompt variant → remaining requests, in the order that breaks ties."""
+    taken: Counter[object] = field(default_factory=Counter)
 
     def take(self, overall: Counter[object]) -> CandidateRequest:
-        """Takes the request whose kind, variant, question and order the template, then the language, has least of."""
-        own = self.given
+        """Takes the request whose kind, variant, question and order are rarest in the template, then the language."""
+        taken = self.taken
 
         def kind_rank(kind: Kind) -> tuple[int, ...]:
             rank = KINDS.index(kind) if kind in KINDS else len(KINDS)
-            return own[kind[0]], own[kind], overall[kind[0]], overall[kind], rank
+            return taken[kind[0]], taken[kind], overall[kind[0]], overall[kind], rank
 
         def rank(place: int) -> tuple[int, ...]:
             question, order = requests[place].question, requests[place].order
-            return own["question", question], own[kind, order], own["order", order], overall[kind, order], place
+            return taken["question", question], taken[kind, order], taken["order", order], overall[kind, order], place
 
-        kind = min(self.left, key=kind_rank)
-        variants = self.left[kind]
-        variant = min(variants, key=lambda each: (own[kind, each], own["variant", each], overall[kind, each], each))
+        kind = min(self.remaining, key=kind_rank)
+        variants = self.remaining[kind]
+        variant = min(variants, key=lambda each: (taken[kind, each], taken["variant", each], overall[kind, each], each))
         requests = variants[variant]
         found = requests.pop(min(range(len(requests)), key=rank))
         if not requests:
             del variants[variant]
         if not variants:
-            del self.left[kind]
-        _add(own, found)
+            del self.remaining[kind]
+        _add(taken, found)
         _add(overall, found)
         return found
 
 
 def round_sizes(kinds: int, growth: float = GROWTH) -> Iterator[int]:
-    """Answers that a template has given after each round, for questions of so many kinds; without end."""
+    """Answers per template after each round, endlessly; `kinds`: the number of kinds of questions."""
     each = FIRST
     while True:
         yield each * kinds
@@ -126,11 +124,11 @@ def round_sizes(kinds: int, growth: float = GROWTH) -> Iterator[int]:
 
 
 class SamplingRounds:
-    """The rounds of a run: what they have taken, and what they take next."""
+    """Chooses the requests of each round, depending on those of earlier rounds."""
 
     def __init__(self, requests: Iterable[CandidateRequest], seed: int, growth: float = GROWTH) -> None:
         self._growth = growth
-        self._decks: dict[Stratum, dict[str, _Deck]] = defaultdict(lambda: defaultdict(_Deck))
+        self._queues: dict[Stratum, dict[str, _TemplateQueue]] = defaultdict(lambda: defaultdict(_TemplateQueue))
         self._overall: dict[tuple[str, ...], Counter[object]] = defaultdict(Counter)
         """Benchmark, split and language → counts of the requests taken."""
         self._offered: Counter[tuple[Stratum, str]] = Counter()
@@ -141,70 +139,70 @@ class SamplingRounds:
         )
         self._n_kinds = len({request.kind for request in found})
         for request in found:
-            deck = self._decks[request.stratum][request.template]
+            queue = self._queues[request.stratum][request.template]
             self._offered[request.stratum, request.template] += 1
             self.last = max(self.last, request.round)
             if request.round:
-                _add(deck.given, request)
+                _add(queue.taken, request)
                 _add(self._overall[request.stratum[:3]], request)
             else:
-                deck.left.setdefault(request.kind, {}).setdefault(request.prompt_variant, []).append(request)
-        for decks in self._decks.values():
-            for template in sorted(decks, key=lambda template: stable_number(seed, template)):
-                decks[template] = decks.pop(template)  # in an order that puts no category's first template first in all
+                queue.remaining.setdefault(request.kind, {}).setdefault(request.prompt_variant, []).append(request)
+        for queues in self._queues.values():
+            for template in sorted(queues, key=lambda template: stable_number(seed, template)):
+                queues[template] = queues.pop(template)  # shuffled, so that no template is preferred
 
     def strata(self, group: Mapping[str, str], compared: Languages = None) -> list[Stratum]:
         """The strata of a group, and of two languages if they are compared, sorted."""
         return [
             stratum
-            for stratum in sorted(self._decks)
+            for stratum in sorted(self._queues)
             if (not compared or stratum.language in compared)
             and all(getattr(stratum, name) == value for name, value in group.items())
         ]
 
     def offered(self, group: Mapping[str, str], compared: Languages = None) -> Counter[str]:
-        """Template (benchmark / category / id) → the answers that it can give in a group."""
+        """Template (benchmark / category / id) → its planned requests in a group."""
         found, strata = Counter[str](), set(self.strata(group, compared))
         for (stratum, template), count in self._offered.items():
             if stratum in strata:
                 found[f"{stratum.benchmark} / {stratum.category} / {template}"] += count
         return found
 
-    def given(self, stratum: Stratum) -> int:
-        """Answers that a template of a stratum has given at most."""
-        return max(deck.given["answers"] for deck in self._decks[stratum].values())
+    def n_taken(self, stratum: Stratum) -> int:
+        """The largest number of requests taken from a template of a stratum."""
+        return max(queue.taken["answers"] for queue in self._queues[stratum].values())
 
     def unfinished(self, group: Mapping[str, str], compared: Languages = None) -> list[Stratum]:
         """The strata of a group that have requests left."""
         strata = self.strata(group, compared)
-        return [stratum for stratum in strata if any(deck.left for deck in self._decks[stratum].values())]
+        return [stratum for stratum in strata if any(queue.remaining for queue in self._queues[stratum].values())]
 
     def next_round(self, strata: Iterable[Stratum], answers: int | None = None) -> list[CandidateRequest]:
-        """The next round of some strata, up to so many answers a template or as rounds grow; empty at the end."""
+        """The next round of some strata, up to `answers` per template (None: as rounds grow); empty at the end."""
         self.last += 1
         taken: list[CandidateRequest] = []
         for stratum in sorted(strata):
-            now, decks = self.given(stratum), self._decks[stratum].values()
+            now, queues = self.n_taken(stratum), self._queues[stratum].values()
             target = answers or next(size for size in round_sizes(self._n_kinds, self._growth) if size > now)
             for _ in range(target):
-                short = [deck for deck in decks if deck.left and deck.given["answers"] < target]
+                short = [queue for queue in queues if queue.remaining and queue.taken["answers"] < target]
                 if not short:
                     break
-                taken += [deck.take(self._overall[stratum[:3]]) for deck in short]
+                taken += [queue.take(self._overall[stratum[:3]]) for queue in short]
         return taken
 
 
 Look = tuple[InterimEstimate, int]
-"""An estimate, and the answers that it is made from."""
+"""An interim estimate, and the number of answers that it is computed from."""
 _Group = tuple[tuple[str, str], ...]
 
 
-def answer_of(interval: Interval, small: float) -> str | None:
-    """What an interval answers; None: nothing yet."""
-    is_small = -small < interval.low and interval.high < small
+def answer_of(interval: Interval, margin: float) -> str | None:
+    """The decision that an interval supports, or None; `margin`: the equivalence margin."""
+    is_within_margin = -margin < interval.low and interval.high < margin
     if interval.low > 0 or interval.high < 0:
-        return "yes" + (f", but smaller than {small:g}" if is_small else "")
-    return f"smaller than {small:g}" if is_small else None
+        return "yes" + (f", but smaller than {margin:g}" if is_within_margin else "")
+    return f"smaller than {margin:g}" if is_within_margin else None
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------
@@ -217,40 +215,40 @@ class AdaptiveRun:
     session: Session
     resources: PackPaths
     rule: StoppingRule
-    by_batch: bool = False
+    in_batches: bool = False
     rounds: SamplingRounds = field(init=False)
 
-    async def execute(self, send_taken: Callable[[], Awaitable[bool]]) -> bool:
-        """Sends round after round, by `send_taken`, until it is enough; both say whether batches are under way."""
+    async def execute(self, send_pending: Callable[[], Awaitable[bool]]) -> bool:
+        """Sends rounds by `send_pending` until the rule is met; both return whether batches are open."""
         rule, store, say = self.rule, self.session.store, self.session.watcher.say
         kinds, requests = needed_kinds(METRICS[name] for name in rule.metrics), dict[str, CandidateRequest]()
         for request in candidate_requests(store):
             if request.round or kind_of(request.kind[0], request.kind[2], bool(request.has_single_target)) in kinds:
                 requests.setdefault(request.request_key, request)
-        growth = BATCH_GROWTH if self.by_batch else GROWTH
-        self.rounds = rounds = SamplingRounds(requests.values(), self.session.rules.seed, growth)
+        growth = BATCH_GROWTH if self.in_batches else GROWTH
+        self.rounds = rounds = SamplingRounds(requests.values(), self.session.config.seed, growth)
         if rule.kind != "answers" and not store.progress().pending:
             self._check_reachable()
         say(f"in rounds, until {describe_rule(rule)}")
         while True:
             if store.progress().pending:
                 try:
-                    if await send_taken():
+                    if await send_pending():
                         return True
                 except CostLimitError:
                     self._stop(self._look(), "stopped by --max-cost in the middle of a round")
                     raise
             targets = self._look()
-            taken = rounds.next_round(self._wanted(targets), rule.answers)
+            taken = rounds.next_round(self._next_strata(targets), rule.answers)
             if not taken:
-                self._stop(targets, _why(rule, targets))
+                self._stop(targets, _reason(rule, targets))
                 return False
             rows = [(request.request_key, rounds.last) for request in taken]
             store.change(("INSERT OR IGNORE INTO rounds VALUES (?, ?)", rows))
             say(f"round {rounds.last}: {len(taken):,} requests")
 
     def _check_reachable(self) -> None:
-        """Raises ConfigError where no target could ever be reached: its groups have too few templates."""
+        """Raises ConfigError if no target can be reached because all groups have too few templates."""
         rule, rounds = self.rule, self.rounds
         names = ("benchmark", "split", *rule.group_by)
         groups = {tuple((name, getattr(stratum, name)) for name in names) for stratum in rounds.strata({})}
@@ -265,8 +263,8 @@ class AdaptiveRun:
                 " more",
             )
 
-    def _wanted(self, targets: tuple[StoppingTarget, ...] | None) -> Iterable[Stratum]:
-        """The strata of the next round: of each target that is not settled, those with the fewest answers."""
+    def _next_strata(self, targets: tuple[StoppingTarget, ...] | None) -> Iterable[Stratum]:
+        """The strata of the next round: those with the fewest answers in each unsettled target."""
         rule, rounds = self.rule, self.rounds
         if targets is None or rule.kind == "answers":
             return rounds.unfinished({}, rule.compared)
@@ -274,27 +272,27 @@ class AdaptiveRun:
         for target in targets:
             if target.verdict == "going on":
                 needed = rounds.unfinished(target.group, target.compared)
-                least = min(map(rounds.given, needed), default=0)
-                found |= {stratum for stratum in needed if rounds.given(stratum) == least}
+                least = min(map(rounds.n_taken, needed), default=0)
+                found |= {stratum for stratum in needed if rounds.n_taken(stratum) == least}
         return found
 
     @cached_property
     def _questions(self) -> Questions:
-        """The run's questions, which stay the same from one look to the next."""
+        """The questions of the run, which do not change between looks."""
         return self.session.store.questions()
 
     def _look(self) -> tuple[StoppingTarget, ...] | None:
-        """The state of every target of the rule; None before anything is answered."""
+        """The state of every target of the rule; None without answers."""
         import polars as pl
 
         store = self.session.store
         current = extract_run(store, self.resources, lambda _: None)
         versions = {language: [version] for language, version in current.items()}
-        frame = observations(store, versions, self.session.rules.model, questions=self._questions)
+        frame = observations(store, versions, self.session.config.model, questions=self._questions)
         if frame.is_empty():
             return None
         joined = "LEFT JOIN rounds r ON r.request_key = p.request_key"
-        rows = store.readings("coalesce(r.round, 0)", versions, joined)
+        rows = store.extraction_rows("coalesce(r.round, 0)", versions, joined)
         frame = frame.with_columns(round=pl.Series([number for (number,) in rows], dtype=pl.Int64))
         found = []
         for name in self.rule.metrics:
@@ -307,7 +305,7 @@ class AdaptiveRun:
         return tuple(found)
 
     def _estimates(self, metric: Metric, frame: polars.DataFrame) -> Iterator[tuple[_Group, Look]]:
-        """The groups, each with the estimate from its answers and their number."""
+        """The groups with their estimates and numbers of answers."""
         import numpy as np
 
         compared = self.rule.compared
@@ -336,7 +334,7 @@ class AdaptiveRun:
                 yield key, (one.minus(other), n_one + n_other)
 
     def _target(self, metric: Metric, group: dict[str, str], looks: list[Look], family: int) -> StoppingTarget:
-        """The state of a target after its looks, up to the one that reached it; looks without news don't count."""
+        """The state of a target after its looks with new answers; the first that reaches it is the last."""
         rule, rounds, compared = self.rule, self.rounds, self.rule.compared
         is_left, n_templates = bool(rounds.unfinished(group, compared)), len(rounds.offered(group, compared))
         new = [look for place, look in enumerate(looks) if place == 0 or look[1] > looks[place - 1][1]]
@@ -350,14 +348,14 @@ class AdaptiveRun:
             interval = self._interval(seen, alpha, rho)
             past.append(interval)
             verdict, explanation = self._verdict(interval, estimate, n_templates, is_left=is_left)
-            # templates that all say the same do not show that there are enough requests
+            # a variance of 0 does not show that there are enough requests
             if verdict == "going on" and effect and 0 < estimate.variance <= variance_to_find(effect, estimate, alpha):
                 verdict, explanation = "not found", f"not found; {effect:g} would have been found in 90 % of such runs"
             if verdict == "reached" and rule.kind != "answers":
                 break
         if verdict == "futile" and rule.kind == "ci_width":
-            # The last look spends the error that is left. The target was given up because templates are few or differ
-            # too much, whatever the score is; so the level holds.
+            # The last look spends the remaining error. The target was given up for its number of templates or their
+            # variance, independently of the score, so the level holds.
             interval = interval_after(seen, alpha, rho, estimate.variance)
         is_done = is_decision and verdict != "going on" and not math.isnan(interval.value)
         adjusted = median_unbiased(past, rule.equivalence_margin) if is_done else math.nan
@@ -382,11 +380,11 @@ class AdaptiveRun:
     def _interval(self, looks: list[InterimEstimate], alpha: float, rho: float) -> Interval:
         """The interval of the last look."""
         rule, estimate = self.rule, looks[-1]
-        if rule.kind == "answers" and not rule.looked:  # a sample of a fixed size
+        if rule.kind == "answers" and not rule.looked:  # a sample of fixed size
             return interval_at(estimate, reach_of(ALPHA))
         if rule.kind == "decision" and rule.aimed is not None:
             return interval_after(looks, alpha, rho, variance_to_find(rule.aimed, estimate, alpha))
-        # Small enough to say "smaller" of a score that is half as far off: an aim too near spends all at once.
+        # An interval as wide as the margin can show that half of the margin is smaller; a wider aim spends too early.
         wanted = rule.equivalence_margin if rule.kind == "decision" else rule.width
         aim = 0.0 if wanted is None else variance_of_width(wanted, estimate, alpha)
         return interval_after(looks, alpha, rho, aim)
@@ -394,7 +392,7 @@ class AdaptiveRun:
     def _verdict(
         self, interval: Interval, last: InterimEstimate, n_templates: int, *, is_left: bool
     ) -> tuple[Verdict, str]:
-        """The state of a target at a look, and the reason; `n_templates`: those that it could ever have."""
+        """The state of a target at a look, and the reason; `n_templates`: the number of templates in its group."""
         rule, width, margin = self.rule, self.rule.width, self.rule.equivalence_margin
         if rule.kind == "answers":
             return "reached", ""
@@ -408,21 +406,21 @@ class AdaptiveRun:
             return "exhausted", "all requests are sent"
         if n_templates < FEWEST_TEMPLATES:
             return "futile", f"{n_templates} templates: no interval stops a run below {FEWEST_TEMPLATES}"
-        hopeless = "the templates differ too much {}, whatever else is sent"
+        explanation = "the templates differ too much {}, whatever else is sent"
         if enough and width is not None and width_at_end(last, reach_of(interval.level), ALPHA) > width:
-            return "futile", hopeless.format(f"for a width of {width:g}")
+            return "futile", explanation.format(f"for a width of {width:g}")
         if enough and is_decision and is_undecidable(last, interval, margin, ALPHA):
-            return "futile", hopeless.format("to decide it")
+            return "futile", explanation.format("to decide it")
         return "going on", ""
 
-    def _stop(self, targets: tuple[StoppingTarget, ...] | None, why: str) -> None:
-        """Says why the run stops, and writes it into the manifest."""
+    def _stop(self, targets: tuple[StoppingTarget, ...] | None, reason: str) -> None:
+        """Reports why the run stops, and writes it into the manifest."""
         session, rule = self.session, self.rule
         requests = session.store.progress().requests
         number = session.store.value("SELECT coalesce(max(round), 0) FROM rounds")
         offered = sum(self.rounds.offered({}).values())
         n_rounds = f"{number} round{'' if number == 1 else 's'}"
-        sentence = f"{why}, after {n_rounds} and {requests:,} of {offered:,} requests"
+        sentence = f"{reason}, after {n_rounds} and {requests:,} of {offered:,} requests"
         is_fixed = (rule.kind == "answers" and not rule.looked) or targets is None
         stopping = StoppingRecord(
             rule=rule,
@@ -436,12 +434,12 @@ class AdaptiveRun:
         lines = (f"adaptive run, until {describe_rule(rule)}: {sentence}", *map(target_line, targets or ()))
         for line in lines:
             session.watcher.say(line)
-        changes = {"adaptive": stopping, "notices": (*notices(session.rules), *lines)}
+        changes = {"adaptive": stopping, "notices": (*notices(session.config), *lines)}
         session.folder.write_manifest(session.folder.manifest().model_copy(update=changes))
 
 
-def _why(rule: StoppingRule, targets: tuple[StoppingTarget, ...] | None) -> str:
-    """Why nothing more is sent."""
+def _reason(rule: StoppingRule, targets: tuple[StoppingTarget, ...] | None) -> str:
+    """The reason why nothing more is sent."""
     if targets is None or rule.kind == "answers":
         return "nothing counts for the metrics" if targets is None else "asked"
     verdicts = [target.verdict for target in targets]

@@ -1,7 +1,7 @@
 """Batched runs: plans, submits, recovers and collects batches.
 
-The store is consistent after every step, so that the next process continues from there: no response is lost, and no
-request that a batch may still answer is submitted again.
+The store is consistent after every step, so another process can continue: no response is lost, and no request in an
+open batch is submitted again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from mbbq_gen.providers.http.errors import TransientError, service_error, unmete
 from mbbq_gen.providers.prices import read_prices
 from mbbq_gen.runs.budget import CostGuard, InFlightLog
 from mbbq_gen.runs.executor import ErrorRateGuard, Session, copy_cached, open_cost_guard
-from mbbq_gen.storage.ledgers import MOST_REQUESTS, Batch, BatchMode, BatchTable, mode_of
+from mbbq_gen.storage.ledgers import SIZE_META, Batch, BatchMode, BatchTable, mode_of
 from mbbq_gen.storage.schema import ResponseCache
 from mbbq_gen.storage.store import RunStore
 
@@ -40,25 +40,25 @@ if TYPE_CHECKING:
     from mbbq_gen.providers.api.provider import ApiProvider
 
 MOST_TRIES: Final = 3
-"""Batches that may leave a request without an answer before that is recorded as a failure."""
-_LOOKS: Final = 2
-"""Searches for a batch before it counts as lost: a service's list may lag behind."""
+"""Batches without a response to a request, after which it is recorded as a failure."""
+_SEARCHES: Final = 2
+"""Searches for a batch before it counts as lost; lists of services may be out of date."""
 _SUBMISSIONS: Final = 3
 _MIN_HALVED: Final = 100
-"""Smaller batches are not halved where a service says that too much is waiting."""
-_ALONE: Final = 3
-"""Requests that are sent one by one, if they fail, before a batch is made."""
-_SINGLE: Final = 3
-"""Batches of one request that may be refused for their size before the run stops."""
+"""Largest batch that is not halved if the service reports too many queued requests."""
+_FIRST_SINGLY: Final = 3
+"""Most requests that are sent one by one, until one succeeds, before the first batch."""
+_MAX_SINGLE: Final = 3
+"""Batches of one request that are refused for their size, after which the run stops."""
 _COMMIT: Final = 500
 _READS: Final = 5
 _LONGEST_PAUSE: Final = 60.0
-"""Seconds that a service may ask to wait before its results are requested again."""
+"""Longest wait before results are requested again, in seconds."""
 
 
 @contextmanager
 def _one_line(service: BatchApi) -> Iterator[None]:
-    """Turns a transient failure into one line."""
+    """Turns a transient error into a ProviderError of one line."""
     try:
         yield
     except TransientError as fault:
@@ -71,14 +71,14 @@ def _ref(batch: Batch) -> BatchRef:
 
 @dataclass
 class BatchRunner:
-    """Works on the batches of a run, inside one event loop."""
+    """Submits and collects the batches of a run, inside one event loop."""
 
     store: RunStore
     service: BatchApi
     folder: Path
-    """The run's folder, where the file of a batch is while it is submitted."""
+    """The run folder, which has the file of a batch while it is submitted."""
     most_requests: int | None = None
-    """The user's limit of one batch; None: the service's."""
+    """The user's limit for one batch; None: the service's."""
     cost_guard: CostGuard | None = None
     cache: ResponseCache | None = None
     errors: ErrorRateGuard = field(default_factory=ErrorRateGuard)
@@ -95,15 +95,15 @@ class BatchRunner:
         self.in_flight = InFlightLog(self.store) if self.cost_guard is None else self.cost_guard.in_flight
 
     async def recover(self) -> None:
-        """Finds out whether batches that were planned when a process ended have reached the service."""
+        """Checks whether batches that were planned when a process ended have reached the service."""
         for batch in self.ledger.open_batches():
             if batch.state == "planned" and not await self._is_found(batch):
                 self.ledger.update(batch, state="lost", reason="never reached the service")
 
     async def _is_found(self, batch: Batch) -> bool:
-        """Whether the service has a planned batch, which counts as sent then."""
-        for look in range(_LOOKS):
-            if look:
+        """Whether the service has a planned batch; if so, marks it as sent."""
+        for attempt in range(_SEARCHES):
+            if attempt:
                 await asyncio.sleep(self.pause)
             with _one_line(self.service):
                 service_id = await self.service.find(_ref(batch), self.ledger.known_ids())
@@ -113,7 +113,7 @@ class BatchRunner:
         return False
 
     async def refresh(self) -> list[tuple[Batch, BatchStatus]]:
-        """The sent batches with their status at the service, which is stored."""
+        """Fetches and stores the status of the sent batches; returns both."""
         found = []
         for batch in self.ledger.open_batches():
             if batch.service_id is not None:
@@ -124,7 +124,7 @@ class BatchRunner:
         return found
 
     async def cancel(self) -> int:
-        """Asks the service to stop all open batches; returns their number."""
+        """Cancels all open batches; returns their number."""
         await self.recover()
         batches = self.ledger.open_batches()
         for batch in batches:
@@ -149,10 +149,10 @@ class BatchRunner:
         return answers
 
     def _close_refused(self, batch: Batch, status: BatchStatus, refused: set[int]) -> None:
-        """Closes a batch that the service refused; a batch that is too large for it is halved from now on."""
+        """Closes a batch that the service refused; after a batch that was too large, later ones are halved."""
         reason, is_too_large = status.reason or status.state, status.too_large
         if status.waits and batch.requests > _MIN_HALVED and batch.number == min(refused):
-            # halved if no other batch of this run may have left the service no room for it
+            # too large if no other batch of this run can have filled the queue
             is_too_large |= not any(
                 other.is_open or (other.state == "collected" and str(other.closed_at) > batch.planned_at)
                 for other in self.ledger.batches()
@@ -163,12 +163,12 @@ class BatchRunner:
             return
         self.say(f"batch {batch.name} was refused: {reason}")
         if not status.waits:
-            why = f"refused with {MOST_TRIES} batches, the last time: {reason}"
-            self._give_up(self.ledger.requests(batch), self.ledger.tried(), why)
+            error = f"refused with {MOST_TRIES} batches, the last time: {reason}"
+            self._give_up(self.ledger.requests(batch), self.ledger.tries(), error)
         self.ledger.update(batch, state="refused", reason=status.reason, waits=status.waits)
 
     def _close_too_large(self, batch: Batch, reason: str) -> None:
-        """Closes a batch that was refused for its size; a single request that is too large has failed."""
+        """Closes a batch that was refused for its size; if it has one request, records that as failed."""
         said = f"batch {batch.name} is too large for the service ({reason})"
         if batch.requests == 1:
             error = f"too large for a batch of its own: {reason}"
@@ -180,7 +180,7 @@ class BatchRunner:
         self.ledger.update(batch, state="refused", reason=reason, too_large=True)
         batches = self.ledger.batches()
         n_single = sum(found.too_large and found.requests == 1 for found in batches)
-        if n_single >= _SINGLE and not any(found.is_open or found.state == "collected" for found in batches):
+        if n_single >= _MAX_SINGLE and not any(found.is_open or found.state == "collected" for found in batches):
             raise RunError(
                 f"{self.provider.name}: refuses even a batch of one request ({reason}); send requests one by one:"
                 f" mbbq-gen run {self.folder} --no-batch"
@@ -188,14 +188,14 @@ class BatchRunner:
 
     async def _collect(self, batch: Batch, status: BatchStatus) -> int:
         """Stores the results of one batch; returns the number of answers."""
-        ours, earlier = self.ledger.requests(batch), self.ledger.tried()
-        answered, n_foreign, missing = 0, 0, set(ours)
+        own_keys, tries_before = self.ledger.requests(batch), self.ledger.tries()
+        answered, n_foreign, missing = 0, 0, set(own_keys)
         responses, malformed = list[Response](), list[str]()
         async with aclosing(self._results(status, malformed)) as results:
             async for result in results:
-                if result.request_key not in ours:
+                if result.request_key not in own_keys:
                     n_foreign += 1
-                elif response := self._response(result, status, earlier):
+                elif response := self._response(result, status, tries_before):
                     responses.append(response)
                     missing.discard(response.request_key)
                     answered += response.error is None
@@ -203,14 +203,14 @@ class BatchRunner:
                         self._store(responses)
                         responses = []
         self._store(responses)
-        if n_foreign and missing == ours:
+        if n_foreign and missing == own_keys:
             foreign = (*batch.foreign_ids, status.service_id)
             self.ledger.update(batch, state="planned", service_id=None, foreign_ids=foreign)
             await self.recover()
             return 0
         if not batch.cancelled:
-            why = f"left without an answer by {MOST_TRIES} batches, the last one {status.state}"
-            self._give_up(missing, earlier, why, status.service_id)
+            error = f"left without an answer by {MOST_TRIES} batches, the last one {status.state}"
+            self._give_up(missing, tries_before, error, status.service_id)
         if malformed:
             self.say(
                 f"batch {batch.name}: {len(malformed):,} lines of its results can't be read, the first:"
@@ -220,9 +220,10 @@ class BatchRunner:
         return answered
 
     async def _results(self, status: BatchStatus, malformed: list[str]) -> AsyncGenerator[BatchResult, None]:
-        """The results of an ended batch, each once, and an answer also after a failure of the same request.
+        """The results of an ended batch, once per request; an answer may follow a failure.
 
-        They are read again if the connection breaks, and once more if lines are `malformed` (their beginnings).
+        They are read again if the connection breaks, and once more if there are malformed lines.
+        `malformed`: receives the beginnings of these lines.
         """
         seen, was_malformed = dict[str, int](), False
         for left in reversed(range(_READS)):
@@ -245,29 +246,29 @@ class BatchRunner:
                     return
                 was_malformed = True
 
-    def _response(self, result: BatchResult, status: BatchStatus, earlier: dict[str, int]) -> Response | None:
-        """The response to one request; None if it goes into another batch."""
+    def _response(self, result: BatchResult, status: BatchStatus, tries_before: dict[str, int]) -> Response | None:
+        """The response to one request; None if the request is sent again."""
         key, headers, response = result.request_key, result.headers or {}, None
-        is_last = earlier.get(key, 0) + 1 >= MOST_TRIES
+        is_last = tries_before.get(key, 0) + 1 >= MOST_TRIES
         if result.outcome == "answered":
             try:
                 response = self.provider.parse(key, result.payload, headers)
-                if not (response.usage.input_tokens and response.usage.output_tokens):  # counts at its highest cost
+                if not (response.usage.input_tokens and response.usage.output_tokens):  # counted at its highest cost
                     most = self.provider.max_usage(self.store.request(key))
                     if missing := most and unmetered_usage(response, most):
                         response = response.model_copy(update={"unmetered_usage": missing})
                 self.provider.note_response(response)
             except TransientError as fault:
-                self.in_flight.lose_in_batch(self.provider.max_usage(self.store.request(key)))
+                self.in_flight.add_lost_in_batch(self.provider.max_usage(self.store.request(key)))
                 response = Response(request_key=key, error=str(fault)) if is_last else None
         elif result.outcome == "failed" and (is_last or self.provider.is_permanent(result.status, result.payload)):
             response = self.provider.failure(key, service_error(result.status, result.payload), headers)
         return response and response.model_copy(update={"batch": status.service_id})
 
-    def _give_up(self, keys: set[str], earlier: dict[str, int], why: str, batch: str | None = None) -> None:
-        """Records requests as failed that MOST_TRIES batches have left without an answer."""
-        keys = {key for key in keys if earlier.get(key, 0) + 1 >= MOST_TRIES}
-        self._store([Response(request_key=key, error=why, batch=batch) for key in sorted(keys)])
+    def _give_up(self, keys: set[str], tries_before: dict[str, int], error: str, batch: str | None = None) -> None:
+        """Records requests as failed after MOST_TRIES batches without a response."""
+        keys = {key for key in keys if tries_before.get(key, 0) + 1 >= MOST_TRIES}
+        self._store([Response(request_key=key, error=error, batch=batch) for key in sorted(keys)])
 
     def _store(self, responses: list[Response]) -> None:
         """Stores responses, also in the cache; durable when this returns."""
@@ -284,27 +285,27 @@ class BatchRunner:
 
     # --- submitting -------------------------------------------------------------------------------------------------
 
-    async def submit(self, *, failed_too: bool = False) -> int:
-        """Submits requests that have no answer and are in no batch; returns the number of batches.
+    async def submit(self, *, retry_failed: bool = False) -> int:
+        """Submits requests that have no response and are in no open batch; returns the number of batches.
 
-        The first request is sent by itself, so that a wrong key shows before a batch is made; if it fails, so are the
-        next ones. `failed_too`: also requests that have failed for good.
+        The first request is sent alone, to detect a wrong key before a batch is made; if it fails, the next ones too.
+        `retry_failed`: also requests whose failure is recorded.
         """
         await self.recover()
-        for path in self.folder.glob("mbbq-gen-*.jsonl"):  # of a process that was killed
+        for path in self.folder.glob("mbbq-gen-*.jsonl"):  # left by a killed process
             path.unlink(missing_ok=True)
         batches, guard = self.ledger.batches(), self.cost_guard
         oldest = min((batch.number for batch in batches if batch.is_open), default=None)
         if oldest is not None and any(batch.waits for batch in batches if batch.number > oldest):
             return 0
-        left_out = self.ledger.held()
-        if batches and not failed_too:  # before the first batch, what failed by itself is sent again
-            left_out |= self.ledger.failures()
-            left_out |= {key for key, tries in self.ledger.tried().items() if tries >= MOST_TRIES}
+        left_out = self.ledger.open_requests()
+        if batches and not retry_failed:  # before the first batch, failed single requests are sent again
+            left_out |= self.ledger.failed_requests()
+            left_out |= {key for key, tries in self.ledger.tries().items() if tries >= MOST_TRIES}
         pending = (request for request in self.store.pending() if request.request_key not in left_out)
         requests = pending if guard is None else guard.reserve(pending)
-        failed, alone = [], replace(self.errors)  # counts from nought
-        for request in islice(requests, _ALONE):
+        failed, single_errors = [], replace(self.errors)  # with new counts
+        for request in islice(requests, _FIRST_SINGLY):
             if guard is not None and (most := self.provider.max_usage(request)) is not None:
                 self.in_flight.record_sent([(request.request_key, most)])
             response = await self.provider.learn(request, ExecutionContext(notify=self.say))
@@ -313,8 +314,8 @@ class BatchRunner:
                 guard.settle([response], guard.alone)
             if response.error is None:
                 break
-            alone.note(response)
-            alone.check(_ALONE)
+            single_errors.note(response)
+            single_errors.check(_FIRST_SINGLY)
             failed.append(request)
         try:
             made = await self._submit_all(chain(failed, requests))
@@ -325,7 +326,7 @@ class BatchRunner:
         return made
 
     async def _submit_all(self, requests: Iterator[Request]) -> int:
-        """Submits requests in batches as large as the service takes them; returns the number of batches."""
+        """Submits requests in batches of the largest size allowed; returns the number of batches."""
         made, request = 0, next(requests, None)
         while request is not None:
             limits = (self.service.most_requests, self.most_requests, self.ledger.most_requests())
@@ -357,7 +358,7 @@ class BatchRunner:
         return made
 
     async def _send(self, batch: Batch, path: Path) -> None:
-        """Submits a planned batch; if it is not known whether the service has it, searches for it first."""
+        """Submits a planned batch; after a transient error, checks whether it has arrived before the next attempt."""
         cut_off = 0
         for _ in range(_SUBMISSIONS):
             try:
@@ -388,16 +389,16 @@ class BatchRunner:
 
 @asynccontextmanager
 async def batch_runner(session: Session, *, spends: bool) -> AsyncGenerator[BatchRunner]:
-    """The batch runner of a run; `spends`: whether it submits batches, which `--max-cost` limits."""
-    store, provider, rules, watcher = session.store, session.provider, session.rules, session.watcher
-    service, path, most = batch_service(provider), session.folder.path, store.meta(MOST_REQUESTS)
-    read_prices(rules.prices)  # report a wrong price file before anything is sent
+    """The batch runner of a run; `spends`: whether it submits batches, so that `--max-cost` applies."""
+    store, provider, config, watcher = session.store, session.provider, session.config, session.watcher
+    service, path, most = batch_service(provider), session.folder.path, store.meta(SIZE_META)
+    read_prices(config.prices)  # report a wrong price file before anything is sent
     guard = None
-    if spends and rules.max_cost is not None:
-        guard = open_cost_guard(store, provider, rules, rules.max_cost, for_batches=True)
-    errors = ErrorRateGuard(rules.max_error_rate, f"ask the others again with mbbq-gen run {path} --batch")
+    if spends and config.max_cost is not None:
+        guard = open_cost_guard(store, provider, config, config.max_cost, for_batches=True)
+    errors = ErrorRateGuard(config.max_error_rate, f"ask the others again with mbbq-gen run {path} --batch")
     with ExitStack() as stack:
-        cache = stack.enter_context(ResponseCache(Path(rules.cache_dir))) if rules.cache_dir is not None else None
+        cache = stack.enter_context(ResponseCache(Path(config.cache_dir))) if config.cache_dir is not None else None
         advance = stack.enter_context(watcher.stage("collecting"))
         limit = None if most is None else int(most)
         try:
@@ -409,9 +410,9 @@ async def batch_runner(session: Session, *, spends: bool) -> AsyncGenerator[Batc
                 session.store_runtime_info()
 
 
-async def run_batches(session: Session, mode: BatchMode, *, again: bool) -> bool:
-    """Collects finished batches and submits what is missing (`again`: failures too); whether batches are open."""
-    say, cache_dir = session.watcher.say, session.rules.cache_dir
+async def run_batches(session: Session, mode: BatchMode, *, retry_failed: bool) -> bool:
+    """Collects finished batches and submits missing requests; returns whether batches are open."""
+    say, cache_dir = session.watcher.say, session.config.cache_dir
     async with batch_runner(session, spends=mode == "on") as batching:
         if batching.cache is not None:
             copied: list[Response] = []
@@ -421,13 +422,13 @@ async def run_batches(session: Session, mode: BatchMode, *, again: bool) -> bool
         if answers := await batching.collect():
             say(f"{answers:,} answers collected")
         batching.errors.check()
-        if made := await batching.submit(failed_too=again) if mode == "on" else 0:
+        if made := await batching.submit(retry_failed=retry_failed) if mode == "on" else 0:
             say(f"{made:,} batch{'es' if made > 1 else ''} submitted")
     return report_batches(session)
 
 
 def report_batches(session: Session) -> bool:
-    """Says how many requests are in batches, or were never sent; returns whether batches are open."""
+    """Reports how many requests are in batches, or were never sent; returns whether batches are open."""
     progress, path, say = session.store.progress(), session.folder.path, session.watcher.say
     if batches := BatchTable(session.store).open_batches():
         held = sum(batch.requests for batch in batches)

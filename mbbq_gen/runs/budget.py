@@ -1,10 +1,10 @@
-"""Reports what a run has cost, and enforces `--max-cost`.
+"""Reports the cost of a run, and enforces `--max-cost`.
 
-Before a request is sent, its highest possible cost is reserved and stored: one token for every byte of the body (no
-tokeniser makes more), and a response of full length. When the response arrives, its real cost is booked and the rest
-released. Usage that no service reported (a response without usage, an interrupted attempt, requests in flight when the
-process was killed) stays booked at its highest possible cost. So the limit is never exceeded by a service that keeps to
-the longest answer that a request allows. If one does not, its answers show by how much, and all bounds grow by that.
+Before a request is sent, its highest possible cost is reserved and stored: one token for every byte of the body (an
+upper bound for any tokeniser), and a response of full length. When the response arrives, its actual cost is booked and
+the rest released. Usage that no service reported (a response without usage, an interrupted attempt, requests in flight
+when the process was killed) stays booked at its highest possible cost. So the limit is never exceeded if the service
+respects the length limit of a request. If it does not, all bounds are multiplied by the largest excess seen.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from mbbq_gen.core.records import FrozenModel, Request, Response, Usage
 from mbbq_gen.providers.prices import Price, cost_of, price_of
 from mbbq_gen.storage.store import Progress, RunStore
 
-_NAME: Final = "unmetered"
+_UNMETERED_META: Final = "unmetered"
 _MOST_TOGETHER: Final = 16
 """Most requests that are stored in one commit before they are sent."""
-MostUsage = Callable[[Request], Usage | None]
-"""The most tokens that a request can take; None if nothing limits them."""
+MaxUsage = Callable[[Request], Usage | None]
+"""The most tokens that a request can use; None without a limit."""
 
 
 class PendingSource(Protocol):
-    """Requests, and where their responses go: the store of a run, its follow-ups, or the requests of a judge."""
+    """A source of requests that stores their responses: a run, its follow-ups, or a judge."""
 
     def progress(self) -> Progress:
-        """How many requests there are and how many have a response."""
+        """The numbers of requests, responses and failures."""
 
     def pending(self) -> Iterator[Request]:
         """The requests without a response; may be read while responses are added."""
@@ -43,7 +43,7 @@ class PendingSource(Protocol):
         """Stores a value; durable when this returns."""
 
     def add_responses(self, responses: Sequence[tuple[Response, str]], meta: Mapping[str, str] = ..., /) -> None:
-        """Stores responses, each with its time, and values that change with it; durable when this returns."""
+        """Stores responses with their times, and values in one transaction; durable when this returns."""
 
 
 class TokenUsage(FrozenModel):
@@ -57,67 +57,67 @@ class TokenUsage(FrozenModel):
         return TokenUsage(**{name: getattr(self, name) + getattr(other, name) for name in TokenUsage.model_fields})
 
     def times(self, factor: float) -> TokenUsage:
-        """The same requests with so many times as many tokens, rounded up."""
+        """The same requests with the tokens multiplied by `factor`, rounded up."""
         tokens = {name: math.ceil(getattr(self, name) * factor) for name in ("input_tokens", "output_tokens")}
         return self.model_copy(update=tokens)
 
     @classmethod
     def of(cls, usage: Usage | None) -> Self:
-        """The tokens of one request; None: nothing."""
+        """The tokens of one request; None: zero requests."""
         if usage is None:
             return cls()
         return cls(requests=1, input_tokens=usage.input_tokens or 0, output_tokens=usage.output_tokens or 0)
 
     @property
     def usage(self) -> Usage:
-        """The tokens, as those of a response."""
+        """The tokens as the usage of a response."""
         return Usage(input_tokens=self.input_tokens, output_tokens=self.output_tokens)
 
 
 class UnmeteredUsage(FrozenModel):
-    """The most tokens that requests can have taken whose usage no service reported."""
+    """Upper bounds for the tokens of requests whose usage no service reported."""
 
     lost: TokenUsage = TokenUsage()
     under_way: TokenUsage = TokenUsage()
     in_batches: TokenUsage = TokenUsage()
     excess: float = 1.0
-    """Largest ratio of what a response took to what its request allows."""
+    """Largest ratio of the cost of a response to the bound of its request."""
 
     @property
     def requested(self) -> TokenUsage:
-        """Of requests sent one by one."""
+        """The bound for requests sent one by one."""
         return self.lost + self.under_way
 
 
 def load_unmetered(store: PendingSource, judge: str | None = None) -> UnmeteredUsage:
-    """The unmetered usage of a run or of one of its judges; another process may be at work."""
-    text = store.meta(_NAME if judge is None else f"{_NAME}:{judge}")
+    """The unmetered usage of a run or of one of its judges; another process may be running it."""
+    text = store.meta(_UNMETERED_META if judge is None else f"{_UNMETERED_META}:{judge}")
     return UnmeteredUsage() if text is None else UnmeteredUsage.model_validate_json(text)
 
 
 def unmetered_of(response: Response, excess: float) -> TokenUsage:
-    """The most tokens that a response took unmetered; bounds not taken from its text grow by `excess`."""
+    """The bound for the unmetered tokens of a response; times `excess`, unless its text gives the bound."""
     found = TokenUsage.of(response.unmetered_usage)
     is_bounded = response.text is not None and response.usage.output_tokens is None
     return found if is_bounded else found.times(excess)
 
 
 class InFlightLog:
-    """Stores what one session has sent and received. Made under the run's lock, before anything is sent."""
+    """Stores which requests are in flight. Created under the run's lock, before anything is sent."""
 
     def __init__(self, store: PendingSource) -> None:
-        """What an earlier session left under way counts as lost from now on."""
+        """Requests that an earlier session left in flight count as lost."""
         self._store = store
         before = load_unmetered(store)
         self._lost, self._in_batches, self.excess = before.requested, before.in_batches, before.excess
         self._under_way: dict[str, list[TokenUsage]] = {}
         self._in_doubt: Mapping[str, int] | None = None
-        """Without a cost limit: request key → attempts that may have been paid."""
-        self._taken, self._stored, self._ahead = 0, 0, 16
-        """Without a cost limit: requests under way, those last stored, and those that the next commit adds."""
+        """Without a cost limit: request key → attempts that may be charged."""
+        self._n_in_flight, self._n_covered, self._n_expected = 0, 0, 16
+        """Requests in flight, their stored bound, and those expected before the next commit; without a limit only."""
         self._longest: dict[str | None, int] = {}
         """Reasoning effort → characters of its longest request."""
-        self._most = TokenUsage()
+        self._largest = TokenUsage()
         if before.under_way.requests:
             self._write()
 
@@ -127,50 +127,48 @@ class InFlightLog:
         return self._lost.requests + self._in_batches.requests
 
     def record_sent(self, in_flight: Iterable[tuple[str, Usage]]) -> None:
-        """Stores requests that are about to be sent: key and most tokens; durable when this returns."""
+        """Stores requests before they are sent: key and bound of tokens; durable when this returns."""
         for key, most in in_flight:
             self._under_way.setdefault(key, []).append(TokenUsage.of(most))
         self._write()
 
-    def watch(
-        self, requests: Iterator[Request], most_usage: MostUsage, in_doubt: Mapping[str, int]
-    ) -> Iterator[Request]:
-        """The requests of a run without a limit, with the most tokens of those under way stored.
+    def watch(self, requests: Iterator[Request], max_usage: MaxUsage, in_doubt: Mapping[str, int]) -> Iterator[Request]:
+        """The requests of a run without a limit; stores a bound for the tokens of those in flight.
 
-        Each commit of responses counts as many requests as come until the next one, so none waits for the disk.
-        `in_doubt`: request key → attempts that may have been paid.
+        Each commit of responses includes the requests expected before the next one, so no request waits for the disk.
+        `in_doubt`: request key → attempts that may be charged.
         """
         self._in_doubt = in_doubt
         for request in requests:
-            self._taken += 1
+            self._n_in_flight += 1
             effort, length = request.prompt.reasoning_effort, sum(len(message.content) for message in request.messages)
             if length > self._longest.get(effort, -1):
                 self._longest[effort] = length
-                most, before = TokenUsage.of(most_usage(request)), self._most
-                self._most = TokenUsage(
+                most, before = TokenUsage.of(max_usage(request)), self._largest
+                self._largest = TokenUsage(
                     input_tokens=max(most.input_tokens, before.input_tokens),
                     output_tokens=max(most.output_tokens, before.output_tokens),
                 )
-            if self._taken > self._stored:
+            if self._n_in_flight > self._n_covered:
                 self._write()
             yield request
 
     def withdraw(self, request_keys: Iterable[str]) -> None:
-        """Removes requests that were stored as sent and were not."""
+        """Removes requests that were stored as sent but were not sent."""
         for key in request_keys:
             self._under_way.pop(key, None)
         self._write()
 
     def end(self, in_doubt: Mapping[str, int]) -> None:
-        """At the end of a session, removes requests that were never sent, or sent without cost."""
+        """Ends a session; removes requests that were not sent, or sent without cost."""
         kept = {key: attempts[: in_doubt.get(key, 0)] for key, attempts in self._under_way.items()}
         if self._in_doubt is not None or kept != self._under_way:
-            self._taken = self._ahead = 0
+            self._n_in_flight = self._n_expected = 0
             self._under_way = {key: attempts for key, attempts in kept.items() if attempts}
             self._write()
 
     def store_responses(self, responses: list[tuple[Response, str]]) -> None:
-        """Stores responses, each with its time, and their unmetered usage; durable when this returns."""
+        """Stores responses with their times, and their unmetered usage; durable when this returns."""
         before, n_before = (self._lost, self._in_batches), len(self._under_way)
         for response, _ in responses:
             self._under_way.pop(response.request_key, None)
@@ -181,26 +179,27 @@ class InFlightLog:
                     self._in_batches += TokenUsage.of(response.unmetered_usage)
         changed = len(self._under_way) < n_before or before != (self._lost, self._in_batches)
         if self._in_doubt is not None:
-            self._taken, self._ahead = max(0, self._taken - len(responses)), max(16, 2 * len(responses))
+            self._n_in_flight = max(0, self._n_in_flight - len(responses))
+            self._n_expected = max(16, 2 * len(responses))
             changed = True
-        self._store.add_responses(responses, {_NAME: self._state()} if changed else {})
+        self._store.add_responses(responses, {_UNMETERED_META: self._state()} if changed else {})
 
-    def lose_in_batch(self, most: Usage | None) -> None:
-        """Stores the usage of a paid response in a batch that can't be read."""
+    def add_lost_in_batch(self, most: Usage | None) -> None:
+        """Stores the usage of a charged response in a batch that can't be parsed."""
         self._in_batches += TokenUsage.of(most)
         self._write()
 
     def _write(self) -> None:
-        self._store.set_meta(_NAME, self._state())
+        self._store.set_meta(_UNMETERED_META, self._state())
 
     def _state(self) -> str:
         if self._in_doubt is None:
             under_way = sum((attempt for sent in self._under_way.values() for attempt in sent), TokenUsage())
             under_way = under_way.model_copy(update={"requests": len(self._under_way)})
         else:
-            self._stored = self._taken + self._ahead
-            count = max(self._stored, sum(self._in_doubt.values()))
-            under_way = self._most.times(count).model_copy(update={"requests": count})
+            self._n_covered = self._n_in_flight + self._n_expected
+            count = max(self._n_covered, sum(self._in_doubt.values()))
+            under_way = self._largest.times(count).model_copy(update={"requests": count})
         return UnmeteredUsage(
             lost=self._lost, under_way=under_way.times(self.excess), in_batches=self._in_batches, excess=self.excess
         ).model_dump_json()
@@ -211,7 +210,7 @@ class CostLimitError(RunError):
 
 
 def known_cost(usage: Usage | None, price: Price) -> float:
-    """What the reported tokens cost, in US dollars."""
+    """The cost of the reported tokens, in US dollars."""
     if usage is None:
         return 0.0
     counts = {"input_tokens": usage.input_tokens or 0, "output_tokens": usage.output_tokens or 0}
@@ -228,20 +227,20 @@ class CostGuard:
         limit: float,
         price: Price,
         spent: float,
-        most_usage: MostUsage,
+        max_usage: MaxUsage,
         in_flight: InFlightLog,
         *,
         alone: Price | None = None,
         concurrency: int = 1,
     ) -> None:
-        """`spent`: highest cost of earlier sessions; `alone`: price of single requests, if `price` is of batches.
+        """`spent`: highest cost of earlier sessions; `alone`: price of single requests, if `price` is for batches.
 
-        A commit stores a quarter of `concurrency` requests, so that those that a killed process had stored and not
-        sent are a small part of those that it had sent.
+        A commit stores a quarter of `concurrency` requests, so a killed process leaves few that were stored but not
+        sent.
         """
-        self._limit, self._price, self._most_usage = limit, price, most_usage
+        self._limit, self._price, self._max_usage = limit, price, max_usage
         self.alone, self.in_flight = alone or price, in_flight
-        self._together = min(_MOST_TOGETHER, max(1, concurrency // 4))
+        self._group_size = min(_MOST_TOGETHER, max(1, concurrency // 4))
         self._reserved: dict[str, float] = {}
         self._reserved_total = 0.0
         self._held_back: deque[Request] = deque()
@@ -249,69 +248,69 @@ class CostGuard:
         """Highest cost of the run so far, in US dollars."""
 
     def admit(self, requests: Iterator[Request]) -> Iterator[Request]:
-        """The requests within the limit, stored as sent before they are admitted."""
-        while together := deque(islice(self.reserve(requests), self._together)):
-            self.in_flight.record_sent([(request.request_key, self._most_tokens(request)) for request in together])
-            while together and self.spent + self._reserved_total * self.in_flight.excess <= self._limit:
-                yield together.popleft()
-            if together:  # the bounds have grown since they were reserved
-                for request in together:
-                    self._free(request.request_key)
-                self.in_flight.withdraw([request.request_key for request in together])
-                self._held_back.extendleft(reversed(together))
+        """The requests within the limit, each stored before it is yielded."""
+        while group := deque(islice(self.reserve(requests), self._group_size)):
+            self.in_flight.record_sent([(request.request_key, self._max_tokens_of(request)) for request in group])
+            while group and self.spent + self._reserved_total * self.in_flight.excess <= self._limit:
+                yield group.popleft()
+            if group:  # the bounds have increased since they were reserved
+                for request in group:
+                    self._release(request.request_key)
+                self.in_flight.withdraw([request.request_key for request in group])
+                self._held_back.extendleft(reversed(group))
                 return
 
     def reserve(self, requests: Iterator[Request]) -> Iterator[Request]:
-        """As `admit`, for requests that are stored elsewhere."""
+        """As `admit`, without storing the requests."""
         while (request := self._held_back.popleft() if self._held_back else next(requests, None)) is not None:
-            if not self._take(request):
+            if not self._reserve(request):
                 self._held_back.appendleft(request)
                 return
             yield request
 
-    def again(self, request: Request) -> bool:
-        """Reserves another attempt of a request that may have been paid; returns whether the limit allows it."""
-        if not self._take(request):
+    def reserve_again(self, request: Request) -> bool:
+        """Reserves another attempt of a request that may be charged; False if the limit does not allow it."""
+        if not self._reserve(request):
             return False
-        self.in_flight.record_sent([(request.request_key, self._most_tokens(request))])
+        self.in_flight.record_sent([(request.request_key, self._max_tokens_of(request))])
         return True
 
-    def _take(self, request: Request) -> bool:
-        most = known_cost(self._most_tokens(request), self._price)
+    def _reserve(self, request: Request) -> bool:
+        most = known_cost(self._max_tokens_of(request), self._price)
         if self.spent + (self._reserved_total + most) * self.in_flight.excess > self._limit:
             return False
         self._reserved[request.request_key] = self._reserved.get(request.request_key, 0.0) + most
         self._reserved_total += most
         return True
 
-    def _free(self, request_key: str) -> float:
-        """Releases what was reserved for a request; returns how much."""
+    def _release(self, request_key: str) -> float:
+        """Releases the reserved cost of a request and returns it."""
         most = self._reserved.pop(request_key, 0.0)
         self._reserved_total = self._reserved_total - most if self._reserved else 0.0
         return most
 
-    def _most_tokens(self, request: Request) -> Usage:
-        found = self._most_usage(request)
+    def _max_tokens_of(self, request: Request) -> Usage:
+        found = self._max_usage(request)
         if found is None:
             raise CostLimitError("--max-cost: nothing in what is sent limits the length of an answer")
         return found
 
     def most(self, request: Request) -> float:
         """The highest cost of a request, in US dollars."""
-        return known_cost(self._most_tokens(request), self._price) * self.in_flight.excess
+        return known_cost(self._max_tokens_of(request), self._price) * self.in_flight.excess
 
     def settle(self, responses: Sequence[Response], price: Price | None = None) -> None:
-        """Books the cost of stored responses, at the guard's price or another; unmetered usage at its highest."""
+        """Books the cost of responses, at the guard's price or another; unmetered usage at its highest cost."""
         price = price or self._price
         for response in responses:
-            most, known = self._free(response.request_key), known_cost(response.usage, price)
+            most, known = self._release(response.request_key), known_cost(response.usage, price)
             if most:
                 taken = known + known_cost(response.unmetered_usage, price)
                 self.in_flight.excess = max(self.in_flight.excess, taken / most)
             self.spent += known + known_cost(unmetered_of(response, self.in_flight.excess).usage, price)
 
     def check(self) -> bool:
-        """Whether requests are left that the limit allows, once all are settled; CostLimitError if it allows none."""
+        """Whether the limit allows further requests after all were settled; CostLimitError if it allows none."""
         if not self._held_back:
             return False
         excess = self.in_flight.excess
@@ -334,10 +333,10 @@ class UsageLine(FrozenModel):
     """Usage and cost of the responses of one model that were sent in one way."""
 
     model: str | None
-    """As the service named it; None if it named none."""
+    """The model that the service reported; None if it reported none."""
     batch: bool
     cached: bool
-    """Whether they were copied from an earlier run, and so cost nothing here."""
+    """Whether they were copied from the cache, so they cost nothing."""
     responses: int
     """Includes recorded failures."""
     input_tokens: int
@@ -357,7 +356,7 @@ class CostReport(FrozenModel):
     unmetered: int = 0
     """Requests without reported usage: answers, and attempts that were interrupted or killed."""
     unmetered_cost: float | None = 0.0
-    """Their highest cost beside the lines, in US dollars; None if no price is known."""
+    """Their highest cost, not included in `lines`, in US dollars; None if no price is known."""
 
     @property
     def total(self) -> float | None:
@@ -376,17 +375,17 @@ class CostReport(FrozenModel):
 
     @property
     def paid(self) -> list[UsageLine]:
-        """The lines of responses that were paid for."""
+        """The lines of responses that were charged."""
         return [line for line in self.lines if not line.cached]
 
     @property
     def input_tokens(self) -> int:
-        """Of all responses that were paid for."""
+        """Of all responses that were charged."""
         return sum(line.input_tokens for line in self.paid)
 
     @property
     def output_tokens(self) -> int:
-        """Of all responses that were paid for."""
+        """Of all responses that were charged."""
         return sum(line.output_tokens for line in self.paid)
 
     @property
@@ -399,17 +398,17 @@ def cost_report(
     store: RunStore,
     kind: str,
     model: str,
-    own: tuple[Price, ...],
+    user_prices: tuple[Price, ...],
     base_url: str | None = None,
     *,
     judge: str | None = None,
 ) -> CostReport:
-    """Usage and cost of the stored responses of a run, or of the replies of one of its judges.
+    """Usage and cost of the responses of a run or of one of its judges.
 
-    `model`: its price holds for responses without one; `own`: prices of the user's file; `base_url`: None for the
-    service's own.
+    `model`: used for responses that name no model; `user_prices`: prices of the user's file; `base_url`: None for the
+    service's own address.
     """
-    requested = price_of(kind, model, own, base_url=base_url)
+    requested = price_of(kind, model, user_prices, base_url=base_url)
     lines, unmetered = [], load_unmetered(store, judge)
     counts = ("input_tokens", "output_tokens", "reasoning_tokens", "cached_input_tokens")
     rows = store.query(
@@ -421,7 +420,7 @@ def cost_report(
         [] if judge is None else [judge],
     )
     for name, batch, cached, longest, responses, n_without_usage, *totals in rows:
-        price = (price_of(kind, name, own, base_url=base_url) if name else None) or requested
+        price = (price_of(kind, name, user_prices, base_url=base_url) if name else None) or requested
         price, tokens = price and price.at(longest), dict(zip(counts, map(int, totals), strict=True))
         usage = Usage(**{count: tokens[count] for count in counts if count != "reasoning_tokens"})
         lines.append(
@@ -437,11 +436,11 @@ def cost_report(
             )
         )
     alone = _cost(unmetered.requested.usage, requested, batch=False)
-    together = _cost(unmetered.in_batches.usage, requested, batch=True)
+    in_batches = _cost(unmetered.in_batches.usage, requested, batch=True)
     return CostReport(
         lines=tuple(lines),
         unmetered=unmetered.requested.requests + unmetered.in_batches.requests,
-        unmetered_cost=None if alone is None or together is None else alone + together,
+        unmetered_cost=None if alone is None or in_batches is None else alone + in_batches,
     )
 
 

@@ -1,4 +1,4 @@
-"""Estimates the tokens, cost and time of a run. Sends and stores nothing.
+"""Estimates the tokens, cost and time of a run, without sending or storing anything.
 
 The run is planned in a temporary store. Characters are counted in every request, tokens in a random sample of the
 requests of each language and prompt variant.
@@ -27,15 +27,7 @@ from mbbq_gen.core.records import FrozenModel, Method, Prompt
 from mbbq_gen.languages.prompt_pack import VariantKind
 from mbbq_gen.prompts.sampling import balanced_sample
 from mbbq_gen.providers.base import Provider
-from mbbq_gen.providers.prices import (
-    MESSAGE_TOKENS,
-    MILLION,
-    Price,
-    TokenCounter,
-    price_of,
-    read_prices,
-    token_counter,
-)
+from mbbq_gen.providers.prices import MESSAGE_TOKENS, MILLION, Price, TokenCounter, price_of, read_prices, token_counter
 from mbbq_gen.runs.follow_up import follow_up_rates, follow_up_text, follows_up
 from mbbq_gen.runs.planner import PromptPlan
 from mbbq_gen.runs.resolve import InstanceSource, open_model
@@ -43,7 +35,7 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.statistics.intervals import t_quantile
 from mbbq_gen.storage.store import WORDS, RunStore
 
-_COUNTED: Final = 60
+_SAMPLE: Final = 60
 """Requests of each language and prompt variant whose tokens are counted."""
 _OUTPUT_TOKENS: Final[Mapping[VariantKind, int]] = {
     "single_letter": 2,
@@ -56,11 +48,11 @@ _OUTPUT_TOKENS: Final[Mapping[VariantKind, int]] = {
     "bare": 40,
     "reasoned": 150,
 }
-"""Kind of prompt variant → tokens of an answer, assumed without a pilot run."""
+"""Kind of prompt variant → assumed tokens of a response, without a pilot run."""
 _SAMPLE_SIZES: Final = (50, 100, 250, 500, 1000, 2000, 5000)
-"""Questions for each language and split whose cost is shown."""
+"""Sample sizes (questions per language and split) whose cost is shown."""
 _FOLLOWED_UP: Final[Mapping[FollowUp, float]] = {"unread": 0.05, "low": 0.05}
-"""Share of answers that are followed up, assumed without a pilot run."""
+"""Assumed share of responses that are followed up, without a pilot run."""
 _LABEL_TOKENS: Final = 2
 EstimateSource = Literal["assumed", "measured"]
 
@@ -86,18 +78,18 @@ class TokenEstimate(FrozenModel):
     questions: int
     prompts: int
     requests: int
-    """Different requests: equal ones are sent once."""
+    """Distinct requests; equal ones are sent once."""
     input_tokens: int
     longest_input: int
-    """Bytes of the longest request, which has no more tokens than that."""
+    """Bytes of the longest request, an upper bound of its tokens."""
     output_tokens: int
     most_output_tokens: int | None
-    """If every answer had the longest allowed length; None if no limit is known."""
+    """If every response had the maximum length; None if no limit is known."""
     tokenizer: str
     exact: bool
-    """Whether it is the model's own tokenizer."""
+    """Whether this is the model's own tokenizer."""
     outputs: EstimateSource
-    """Source of the length of answers."""
+    """Source of the length of responses."""
     groups: tuple[GroupEstimate, ...]
 
 
@@ -106,14 +98,14 @@ class Cost(FrozenModel):
 
     online: float
     online_at_most: float | None
-    """If every answer had the longest allowed length."""
+    """If every response had the maximum length."""
     batch: float | None
-    """Through the batch API; None if its price is unknown or there is none."""
+    """With the batch API; None if its price is unknown or there is none."""
     batch_at_most: float | None
 
 
 class Duration(FrozenModel):
-    """The time that requests take one by one at the service's limits."""
+    """The duration of a run without batches, at the service's rate limits."""
 
     hours: float
     limit: Literal["requests a minute", "tokens a minute"]
@@ -124,8 +116,8 @@ class Duration(FrozenModel):
 class _Group:
     requests: int = 0
     characters: int = 0
-    counted: list[tuple[int, str]] = field(default_factory=list)
-    """A heap of _COUNTED random texts, each after its negative digest."""
+    sample: list[tuple[int, str]] = field(default_factory=list)
+    """A heap of _SAMPLE random texts, as pairs of negative digest and text."""
 
 
 def estimate(
@@ -134,17 +126,17 @@ def estimate(
     kinds: Mapping[str, VariantKind],
     measured: Mapping[str, float] | None = None,
     *,
-    longest: int | None = None,
-    rooms: Mapping[str, int] | None = None,
+    max_tokens: int | None = None,
+    reasoning_tokens: Mapping[str, int] | None = None,
 ) -> TokenEstimate:
-    """The tokens of prompts.
+    """The estimated tokens of prompts.
 
     Args:
-        prompts, counter: the prompts, and what counts their tokens.
-        kinds: prompt variant → its kind, which determines the assumed length of its answers.
-        measured: prompt variant, with its reasoning effort → tokens of an answer in an earlier run.
-        longest: the most tokens of an answer, or None.
-        rooms: reasoning effort → tokens that it may use beside the answer.
+        prompts, counter: the prompts, and the counter of their tokens.
+        kinds: prompt variant → its kind, which determines the assumed length of responses.
+        measured: prompt variant, with its reasoning effort → mean tokens of a response in an earlier run.
+        max_tokens: the limit of a response, or None.
+        reasoning_tokens: reasoning effort → tokens that it may use in addition to the response.
     """
     groups: dict[tuple[str, str, Method, str], _Group] = {}
     seen, questions = set[bytes](), set[str]()
@@ -152,43 +144,43 @@ def estimate(
     for prompt in prompts:
         n_prompts += 1
         questions.add(prompt.instance_key)
-        method, level, turns = prompt.method, prompt.reasoning_effort or "", len(prompt.messages)
+        method, effort, turns = prompt.method, prompt.reasoning_effort or "", len(prompt.messages)
         texts = [message.content for message in prompt.messages]
-        if method in ("loglikelihood", "label-loglikelihood"):  # the model reads the answers too
+        if method in ("loglikelihood", "label-loglikelihood"):  # the continuations are input tokens too
             texts += [answer.text for answer in prompt.continuations]
         text = "\n".join(texts)
-        person = f"{method} {level}".strip().encode()[:16]
+        person = f"{method} {effort}".strip().encode()[:16]
         digest = hashlib.blake2b(text.encode(), digest_size=12, person=person).digest()
         if digest in seen:
             continue
         seen.add(digest)
         longest_input = max(longest_input, len(text.encode()) + MESSAGE_TOKENS * (turns + 1))
-        group = groups.setdefault((prompt.language, prompt.variant, method, level), _Group())
+        group = groups.setdefault((prompt.language, prompt.variant, method, effort), _Group())
         group.requests, group.characters = group.requests + 1, group.characters + len(text)
-        heapq.heappush(group.counted, (-int.from_bytes(digest), text))
-        if len(group.counted) > _COUNTED:
-            heapq.heappop(group.counted)
+        heapq.heappush(group.sample, (-int.from_bytes(digest), text))
+        if len(group.sample) > _SAMPLE:
+            heapq.heappop(group.sample)
     known = measured or {}
     outputs = {name: float(_OUTPUT_TOKENS[kind]) for name, kind in kinds.items() if kind != OPEN_VARIANT} | {**known}
     parts, most_output, is_measured = [], 0.0, bool(known)
-    for (language, variant, method, level), group in sorted(groups.items()):
-        if method == "generate":  # the answer, and the reasoning before it
-            limit = None if longest is None else longest + (rooms or {}).get(level, 0)
-            name, expected = _measured_name(variant, level), outputs.get(variant, 0.0) + expected_tokens(level or None)
-            expected = known.get(name, expected) if level else expected
+    for (language, variant, method, effort), group in sorted(groups.items()):
+        if method == "generate":  # the response and the reasoning before it
+            limit = None if max_tokens is None else max_tokens + (reasoning_tokens or {}).get(effort, 0)
+            name, expected = _length_key(variant, effort), outputs.get(variant, 0.0) + expected_tokens(effort or None)
+            expected = known.get(name, expected) if effort else expected
             written, most = min(expected, limit or expected), float(limit or 0)
             is_measured &= name in known
-        else:  # the first token alone, or none where loglikelihoods are computed
+        else:  # one token, or none for loglikelihoods of continuations
             written = most = 1.0 if method == "first-token-logprobs" else 0.0
         most_output += group.requests * most
-        characters = sum(len(text) for _, text in group.counted) or 1
-        tokens = sum(counter.count(text) for _, text in group.counted) * group.characters / characters
+        characters = sum(len(text) for _, text in group.sample) or 1
+        tokens = sum(counter.count(text) for _, text in group.sample) * group.characters / characters
         parts.append(
             GroupEstimate(
                 language=language,
                 variant=variant,
                 method=method,
-                reasoning=level or None,
+                reasoning=effort or None,
                 requests=group.requests,
                 input_tokens=round(tokens + group.requests * (turns + 1) * MESSAGE_TOKENS),
                 output_tokens=round(group.requests * written),
@@ -201,7 +193,7 @@ def estimate(
         input_tokens=sum(part.input_tokens for part in parts),
         longest_input=longest_input,
         output_tokens=sum(part.output_tokens for part in parts),
-        most_output_tokens=None if longest is None else round(most_output),
+        most_output_tokens=None if max_tokens is None else round(most_output),
         tokenizer=counter.name,
         exact=counter.exact,
         outputs="measured" if is_measured else "assumed",
@@ -209,8 +201,8 @@ def estimate(
     )
 
 
-def _measured_name(variant: str, level: str | None) -> str:
-    return f"{variant} [{level}]" if level else variant
+def _length_key(variant: str, effort: str | None) -> str:
+    return f"{variant} [{effort}]" if effort else variant
 
 
 def cost_estimate(
@@ -220,10 +212,10 @@ def cost_estimate(
     if price is None:
         return None
 
-    def dollars(read: float | None, written: float | None, output: float | None) -> float | None:
-        if read is None or written is None or output is None:
+    def dollars(input_price: float | None, output_price: float | None, tokens: float | None) -> float | None:
+        if input_price is None or output_price is None or tokens is None:
             return None
-        return (input_tokens * read + output * written) / MILLION
+        return (input_tokens * input_price + tokens * output_price) / MILLION
 
     return Cost(
         online=(input_tokens * price.input + output_tokens * price.output) / MILLION,
@@ -234,7 +226,7 @@ def cost_estimate(
 
 
 def duration(requests: int, tokens: int, rpm: float | None, tpm: float | None) -> Duration | None:
-    """The time at so many requests and tokens a minute; None if no limit is known."""
+    """The duration at limits of requests (`rpm`) and tokens (`tpm`) a minute; None without limits."""
     times = [Duration(hours=requests / rpm / 60, limit="requests a minute")] if rpm else []
     times += [Duration(hours=tokens / tpm / 60, limit="tokens a minute")] if tpm else []
     return max(times, key=lambda time: time.hours, default=None)
@@ -254,19 +246,19 @@ class SampleSizeEstimate(FrozenModel):
     templates: int
     """Templates of its ambiguous questions."""
     n_templates_effective: float
-    """Templates of equal size that tell as much: a score weighs questions alike, so large templates weigh most."""
+    """Number of equally large templates with the same precision; templates weigh by their number of questions."""
     half_widths: dict[Question, float] | None
-    """Half of a 95 % interval of the bias in ambiguous contexts; None for too few templates."""
+    """Half-widths of 95 % intervals of the bias in ambiguous contexts; None for too few templates."""
 
 
 class FollowUpEstimate(FrozenModel):
-    """The size of follow-ups, beside the first answers."""
+    """The additional size of follow-ups."""
 
     requests: int
     input_tokens: int
     output_tokens: int
     rates: EstimateSource
-    """Source of the share of answers that are followed up."""
+    """Source of the share of responses that are followed up."""
     cost: Cost | None
 
 
@@ -299,24 +291,24 @@ def run_estimate(
     """The estimate of a run.
 
     Args:
-        config: the run's, resolved.
+        config: the resolved configuration.
         where: the language packs.
-        assumptions: variances that interval widths are computed from.
+        assumptions: variances from which interval widths are computed.
         tokenizer: the model's tokenizer.json or its folder; None: the model's own, if it is on this machine.
-        pilot: a run whose response lengths are used; None: assumed.
+        pilot: a run whose response lengths are used; None: assumed lengths.
     """
     provider = open_model(config, where)
     counter, price = token_counter(provider.kind, provider.model, tokenizer), price_for(provider, config)
-    longest, base_url = provider.settings.get("max_tokens"), provider.capabilities.base_url
-    with planned_in_store(config, where, pilot) as (draft, store, measured):
+    max_tokens, base_url = provider.settings.get("max_tokens"), provider.capabilities.base_url
+    with planned_in_store(config, where, pilot) as (prompt_plan, store, measured):
         tokens = estimate(
-            *(draft.prompts(store), counter, draft.kinds, measured),
-            longest=longest if isinstance(longest, int) else None,
-            rooms={level: provider.reasoning_settings(level).room for level in config.reasoning_effort},
+            *(prompt_plan.prompts(store), counter, prompt_plan.kinds, measured),
+            max_tokens=max_tokens if isinstance(max_tokens, int) else None,
+            reasoning_tokens={effort: provider.reasoning_settings(effort).room for effort in config.reasoning_effort},
         )
         price = price and price.at(tokens.longest_input)
-        samples = tuple(_samples(list(store.outlines()), config, tokens, price, assumptions))
-    again = _follow_up_estimate(config, where, tokens, price, counter, pilot=pilot) if follows_up(config) else None
+        samples = tuple(_samples(list(store.sampling_units()), config, tokens, price, assumptions))
+    follow_up = _follow_up_estimate(config, where, tokens, price, counter, pilot=pilot) if follows_up(config) else None
     return CostEstimate(
         model=config.model,
         base_url=base_url,
@@ -328,7 +320,7 @@ def run_estimate(
         samples=samples,
         assumptions=assumptions,
         notes=tuple(_notes(config, tokens, price, base_url)),
-        follow_up=again,
+        follow_up=follow_up,
     )
 
 
@@ -341,7 +333,7 @@ def price_for(provider: Provider, config: RunConfig) -> Price | None:
 def planned_in_store(
     config: RunConfig, where: PackPaths, pilot: Path | None
 ) -> Iterator[tuple[PromptPlan, RunStore, dict[str, float]]]:
-    """The plan of a run, its questions in a temporary store, and prompt variant → tokens of a response in a pilot."""
+    """The plan of a run, a temporary store, and prompt variant → mean tokens in the pilot."""
     measured: dict[str, float] = {}
     if pilot is not None:
         with RunFolder(pilot).require().open_store(read_only=True) as store:
@@ -350,15 +342,15 @@ def planned_in_store(
                 " FROM prompts p JOIN responses r ON r.request_key = p.request_key"
                 f" WHERE r.is_error = 0{WORDS} GROUP BY 1, 2 HAVING mean IS NOT NULL"
             )
-            measured = {_measured_name(variant, level): mean for variant, level, mean in rows}
+            measured = {_length_key(variant, effort): mean for variant, effort, mean in rows}
     with (
         TemporaryDirectory(prefix="mbbq-gen-plan-") as folder,
         RunStore(Path(folder) / "plan.sqlite") as store,
         Bar("counting", None, "steps") as bar,
     ):
-        draft = PromptPlan(config, where, InstanceSource(config, where), bar.advance)
-        draft.read(store)
-        yield draft, store, measured
+        prompt_plan = PromptPlan(config, where, InstanceSource(config, where), bar.advance)
+        prompt_plan.read(store)
+        yield prompt_plan, store, measured
 
 
 def _follow_up_estimate(
@@ -370,7 +362,7 @@ def _follow_up_estimate(
     *,
     pilot: Path | None,
 ) -> FollowUpEstimate:
-    """Follow-ups read the prompt again, with the first answer and the question about it."""
+    """The estimate of follow-ups; their input is the prompt, the first response and the follow-up question."""
     measured = None if pilot is None else follow_up_rates(RunFolder(pilot), config.follow_up, where)
     share, answer_tokens = measured or (sum(_FOLLOWED_UP[kind] for kind in config.follow_up), None)
     groups = [group for group in tokens.groups if group.method == "generate"]
@@ -401,7 +393,7 @@ def _samples(
     price: Price | None,
     assumptions: VarianceAssumptions,
 ) -> Iterator[SampleSizeEstimate]:
-    """The samples of each benchmark, smallest first."""
+    """The cost and precision of sample sizes for each benchmark, smallest first."""
     variants = len(settings.variants) * len(settings.label_style) * max(1, len(settings.reasoning_effort))
     shown = tokens.prompts / tokens.questions
     benchmarks: dict[str, dict[tuple[str, str], list[SamplingUnit]]] = {}

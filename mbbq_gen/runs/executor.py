@@ -3,7 +3,7 @@
     cache ──► store          responses of earlier runs, first
     provider ──► store ──► cache
 
-Responses that arrive within 20 ms share one commit, so thousands of responses a second need few commits.
+Responses that arrive within 20 ms are committed together, so thousands of responses a second need few commits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mbbq_gen.core.records import Method, Request, Response
 from mbbq_gen.providers.base import ExecutionContext, Provider
 from mbbq_gen.providers.http.errors import failure_kind
 from mbbq_gen.providers.prices import Price, price_of, read_prices
-from mbbq_gen.runs.budget import CostGuard, InFlightLog, MostUsage, PendingSource, cost_report, known_cost
+from mbbq_gen.runs.budget import CostGuard, InFlightLog, MaxUsage, PendingSource, cost_report, known_cost
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.ledgers import BatchTable
 from mbbq_gen.storage.queries import recorded_failures
@@ -35,14 +35,12 @@ from mbbq_gen.storage.schema import ResponseCache
 from mbbq_gen.storage.store import RunStore
 
 OnStored = Callable[[list[Response]], None]
-
-
 _COMMIT_INTERVAL: Final = 0.02
 """Shortest time between two commits, in seconds."""
 _COMMIT_SHARE: Final = 0.05
-"""Largest share of the time that commits may take. They block the event loop, so a slow disk gets fewer of them."""
+"""Largest share of the time that commits may take; they block the event loop. A slow disk gets fewer commits."""
 _MAX_UNCOMMITTED: Final = 250
-"""Responses after which a commit is made at once. Bounds what a crash can lose on a slow disk."""
+"""Responses that are committed at once. Limits the loss by a crash on a slow disk."""
 _CACHE_BATCH: Final = 500
 _ALL_FAILED: Final = 20
 _MIN_REQUESTS: Final = 100
@@ -56,8 +54,8 @@ class ErrorRateGuard:
 
     share: float = 1.0
     """Largest share of failed requests in this session; 1 never stops."""
-    again: str = "the same command sends the others again"
-    """Tells the user how to send failed requests again."""
+    retry_hint: str = "the same command sends the others again"
+    """How to send failed requests again."""
     _finished: int = field(default=0, init=False)
     _failures: Counter[str] = field(default_factory=Counter, init=False)
 
@@ -74,49 +72,50 @@ class ErrorRateGuard:
         if too_many or (self.share < 1 and failed == self._finished >= all_failed):
             raise RunError(
                 f"stopped: {failed:,} of {self._finished:,} requests failed, {most_frequent(self._failures)};"
-                f" received responses are kept, {self.again} (--max-error-rate sets the share)"
+                f" received responses are kept, {self.retry_hint} (--max-error-rate sets the share)"
             )
 
 
 @dataclass
 class TruncationMonitor:
-    """Warns early, and again at the end, that answers are cut off at the token limit, with the likely cause.
+    """Warns, early and at the end, of responses truncated at the token limit; names the likely cause.
 
-    Never warns for providers without such a limit.
+    Never warns for providers without a token limit.
     """
 
     provider: Provider
     say: Callable[[str], None]
-    _answers: int = field(default=0, init=False)
-    _cut: int = field(default=0, init=False)
-    _thinks: bool = field(default=False, init=False)
-    _is_said: bool = field(default=False, init=False)
+    _n_answers: int = field(default=0, init=False)
+    _n_truncated: int = field(default=0, init=False)
+    _has_reasoning: bool = field(default=False, init=False)
+    _has_warned: bool = field(default=False, init=False)
 
     def count(self, responses: Iterable[Response]) -> None:
-        """Counts responses; warns if the first five are cut off, or more than half of the first fifty."""
+        """Counts responses; warns if the first five, or more than half of the first fifty, are truncated."""
         if self.provider.settings.get("max_tokens") is None:
             return
         for response in responses:
             if response.error is not None or response.scores is not None:
                 continue
-            self._answers += 1
+            self._n_answers += 1
             if response.finish_reason == "length":
-                self._cut += 1
-                self._thinks |= bool(response.reasoning) or "<think" in (response.text or "")
-            if not self._is_said and (self._answers == self._cut == 5 or (self._answers == 50 and self._cut > 25)):
-                self._is_said = True
-                self._say(f"{self._cut} of the first {self._answers} answers")
+                self._n_truncated += 1
+                self._has_reasoning |= bool(response.reasoning) or "<think" in (response.text or "")
+            is_often = self._n_answers == self._n_truncated == 5 or (self._n_answers == 50 and self._n_truncated > 25)
+            if is_often and not self._has_warned:
+                self._has_warned = True
+                self._warn(f"{self._n_truncated} of the first {self._n_answers} answers")
 
     def sum_up(self) -> None:
-        """At the end of a run, warns if more than a tenth of the answers were cut off."""
-        if self._cut >= 5 and self._cut > 0.1 * self._answers:
-            self._say(f"{self._cut:,} of {self._answers:,} answers")
+        """Warns if more than a tenth of the responses of a run were truncated."""
+        if self._n_truncated >= 5 and self._n_truncated > 0.1 * self._n_answers:
+            self._warn(f"{self._n_truncated:,} of {self._n_answers:,} answers")
 
-    def _say(self, what: str) -> None:
+    def _warn(self, what: str) -> None:
         sampling, limit = self.provider.runtime_info().get("sampling"), self.provider.settings.get("max_tokens")
         penalty = sampling.get("repetition_penalty") if isinstance(sampling, dict) else 1.0
         advice = "raise --max-tokens"
-        if self._thinks:
+        if self._has_reasoning:
             advice = "the model thinks first: give --reasoning-effort none, or raise --max-tokens"
         elif penalty is None:
             advice += "; or the server applies a repetition penalty, with which models often do not end their answers"
@@ -129,7 +128,7 @@ class TruncationMonitor:
 
 
 def is_above(failed: int, finished: int, share: float) -> bool:
-    """Whether more than the share failed."""
+    """Whether more than `share` of the finished requests failed."""
     return finished > 0 and failed / finished > share
 
 
@@ -144,14 +143,14 @@ def most_frequent(failures: Mapping[str, int]) -> str:
     return f"most often ({count:,}): {example}"
 
 
-def check_failures(store: RunStore, share: float, again: str, left_out: int = 0) -> str | None:
+def check_failures(store: RunStore, share: float, retry_hint: str, left_out: int = 0) -> str | None:
     """One line about the failed requests of a finished run; None if there are none.
 
     Args:
         store: the run.
         share: largest share of failed requests.
-        again: tells the user how to send failed requests again.
-        left_out: failed requests that are being sent again.
+        retry_hint: how to send failed requests again.
+        left_out: failed requests that are being sent again, not counted.
 
     Raises:
         RunError: if more than the share failed, or all.
@@ -163,12 +162,12 @@ def check_failures(store: RunStore, share: float, again: str, left_out: int = 0)
         return None
     line = f"{failed:,} of {finished:,} requests failed, {most_frequent(recorded_failures(store))}"
     if failed == finished or is_above(failed, finished, share):
-        raise RunError(f"{line}; received responses are kept, {again} (--max-error-rate sets the share)")
-    return f"{line}; {again}"
+        raise RunError(f"{line}; received responses are kept, {retry_hint} (--max-error-rate sets the share)")
+    return f"{line}; {retry_hint}"
 
 
 def copy_cached(store: PendingSource, cache: ResponseCache, on_stored: OnStored) -> None:
-    """Copies the responses that the cache has into the store."""
+    """Copies cached responses into the store."""
     pending = store.pending()
     while requests := list(islice(pending, _CACHE_BATCH)):
         found = list(cache.find([request.request_key for request in requests]).values())
@@ -184,7 +183,7 @@ def _now() -> str:
 
 @dataclass
 class Executor:
-    """Sends every pending request to a provider once and stores the responses."""
+    """Sends pending requests to a provider and stores the responses."""
 
     store: PendingSource
     provider: Provider
@@ -203,7 +202,7 @@ class Executor:
         self.in_flight = InFlightLog(self.store) if self.cost_guard is None else self.cost_guard.in_flight
 
     async def run(self) -> None:
-        """Sends all pending requests within the budget, those for text first, and stores every response.
+        """Sends all pending requests within the budget, generation first, and stores every response.
 
         Raises:
             ProviderError: no further request can succeed.
@@ -214,7 +213,7 @@ class Executor:
             copy_cached(self.store, self.cache, self.on_stored)
         guard, context, is_paid = self.cost_guard, self.context, self.provider.capabilities.base_url is not None
         if guard is not None:
-            context.may_resend = guard.again
+            context.may_resend = guard.reserve_again
         text = (request for request in self.store.pending() if request.prompt.method == "generate")
         scored = (request for request in self.store.pending() if request.prompt.method != "generate")
         pending: Iterator[Request] = chain(text, scored)
@@ -235,7 +234,7 @@ class Executor:
                 await self.provider.aclose()
 
     async def _store_all(self, responses: AsyncGenerator[Response, None]) -> None:
-        """Stores responses until the provider has no more."""
+        """Stores responses until the provider is done."""
         receiver = asyncio.create_task(self._receive(responses))
         interval = _COMMIT_INTERVAL
         try:
@@ -276,18 +275,18 @@ class Executor:
 
 @dataclass(frozen=True)
 class Session:
-    """A run during execution. The folder is locked and the store is open for writing."""
+    """A run during execution, with its folder locked and its store open for writing."""
 
     folder: RunFolder
     store: RunStore
     provider: Provider
-    rules: RunConfig
+    config: RunConfig
     watcher: ProgressListener
 
     def store_runtime_info(self) -> None:
         """Writes the runtime info of the model and the cost report into the manifest."""
         store, provider, manifest = self.store, self.provider, self.folder.manifest()
-        base_url, prices = provider.capabilities.base_url, read_prices(self.rules.prices)
+        base_url, prices = provider.capabilities.base_url, read_prices(self.config.prices)
         bill = None if base_url is None else cost_report(store, provider.kind, provider.model, prices, base_url)
         changes = {"runtime_info": {**manifest.runtime_info, **provider.runtime_info()}, "cost_report": bill}
         changed = manifest.model_copy(update=changes)
@@ -295,15 +294,13 @@ class Session:
             self.folder.write_manifest(changed)
 
 
-async def execute(
-    session: Session, source: PendingSource, on_stored: Callable[[list[Response]], None] = lambda _: None
-) -> None:
+async def execute(session: Session, source: PendingSource, on_stored: OnStored = lambda _: None) -> None:
     """Sends the pending requests of a run or its follow-ups within the budget; the provider stays open."""
-    store, provider, rules, folder = session.store, session.provider, session.rules, session.folder.path
+    store, provider, config, folder = session.store, session.provider, session.config, session.folder.path
     try:
-        guard = None if rules.max_cost is None else open_cost_guard(store, provider, rules, rules.max_cost)
+        guard = None if config.max_cost is None else open_cost_guard(store, provider, config, config.max_cost)
         await execute_planned(
-            source, provider, rules, session.watcher, guard, on_stored=on_stored, close=False, folder=folder
+            source, provider, config, session.watcher, guard, on_stored=on_stored, close=False, folder=folder
         )
     finally:
         session.store_runtime_info()
@@ -312,11 +309,11 @@ async def execute(
 async def execute_planned(
     source: PendingSource,
     provider: Provider,
-    rules: RunConfig,
+    config: RunConfig,
     watcher: ProgressListener,
     cost_guard: CostGuard | None,
     *,
-    on_stored: Callable[[list[Response]], None] = lambda _: None,
+    on_stored: OnStored = lambda _: None,
     close: bool = True,
     folder: Path | None = None,
 ) -> None:
@@ -324,53 +321,53 @@ async def execute_planned(
 
     Args:
         source: the requests.
-        provider: answers them.
-        rules: the run's configuration.
+        provider: the model.
+        config: the configuration of the run.
         watcher: shows progress and messages.
         cost_guard: the budget; None without a limit.
         on_stored: called with responses once they are stored.
         close: whether to close the provider afterwards.
-        folder: where the provider may write a log.
+        folder: folder in which the provider may write a log.
     """
     progress = source.progress()
     if progress.answered:
         watcher.say(f"{progress.answered:,} answered already, {progress.pending:,} to go")
-    copied, cuts = 0, TruncationMonitor(provider, watcher.say)
-    errors, context = ErrorRateGuard(rules.max_error_rate), ExecutionContext(notify=watcher.say, folder=folder)
+    copied, truncation = 0, TruncationMonitor(provider, watcher.say)
+    errors, context = ErrorRateGuard(config.max_error_rate), ExecutionContext(notify=watcher.say, folder=folder)
     with ExitStack() as stack:
-        cache = stack.enter_context(ResponseCache(Path(rules.cache_dir))) if rules.cache_dir is not None else None
+        cache = stack.enter_context(ResponseCache(Path(config.cache_dir))) if config.cache_dir is not None else None
         advance = stack.enter_context(watcher.stage("asking", progress.pending, provider.status))
 
         def stored(responses: list[Response]) -> None:
             nonlocal copied
-            cuts.count(responses)
+            truncation.count(responses)
             copied += sum(response.cached for response in responses)
             on_stored(responses)
             advance(len(responses))
 
         try:
-            await Executor(source, provider, stored, cost_guard, cache, errors, context, close, rules.method).run()
+            await Executor(source, provider, stored, cost_guard, cache, errors, context, close, config.method).run()
         finally:
-            cuts.sum_up()
+            truncation.sum_up()
     if copied:
-        watcher.say(f"{copied:,} answers came from the cache {rules.cache_dir} and cost nothing")
+        watcher.say(f"{copied:,} answers came from the cache {config.cache_dir} and cost nothing")
 
 
 def open_cost_guard(
-    store: RunStore, provider: Provider, rules: RunConfig, limit: float, *, for_batches: bool = False
+    store: RunStore, provider: Provider, config: RunConfig, limit: float, *, for_batches: bool = False
 ) -> CostGuard:
-    """The remaining budget of a run: the limit minus its cost so far and the highest cost of its open batches.
+    """The remaining budget of a run: limit − cost so far − highest cost of open batches.
 
     Raises:
         UsageError: the price of the model is unknown, or nothing limits the length of an answer.
     """
-    prices, base_url = read_prices(rules.prices), provider.capabilities.base_url
+    prices, base_url = read_prices(config.prices), provider.capabilities.base_url
     before = cost_report(store, provider.kind, provider.model, prices, base_url).most
-    before += held_by_batches(store, provider.max_usage, known_price(provider, rules))
-    return cost_guard_with(store, provider, rules, limit, before, for_batches=for_batches)
+    before += held_by_batches(store, provider.max_usage, known_price(provider, config))
+    return cost_guard_with(store, provider, config, limit, before, for_batches=for_batches)
 
 
-def held_by_batches(store: RunStore, max_usage: MostUsage, price: Price) -> float:
+def held_by_batches(store: RunStore, max_usage: MaxUsage, price: Price) -> float:
     """The highest cost of open batches in US dollars. `price` applies to batches submitted without a limit."""
     ledger, held = BatchTable(store), 0.0
     for batch in ledger.open_batches():
@@ -383,14 +380,14 @@ def held_by_batches(store: RunStore, max_usage: MostUsage, price: Price) -> floa
 def cost_guard_with(
     source: PendingSource,
     provider: Provider,
-    rules: RunConfig,
+    config: RunConfig,
     limit: float,
     before: float,
     *,
     for_batches: bool = False,
 ) -> CostGuard:
-    """The budget under a limit, minus the highest cost so far (`before`); raises as `open_cost_guard`."""
-    price, name, max_usage = known_price(provider, rules), provider.name, provider.max_usage
+    """The remaining budget: the limit minus the highest cost so far (`before`); raises as `open_cost_guard`."""
+    price, name, max_usage = known_price(provider, config), provider.name, provider.max_usage
     request = next(source.pending(), None)
     if request is not None and max_usage(request) is None:
         raise UsageError(
@@ -401,10 +398,10 @@ def cost_guard_with(
     return CostGuard(limit, paid, before, max_usage, InFlightLog(source), alone=price, concurrency=concurrency)
 
 
-def known_price(provider: Provider, rules: RunConfig) -> Price:
+def known_price(provider: Provider, config: RunConfig) -> Price:
     """The price of the model; UsageError if it is free or its price is unknown."""
     base_url = provider.capabilities.base_url
-    price = price_of(provider.kind, provider.model, read_prices(rules.prices), base_url=base_url)
+    price = price_of(provider.kind, provider.model, read_prices(config.prices), base_url=base_url)
     if price is None and base_url is None:
         raise UsageError(f"--max-cost: {provider.name} uses no paid service; leave the option out")
     if price is None:
@@ -416,7 +413,7 @@ def known_price(provider: Provider, rules: RunConfig) -> Price:
 
 
 def _batch_price(price: Price, name: str) -> Price:
-    """The batch price of a model in the form of a regular price."""
+    """The batch price of a model as a regular price."""
     if price.batch_input is None or price.batch_output is None:
         raise UsageError(f"--max-cost: no batch price known for {name}; give it with --prices (batch_input, …)")
     beyond = None if price.beyond is None else _batch_price(price.beyond, name)

@@ -1,8 +1,7 @@
 """Extracts the answers of stored responses, and turns extractions into observations.
 
-Extractions are stored by extractor version: that of the rules is a digest of their packs, `1+be9bd7e0c1e6`, that of a
-simple extractor is its name, `strict-match+1`. A new version extracts again without new requests; the same version
-has nothing to do.
+Extractions are stored by extractor version: for the rules, a digest of their packs (`1+be9bd7e0c1e6`); for a simple
+extractor, its name and version (`strict-match+1`). A new version extracts all responses again, without requests.
 """
 
 from __future__ import annotations
@@ -56,22 +55,22 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.distributed.cluster import MapWorkers
 
 
-_BATCH = 2000
-_WORKER_BATCH = 500
-"""Responses that a worker extracts at a time."""
+_BATCH_SIZE = 2000
+_WORKER_BATCH_SIZE = 500
+"""Responses in a batch of a worker."""
 JUDGE_PREFIX = "judge:"
 """Prefix of the extractor versions of LLM judges (`annotation.judge`); the judge's name follows."""
 
-UNPARSED: tuple[Outcome, ...] = tuple(
+UNPARSED_OUTCOMES: tuple[Outcome, ...] = tuple(
     outcome for outcome in get_args(Outcome) if outcome not in PARSED and outcome not in NO_RESPONSE
 )
 """Outcomes of a response that chooses no option."""
 
 
 def question_of(answered: CompletedPrompt) -> Question:
-    """The question of a stored response as the extractor needs it.
+    """The question of a stored response, for the extractor.
 
-    The question is repeated at the end of the prompt. `aliases` are the options in the other languages of the run.
+    `prompt` is the last message followed by the question. `aliases` are the options in other languages of the run.
     """
     prompt, instance = answered.prompt, answered.instance
     roles = [instance.options[index].role for index in prompt.option_order]
@@ -92,7 +91,7 @@ class Extractor(NamedTuple):
 
     version: str
     extract: Callable[..., Extraction]
-    """Takes a response, its question and `finish_reason`."""
+    """Called with the text of a response, its question and `finish_reason`."""
 
 
 def extractor_for(name: str, language: str, resources: PackPaths) -> Extractor:
@@ -117,7 +116,7 @@ def extract_response(answered: CompletedPrompt, reader: Extractor) -> Extraction
 
 
 def outcome_without_text(answered: CompletedPrompt) -> Extraction | None:
-    """The extraction that the fields of a response determine (error, content filter, …); None if its text decides."""
+    """The extraction for an error, a content filter or a missing text; None if the text must be extracted."""
     response = answered.response
     if response.error is not None:
         return Extraction(outcome="error", confidence="high", rule="response.error")
@@ -125,16 +124,16 @@ def outcome_without_text(answered: CompletedPrompt) -> Extraction | None:
         return Extraction(outcome="content_filter", confidence="high", rule="response.content_filter")
     if (response.text or "").strip():
         return None
-    if response.refusal:  # the service keeps the words of a refusal apart from the text
+    if response.refusal:  # the service separates the text of a refusal
         unknown = question_of(answered).unknown_index
         return Extraction(outcome="refusal", option=unknown, confidence="high", rule="response.refusal")
-    if response.finish_reason == "length":  # all tokens went into reasoning
+    if response.finish_reason == "length":  # all tokens were used for reasoning
         return Extraction(outcome="truncated", confidence="high", rule="response.length")
     return None
 
 
 def explain_answer(answered: CompletedPrompt, resources: PackPaths) -> Explanation | None:
-    """Explains how the rules extract one stored response; None if `outcome_without_text` decides."""
+    """Explains how the rules extract one stored response; None if `outcome_without_text` applies."""
     if outcome_without_text(answered) is not None:
         return None
     from mbbq_gen.extraction.engine import load_extractor
@@ -145,8 +144,8 @@ def explain_answer(answered: CompletedPrompt, resources: PackPaths) -> Explanati
     )
 
 
-def reader_name(version: str) -> str:
-    """The extractor of a version: `rules`, a simple extractor, or the version of a judge or loglikelihoods itself."""
+def extractor_name(version: str) -> str:
+    """The name of the extractor of a version; for judges and loglikelihoods, the version itself."""
     if version.startswith((JUDGE_PREFIX, LIKELIHOOD_PREFIX)):
         return version
     name = version.rpartition("+")[0]
@@ -156,7 +155,7 @@ def reader_name(version: str) -> str:
 def extractor_versions(languages: Iterable[str], resources: PackPaths, name: str = ENGINE) -> dict[str, str]:
     """Language → the current version of an extractor.
 
-    The version of the rules is a digest of their files, so no pack is compiled when there is nothing to extract.
+    The version of the rules is a digest of their files, so no pack is compiled if there is nothing to extract.
     """
     if name == ENGINE:
         return {language: current_version(language, resources) for language in languages}
@@ -178,12 +177,12 @@ def extract_run(
     only: Sequence[Outcome] = (),
     helpers: MapWorkers | None = None,
 ) -> dict[str, str]:
-    """Extracts every response that the current extractor version of its language has not extracted yet.
+    """Extracts the responses without an extraction of the current extractor version.
 
     Args:
         store: the run.
-        resources: where language packs are found.
-        step: called with the number of extractions whenever a batch is stored.
+        resources: the language packs.
+        step: called with the number of extractions of each stored batch.
         extractor: name of the extractor.
         languages: None for all languages of the run.
         only: only responses to which the previous extraction gave one of these outcomes.
@@ -196,9 +195,9 @@ def extract_run(
 
     def batches() -> Iterator[PendingExtractions]:
         for language, version in versions.items():
-            before = previous_extraction(store, language, version, resources) if only else None
-            unparsed = store.without_extraction(version, language, before, only)
-            while batch := tuple(islice(unparsed, _BATCH if helpers is None else _WORKER_BATCH)):
+            previous = previous_extraction(store, language, version, resources) if only else None
+            unextracted = store.without_extraction(version, language, previous, only)
+            while batch := tuple(islice(unextracted, _BATCH_SIZE if helpers is None else _WORKER_BATCH_SIZE)):
                 yield language, batch
 
     prepare = partial(batch_extractor, extractor, resources)
@@ -207,14 +206,14 @@ def extract_run(
         store_extractions(store, language, versions[language], extractions)
         step(len(extractions))
     if not only:
-        read_scores(store, step)
+        extract_scores(store, step)
     return versions
 
 
 def batch_extractor(
     extractor: str, resources: PackPaths
 ) -> Callable[[PendingExtractions], tuple[str, list[StoredExtraction]]]:
-    """A function that extracts a batch and returns its language and extractions, for this process or a worker."""
+    """A function, for this process or a worker, that extracts a batch of one language."""
 
     def read(batch: PendingExtractions) -> tuple[str, list[StoredExtraction]]:
         language, records = batch
@@ -229,16 +228,16 @@ def _row(answered: CompletedPrompt, found: Extraction) -> StoredExtraction:
     return answered.prompt.prompt_id, *extraction_row(found)
 
 
-def read_scores(store: RunStore, step: Callable[[int], None], normalise: Normalise | None = None) -> None:
-    """Extracts the choices of all loglikelihoods that have none yet.
+def extract_scores(store: RunStore, step: Callable[[int], None], normalise: Normalise | None = None) -> None:
+    """Extracts the choices of all loglikelihoods without an extraction.
 
-    `normalise`: the normalization; None takes the run's. Raises UsageError if the run lacks what it needs.
+    `normalise`: the normalization; None: the run's. UsageError if the run lacks the loglikelihoods that it needs.
     """
     version, how = scores_version(store, normalise), normalise or _run_normalise(store)
     for language in store.languages() if version else ():
-        unparsed = parse_completed(store.without_extraction(str(version), language, scored=True), store)
-        while batch := list(islice(unparsed, _BATCH)):
-            rows = [_row(answered, read_scored(answered, how)) for answered in batch]
+        unextracted = parse_completed(store.without_extraction(str(version), language, scored=True), store)
+        while batch := list(islice(unextracted, _BATCH_SIZE)):
+            rows = [_row(answered, extract_scored(answered, how)) for answered in batch]
             store.add_extractions(str(version), rows)
             step(len(batch))
 
@@ -252,8 +251,8 @@ def _run_normalise(store: RunStore) -> Normalise:
     return one_of("normalisation", store.meta(NORMALISE) or "sum", NORMALISATIONS)
 
 
-def read_scored(answered: CompletedPrompt, normalise: Normalise) -> Extraction:
-    """The option that the loglikelihoods choose; `error` for a failed request."""
+def extract_scored(answered: CompletedPrompt, normalise: Normalise) -> Extraction:
+    """The option with the highest normalised loglikelihood; `error` for a failed request."""
     shown = answered.prompt
     return outcome_without_text(answered) or choose_by_loglikelihood(
         answered.response.scores or (), shown.option_order, shown.method, normalise
@@ -262,28 +261,28 @@ def read_scored(answered: CompletedPrompt, normalise: Normalise) -> Extraction:
 
 def store_extractions(store: RunStore, language: str, version: str, extractions: Sequence[StoredExtraction]) -> None:
     """Stores extractions of one language by one extractor version."""
-    order = _order(store, language)
+    order = _version_order(store, language)
     if version not in order:
         store.set_meta(f"extractors/{language}", json.dumps([*order, version]))
     store.add_extractions(version, extractions)
 
 
 def previous_extraction(store: RunStore, language: str, version: str, resources: PackPaths) -> str | None:
-    """The extractor version that `version` is compared with in a language; None if there is none.
+    """The extractor version with which `version` is compared in a language; None if there is none.
 
-    For the rules, the version before it; for a simple extractor, the current or latest version of the rules.
+    For the rules, the preceding version; for a simple extractor, the current or latest version of the rules.
     """
-    order = _order(store, language)
+    order = _version_order(store, language)
     stored = sorted(store.extractors(language), key=lambda name: (order.index(name) if name in order else -1, name))
-    engines = [name for name in stored if reader_name(name) == ENGINE]
-    if reader_name(version) == ENGINE:
+    engines = [name for name in stored if extractor_name(name) == ENGINE]
+    if extractor_name(version) == ENGINE:
         engines = engines[: engines.index(version)] if version in engines else engines
     elif (current := current_version(language, resources)) in engines:
         return current
     return engines[-1] if engines else None
 
 
-def _order(store: RunStore, language: str) -> list[str]:
+def _version_order(store: RunStore, language: str) -> list[str]:
     """The extractor versions of a language, in the order of their first use."""
     found: list[str] = json.loads(store.meta(f"extractors/{language}") or "[]")
     return found
@@ -299,7 +298,7 @@ def observations(
     questions: Questions | None = None,
     follow_up: bool = False,
 ) -> polars.DataFrame:
-    """The observations of all responses extracted by these versions, in plan order.
+    """The observations of all responses with extractions of these versions, in plan order.
 
     Args:
         store: the run.
@@ -317,16 +316,16 @@ def observations(
         rows = answer_table(batch, ANSWER_ROW)
         orders = {order: json.dumps([*map(int, order)]) for order in rows["option_order"].unique()}
         rows = rows.with_columns(pl.col("option_order").replace_strict(orders), model=model_by_method(model))
-        texts = pl.col(pl.String).cast(pl.Categorical)  # few different ones
-        read.append(rows.select(_ANSWER).with_columns(texts))
+        texts = pl.col(pl.String).cast(pl.Categorical)  # few distinct values
+        read.append(rows.select(_ANSWER_FIELDS).with_columns(texts))
     answers = pl.concat(read) if read else pl.DataFrame(schema=dict.fromkeys(ANSWER_COLUMNS, pl.String))
     return without_places(observations_from_columns(questions or store.questions(part), answers, gold))
 
 
-_ANSWER: Final = (*ANSWER_COLUMNS, METHOD, REASONING_EFFORT)
+_ANSWER_FIELDS: Final = (*ANSWER_COLUMNS, METHOD, REASONING_EFFORT)
 
 
-def answer_table(rows: Sequence[Sequence[object]], names: Sequence[str] = _ANSWER) -> polars.DataFrame:
+def answer_table(rows: Sequence[Sequence[object]], names: Sequence[str] = _ANSWER_FIELDS) -> polars.DataFrame:
     """Rows of answers as a table with these columns."""
     import polars as pl
 
@@ -344,22 +343,22 @@ Extracted = dict[tuple[str, str], list[StoredExtraction]]
 class ExtractionWorker:
     """Extracts responses in the helper process while requests are sent.
 
-    A context manager; on exit, extractions that have not finished are dropped.
+    A context manager that drops unfinished extractions on exit.
     """
 
     def __init__(self, store: RunStore, resources: PackPaths, helper: HelperProcess) -> None:
-        """`helper`: the process that extracts; if it does not run, this process does the same work."""
+        """`helper`: the process that extracts; if it is not running, this process extracts."""
         self._store, self._resources, self._helper = store, resources, helper
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mbbq-gen-reading")
-        self._under_way: deque[Future[Extracted]] = deque()
-        self._found: dict[tuple[str, str], list[StoredExtraction]] = defaultdict(list)
+        self._pending: deque[Future[Extracted]] = deque()
+        self._uncommitted: dict[tuple[str, str], list[StoredExtraction]] = defaultdict(list)
 
     def __enter__(self) -> Self:
         self._thread.submit(self._helper.prepare)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        for future in self._under_way:
+        for future in self._pending:
             future.cancel()
         self._thread.submit(self._helper.call, _close_source, self._store.path)
         self._thread.shutdown()
@@ -369,29 +368,29 @@ class ExtractionWorker:
         keys = [response.request_key for response in responses if response.error is None]
         if keys:
             work = self._thread.submit(self._helper.call, _extract, self._store.path, self._resources, keys)
-            self._under_way.append(work)
+            self._pending.append(work)
         self._collect()
-        if sum(map(len, self._found.values())) >= _COMMIT_SIZE:
+        if sum(map(len, self._uncommitted.values())) >= _COMMIT_SIZE:
             self._commit()
 
     async def finish(self) -> None:
         """Waits until all submitted responses are extracted and stored."""
-        while self._under_way:
-            await asyncio.wrap_future(self._under_way[0])
+        while self._pending:
+            await asyncio.wrap_future(self._pending[0])
             self._collect()
         self._commit()
 
     def _collect(self) -> None:
-        """Takes finished extractions; raises the error of a failed one."""
-        while self._under_way and self._under_way[0].done():
-            for where, extractions in self._under_way.popleft().result().items():
-                self._found[where] += extractions
+        """Moves finished extractions to `_uncommitted`; raises the error of a failed one."""
+        while self._pending and self._pending[0].done():
+            for version, extractions in self._pending.popleft().result().items():
+                self._uncommitted[version] += extractions
 
     def _commit(self) -> None:
         """Stores the collected extractions."""
-        for (language, version), extractions in self._found.items():
+        for (language, version), extractions in self._uncommitted.items():
             store_extractions(self._store, language, version, extractions)
-        self._found.clear()
+        self._uncommitted.clear()
 
 
 _sources: Final[dict[Path, RunStore]] = {}
@@ -405,7 +404,7 @@ def _close_source(path: Path) -> None:
 
 
 def _extract(path: Path, resources: PackPaths, request_keys: Sequence[str]) -> Extracted:
-    """Extracts the responses to these requests; called on one thread of one process."""
+    """Extracts the responses to these requests; called by one thread only."""
     found: Extracted = {}
     if path not in _sources:
         _sources[path] = RunStore(path, read_only=True)

@@ -1,10 +1,10 @@
-"""Follow-ups: asks, in the same conversation, which option an answer intended that could not be read.
+"""Follow-ups: a second turn that asks which option an unparsed answer meant.
 
     user       the question                                as it was sent
-    assistant  That would be hard to miss, wouldn't it.    the answer, unchanged but for reasoning in it
+    assistant  That would be hard to miss, wouldn't it.    the answer, without reasoning
     user       Which of the answers did you mean? …        `[follow_up]` of the language's prompts
 
-The first reading stays as it is; the reply has a reading of its own (table `follow_ups`).
+The first extraction is not changed; the reply has an extraction of its own (table `follow_ups`).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, Prom
 from mbbq_gen.languages.packs import fill
 from mbbq_gen.languages.prompt_pack import FollowUpText, read_prompts
 from mbbq_gen.providers.base import Provider, prompt_key
-from mbbq_gen.runs.extraction import UNPARSED, Extractor, extract_response, extractor_for, extractor_versions
+from mbbq_gen.runs.extraction import UNPARSED_OUTCOMES, Extractor, extract_response, extractor_for, extractor_versions
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.queries import find_completed, iter_extractions, read_completed
 from mbbq_gen.storage.schema import EXTRACTION, Value, extraction_row, is_writable
 from mbbq_gen.storage.store import NONE_RULE, CompletedPrompt, FollowUpReason, Progress, RunStore
 
-LONGEST: Final = 64
-"""Most tokens of a reply; of a model that reasons first, as many as the run allows."""
+MAX_TOKENS: Final = 64
+"""Token limit of a reply; for a model that reasons first, the limit of the run applies."""
 _REASONING: Final = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL)
 
 
@@ -44,53 +44,53 @@ def follows_up(config: RunConfig) -> bool:
 
 @cache
 def follow_up_text(resources: PackPaths, language: str) -> FollowUpText:
-    """The question of a follow-up in a language; PackError if its prompts have none."""
+    """The follow-up question in a language; PackError if its prompts have none."""
     found = read_prompts(resources, language).follow_up
     if found is None:
         raise PackError(f"prompts/{language}.toml: follow_up is missing; --follow-up needs it")
     return found
 
 
-def question_about(prompt: Prompt, said: FollowUpText) -> str:
-    """The question which option of a prompt was intended, with the labels as shown."""
+def follow_up_question(prompt: Prompt, said: FollowUpText) -> str:
+    """The follow-up question to a prompt, with the labels of its options."""
     labels = dict(zip(("label_a", "label_b", "label_c"), prompt.option_labels, strict=True))
     return fill(said.text, {**labels, "none": said.none}).strip()
 
 
 class FollowUpTable:
-    """The follow-ups of a run as something to send: a `runs.budget.PendingSource`."""
+    """The follow-up requests of a run: a `runs.budget.PendingSource`."""
 
     def __init__(self, store: RunStore) -> None:
         self._store, self.pending = store, store.pending_follow_ups
         self.meta, self.set_meta, self.add_responses = store.meta, store.set_meta, store.add_responses
 
     def progress(self) -> Progress:
-        """Progress of the follow-ups alone."""
+        """Progress of the follow-ups only."""
         return self._store.progress(follow_ups_only=True)
 
     def count(self) -> int:
-        """How many answers are followed up."""
+        """The number of follow-ups."""
         return int(self._store.value("SELECT count(*) FROM follow_ups"))
 
     def withdraw(self) -> None:
-        """Deletes the follow-ups without a response: the model takes none."""
+        """Deletes the follow-ups without a response, if the model does not support them."""
         gone = "DELETE FROM follow_ups WHERE request_key NOT IN (SELECT request_key FROM responses WHERE is_error = 0)"
         self._store.change((gone, [()]))
 
 
 def plan_follow_ups(store: RunStore, provider: Provider, config: RunConfig, resources: PackPaths) -> int:
-    """Stores the follow-ups of a run whose answers are extracted; returns how many are new."""
+    """Stores the follow-ups of a run, whose answers must be extracted; returns the number of new ones."""
     planned = list[tuple[Value, ...]]()
-    for prompt_id, reason in _chosen(store, config, resources).items():
+    for prompt_id, reason in _reasons(store, config, resources).items():
         answered = find_completed(store, prompt_id)
         answer = "" if answered is None else _REASONING.sub("", answered.response.text or "").strip()
         if answered is None or not answer or not answered.prompt.messages:
             continue
         prompt, first = answered.prompt, answered.response
-        reasons = first.reasoning or first.usage.reasoning_tokens or _REASONING.search(first.text or "")
-        limit = None if reasons else LONGEST
+        has_reasoning = first.reasoning or first.usage.reasoning_tokens or _REASONING.search(first.text or "")
+        limit = None if has_reasoning else MAX_TOKENS
         said = follow_up_text(resources, prompt.instruction_language or prompt.language)
-        question = Message(role="user", content=question_about(prompt, said))
+        question = Message(role="user", content=follow_up_question(prompt, said))
         turns = (Message(role="assistant", content=answer), question)
         key = prompt_key(provider, prompt.model_copy(update={"messages": (*prompt.messages, *turns)}))
         key = key if limit is None else stable_digest(json.dumps([key, "follow-up", limit]))
@@ -108,12 +108,12 @@ def plan_follow_ups(store: RunStore, provider: Provider, config: RunConfig, reso
     return table.count() - before
 
 
-def _chosen(store: RunStore, config: RunConfig, resources: PackPaths) -> dict[str, FollowUpReason]:
-    """Prompt id → why its answer is followed up; a check sample that depends on seed and prompts alone."""
+def _reasons(store: RunStore, config: RunConfig, resources: PackPaths) -> dict[str, FollowUpReason]:
+    """Prompt id → reason for a follow-up; the check sample depends only on the seed and the prompts."""
     found: dict[str, FollowUpReason] = {}
     read = defaultdict[str, list[tuple[int, str]]](list)
     for row in iter_extractions(store, extractor_versions(store.languages(), resources)):
-        if row.outcome in UNPARSED:
+        if row.outcome in UNPARSED_OUTCOMES:
             if "unread" in config.follow_up:
                 found[row.prompt_id] = "unread"
         elif row.outcome in PARSED and not row.rule.startswith("response."):
@@ -129,38 +129,38 @@ def _chosen(store: RunStore, config: RunConfig, resources: PackPaths) -> dict[st
 def follow_up_rates(
     pilot: RunFolder, kinds: Collection[FollowUp], resources: PackPaths
 ) -> tuple[float, float | None] | None:
-    """Which share of a pilot's answers would have been followed up, and their mean tokens; None where it has none."""
+    """Share of a pilot's answers that would be followed up, and their mean tokens; None without answers."""
     total = again = tokens = 0
     with pilot.open_store(read_only=True) as store:
         current = extractor_versions(store.languages(), resources)
         versions = {language: [version] for language, version in current.items()}
         joined = "JOIN responses r ON r.request_key = p.request_key"
-        rows = store.readings("e.outcome, e.confidence, coalesce(r.output_tokens, 0)", versions, joined)
+        rows = store.extraction_rows("e.outcome, e.confidence, coalesce(r.output_tokens, 0)", versions, joined)
         for outcome, confidence, written in rows:
             total += 1
             is_low = outcome in PARSED and confidence == "low" and "low" in kinds
-            if is_low or (outcome in UNPARSED and outcome != "empty" and "unread" in kinds):
+            if is_low or (outcome in UNPARSED_OUTCOMES and outcome != "empty" and "unread" in kinds):
                 again, tokens = again + 1, tokens + written
     return (again / total, tokens / again if tokens else None) if total else None
 
 
-def read_follow_ups(store: RunStore, resources: PackPaths) -> None:
-    """Reads the replies that the current version of the rules has not read."""
+def extract_follow_ups(store: RunStore, resources: PackPaths) -> None:
+    """Extracts the replies without an extraction of the current version of the rules."""
     columns = ", ".join(f"{name} = ?" for name in ("version", *EXTRACTION))
     for language, version in extractor_versions(store.languages(), resources).items():
-        if rows := _unread(store, language, version).fetchall():
-            reader, found = extractor_for("rules", language, resources), []
+        if rows := _replies_to_extract(store, language, version).fetchall():
+            extractor, found = extractor_for("rules", language, resources), []
             for prompt_id, none, turns, record, *records in rows:
                 reply = read_completed(store, record, *records)
                 messages = tuple(map(Message.model_validate, json.loads(turns)))
                 prompt = reply.prompt.model_copy(update={"messages": messages})
-                read = read_reply(replace(reply, prompt=prompt), none, reader)
+                read = extract_reply(replace(reply, prompt=prompt), none, extractor)
                 found.append((version, *extraction_row(read), prompt_id))
             store.change((f"UPDATE follow_ups SET {columns} WHERE prompt_id = ?", found))
 
 
-def _unread(store: RunStore, language: str, version: str) -> Cursor:
-    """The replies in a language that this extractor version has not read, each with its prompt and question."""
+def _replies_to_extract(store: RunStore, language: str, version: str) -> Cursor:
+    """The replies in a language without an extraction of this version."""
     return store.query(
         "SELECT u.prompt_id, u.none, u.turns, p.record, i.record, r.record FROM follow_ups u"
         " JOIN prompts p ON p.prompt_id = u.prompt_id JOIN instances i ON i.key = p.instance_key"
@@ -170,44 +170,44 @@ def _unread(store: RunStore, language: str, version: str) -> Cursor:
     )
 
 
-def ensure_follow_ups_read(folder: RunFolder, resources: PackPaths) -> bool:
-    """Whether a run has follow-ups; reads first what the current rules have not read, where the folder is writable."""
+def ensure_follow_ups_extracted(folder: RunFolder, resources: PackPaths) -> bool:
+    """Whether a run has follow-ups; first extracts new replies if the folder is writable."""
     with folder.open_store(read_only=True) as store:
         if not FollowUpTable(store).count():
             return False
         versions = extractor_versions(store.languages(), resources)
-        unread = any(_unread(store, language, version).fetchone() for language, version in versions.items())
-    if unread and is_writable(folder.path):
+        has_new = any(_replies_to_extract(store, *each).fetchone() for each in versions.items())
+    if has_new and is_writable(folder.path):
         with folder.for_extractions() as store:
-            read_follow_ups(store, resources)
+            extract_follow_ups(store, resources)
     return True
 
 
-def read_reply(reply: CompletedPrompt, none: str, reader: Extractor) -> Extraction:
-    """The extraction of a reply: an option, or rule NONE_RULE if it begins with `none`, the reply for no option."""
+def extract_reply(reply: CompletedPrompt, none: str, extractor: Extractor) -> Extraction:
+    """The extraction of a reply; rule NONE_RULE if it begins with `none`, the reply for no option."""
     none, text = none.casefold(), _REASONING.sub("", reply.response.text or "").casefold()
     end = "" if none[-1] > "\u3000" else r"(?!\w)"  # scripts without spaces
     found = re.match(rf"\W*{re.escape(none)}{end}", text)
     labels = "|".join(re.escape(label.casefold()) for label in reply.prompt.option_labels)
     if found and not re.search(rf"(?<!\w)(?:{labels})(?!\w)", text[found.end() :]):
         return Extraction(outcome="unparsed", confidence="high", rule=NONE_RULE)
-    return extract_response(reply, reader)
+    return extract_response(reply, extractor)
 
 
 class FollowUpStatus(FrozenModel):
-    """How the follow-ups of a run stand."""
+    """The progress and outcomes of the follow-ups of a run."""
 
     requests: int
     answered: int
     failed: int
     read: int
-    """Replies that name an option, decline, or say that the question can't be answered."""
+    """Replies that choose an option, refuse, or state that the question can't be answered."""
     none: int
-    """Replies that say that no option was chosen."""
+    """Replies that state that no option was chosen."""
 
 
 def follow_up_status(store: RunStore) -> FollowUpStatus | None:
-    """How the follow-ups of a run stand; None without any."""
+    """The status of the follow-ups of a run; None if there are none."""
     table = FollowUpTable(store)
     if not table.count():
         return None

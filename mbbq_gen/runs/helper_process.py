@@ -1,7 +1,7 @@
 """A helper process that extracts responses while this process sends requests.
 
-It is forked before a store is opened and ends with this process. Where forking is unsafe (not Linux, other threads,
-local models), the same functions run in this process.
+It is forked before a store is opened and ends with this process. If forking is unsafe (not Linux, other threads, local
+models), the functions run in this process.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ T = TypeVar("T")
 
 
 class HelperProcess:
-    """Calls functions in another process after `start`, else in this one."""
+    """Calls functions in another process once it is started, else in this one."""
 
     def __init__(self, prepare: Callable[[], None] | None = None) -> None:
-        """`prepare`: what the other process does first, such as imports; None never starts one."""
+        """`prepare`: called first in the other process, to import packages; None: no other process is started."""
         self._prepare = prepare
         self._connection: Connection | None = None
 
     @property
     def is_running(self) -> bool:
-        """Whether the other process exists."""
+        """Whether the other process is running."""
         return self._connection is not None
 
     def start(self) -> None:
         """Forks this process if that is safe. No locked file and no database may be open."""
         if self._prepare is None or self.is_running or sys.platform != "linux":
             return
-        if len(list(Path("/proc/self/task").iterdir())) > 1:  # threads, of libraries such as polars too, may hold locks
+        if len(list(Path("/proc/self/task").iterdir())) > 1:  # threads, also those of polars, may hold locks
             return
         context = get_context("fork")
-        self._connection, theirs = context.Pipe()
-        context.Process(target=_serve, args=(theirs, self._connection, self._prepare), daemon=True).start()
-        theirs.close()
+        self._connection, child = context.Pipe()
+        context.Process(target=_serve, args=(child, self._connection, self._prepare), daemon=True).start()
+        child.close()
 
     def prepare(self) -> None:
         """Runs `prepare` in this process if there is no other."""
@@ -52,11 +52,11 @@ class HelperProcess:
         if self._connection is not None:
             try:
                 self._connection.send((work, arguments))
-                is_done, result = self._connection.recv()
+                succeeded, result = self._connection.recv()
             except (EOFError, OSError):  # the other process was killed
                 self._connection = None
             else:
-                if is_done:
+                if succeeded:
                     return result  # type: ignore[no-any-return]
         return work(*arguments)
 
@@ -77,7 +77,7 @@ def _serve(connection: Connection, other_end: Connection, prepare: Callable[[], 
             work, arguments = connection.recv()
             try:
                 reply = True, work(*arguments)
-            except Exception:  # the caller repeats the call and gets the error
+            except Exception:  # the caller repeats the call and raises the error
                 reply = False, None
             connection.send(reply)
     finally:

@@ -22,11 +22,11 @@ from mbbq_gen.prompts.render import orders_of
 from mbbq_gen.providers.base import BATCH_KINDS, Provider
 from mbbq_gen.providers.prices import read_prices
 from mbbq_gen.providers.registry import options_class
-from mbbq_gen.runs.distributed.cluster import check_on
+from mbbq_gen.runs.distributed.cluster import check_ray
 from mbbq_gen.runs.distributed.storage import DistributedConfig, fold_left_over
 from mbbq_gen.runs.executor import Session, check_failures, execute, known_price
 from mbbq_gen.runs.extraction import ExtractionWorker, extract_run, extractor_versions
-from mbbq_gen.runs.follow_up import FollowUpTable, follow_up_status, follows_up, plan_follow_ups, read_follow_ups
+from mbbq_gen.runs.follow_up import FollowUpTable, extract_follow_ups, follow_up_status, follows_up, plan_follow_ups
 from mbbq_gen.runs.helper_process import HelperProcess
 from mbbq_gen.runs.planner import Planner
 from mbbq_gen.runs.resolve import InstanceSource, check_together, notices, open_model
@@ -37,7 +37,7 @@ from mbbq_gen.storage.shards import FOLDER
 from mbbq_gen.storage.store import NORMALISE, RunStore
 
 _FIRST_REQUESTS: Final = 0.1
-"""Seconds for the first requests, before the rest of a growing plan is stored."""
+"""Seconds for the first requests before the rest of a growing plan is stored."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,14 @@ class JobResult:
     """The state of a run after a job."""
 
     run: str
-    """The folder."""
+    """The run folder."""
     requests: int
     answered: int
     failed: int
-    """Failed requests; the next job sends them again."""
+    """Failed requests, which the next job sends again."""
     prompts: int
     batches_under_way: bool
-    """Whether batches are open at the service; the next job collects them."""
+    """Whether batches are open at the service, which the next job collects."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,15 @@ class Job:
     resources: PackPaths
     watcher: ProgressListener = field(default_factory=CallbackListener)
     helper: HelperProcess = field(default_factory=HelperProcess)
-    """Extracts responses while requests are sent; the caller closes it."""
+    """Extracts responses while requests are sent; closed by the caller."""
     rerun_lost: bool = False
     """Whether to send requests again whose response files are missing or damaged."""
 
     def plan(self) -> Manifest:
-        """Plans the run, or checks that it was planned with the same settings. Sends nothing and needs no key.
+        """Plans the run, or checks that it was planned with the same settings. Needs no API key.
 
         Raises:
-            MbbqGenError: the folder cannot be used or holds another run, or settings, packs or data are wrong.
+            MbbqGenError: the folder cannot be used or has another run, or settings, packs or data are wrong.
         """
         config = self.merged()
         provider = open_model(config, self.resources)
@@ -83,9 +83,9 @@ class Job:
             return self._plan(store, provider, config)
 
     def execute(self) -> JobResult:
-        """Does what is left to do and returns the state of the run. Responses received are kept if an error is raised.
+        """Completes the run and returns its state. Received responses are kept if an error is raised.
 
-        Inside a running event loop (a notebook), runs on a thread of its own and blocks that loop.
+        Inside a running event loop (a notebook), it runs in another thread and blocks that loop.
 
         Raises:
             UsageError: a key is missing.
@@ -101,7 +101,7 @@ class Job:
             return self._result(session, asyncio.run(self._send(session)))
 
     async def execute_async(self) -> JobResult:
-        """As `execute`, as a coroutine. Cancelling it keeps the responses received.
+        """Coroutine version of `execute`. Received responses are kept if it is cancelled.
 
         Planning, and extracting the responses of an earlier job, block the event loop.
         """
@@ -110,10 +110,10 @@ class Job:
 
     @contextmanager
     def _opened(self) -> Iterator[Session]:
-        """Plans and locks the run."""
+        """Locks and plans the run."""
         config = self.merged()
         if config.ray is not None:
-            check_on(config.ray)
+            check_ray(config.ray)
         provider = open_model(config, self.resources)
         provider.check_access()
         read_prices(config.prices)  # report a wrong price file before anything is done
@@ -154,7 +154,7 @@ class Job:
         return config
 
     def _plan(self, store: RunStore, provider: Provider, config: RunConfig, *, grows: bool = False) -> Manifest:
-        """Stores the plan of a new run, or the changed execution settings of a planned one.
+        """Stores the plan of a new run, or changed execution settings of a planned one.
 
         `grows`: the plan may be completed while requests are sent one by one.
         """
@@ -189,10 +189,10 @@ class Job:
     async def _send(self, session: Session) -> bool:
         """Sends pending requests, then follow-ups; returns whether batches are open."""
         try:
-            if not follows_up(session.rules):
+            if not follows_up(session.config):
                 return await self._send_first(session)
             session.provider.check_dialogue()
-            first = not session.rules.is_imported and await self._send_first(session)
+            first = not session.config.is_imported and await self._send_first(session)
             return first or await self._follow_up(session)
         finally:
             await session.provider.aclose()
@@ -201,12 +201,12 @@ class Job:
         """Sends follow-ups for responses that could not be extracted; returns whether batches are open."""
         store, say = session.store, session.watcher.say
         self._extract(store)
-        if planned := plan_follow_ups(store, session.provider, session.rules, self.resources):
+        if planned := plan_follow_ups(store, session.provider, session.config, self.resources):
             say(f"follow-up: {planned:,} answers are followed up")
         mode, table = mode_of(store), FollowUpTable(store)
         if table.progress().pending:
             if mode != "off":
-                if await _run_batches(session, mode, again=False):
+                if await _run_batches(session, mode, retry_failed=False):
                     return True
             else:
                 try:
@@ -214,7 +214,7 @@ class Job:
                 except ProviderError:
                     table.withdraw()
                     raise
-        read_follow_ups(store, self.resources)
+        extract_follow_ups(store, self.resources)
         if found := follow_up_status(store):
             say(
                 f"follow-up: {found.answered:,} of {found.requests:,} answered; {found.read:,} were read,"
@@ -224,7 +224,7 @@ class Job:
 
     async def _send_first(self, session: Session) -> bool:
         """Sends pending requests one by one or in batches; returns whether batches are open."""
-        mode, config = mode_of(session.store), session.rules
+        mode, config = mode_of(session.store), session.config
         if mode != "off" and config.is_scored:
             raise ConfigError(
                 "batch", True, "works with {method} generate only; leave it out, or use another run for loglikelihoods"
@@ -238,13 +238,13 @@ class Job:
             return await self._send_all(session, mode)
         from mbbq_gen.runs.adaptive import AdaptiveRun  # imports numpy, scipy and polars
 
-        rounds = AdaptiveRun(session, self.resources, rule, by_batch=mode != "off")
-        return await rounds.execute(lambda: self._send_all(session, mode))
+        adaptive = AdaptiveRun(session, self.resources, rule, in_batches=mode != "off")
+        return await adaptive.execute(lambda: self._send_all(session, mode))
 
     async def _send_all(self, session: Session, mode: BatchMode) -> bool:
         """Sends the planned requests, or those of an adaptive round; returns whether batches are open."""
         if mode != "off":
-            return await _run_batches(session, mode, again=self.config.batch is True)
+            return await _run_batches(session, mode, retry_failed=self.config.batch is True)
         with ExtractionWorker(session.store, self.resources, self.helper) as extractions:
             if session.store.progress().pending:
                 planning = asyncio.create_task(_complete_plan(session.store))
@@ -271,16 +271,16 @@ class Job:
             extract_run(store, self.resources, advance)
 
     def _result(self, session: Session, under_way: bool) -> JobResult:
-        """Extracts what is left and returns the state of the run."""
+        """Extracts remaining responses and returns the state of the run."""
         store, path = session.store, session.folder.path
         self._extract(store)
-        again, repeated = "the same command", 0
+        command, n_resent = "the same command", 0
         if mode_of(store) != "off":
-            again, table = f"mbbq-gen run {path} --batch", BatchTable(store)
-            repeated = len(table.failures() & table.held())
+            command, table = f"mbbq-gen run {path} --batch", BatchTable(store)
+            n_resent = len(table.failed_requests() & table.open_requests())
         if not under_way:
-            rate = session.rules.max_error_rate
-            if line := check_failures(store, rate, f"{again} sends the others again", repeated):
+            rate = session.config.max_error_rate
+            if line := check_failures(store, rate, f"{command} sends the others again", n_resent):
                 session.watcher.say(line)
         progress = store.progress()
         return JobResult(
@@ -293,14 +293,14 @@ class Job:
         )
 
 
-async def _run_batches(session: Session, mode: BatchMode, *, again: bool) -> bool:
+async def _run_batches(session: Session, mode: BatchMode, *, retry_failed: bool) -> bool:
     from mbbq_gen.runs.batch_runner import run_batches  # imports the services' batches
 
-    return await run_batches(session, mode, again=again)
+    return await run_batches(session, mode, retry_failed=retry_failed)
 
 
 async def _complete_plan(store: RunStore) -> None:
-    """Stores the rest of a growing plan once the first requests are out."""
+    """Stores the rest of a growing plan after the first requests were sent."""
     await asyncio.sleep(_FIRST_REQUESTS)
     while store.store_prompts():
         await asyncio.sleep(0)

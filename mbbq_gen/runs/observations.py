@@ -19,13 +19,13 @@ from mbbq_gen.extraction.simple import ENGINE, extractor_names
 from mbbq_gen.extraction.simple import PREFIX as LIKELIHOOD_PREFIX
 from mbbq_gen.runs.extraction import (
     extract_run,
+    extract_scores,
+    extractor_name,
     extractor_versions,
     observations,
-    read_scores,
-    reader_name,
     scores_version,
 )
-from mbbq_gen.runs.follow_up import ensure_follow_ups_read, follows_up
+from mbbq_gen.runs.follow_up import ensure_follow_ups_extracted, follows_up
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.scoring.tally import added, alike, sums, weighted_by_design
@@ -41,46 +41,46 @@ if TYPE_CHECKING:
 
 
 Answers = Literal["first", "follow-up"]
-"""Which answers count: the first, or those of follow-ups where no first answer could be read."""
+"""The answers that count: first ones, or follow-ups in place of unparsed ones."""
 PART: Final = 20_000
-"""Prompts of a part, about: some tens of megabytes while they are summed."""
+"""Approximate prompts of a part; summing them takes some tens of megabytes."""
 
 
 def ignore(_: object) -> None:
-    """A listener that does nothing."""
+    """A callback that does nothing."""
 
 
 @dataclass(frozen=True)
-class Reading:
-    """Which answers and extractions of runs become observations."""
+class LoadOptions:
+    """Options for loading observations: the answers and extractions that count."""
 
     resources: PackPaths
     gold: GoldLabels = "published"
     extractor: str = ENGINE
-    """Name of an extractor, or a version that the run has extractions of."""
+    """Name of an extractor, or a stored extractor version."""
     all_extractors: bool = False
-    """Whether other extractors count too, if they have extracted the whole run."""
+    """Whether to add other extractors that have extracted the whole run."""
     normalise: Normalise | None = None
     """Normalization of loglikelihoods; None: the run's."""
     answers: Answers = "first"
     step: Callable[[int], None] = ignore
     """Called with the size of each extracted batch."""
     tell: Callable[[str], None] = ignore
-    """Called with sentences about what the result leaves out."""
+    """Called with messages about data that is left out."""
 
     def prepare(self, folder: RunFolder, helpers: MapWorkers | None = None) -> tuple[dict[str, str], str | None]:
-        """Extracts what is missing; returns language → extractor version, and that of loglikelihoods.
+        """Extracts new responses; returns language → extractor version, and the version for loglikelihoods.
 
-        UsageError if follow-ups are wanted and the run has none.
+        UsageError if follow-ups are requested and the run has none.
         """
-        is_followed_up = self.answers == "first" or ensure_follow_ups_read(folder, self.resources)
+        is_followed_up = self.answers == "first" or ensure_follow_ups_extracted(folder, self.resources)
         if not is_followed_up and not follows_up(folder.manifest().config):
             raise UsageError(f"{folder.path}: no follow-ups; first: mbbq-gen run {folder.path} --follow-up unread")
         current = ensure_extracted(folder, self.resources, self.extractor, self.step, helpers)
-        return current, read_scores_before_use(folder, self.normalise, self.step)
+        return current, ensure_scores_extracted(folder, self.normalise, self.step)
 
     def versions(self, store: RunStore, current: Mapping[str, str], scored: str | None) -> dict[str, Sequence[str]]:
-        """The versions whose extractions count, by language."""
+        """Language → extractor versions whose extractions count."""
         found = {language: [version] for language, version in current.items()}
         every, is_stored = self.all_extractors, self.extractor not in extractor_names()
         for language, version in current.items() if every or is_stored else ():
@@ -101,22 +101,22 @@ class Reading:
 
 
 def load_run_observations(
-    folder: RunFolder, manifest: Manifest, reading: Reading, *, model: str | None = None
+    folder: RunFolder, manifest: Manifest, options: LoadOptions, *, model: str | None = None
 ) -> tuple[polars.DataFrame, Progress]:
-    """The observations and progress of a run, under a model's name (None: the run's); raises as `Reading.prepare`."""
-    current, scored = reading.prepare(folder)
+    """The observations and progress of a run; `model`: None for the run's. Raises as `LoadOptions.prepare`."""
+    current, scored = options.prepare(folder)
     with folder.open_store(read_only=True) as store:
-        versions = reading.versions(store, current, scored)
-        name, follow_up = model or manifest.config.model, reading.answers == "follow-up"
-        frame = observations(store, versions, name, reading.gold, follow_up=follow_up)
+        versions = options.versions(store, current, scored)
+        name, follow_up = model or manifest.config.model, options.answers == "follow-up"
+        frame = observations(store, versions, name, options.gold, follow_up=follow_up)
         if store.is_in_rounds:
             frame = weighted_by_design(frame)
         progress = store.progress()
-    if reading.all_extractors:  # current extractors by their names; older versions of the engine keep theirs
+    if options.all_extractors:  # current extractors get their names, older versions of the rules keep the version
         import polars as pl
 
         read = [str(version) for version in frame["extractor"].unique() if version is not None]
-        names = {version: reader_name(version) for version in read}
+        names = {version: extractor_name(version) for version in read}
         names = {version: name for version, name in names.items() if version in current.values() or name != ENGINE}
         column = pl.col("extractor").cast(pl.String).replace(names).cast(frame.schema["extractor"])
         frame = frame.with_columns(column)
@@ -126,7 +126,7 @@ def load_run_observations(
 def load_sums(
     folder: RunFolder,
     manifest: Manifest,
-    reading: Reading,
+    options: LoadOptions,
     *,
     groups: Sequence[str],
     beside: Sequence[str] = (),
@@ -134,15 +134,15 @@ def load_sums(
 ) -> tuple[polars.DataFrame, Progress]:
     """The observations of a run, summed (`tally.sums`) by workers, and its progress; UsageError for adaptive runs.
 
-    `groups`: columns of the groups of the scores; `beside`: columns that other scores of the table are grouped by.
+    `groups`: columns that scores are grouped by; `beside`: columns that other scores of the table are grouped by.
     """
-    current, scored = reading.prepare(folder, helpers)
+    current, scored = options.prepare(folder, helpers)
     with folder.open_store(read_only=True) as store:
         if manifest.config.is_imported or store.is_in_rounds:
             raise UsageError(f"{folder.path}: answers of imported and adaptive runs need one table; leave --ray out")
-        versions, follow_up = reading.versions(store, current, scored), reading.answers == "follow-up"
+        versions, follow_up = options.versions(store, current, scored), options.answers == "follow-up"
         read = partial(
-            observations, versions=versions, model=manifest.config.model, gold=reading.gold, follow_up=follow_up
+            observations, versions=versions, model=manifest.config.model, gold=options.gold, follow_up=follow_up
         )
         prepare = partial(_part_sums, folder.store_path.absolute(), read, groups, beside)
         return added(helpers.each(prepare, store.parts(PART))), store.progress()
@@ -151,7 +151,7 @@ def load_sums(
 def _part_sums(
     path: Path, read: Callable[..., polars.DataFrame], groups: Sequence[str], beside: Sequence[str]
 ) -> Callable[[Part], polars.DataFrame]:
-    """Opens the store, once for each worker; returns a function that sums a part."""
+    """Opens the store once for each worker; returns a function that sums a part."""
     store = RunStore(path, read_only=True)
     return lambda part: sums(read(store, part=part), groups, beside)
 
@@ -163,10 +163,10 @@ def ensure_extracted(
     step: Callable[[int], None] = ignore,
     helpers: MapWorkers | None = None,
 ) -> dict[str, str]:
-    """The extractor version by language, after extracting what it has not extracted yet.
+    """Language → extractor version, after extracting new responses.
 
     Languages without extractions of a stored version are left out. UnknownNameError if `extractor` is neither a name
-    nor a stored version; RunLockedError if another process holds the run.
+    nor a stored version; RunLockedError if another process has locked the run.
     """
     with folder.open_store(read_only=True) as store:
         languages = store.languages()
@@ -177,46 +177,46 @@ def ensure_extracted(
                 raise UnknownNameError("extractor", extractor, {*extractor_names(), *known})
             return {language: extractor for language, versions in stored.items() if extractor in versions}
         current = extractor_versions(languages, where, extractor)
-        is_unread = any(any(store.without_extraction(version, code)) for code, version in current.items())
-    if is_unread:
+        has_new = any(any(store.without_extraction(version, code)) for code, version in current.items())
+    if has_new:
         with folder.for_extractions() as store:
             extract_run(store, where, step, extractor=extractor, helpers=helpers)
     return current
 
 
-def read_scores_before_use(
+def ensure_scores_extracted(
     folder: RunFolder, normalise: Normalise | None = None, step: Callable[[int], None] = ignore
 ) -> str | None:
-    """The extractor version of loglikelihoods, after extracting new ones; None if the run has none.
+    """The extractor version for loglikelihoods, after extracting new ones; None if the run has none.
 
-    UsageError if the run lacks what the normalization needs, RunLockedError if another process holds it.
+    UsageError if the run lacks what the normalization needs, RunLockedError if another process has locked it.
     """
     with folder.open_store(read_only=True) as store:
         version = scores_version(store, normalise)
         codes = store.languages() if version else []
-        is_unread = any(any(store.without_extraction(str(version), code, scored=True)) for code in codes)
-    if is_unread:
+        has_new = any(any(store.without_extraction(str(version), code, scored=True)) for code in codes)
+    if has_new:
         with folder.for_extractions() as store:
-            read_scores(store, step, normalise)
+            extract_scores(store, step, normalise)
     return version
 
 
-def load_observations(paths: Sequence[Path], reading: Reading) -> polars.DataFrame:
-    """The observations of several runs, named by `model_names`; tells which runs are incomplete."""
+def load_observations(paths: Sequence[Path], options: LoadOptions) -> polars.DataFrame:
+    """The observations of several runs, with model names of `named_runs`; reports incomplete runs."""
     import polars as pl
 
     frames = []
     for folder, manifest, name in named_runs(paths):
-        frame, progress = load_run_observations(folder, manifest, reading, model=name)
-        report_pending(folder, progress, reading.tell)
+        frame, progress = load_run_observations(folder, manifest, options, model=name)
+        report_pending(folder, progress, options.tell)
         frames.append(frame)
     return pl.concat(alike(frames))
 
 
 def named_runs(paths: Sequence[Path]) -> list[tuple[RunFolder, Manifest, str]]:
-    """The runs, each once, with their manifests and the names of their models.
+    """The distinct runs, with their manifests and model names.
 
-    A name includes differing settings, and the folder if runs on the same benchmark would have the same name.
+    A name includes settings other than the default, and the folder if runs on the same benchmark have the same name.
     """
     folders = [RunFolder(path).require() for path in dict.fromkeys(paths)]
     manifests, named = [folder.manifest() for folder in folders], list[set[tuple[str, str]]]()
@@ -242,14 +242,14 @@ def named_runs(paths: Sequence[Path]) -> list[tuple[RunFolder, Manifest, str]]:
 def follow_up_reports(
     paths: Sequence[Path], where: PackPaths, sampling: InferenceSettings, gold: GoldLabels = "published"
 ) -> tuple[FollowUpReport, ...]:
-    """What follow-ups change, for each run that has them."""
+    """The effects of follow-ups in each run that has them."""
     import polars as pl
 
     from mbbq_gen.analysis.follow_up import follow_up_report
 
     found = []
     for folder, _, name in named_runs(paths):
-        if not ensure_follow_ups_read(folder, where):
+        if not ensure_follow_ups_extracted(folder, where):
             continue
         versions = {language: [version] for language, version in ensure_extracted(folder, where).items()}
         with folder.open_store(read_only=True) as store:
@@ -267,7 +267,7 @@ def follow_up_reports(
 
 
 def report_pending(folder: RunFolder, progress: Progress, tell: Callable[[str], None]) -> None:
-    """Tells if a run is incomplete."""
+    """Reports an incomplete run by `tell`."""
     if progress.pending:
         left = f"{progress.pending:,} of {progress.requests:,} requests have no answer yet"
         tell(f"{folder.path}: {left}: the scores cover a part of the run")

@@ -1,4 +1,4 @@
-"""Plans a run: reads instances, takes a balanced sample, chooses option orders, and renders the prompts.
+"""Plans a run: reads instances, draws a sample, chooses option orders, renders prompts.
 
     benchmark files ─► instances ─► balanced sample ─► option orders ─► prompts
 
@@ -48,14 +48,14 @@ from mbbq_gen.runs.run_folder import Counts, Manifest, RunFolder
 from mbbq_gen.storage.store import NORMALISE, SCORED, GrowingPlan, RunStore, duplicate_key
 
 _GROWING: Final = 50_000
-"""Most prompts of a plan that grows while requests are sent: an interrupted run stores the rest before it ends."""
+"""Largest plan that is completed while requests are sent. An interrupted run stores the rest before it ends."""
 LoadBenchmark = Callable[[BenchmarkChoice, Iterable[str], Iterable[str]], Iterator[LazyInstance]]
-"""Reads the questions of one benchmark in some languages and splits, in the benchmark's own order."""
+"""Reads the questions of one benchmark in some languages and splits, in their published order."""
 
 
 @dataclass
 class InputTally:
-    """Counts and digests of the questions that were read."""
+    """Counts and digests of the questions read."""
 
     digests: dict[str, hashlib._Hash] = field(default_factory=dict)
     """benchmark/split/language → sha256 of its questions in the run."""
@@ -66,10 +66,10 @@ class InputTally:
     unknown_texts: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     """Benchmark, language → texts of the unknown option."""
 
-    def watch(
+    def count_questions(
         self, choice: BenchmarkChoice, questions: Iterable[LazyInstance], step: Callable[[], None]
     ) -> Iterator[LazyInstance]:
-        """Yields and counts the questions, and records the digests of the data files at the end."""
+        """Yields and counts the questions; at the end, records the digests of the data files."""
         opened: set[Path] = set()
         group = ("", "", "")
         for question in with_files(questions, opened):
@@ -96,7 +96,7 @@ class InputTally:
         self.files |= {choice.manifest_name(path): file_digest(path) for path in sorted(opened)}
 
     def build(self, question: LazyInstance) -> tuple[Instance, str]:
-        """A question of the run with its JSON, which becomes part of the digest."""
+        """Builds a question; returns it with its JSON, which is added to the digest."""
         instance = question.build()
         record = instance.model_dump_json()
         name = f"{instance.benchmark}/{instance.split}/{instance.language}"
@@ -116,7 +116,7 @@ class PromptPlan:
 
     def __post_init__(self) -> None:
         self._variants = PromptVariants(self.settings, self.resources)
-        self._shots: dict[str, list[FewShotExample]] = {}
+        self._examples: dict[str, list[FewShotExample]] = {}
         self._unknown_texts: dict[tuple[str, str], list[str]] = {}
 
     @property
@@ -125,56 +125,55 @@ class PromptPlan:
         return self._variants.kinds()
 
     def read(self, store: RunStore) -> InputTally:
-        """Stores the questions and few-shot examples in an empty store; raises UsageError if there are none."""
+        """Stores the questions and few-shot examples in an empty store; UsageError if there are no questions."""
         settings, tally = self.settings, InputTally(files=self._variants.files())
-        drawn: set[str] = set()
+        sampled: set[str] = set()
         for choice in settings.benchmarks:
-            questions = tally.watch(choice, self.load(choice, settings.languages, settings.splits), self.step)
+            questions = tally.count_questions(choice, self.load(choice, settings.languages, settings.splits), self.step)
             if settings.sample is None:
                 store.add_instances(map(tally.build, questions))
                 continue
-            # A benchmark is read language by language; a file of the user's may mix them.
+            # A benchmark is read language by language; a user's file may mix languages.
             by_language = groupby(questions, lambda one: one.unit.language)
             batches = [questions] if choice.name == OWN_DATA else (batch for _, batch in by_language)
             for batch in batches:
-                drawn |= self._store_sample(store, list(batch), settings.sample, tally)
+                sampled |= self._store_sample(store, list(batch), settings.sample, tally)
         if not tally.counts:
             raise UsageError("no question matches the given benchmark, languages and splits")
         if settings.num_fewshot and settings.sample is None:
-            units = list(store.outlines())
-            self._choose_shots(units, units)
+            units = list(store.sampling_units())
+            self._choose_examples(units, units)
         elif settings.num_fewshot:
-            store.select_only(drawn)
+            store.select_only(sampled)
         self._unknown_texts = {where: sorted(texts) for where, texts in tally.unknown_texts.items()}
         return tally
 
     def _store_sample(
         self, store: RunStore, questions: Sequence[LazyInstance], size: int, tally: InputTally
     ) -> set[str]:
-        """Stores a balanced sample of some questions, with its few-shot examples; returns the keys of the sample."""
+        """Stores a balanced sample of questions with few-shot examples; returns the keys of the sample."""
         units = {question.unit.key: question.unit for question in questions}
         if len(units) < len(questions):
-            keys = Counter(question.unit.key for question in questions)
-            raise duplicate_key(keys.most_common(1)[0][0])
-        drawn = balanced_sample(units.values(), size, self.settings.seed)
-        self._choose_shots(list(units.values()), [units[key] for key in drawn])
-        wanted = drawn.union(example.key for key in drawn for example in self._shots.get(key, ()))
-        store.add_instances(tally.build(question) for question in questions if question.unit.key in wanted)
-        return drawn
+            raise duplicate_key(Counter(question.unit.key for question in questions).most_common(1)[0][0])
+        sampled = balanced_sample(units.values(), size, self.settings.seed)
+        self._choose_examples(list(units.values()), [units[key] for key in sampled])
+        keys = sampled.union(example.key for key in sampled for example in self._examples.get(key, ()))
+        store.add_instances(tally.build(question) for question in questions if question.unit.key in keys)
+        return sampled
 
-    def _choose_shots(self, pool: Sequence[SamplingUnit], units: Iterable[SamplingUnit]) -> None:
-        """Chooses the few-shot examples of some questions among a pool."""
+    def _choose_examples(self, pool: Sequence[SamplingUnit], units: Iterable[SamplingUnit]) -> None:
+        """Chooses few-shot examples for questions from a pool."""
         if count := self.settings.num_fewshot:
             sampler = FewShotSampler(pool, self.settings.seed)
-            self._shots |= {unit.key: sampler.choose(unit, count) for unit in units}
+            self._examples |= {unit.key: sampler.choose(unit, count) for unit in units}
 
     def prompts(self, store: RunStore) -> Iterator[Prompt]:
         """Renders the prompts of the stored questions, question by question."""
         policy: OrderPolicy = self.settings.option_order  # type: ignore[assignment]
-        orders = plan_orders(policy, store.outlines(), self.settings.seed)
+        orders = plan_orders(policy, store.sampling_units(), self.settings.seed)
         for instance in store.instances():
             examples = []
-            for example in self._shots.get(instance.key, ()):
+            for example in self._examples.get(instance.key, ()):
                 question = store.instance(example.key)
                 options = options_by_role(question)
                 examples.append(SolvedExample(question, tuple(options[role] for role in example.role_order)))
@@ -184,14 +183,14 @@ class PromptPlan:
                     for order in planned[:1] if setting.variant.kind == OPEN_VARIANT else planned:
                         prompt = render_prompt(instance, setting, order, examples)
                         prompt = self._for_method(instance, setting, prompt, method)
-                        # Loglikelihoods are those of a model without reasoning.
+                        # Loglikelihoods are computed without reasoning.
                         levels = self.settings.reasoning_effort if method == "generate" else ()
                         for each in [with_reasoning_effort(prompt, level) for level in levels] or [prompt]:
                             self.step()
                             yield each
 
     def _for_method(self, instance: Instance, setting: PromptSettings, prompt: Prompt, method: Method) -> Prompt:
-        """A rendered prompt with the continuations that its method scores."""
+        """A rendered prompt, with continuations if its method scores them."""
         if method == "generate":
             return prompt
         if method != "loglikelihood":
@@ -215,29 +214,29 @@ class Planner:
     load: LoadBenchmark
     notices: tuple[str, ...] = ()
     control: Mapping[str, ControlCoverage] = field(default_factory=dict)
-    """Benchmark → control questions that `load` generated."""
+    """Benchmark → coverage of the control questions that `load` generated."""
     step: Callable[[], None] = lambda: None
     """Called for every question read and every prompt rendered."""
 
     def plan(self, store: RunStore, *, grows: bool = False) -> Manifest:
-        """Stores the plan and writes the manifest. An interrupted plan starts again.
+        """Stores the plan and writes the manifest; replaces an interrupted plan.
 
         Args:
             store: the store of the run.
-            grows: stores only the first prompts, and the others while requests are sent (`RunStore.store_prompts`);
-                without effect for loglikelihoods, published prompts and large plans.
+            grows: stores only the first prompts, the others while requests are sent (`RunStore.store_prompts`);
+                no effect for loglikelihoods, published prompts and large plans.
         """
         settings = self.settings
         require_methods(self.provider, settings.method)
-        reasoning = {level: self.provider.reasoning_settings(level) for level in self.settings.reasoning_effort}
+        reasoning = {level: self.provider.reasoning_settings(level) for level in settings.reasoning_effort}
         instructions = [settings.instruction_language] if settings.instruction_language else settings.languages
         kinds = ["", "axes/"] if any(parse_variant_name(variant) for variant in settings.variants) else [""]
         prompts: list[tuple[PackKind, str]] = [("prompts", f"{kind}{code}") for kind in kinds for code in instructions]
         packs = pack_digests(self.resources, settings.languages) | _digests(self.resources, prompts)
-        draft = PromptPlan(self.settings, self.resources, self.load, self.step)
+        prompt_plan = PromptPlan(settings, self.resources, self.load, self.step)
         store.clear_plan()
-        tally = draft.read(store)
-        rendered = ((prompt, prompt_key(self.provider, prompt)) for prompt in draft.prompts(store))
+        tally = prompt_plan.read(store)
+        rendered = ((prompt, prompt_key(self.provider, prompt)) for prompt in prompt_plan.prompts(store))
         n_instances = store.count_instances()
         n_prompts = n_instances * len(settings.variants) * len(settings.label_style) * orders_of(settings.option_order)
         n_prompts *= len(settings.reasoning_effort) or 1
@@ -249,7 +248,7 @@ class Planner:
             git_revision=git_revision(),
             python=platform.python_version(),
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            config=self.settings,
+            config=settings,
             provider_settings=dict(self.provider.settings),
             runtime_info=self.provider.runtime_info(),
             reasoning=reasoning,
@@ -264,19 +263,19 @@ class Planner:
             notices=self.notices,
         )
         self.folder.write_manifest(manifest)
-        if self.settings.is_scored:
+        if settings.is_scored:
             store.set_meta(SCORED, "yes")
-            store.set_meta(NORMALISE, self.settings.normalization)
+            store.set_meta(NORMALISE, settings.normalization)
         if grows:
             store.grow(GrowingPlan(rendered, n_prompts, partial(self._finish, store)))
-            draft.step = lambda: None
+            prompt_plan.step = lambda: None
         else:
             self._finish(store)
         store.records.keep_in_files_if_large(manifest.counts.requests)
         return manifest
 
     def _finish(self, store: RunStore) -> None:
-        """Marks the plan as complete, with the number of different requests."""
+        """Marks the plan as complete and stores the number of distinct requests."""
         manifest, requests = self.folder.manifest(), store.progress().requests
         if manifest.counts.requests != requests:
             counts = manifest.counts.model_copy(update={"requests": requests})
@@ -285,21 +284,21 @@ class Planner:
 
 
 def pack_digests(resources: PackPaths, languages: Iterable[str]) -> dict[str, str]:
-    """Pack file (kind/name) → sha256, for every pack that extracts responses in these languages."""
+    """Pack file (kind/name) → sha256, for all packs that extraction in these languages uses."""
     names = [*languages, *(name for name in ("_shared",) if resources.find("extractors", name))]
-    wanted: list[tuple[PackKind, str]] = [(kind, name) for kind in PACK_KINDS for name in names]
-    wanted += [("extractors", f"people/{name}") for name in names]
-    return _digests(resources, wanted)
+    files: list[tuple[PackKind, str]] = [(kind, name) for kind in PACK_KINDS for name in names]
+    files += [("extractors", f"people/{name}") for name in names]
+    return _digests(resources, files)
 
 
-def _digests(resources: PackPaths, wanted: Iterable[tuple[PackKind, str]]) -> dict[str, str]:
+def _digests(resources: PackPaths, files: Iterable[tuple[PackKind, str]]) -> dict[str, str]:
     """Pack file (kind/name) → sha256, for those that exist."""
-    found = ((f"{kind}/{name}.toml", resources.find(kind, name)) for kind, name in wanted)
+    found = ((f"{kind}/{name}.toml", resources.find(kind, name)) for kind, name in files)
     return {name: file_digest(path) for name, path in found if path is not None}
 
 
 def git_revision() -> str | None:
-    """Commit of the checkout that the package runs from, with `+` if it has changes; None outside a checkout."""
+    """Commit of the checkout that contains the package, with `+` for uncommitted changes; None outside one."""
     root = Path(mbbq_gen.__file__).resolve().parent.parent
     if not (root / ".git").exists():
         return None

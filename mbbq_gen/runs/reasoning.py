@@ -1,8 +1,7 @@
-"""Finds and extracts the reasoning in responses, and loads it beside the answers.
+"""Finds and extracts the reasoning in responses, and loads it with the answers.
 
-The text stays where it arrived: in `Response.reasoning` where the service separates it, else in the response text
-between markers (`<think>…</think>`). Its extractions have a table of their own, which runs of older versions get when
-their reasoning is first extracted.
+The reasoning is in `Response.reasoning` if the service separates it, else in the text of the response between markers
+(`<think>…</think>`).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from mbbq_gen.storage.store import COMPLETED, WORDS, CompletedPrompt, RunStore
 
 
 def reasoning_text(response: Response, resources: PackPaths) -> ReasoningText | None:
-    """The reasoning trace of a response, separate or in its text; None without one."""
+    """The reasoning trace of a response, separate or in its text; None if it has none."""
     text = response.text or ""
     if response.reasoning and response.reasoning.strip():
         return ReasoningText(response.reasoning, None, None, response.finish_reason == "length" and not text.strip())
@@ -47,21 +46,19 @@ def extract_reasoning(answered: CompletedPrompt, reasoning: ReasoningText, resou
 
 
 def extract_all_reasoning(folder: RunFolder, resources: PackPaths, step: Callable[[int], None]) -> str:
-    """Extracts the reasoning of a run that is not extracted yet; returns the version of the extractions."""
+    """Extracts the reasoning of new responses; returns the version of the extractions."""
     version = reasoning_version(resources)
     with folder.open_store(read_only=True) as store:
-        if next(_unread(store, version), None) is None:
+        if next(_unextracted(store, version), None) is None:
             return version
     with folder.for_extractions() as store:
-        pending = _unread(store, version)
+        pending = _unextracted(store, version)
         while batch := list(islice(pending, BATCH)):
             rows = []
             for answered in batch:
                 reasoning = reasoning_text(answered.response, resources)
-                record = None
-                if reasoning is not None:
-                    record = extract_reasoning(answered, reasoning, resources).model_dump_json()
-                rows.append((answered.prompt.prompt_id, version, record))
+                found = None if reasoning is None else extract_reasoning(answered, reasoning, resources)
+                rows.append((answered.prompt.prompt_id, version, None if found is None else found.model_dump_json()))
             store.change(("INSERT OR REPLACE INTO reasoning_extractions VALUES (?,?,?)", rows))
             step(len(batch))
     return version
@@ -73,8 +70,8 @@ def load_reasoning_frames(
     """Answers and reasoning traces as tables; `extractors`: language → version of the answers' extractions."""
     import polars as pl
 
-    answers, traces, facts = [], [], list[dict[str, object]]()
-    rows = store.readings(
+    answers, traces, details = [], [], []
+    rows = store.extraction_rows(
         "p.instance_key, p.variant, p.label_style, p.option_order, p.reasoning_effort, e.outcome, e.option,"
         " e.confidence, e.extractor, t.record, r.reasoning_tokens",
         {language: [extractor] for language, extractor in extractors.items()},
@@ -82,39 +79,36 @@ def load_reasoning_frames(
         f"AND t.version = ?{WORDS}",
         [version],
     )
-    for key, variant, style, shown, effort, *said, record, tokens in rows:
-        found = None if record is None else ReasoningExtraction.model_validate_json(record)
-        place = (key, model, variant, style, json.dumps([*map(int, shown)]))
-        answers.append((*place, *said, "generate", effort))
-        read = ("error", None, "high") if found is None else (found.outcome, found.option, found.confidence)
-        traces.append((*place, *read, version, "generate", effort))
-        stances = frozenset[str]() if found is None else found.stances
-        facts.append({
-            "has_thought": found is not None,
-            "is_cut": found is not None and found.is_cut,
-            **{stance: stance in stances for stance in STANCES},
-            "characters": None if found is None else found.characters,
-            "reasoning_language": None if found is None else found.language,
-            "reasoning_tokens": tokens,
-        })  # fmt: skip
+    for key, variant, style, order, effort, *answer, record, tokens in rows:
+        item = (key, model, variant, style, json.dumps([*map(int, order)]))
+        answers.append((*item, *answer, "generate", effort))
+        trace: tuple[object, ...] = ("error", None, "high")
+        detail: tuple[object, ...] = (False, False, *[False for _ in STANCES], None, None)
+        if record is not None:
+            found = ReasoningExtraction.model_validate_json(record)
+            stances = [stance in found.stances for stance in STANCES]
+            trace = (found.outcome, found.option, found.confidence)
+            detail = (True, found.is_cut, *stances, found.characters, found.language)
+        traces.append((*item, *trace, version, "generate", effort))
+        details.append((*detail, tokens))
     questions, frames = store.questions(), []
     for part in (answers, traces):
         frame = observations_from_columns(questions, answer_table(part), gold)
         frames.append(weighted_by_design(frame) if store.is_in_rounds else frame)
     flags = dict.fromkeys(("has_thought", "is_cut", *STANCES), pl.Boolean())
     schema = {**flags, "characters": pl.Int64(), "reasoning_language": pl.String(), "reasoning_tokens": pl.Int64()}
-    return ReasoningFrames(frames[0], frames[1], pl.DataFrame(facts, schema=schema))
+    return ReasoningFrames(frames[0], frames[1], pl.DataFrame(details, schema=schema, orient="row"))
 
 
 def stored_reasoning(store: RunStore, prompt_id: str, version: str) -> ReasoningExtraction | None:
-    """What a version of the reader read in the reasoning before an answer; None where it has read none."""
+    """The extraction of a response's reasoning by an extractor version; None if there is none."""
     statement = "SELECT record FROM reasoning_extractions WHERE prompt_id = ? AND version = ?"
     record = store.value(statement, prompt_id, version)
     return None if record is None else ReasoningExtraction.model_validate_json(record)
 
 
-def _unread(store: RunStore, version: str) -> Iterator[CompletedPrompt]:
-    """The completed prompts whose reasoning this version has not extracted yet, in plan order."""
+def _unextracted(store: RunStore, version: str) -> Iterator[CompletedPrompt]:
+    """The completed prompts without a reasoning extraction of this version, in plan order."""
     rows = store.paged(
         f"SELECT p.number, p.record, i.record, r.record FROM {COMPLETED}"
         " LEFT JOIN reasoning_extractions t ON t.prompt_id = p.prompt_id AND t.version = ?"

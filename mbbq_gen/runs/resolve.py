@@ -1,4 +1,4 @@
-"""Resolves the names in a configuration into what they stand for, and loads the instances that it selects.
+"""Resolves the names in a configuration, and loads the instances that it selects.
 
 Used by the command line, the Python API and the inspect-ai tasks.
 """
@@ -44,7 +44,7 @@ _CONTROL_MADE: Final = (
 
 
 def resolve(config: RunConfig, where: PackPaths) -> RunConfig:
-    """The configuration with every name checked, names like `all` replaced, and all settings that shape prompts set.
+    """The configuration with all names checked, `all` replaced, and all settings that affect prompts set.
 
     Raises:
         ConfigError: a name is unknown, settings contradict each other, or one is missing.
@@ -144,7 +144,7 @@ def _label_style(config: RunConfig) -> tuple[str, ...]:
 
 
 def _variants(config: RunConfig, where: PackPaths) -> tuple[str, ...]:
-    """The ids of the prompt variants, including those of a design over axes.
+    """The ids of the prompt variants, including those of a factorial design.
 
     Loglikelihoods use the open variant, unless they are the only method and variants are named, or the prompts are
     published.
@@ -179,7 +179,7 @@ def _variants(config: RunConfig, where: PackPaths) -> tuple[str, ...]:
 
 
 def check_together(config: RunConfig) -> None:
-    """Raises ConfigError for a setting that needs another one, or another method."""
+    """Raises ConfigError for a setting without the setting or method that it needs."""
     rules = [
         ("normalization", "loglikelihood", "belongs to {method} loglikelihood; leave one out or name both"),
         ("reasoning_effort", "generate", "loglikelihoods are computed without reasoning; leave it out"),
@@ -196,7 +196,7 @@ def check_together(config: RunConfig) -> None:
 
 
 def resolve_for(config: RunConfig, before: RunConfig | None, where: PackPaths) -> RunConfig:
-    """The configuration that a command gives: whole, or what it changes in that of an existing run (`before`)."""
+    """The resolved configuration of a command; for an existing run (`before`), only the settings that change."""
     named = {name for name in config.model_fields_set if shapes(name) == "prompt"}
     if before is None or config.is_whole:
         return resolve(config, where)
@@ -208,7 +208,7 @@ def resolve_for(config: RunConfig, before: RunConfig | None, where: PackPaths) -
 
 
 def provider_options(config: RunConfig) -> dict[str, JsonValue]:
-    """The provider's options that were given; not `batch_size` where that is the size of a batch of the service."""
+    """The given options of the provider; without `batch_size` if it is the size of a service's batch."""
     given = {name: getattr(config, name) for name in RunConfig.model_fields if name in PROVIDER_SETTINGS}
     if config.model.partition(":")[0] in BATCH_KINDS:
         del given["batch_size"]
@@ -216,7 +216,7 @@ def provider_options(config: RunConfig) -> dict[str, JsonValue]:
 
 
 def open_model(config: RunConfig, where: PackPaths) -> Provider:
-    """The provider of a configuration, or of the follow-ups to imported answers; raises as `open_provider`."""
+    """The provider of a run, or of the follow-ups to an imported run; raises as `open_provider`."""
     if config.follow_up_model is not None and not config.is_imported:
         raise ConfigError(
             "follow_up_model", config.follow_up_model, f"{config.model} follows up its own answers; leave it out"
@@ -237,30 +237,30 @@ def _own_questions(choice: BenchmarkChoice) -> Iterator[Instance]:
 
 @dataclass(frozen=True)
 class InstanceSource:
-    """Reads the questions that a run's settings name."""
+    """Reads the questions that the settings of a run select."""
 
     settings: RunConfig
     where: PackPaths
     control: dict[str, ControlCoverage] = field(default_factory=dict)
-    """Benchmark → what became of its questions where control questions were made, counted as they are read."""
+    """Benchmark → coverage of the generated control questions, counted as questions are read."""
 
     def __call__(
         self, choice: BenchmarkChoice, languages: Iterable[str], splits: Iterable[str]
     ) -> Iterator[LazyInstance]:
-        """The questions of one benchmark, with control questions and unknown options as the settings say."""
-        codes, chosen = list(languages), list(splits)
-        makes_control = self.settings.make_control and "control" in chosen and not _has_control(choice)
+        """The questions of one benchmark, with control questions and unknown options by the settings."""
+        language_list, split_list = list(languages), list(splits)
+        makes_control = self.settings.make_control and "control" in split_list and not _has_control(choice)
         if not makes_control and self.settings.unknown_text is None:
-            return self._published(choice, codes, chosen)
+            return self._published(choice, language_list, split_list)
 
         def questions() -> Iterator[Instance]:
             if not makes_control:
-                return (one.build() for one in self._published(choice, codes, chosen))
+                return (one.build() for one in self._published(choice, language_list, split_list))
             from mbbq_gen.benchmarks.control.maker import with_control  # imports the grammars
 
             counts = self.control[choice.name] = ControlCoverage()
-            published = (one.build() for one in self._published(choice, codes, ["bias"]))
-            return with_control(published, chosen, self.where, counts.add)
+            published = (one.build() for one in self._published(choice, language_list, ["bias"]))
+            return with_control(published, split_list, self.where, counts.add)
 
         if self.settings.unknown_text is None:
             changed = questions()
@@ -270,12 +270,12 @@ class InstanceSource:
             changed = sample_unknown_texts(questions, self.settings.seed)
         return map(LazyInstance.of, changed)
 
-    def _published(self, choice: BenchmarkChoice, languages: list[str], chosen: list[str]) -> Iterator[LazyInstance]:
-        """The questions as the benchmark or the user's file has them."""
+    def _published(self, choice: BenchmarkChoice, languages: list[str], splits: list[str]) -> Iterator[LazyInstance]:
+        """The unchanged questions of a benchmark or the user's file."""
         wanted = set(languages)
         if choice.name == OWN_DATA:
             for instance in _own_questions(choice):
-                if instance.language in wanted and instance.split in chosen:
+                if instance.language in wanted and instance.split in splits:
                     yield LazyInstance.of(instance)
             return
         info = find_benchmark(choice.name)
@@ -284,13 +284,13 @@ class InstanceSource:
             choice.name,
             data=Path(choice.data_dir) if choice.data_dir else None,
             languages=[code for code in languages if code in info.languages or not several],
-            splits=[split for split in chosen if split in info.splits or not several],  # type: ignore[misc]
+            splits=[split for split in splits if split in info.splits or not several],  # type: ignore[misc]
             resources=self.where,
         )
 
 
 def notices(settings: RunConfig) -> tuple[str, ...]:
-    """What every result of a run has to say of its benchmarks."""
+    """Notices about the benchmarks of a run, which every result must show."""
     infos = [find_benchmark(choice.name) for choice in settings.benchmarks if choice.name != OWN_DATA]
     said = [f"{info.name}: {info.notice}" for info in infos if info.notice]
     return (*said, _CONTROL_MADE) if settings.make_control else tuple(said)

@@ -1,8 +1,8 @@
-"""Compares two runs: settings, packs, models, questions, scores, and the answers that flipped.
+"""Compares two runs: settings, packs, models, questions, scores, and flipped answers.
 
-Answers are paired as closely as possible: by the same messages first, then by the same question, prompt variant and
-option order, and so on (`MatchCounts`). Scores are compared over the paired answers only, so that a difference is due
-to the model or the extractor, not to the sample.
+Answers are paired in tiers: by the same messages first, then by the same question, prompt variant and option order, and
+so on (`MatchCounts`). Scores are compared over paired answers only, so that differences come from the model or the
+extractor, not from the sample.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mbbq_gen.core.config import RunConfig, shapes
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import PARSED, FrozenModel
 from mbbq_gen.extraction.simple import ENGINE
-from mbbq_gen.runs.observations import ensure_extracted, read_scores_before_use
+from mbbq_gen.runs.observations import ensure_extracted, ensure_scores_extracted
 from mbbq_gen.runs.run_folder import Manifest, RunFolder, serving_difference
 from mbbq_gen.runs.samples import item_schema, sample_batches
 from mbbq_gen.scoring.cells import UnparsedPolicy
@@ -37,11 +37,11 @@ Area = Literal["settings", "model", "versions", "packs", "questions", "files", "
 
 
 class ChangedSetting(FrozenModel):
-    """Something that shapes the scores and differs between the runs."""
+    """A difference between the runs that may affect the scores."""
 
     area: Area
-    """settings: what the user requested; model: what shapes its text, and where it ran; versions: of mbbq-gen and
-    Python; packs and files: sha256; questions: sha256 of a benchmark's questions; extractors: version by language."""
+    """settings: of the user; model: settings that affect its text, and runtime facts; versions: of mbbq-gen and Python;
+    packs and files: sha256; questions: sha256 of a benchmark's questions; extractors: version by language."""
     name: str
     first: JsonValue
     """None if the first run has no such setting."""
@@ -49,11 +49,11 @@ class ChangedSetting(FrozenModel):
 
 
 class ServedModel(FrozenModel):
-    """A model as the service named it."""
+    """A model as reported by the service."""
 
     model: str | None
     fingerprint: str | None
-    """The service's mark of the system that answered."""
+    """The service's fingerprint of the system that answered."""
     responses: int
 
 
@@ -71,27 +71,27 @@ class RunSide(FrozenModel):
 
 
 class MatchCounts(FrozenModel):
-    """How the items of the two runs were paired: each tier takes what the ones above left over."""
+    """Numbers of paired items by tier; each tier pairs the items that earlier ones left."""
 
     same_request: int
-    """The very same messages."""
+    """The same messages."""
     same_prompt: int
     """The same question, prompt variant, labels and option order; other messages (pack, system message, examples)."""
     same_variant: int
-    """The same question and prompt variant, once in each run; another option order or other labels."""
+    """The same question and prompt variant, unique in each run; another option order or other labels."""
     same_question: int
-    """The same question, once more in each run, in other prompt variants."""
+    """The same question, unique among the rest of each run; other prompt variants."""
     only_first: int
     only_second: int
 
     @property
     def pairs(self) -> int:
-        """Items that have a partner."""
+        """Number of pairs."""
         return self.same_request + self.same_prompt + self.same_variant + self.same_question
 
 
 class FlipExample(FrozenModel):
-    """One item with another answer, by its prompt ids; `mbbq-gen explain RUN ID` shows each."""
+    """A flipped item, by its prompt ids; `mbbq-gen explain RUN ID` shows each."""
 
     instance_key: str
     first_id: str
@@ -99,14 +99,14 @@ class FlipExample(FrozenModel):
 
 
 class Flip(FrozenModel):
-    """The paired items with one answer in the first run and another in the second."""
+    """The paired items with a certain pair of different answers."""
 
     first: str
-    """The role chosen (`person` for one without a role), or the outcome if no option was chosen."""
+    """The role chosen (`person` without a role), or the outcome if none was."""
     second: str
     count: int
     reread: int
-    """Those with identical responses to the same options: only the extraction differs."""
+    """Number of pairs with identical responses to the same options: only the extraction differs."""
     examples: tuple[FlipExample, ...]
 
 
@@ -117,7 +117,7 @@ class MetricChange(FrozenModel):
     second: EstimateResult
     change: EstimateResult
     test: TestResult
-    """Of the change against 0; p_adjusted is Benjamini and Hochberg's over all groups, for each metric."""
+    """Of the change against 0; p_adjusted is by Benjamini and Hochberg over all groups, for each metric."""
 
 
 class GroupChange(FrozenModel):
@@ -139,7 +139,7 @@ class RunDiff(FrozenModel):
     second: RunSide
     differing: tuple[ChangedSetting, ...]
     serving: str | None = None
-    """How they differ in server or sampling, in a sentence; None if they do not."""
+    """A sentence on how they differ in server or sampling; None if they do not."""
     matched: MatchCounts
     flipped: int
     flips: tuple[Flip, ...]
@@ -159,22 +159,22 @@ DEFAULT_METRICS: Final = (
     "mbbq_bias_ambiguous",
     "mbbq_bias_disambiguated",
 )
-GROUP: Final = ("benchmark", "language", "split", "method")
-"""What answers are paired within, and scored by; the way of asking is named where it is not words alone."""
-_PLACE: Final = ("instance_key", "method", "reasoning_effort")
+GROUP_COLUMNS: Final = ("benchmark", "language", "split", "method")
+"""Columns that pairs share and scores are grouped by; `method` is left out of results if all are `generate`."""
+_ITEM_COLUMNS: Final = ("instance_key", "method", "reasoning_effort")
 _TIERS: Final[dict[str, tuple[str, ...]]] = {
     "same_request": ("prompt_id",),
-    "same_prompt": (*_PLACE, "variant", "label_style", "places"),
-    "same_variant": (*_PLACE, "variant"),
+    "same_prompt": (*_ITEM_COLUMNS, "variant", "label_style", "places"),
+    "same_variant": (*_ITEM_COLUMNS, "variant"),
     "same_question": ("instance_key", "method"),
 }
 _EXAMPLES: Final = 3
-"""Items that are named of each kind of flip."""
+"""Examples of each flip."""
 
 
 @dataclass(frozen=True)
-class Choice:
-    """How two runs are compared."""
+class DiffSettings:
+    """Settings of a comparison of two runs."""
 
     metrics: tuple[str, ...] = DEFAULT_METRICS
     gold: GoldLabels = "published"
@@ -184,20 +184,20 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class _Loaded:
-    """One of the two runs, with what is compared."""
+class _LoadedRun:
+    """One of the two runs, with the data that is compared."""
 
     side: RunSide
     manifest: Manifest
     extractors: dict[str, str]
     items: polars.DataFrame
     in_rounds: bool
-    """Whether templates count alike, whatever their number of answers."""
+    """Whether the run is adaptive: answers are weighted so that templates have equal weight."""
 
 
-def compare_runs(first: RunFolder, second: RunFolder, where: PackPaths, choice: Choice) -> RunDiff:
+def compare_runs(first: RunFolder, second: RunFolder, where: PackPaths, settings: DiffSettings) -> RunDiff:
     """Compares two runs, after extracting their new responses; UnknownNameError for an unknown extractor."""
-    before, after = _load(first, "first", where, choice), _load(second, "second", where, choice)
+    before, after = _load(first, "first", where, settings), _load(second, "second", where, settings)
     pairs, matched = _paired(before.items, after.items)
     return RunDiff(
         first=before.side,
@@ -207,32 +207,32 @@ def compare_runs(first: RunFolder, second: RunFolder, where: PackPaths, choice: 
         matched=matched,
         flipped=int(pairs["flipped"].sum()),
         flips=tuple(_flips(pairs)),
-        groups=tuple(_group_changes(before, after, pairs, choice)),
-        gold=choice.gold,
-        unparsed=choice.sampling.unparsed,
-        confidence_level=choice.sampling.confidence,
-        n_resamples=choice.sampling.n_resamples,
-        seed=choice.sampling.seed,
+        groups=tuple(_group_changes(before, after, pairs, settings)),
+        gold=settings.gold,
+        unparsed=settings.sampling.unparsed,
+        confidence_level=settings.sampling.confidence,
+        n_resamples=settings.sampling.n_resamples,
+        seed=settings.sampling.seed,
     )
 
 
-def _load(folder: RunFolder, name: str, where: PackPaths, choice: Choice) -> _Loaded:
+def _load(folder: RunFolder, name: str, where: PackPaths, settings: DiffSettings) -> _LoadedRun:
     import polars as pl
 
     manifest = folder.require().manifest()
-    extractors = ensure_extracted(folder, where, choice.extractor)
-    scored = read_scores_before_use(folder)
+    extractors = ensure_extracted(folder, where, settings.extractor)
+    scored = ensure_scores_extracted(folder)
     places = pl.col("option_order_indices").cast(pl.List(pl.String)).list.join(",").alias("places")
     role, outcome = pl.col("chosen_role").cast(pl.String).fill_null("person"), pl.col("outcome").cast(pl.String)
     answer = pl.when(outcome == "option").then(role).otherwise(outcome).alias("answer")
     chosen = pl.when(outcome.is_in(sorted(PARSED))).then(pl.col("chosen_index")).alias("chosen")
-    mark = pl.col("response").hash().alias("mark")  # tells whether two responses are the same
+    mark = pl.col("response").hash().alias("mark")  # to compare responses
     columns = ("prompt_id", "instance_key", *Observation._fields, places, answer, chosen, mark)
     parts = [pl.DataFrame(schema=item_schema()).select(columns)]
     with folder.open_store(read_only=True) as store:
-        for batch in sample_batches(store, extractors, name, choice.gold, scored=scored):
+        for batch in sample_batches(store, extractors, name, settings.gold, scored=scored):
             parts.append(batch.select(columns))
-            choice.step(batch.height)
+            settings.step(batch.height)
         progress, in_rounds, served = store.progress(), store.is_in_rounds, served_models(store)
     items = pl.concat(parts)
     side = RunSide(
@@ -244,11 +244,11 @@ def _load(folder: RunFolder, name: str, where: PackPaths, choice: Choice) -> _Lo
         items=items.height,
         answering=tuple(ServedModel(model=model, fingerprint=mark, responses=count) for model, mark, count in served),
     )
-    return _Loaded(side, manifest, extractors, items, in_rounds)
+    return _LoadedRun(side, manifest, extractors, items, in_rounds)
 
 
-def _differing(before: _Loaded, after: _Loaded) -> Iterator[ChangedSetting]:
-    """Everything that shapes the scores and differs, by area."""
+def _differing(before: _LoadedRun, after: _LoadedRun) -> Iterator[ChangedSetting]:
+    """The differences that may affect scores, by area."""
     ours, theirs = _shaping(before), _shaping(after)
     for area in ours:
         one, other = ours[area], theirs[area]
@@ -256,7 +256,7 @@ def _differing(before: _Loaded, after: _Loaded) -> Iterator[ChangedSetting]:
             yield ChangedSetting(area=area, name=name, first=one.get(name), second=other.get(name))
 
 
-def _shaping(loaded: _Loaded) -> dict[Area, dict[str, JsonValue]]:
+def _shaping(loaded: _LoadedRun) -> dict[Area, dict[str, JsonValue]]:
     manifest = loaded.manifest
     places = {"data_dir", "instances", "instances_field_map"}
     shaping = {name for name in RunConfig.model_fields if shapes(name) != "execution"} - places
@@ -274,7 +274,7 @@ def _shaping(loaded: _Loaded) -> dict[Area, dict[str, JsonValue]]:
 
 
 def _flat(values: Mapping[str, JsonValue], above: str = "") -> dict[str, JsonValue]:
-    """The values, with those of inner tables under names such as `model_args.temperature`."""
+    """The values, with nested ones under names such as `model_args.temperature`."""
     found: dict[str, JsonValue] = {}
     for name, value in values.items():
         found |= _flat(value, f"{above}{name}.") if isinstance(value, dict) else {f"{above}{name}": value}
@@ -282,20 +282,20 @@ def _flat(values: Mapping[str, JsonValue], above: str = "") -> dict[str, JsonVal
 
 
 def _paired(before: polars.DataFrame, after: polars.DataFrame) -> tuple[polars.DataFrame, MatchCounts]:
-    """The pairs, each a row with the columns of both (the second's end in `_after`), and how they were found."""
+    """The pairs, with the columns of both runs (of the second: `…_after`), and their counts."""
     import polars as pl
 
-    names = ["prompt_id", "instance_key", "reasoning_effort", "variant", "label_style", "places", *GROUP]
+    names = ["prompt_id", "instance_key", "reasoning_effort", "variant", "label_style", "places", *GROUP_COLUMNS]
     names += ["answer", "chosen", "correct", "mark"]
-    text = pl.col("reasoning_effort", "variant", "label_style", *GROUP).cast(pl.String).fill_null("")
+    text = pl.col("reasoning_effort", "variant", "label_style", *GROUP_COLUMNS).cast(pl.String).fill_null("")
     ours, theirs = (frame.select(names).with_columns(text) for frame in (before, after))
     theirs = theirs.rename(lambda name: f"{name}_after")
     found: list[polars.DataFrame] = []
     for keys in _TIERS.values():
         keys_after = [f"{key}_after" for key in keys]
-        # rows with the same keys, if each side has one such row
-        once, once_after = ours.filter(pl.len().over(keys) == 1), theirs.filter(pl.len().over(keys_after) == 1)
-        pairs = once.join(once_after, left_on=keys, right_on=keys_after, how="inner", coalesce=False)
+        # rows whose keys are unique in each run
+        single, single_after = ours.filter(pl.len().over(keys) == 1), theirs.filter(pl.len().over(keys_after) == 1)
+        pairs = single.join(single_after, left_on=keys, right_on=keys_after, how="inner", coalesce=False)
         found.append(pairs.select(*ours.columns, *theirs.columns))
         ours = ours.join(pairs, on="prompt_id", how="anti")
         theirs = theirs.join(pairs, on="prompt_id_after", how="anti")
@@ -305,12 +305,12 @@ def _paired(before: polars.DataFrame, after: polars.DataFrame) -> tuple[polars.D
 
 
 def _flips(pairs: polars.DataFrame) -> Iterator[Flip]:
-    """The pairs with another answer, counted by from and to, most frequent first."""
+    """The pairs with different answers, counted by both answers, most frequent first."""
     import polars as pl
 
     same = ("mark", "places", "label_style", "instance_key")
     alike = pl.all_horizontal(pl.col(name).eq_missing(pl.col(f"{name}_after")) for name in same)
-    reread = alike & (pl.col("method") == "generate")  # of loglikelihoods, no mark tells whether they are the same
+    reread = alike & (pl.col("method") == "generate")  # loglikelihoods are not compared
     example = pl.struct("instance_key", first_id="prompt_id", second_id="prompt_id_after")
     counted = (
         pairs.filter("flipped")
@@ -325,8 +325,10 @@ def _flips(pairs: polars.DataFrame) -> Iterator[Flip]:
         yield Flip(first=first, second=second, examples=shown, **row)
 
 
-def _group_changes(before: _Loaded, after: _Loaded, pairs: polars.DataFrame, choice: Choice) -> list[GroupChange]:
-    """The scores of both runs over the paired items, by benchmark, language, split and way of asking."""
+def _group_changes(
+    before: _LoadedRun, after: _LoadedRun, pairs: polars.DataFrame, settings: DiffSettings
+) -> list[GroupChange]:
+    """The scores of both runs over the paired items, by benchmark, language, split and method."""
     import polars as pl
 
     if not pairs.height:
@@ -338,31 +340,31 @@ def _group_changes(before: _Loaded, after: _Loaded, pairs: polars.DataFrame, cho
         sides = alike([weighted_by_design(side) for side in sides])
     observed = pl.concat(sides)
     right, right_after = pl.col("correct").fill_null(value=False), pl.col("correct_after").fill_null(value=False)
-    counts = pairs.group_by(GROUP).agg(
+    counts = pairs.group_by(GROUP_COLUMNS).agg(
         pl.len().alias("items"),
         pl.col("flipped").sum(),
         (~right & right_after).sum().alias("became_right"),
         (right & ~right_after).sum().alias("became_wrong"),
     )
-    has_ways = bool((pairs["method"] != "generate").any())
+    has_methods = bool((pairs["method"] != "generate").any())
     found = []
-    for row in counts.sort(GROUP).iter_rows(named=True):
-        group = {name: row.pop(name) for name in GROUP}
+    for row in counts.sort(GROUP_COLUMNS).iter_rows(named=True):
+        group = {name: row.pop(name) for name in GROUP_COLUMNS}
         part = observed.filter(*(pl.col(name).cast(pl.String) == value for name, value in group.items()))
-        if not has_ways:
+        if not has_methods:
             del group["method"]
-        panel, metrics = make_panel(part, ["model"], choice.sampling), {}  # its rows are sorted: first, second
-        for name in choice.metrics:
+        panel, metrics = make_panel(part, ["model"], settings.sampling), {}  # its rows are sorted: first, second
+        for name in settings.metrics:
             one, other = panel.estimates(METRICS[name])
             change = other.subtract(one)
             metrics[name] = MetricChange(
-                first=one.score(choice.sampling),
-                second=other.score(choice.sampling),
-                change=change.score(choice.sampling),
-                test=zero_test(change, f"{name} has not changed", choice.sampling),
+                first=one.score(settings.sampling),
+                second=other.score(settings.sampling),
+                change=change.score(settings.sampling),
+                test=zero_test(change, f"{name} has not changed", settings.sampling),
             )
         found.append(GroupChange(group=group, **row, metrics=metrics))
-    for name in choice.metrics:
+    for name in settings.metrics:
         p_values = benjamini_hochberg([entry.metrics[name].test.p_value for entry in found])
         for entry, p_adjusted in zip(found, p_values, strict=True):
             test = entry.metrics[name].test.adjusted(p_adjusted, "benjamini_hochberg")

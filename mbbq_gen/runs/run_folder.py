@@ -1,9 +1,9 @@
 """The folder of a run: its lock, manifest and store.
 
 RUN/run.sqlite      prompts, responses and extractions
-RUN/shards/         of large runs: the records of run.sqlite, as Parquet files
+RUN/shards/         in large runs: the records of run.sqlite, as Parquet files
 RUN/manifest.json   the configuration, versions, and digests of packs and data
-RUN/run.lock        held by the one process that may write
+RUN/run.lock        locked by the process that writes
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from mbbq_gen.storage.shards import write_durably
 from mbbq_gen.storage.store import RunStore
 
 MANIFEST_SCHEMA = 1
-_SERVER_FACTS: Final = ("version", "quantization", "dtype")
-"""Facts of a server that a comparison names."""
-_FOR_DRAWS: Final = ("top_p", "top_k", "min_p")
-"""Sampling that changes nothing at a temperature of 0."""
+_SERVER_FIELDS: Final = ("version", "quantization", "dtype")
+"""Fields of a server that comparisons show."""
+_SAMPLING_ONLY: Final = ("top_p", "top_k", "min_p")
+"""Sampling parameters without effect at temperature 0."""
 
 
 class Counts(FrozenModel):
-    """How much a run asks."""
+    """The size of a run."""
 
     instances: int
     prompts: int
@@ -45,51 +45,51 @@ class Counts(FrozenModel):
 
 
 class Serving(FrozenModel):
-    """The server and the sampling of a run; empty for services, and before the first answer."""
+    """The server and the sampling of a run; empty for services, and before the first response."""
 
     server: dict[str, JsonValue] = Field(default_factory=dict)
-    """Its name and what it reports: version, model_file, quantization, dtype, context_length, …"""
+    """Its name and reported facts: version, model_file, quantization, dtype, context_length, …"""
     sampling_sent: dict[str, JsonValue] = Field(default_factory=dict)
     sampling: dict[str, JsonValue] = Field(default_factory=dict)
-    """Sampling parameters that apply, by the names of mbbq-gen; None: not known."""
+    """Effective sampling parameters, by the names of mbbq-gen; None: unknown."""
 
 
 class Manifest(FrozenModel):
-    """What shaped the numbers of a run."""
+    """Everything that determines the results of a run."""
 
     schema_version: int = MANIFEST_SCHEMA
     mbbq_gen: str
     git_revision: str | None = None
-    """Commit of the checkout that ran, with `+` if it had changes; None outside a checkout."""
+    """Commit of the checkout that ran, with `+` for uncommitted changes; None outside a checkout."""
     python: str
     created_at: str
     config: RunConfig
     provider_settings: dict[str, JsonValue]
-    """What shapes the model's text: part of every request key."""
+    """Settings that affect the model's text; part of every request key."""
     runtime_info: dict[str, JsonValue] = Field(default_factory=dict)
-    """What does not shape the text: threads, device, versions."""
+    """Facts that do not affect the text: threads, device, versions."""
     reasoning: dict[str, ReasoningSettings] = Field(default_factory=dict)
-    """Reasoning effort → what was sent for it and what was left out."""
+    """Reasoning effort → the parameters sent for it, and those left out."""
     pack_digests: dict[str, str]
     data_digests: dict[str, str]
     """benchmark/split/language → sha256 of its questions in the run."""
     file_digests: dict[str, str] = Field(default_factory=dict)
-    """Data file (benchmark/its place in the user's copy) → sha256."""
+    """Data file (benchmark/path in the user's copy) → sha256."""
     available: dict[str, int] = Field(default_factory=dict)
-    """benchmark/split/language → questions there were before sampling."""
+    """benchmark/split/language → number of questions before sampling."""
     counts: Counts
     control: dict[str, ControlCounts] = Field(default_factory=dict)
-    """Benchmark → which of its questions got a control question by substitution, and why the others did not."""
+    """Benchmark → counts of its questions with and without a generated control question."""
     cost_report: CostReport | None = None
-    """What the run had cost at its last execution; None for models that cost nothing."""
+    """The cost of the run at its last execution; None for models without cost."""
     notices: tuple[str, ...] = ()
-    """Notices about its benchmarks and how it stopped, for every result."""
+    """Notices about its benchmarks and why it stopped, shown with every result."""
     adaptive: StoppingRecord | None = None
-    """How the sample of an adaptive run was chosen, and why it stopped."""
+    """How an adaptive run was sampled, and why it stopped."""
 
     @property
     def serving(self) -> Serving:
-        """The server and sampling that are recorded."""
+        """The recorded server and sampling."""
         info = self.runtime_info
         found = {name: value for name in Serving.model_fields if isinstance(value := info.get(name), dict)}
         return Serving.model_validate(found)
@@ -104,11 +104,11 @@ class RunFolder:
         self.manifest_path = path / "manifest.json"
 
     def exists(self) -> bool:
-        """Whether there is a run here already."""
+        """Whether the folder has a run."""
         return self.store_path.is_file()
 
     def create(self) -> None:
-        """Makes the folder; UsageError where it holds something else, RunError where it can't be made."""
+        """Creates the folder; UsageError if it has other content, RunError if it can't be created."""
         if self.path.exists() and not self.path.is_dir():
             raise UsageError(f"{self.path}: is a file; name a folder for the run")
         try:
@@ -120,7 +120,7 @@ class RunFolder:
             raise UsageError(f"{self.path}: holds {foreign[0]!r} and is not a run folder; name a new or empty folder")
 
     def require(self) -> Self:
-        """This folder; raises UsageError where there is no planned run here."""
+        """Returns this folder; UsageError if it has no planned run."""
         if not self.exists() or not self.manifest_path.is_file():
             raise UsageError(
                 f"{self.path}: no run here; make one with: mbbq-gen run {self.path} --model … --benchmark …"
@@ -129,7 +129,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Holds the run's lock, which ends with the process; RunLockedError where another process holds it."""
+        """Holds the lock of the run, which ends with the process; RunLockedError if another process has it."""
         lock = FileLock(self.path / "run.lock", timeout=0)
         try:
             lock.acquire()
@@ -143,12 +143,12 @@ class RunFolder:
             lock.release()
 
     def open_store(self, *, read_only: bool = False) -> RunStore:
-        """The store; for writing only under the lock."""
+        """Opens the store; for writing only under the lock."""
         return RunStore(self.store_path, read_only=read_only)
 
     @contextmanager
     def for_extractions(self) -> Iterator[RunStore]:
-        """The store, for adding extractions: under the lock, or where nothing can be written here, a copy of it."""
+        """Opens the store for adding extractions, under the lock; a temporary copy if the folder is read-only."""
         if is_writable(self.path):
             with self.locked(), self.open_store() as store:
                 yield store
@@ -157,7 +157,7 @@ class RunFolder:
                 yield store
 
     def manifest(self) -> Manifest:
-        """The manifest; RunError where it is missing or was changed into something else."""
+        """Reads the manifest; RunError if it is missing or invalid."""
         try:
             text = self.manifest_path.read_bytes()
         except OSError as error:
@@ -170,7 +170,7 @@ class RunFolder:
             raise RunError(f"{self.manifest_path}: config.{error}") from error
 
     def write_manifest(self, manifest: Manifest) -> None:
-        """Writes the manifest: the old one or the new one is there at any moment."""
+        """Writes the manifest atomically."""
         try:
             write_durably(self.manifest_path, f"{manifest.model_dump_json(indent=2)}\n".encode())
         except OSError as error:
@@ -180,11 +180,11 @@ class RunFolder:
 
 
 def serving_difference(manifests: Mapping[str, Manifest]) -> str | None:
-    """One sentence on how runs, by name, differ in server or sampling; None where they do not, or none is recorded."""
+    """One sentence on how named runs differ in server or sampling; None if they do not, or none is recorded."""
     served = {name: manifest.serving for name, manifest in manifests.items()}
     known = [one.sampling for one in served.values() if one.server]
     drawn = any(sampling.get("temperature") for sampling in known)
-    options = {name: None for sampling in known for name in sampling if drawn or name not in _FOR_DRAWS}
+    options = {name: None for sampling in known for name in sampling if drawn or name not in _SAMPLING_ONLY}
     differing = [name for name in options if len({str(sampling.get(name)) for sampling in known}) > 1]
     groups = defaultdict[str, list[str]](list)
     for name, one in served.items():
@@ -192,7 +192,7 @@ def serving_difference(manifests: Mapping[str, Manifest]) -> str | None:
         if known and one.server:
             values = {option: one.sampling.get(option) for option in differing}
             stated = [f"{option} {'not known' if value is None else value}" for option, value in values.items()]
-            server, version, *facts = (one.server.get(key) for key in ("name", *_SERVER_FACTS))
+            server, version, *facts = (one.server.get(key) for key in ("name", *_SERVER_FIELDS))
             label = [f"{server} {version}" if version else server, *facts]
             groups[", ".join([*(str(part) for part in label if part), *stated])].append(name)
         elif known and isinstance(address, str):  # a service; an oracle has no address

@@ -1,8 +1,7 @@
-"""The samples table of a run: one row for each answered prompt, with texts and extraction.
+"""The samples table: one row for each answered prompt, with texts and extraction.
 
-A row holds the observation (`mbbq_gen.scoring.observations`) from which scores are counted, and the texts: the question
-and its options as shown, the response, and the evidence in it. So filtering and counting samples gives the numbers of
-`score`.
+A row has the observation (`mbbq_gen.scoring.observations`) that scores are computed from, and the texts: the question
+and its options as shown, the response, and the evidence in it. Counts over filtered samples agree with `score`.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
 
 
 BATCH_ITEMS = 20_000
-_OF_RESPONSE: Final = ("refusal", "finish_reason", "error", "request_id", "latency_s", "cached")
-_OF_SOURCE: Final = ("tool", "file", "id", "task", "repeat")
+_RESPONSE_FIELDS: Final = ("refusal", "finish_reason", "error", "request_id", "latency_s", "cached")
+_SOURCE_FIELDS: Final = ("tool", "file", "id", "task", "repeat")
 _NO_REPLY: Final[dict[str, object]] = dict.fromkeys(REPLY_COLUMNS)
 
 
@@ -84,23 +83,23 @@ def sample_batches(
     messages: bool = False,
     size: int = BATCH_ITEMS,
 ) -> Iterator[polars.DataFrame]:
-    """The samples in plan order, at most `size` of them in a table; no table if nothing has been extracted.
+    """The samples in plan order, in tables of at most `size` rows; no table without extractions.
 
     Args:
         store: the run.
-        versions: language → extractor version; other languages are left out.
+        versions: language → extractor version; languages without one are left out.
         model: the model's name in the table.
         gold: which gold labels are used.
         scored: extractor version of loglikelihoods; None: they are left out.
         ids: only these prompts.
-        messages: whether to add the messages as sent, and the last of them as `prompt`.
-        size: most samples of a table.
+        messages: whether to add the messages as sent, and the last one as `prompt`.
+        size: largest number of rows of a table.
     """
     import polars as pl
 
     schema = item_schema(messages=messages)
     wanted = {language: [version, scored] if scored else [version] for language, version in versions.items()}
-    rows = store.readings(
+    rows = store.extraction_rows(
         f"p.record, i.record, r.record, r.received_at, e.extractor, {', '.join(f'e.{name}' for name in EXTRACTION)}",
         wanted,
         "JOIN instances i ON i.key = p.instance_key JOIN responses r ON r.request_key = p.request_key",
@@ -135,7 +134,7 @@ def sample_batches(
 def _sample(
     prompt: Prompt, instance: Instance, response: Response, extraction: Extraction, gold: GoldLabels
 ) -> dict[str, object]:
-    """The columns of a sample beside its observation, the time of its response and its follow-up."""
+    """The columns of a sample, except observation, response time and follow-up."""
     shown = [instance.options[index] for index in prompt.option_order]
     corrected = corrected_index(instance) if gold == "corrected" else None
     right = instance.gold_index if corrected is None else corrected
@@ -157,9 +156,9 @@ def _sample(
         "response": response.text,
         "reasoning": reasoning.text if reasoning else None,
         "served_model": response.model,
-        **{name: getattr(response, name) for name in _OF_RESPONSE},
+        **{name: getattr(response, name) for name in _RESPONSE_FIELDS},
         **{name: getattr(usage, name) for name in ("input_tokens", "output_tokens", "reasoning_tokens")},
-        **{f"source_{name}": getattr(response.import_source, name, None) for name in _OF_SOURCE},
+        **{f"source_{name}": getattr(response.import_source, name, None) for name in _SOURCE_FIELDS},
         "rule": extraction.rule,
         "spans": [list(span) for span in extraction.spans],
         "evidence": [text[start:end] for start, end in extraction.spans],
@@ -171,19 +170,19 @@ def _sample(
 # --- an index that filters and counts --------------------------------------------------------------------------------
 
 _STRATA: Final = ("benchmark", "split", "language", "outcome", "role", "flipped")
-_READ = ", ".join(f"'{outcome}'" for outcome in sorted(PARSED))
-_LOST = ", ".join(f"'{outcome}'" for outcome in sorted(NO_RESPONSE))
+_PARSED = ", ".join(f"'{outcome}'" for outcome in sorted(PARSED))
+_NO_RESPONSE = ", ".join(f"'{outcome}'" for outcome in sorted(NO_RESPONSE))
 
 _CHOSEN = "CAST(substr(p.option_order, e.option + 1, 1) AS INTEGER)"
 """Index in `Instance.options` of the option that extraction `e` of prompt `p` chose."""
-_ITEM: Final = f"""
+_ROW_COLUMNS: Final = f"""
 p.number, p.prompt_id, e.extractor, i.key, i.benchmark, i.split, i.language, i.category, i.template_id,
   i.condition, p.variant, e.outcome,
-  CASE WHEN e.outcome NOT IN ({_READ}) THEN 'none'
+  CASE WHEN e.outcome NOT IN ({_PARSED}) THEN 'none'
     WHEN e.option IS NULL THEN 'unknown'
     ELSE coalesce(CASE {_CHOSEN} WHEN 0 THEN i.role_0 WHEN 1 THEN i.role_1 ELSE i.role_2 END, 'person') END,
-  CASE WHEN e.outcome IN ({_LOST}) THEN 'none'
-    WHEN e.outcome NOT IN ({_READ}) THEN 'no'
+  CASE WHEN e.outcome IN ({_NO_RESPONSE}) THEN 'none'
+    WHEN e.outcome NOT IN ({_PARSED}) THEN 'no'
     WHEN e.option IS NULL THEN CASE i.condition WHEN 'ambiguous' THEN 'yes' ELSE 'no' END
     WHEN {_CHOSEN} = i.gold_index THEN 'yes' ELSE 'no' END,
   e.confidence, coalesce(p.reasoning_effort, 'unset')
@@ -191,7 +190,7 @@ p.number, p.prompt_id, e.extractor, i.key, i.benchmark, i.split, i.language, i.c
 
 
 class SampleRow(NamedTuple):
-    """One answer, as the table holds it; the fields after `key` are FIELDS."""
+    """One row of SampleIndex; the fields after `key` are FIELDS."""
 
     number: int
     prompt_id: str
@@ -206,21 +205,21 @@ class SampleRow(NamedTuple):
     variant: str
     outcome: str
     role: str
-    """The role chosen, `person` for a person without one, `none` where nothing was chosen."""
+    """The role chosen; `person` for an option without one, `none` if no option was chosen."""
     correct: str
-    """yes or no, by the published labels; none where no response was received."""
+    """yes or no, by the published labels; none without a response."""
     confidence: str
     reasoning_effort: str
-    """The level requested; unset for none."""
+    """The requested level, or unset."""
     flipped: str
-    """Whether the question's answers choose different options: yes, no, or once for a single answer."""
+    """Whether the question's answers differ in role: yes, no, or once for a single one."""
 
 
 FIELDS: Final = SampleRow._fields[4:]
 
 
 class SampleIndex:
-    """A table of the extractions of extractor versions, by language, that filters and counts them."""
+    """A table of extractions that can be filtered, counted and sampled."""
 
     def __init__(
         self,
@@ -229,14 +228,14 @@ class SampleIndex:
         seed: int = 0,
         step: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """`seed`: of the order in which samples are drawn; `step` is called for each batch that is read."""
+        """`versions`: language → extractor version; `seed`: of `sample`; `step`: called with the size of each batch."""
         import polars as pl
 
         names = [*SampleRow._fields[:-1], "rank"]
         schema = {name: pl.Int64() if name in ("number", "rank") else pl.String() for name in names}
         parts = [pl.DataFrame(schema=schema)]
         wanted = {language: [version] for language, version in versions.items()}
-        rows = store.readings(_ITEM, wanted, "JOIN instances i ON i.key = p.instance_key")
+        rows = store.extraction_rows(_ROW_COLUMNS, wanted, "JOIN instances i ON i.key = p.instance_key")
         while batch := rows.fetchmany(10 * BATCH):
             ranked = [(*row, stable_number(seed, row[1]) >> 1) for row in batch]
             parts.append(pl.DataFrame(ranked, schema=schema, orient="row"))
@@ -265,9 +264,9 @@ class SampleIndex:
         return _rows(self._filtered(filters).slice(offset, limit))
 
     def sample(self, size: int) -> list[SampleRow]:
-        """At most `size` samples, in plan order: as many from every stratum (_STRATA) as there is room.
+        """At most `size` samples, in plan order, as equally as possible from all strata (_STRATA).
 
-        So rare samples are included; shares in the sample are not those of the run.
+        Rare samples are included, so shares in the sample are not those of the run.
         """
         import polars as pl
 
@@ -275,7 +274,7 @@ class SampleIndex:
         return _rows(self._items.with_columns(turn=turn).sort("turn", "rank").head(size).sort("number"))
 
     def values(self) -> dict[str, dict[str, int]]:
-        """Field → its values with the number of samples that have each, sorted by value."""
+        """Field → its values with their numbers of samples, sorted by value."""
         return {field: dict(self._items[field].value_counts().sort(field).iter_rows()) for field in FIELDS}
 
 

@@ -1,4 +1,4 @@
-"""What `mbbq-gen design`, `doctor` and `init` find out before a run: study designs, and servers on this machine."""
+"""Study designs (`mbbq-gen design`), and checks of servers (`doctor`, `init`)."""
 
 from __future__ import annotations
 
@@ -58,23 +58,23 @@ class DesignReport(FrozenModel):
     components: Components
     templates: int
     questions: int
-    """In one language and split, that count for the metric."""
+    """Questions of one language and split that count for the metric."""
     prompt_variants: int
     speaks_of: PromptEffects = "fixed"
-    """Whether widths hold for the run's prompt variants, or for all variants like them."""
+    """Whether widths apply to the prompt variants of the run, or to all similar variants."""
     average: Average = "questions"
     orders: int
     languages: tuple[str, ...]
     splits: tuple[str, ...]
     prices: tuple[LanguagePrice, ...]
     best: StudyDesign | None
-    """None if nothing reaches the width, or the maximum cost buys nothing."""
+    """None if no design reaches the width, or is within the maximum cost."""
     as_run: StudyDesign | None
-    """The best design for `run --answers-per-template`, which leaves no template out; None as for `best`."""
+    """The best design for `run --answers-per-template`, which uses all templates; None as for `best`."""
     others: tuple[StudyDesign, ...]
-    """The best of other numbers of prompt variants and orders, best first."""
+    """The best designs with other numbers of prompt variants and orders, best first."""
     everything: StudyDesign
-    """All questions: no design has a narrower interval."""
+    """The design with all questions, which has the narrowest interval."""
     notes: tuple[str, ...]
 
 
@@ -92,30 +92,30 @@ def design_report(
     speaks_of: PromptEffects = "fixed",
     average: Average = "questions",
 ) -> DesignReport:
-    """The design for a width, or for a maximum cost in US dollars; UsageError without the languages or the price."""
+    """The best design for a width or a maximum cost in US dollars; UsageError without two languages or a price."""
     if target != "score" and len(config.languages) < 2:
         raise UsageError(f"--goal {target!r} needs two languages at least; name them with --languages")
     provider = open_model(config, where)
     counter, price = token_counter(provider.kind, provider.model, None), price_for(provider, config)
-    with planned_in_store(config, where, pilot) as (draft, store, measured):
-        outlines = list(store.outlines())
-        store.select_only(balanced_sample(outlines, _COUNTED, config.seed))
-        tokens = estimate(draft.prompts(store), counter, draft.kinds, measured)
-    prices, paid = _request_prices(tokens, price)
-    online = paid.online
+    with planned_in_store(config, where, pilot) as (prompt_plan, store, measured):
+        units = list(store.sampling_units())
+        store.select_only(balanced_sample(units, _COUNTED, config.seed))
+        tokens = estimate(prompt_plan.prompts(store), counter, prompt_plan.kinds, measured)
+    prices, mean_price = _request_prices(tokens, price)
+    online = mean_price.online
     if max_cost is not None and online is None:
         raise UsageError(f"--max-cost: no price is known for {config.model}; give it with --prices, or give --ci-width")
     kinds = needed_kinds([metric])
     cells: dict[tuple[str, str], Counter[tuple[str, str, str]]] = {}
-    for outline in outlines:
-        if kind_of(outline.condition, outline.alignment) in kinds:
-            template = (outline.benchmark, outline.category, outline.template_id)
-            cells.setdefault((outline.language, outline.split), Counter())[template] += 1
-    stock = max(cells.values(), key=lambda counts: (len(counts), counts.total()), default=Counter())
+    for unit in units:
+        if kind_of(unit.condition, unit.alignment) in kinds:
+            template = (unit.benchmark, unit.category, unit.template_id)
+            cells.setdefault((unit.language, unit.split), Counter())[template] += 1
+    template_sizes = max(cells.values(), key=lambda counts: (len(counts), counts.total()), default=Counter())
     variants = len(config.variants) * len(config.label_style)
-    offer = DesignSpace(tuple(sorted(stock.values())), variants, orders_of(config.option_order), len(cells))
-    offer.check(speaks_of)
-    study = DesignSearch(target, components, offer, paid, confidence, speaks_of, average)
+    space = DesignSpace(tuple(sorted(template_sizes.values())), variants, orders_of(config.option_order), len(cells))
+    space.check(speaks_of)
+    study = DesignSearch(target, components, space, mean_price, confidence, speaks_of, average)
     most = None if max_cost is None or online is None else max_cost / online
     found, everything = study.ranked(width=width, requests=most), study.everything()
     notes = []
@@ -126,8 +126,8 @@ def design_report(
     elif not found:
         notes.append(f"the maximum cost buys no interval: {MIN_TEMPLATES} templates at least are needed")
     if online is None:
-        unit = "requests are counted in place of money; --prices gives one"
-        notes.append(f"no price is known for {config.model}: {unit}")
+        hint = "requests are counted in place of money; --prices gives one"
+        notes.append(f"no price is known for {config.model}: {hint}")
     if tokens.outputs == "assumed":
         notes.append("the length of answers is assumed; --pilot RUN measures it")
     return DesignReport(
@@ -138,12 +138,12 @@ def design_report(
         wanted_width=width,
         max_cost=max_cost,
         components=components,
-        templates=len(stock),
-        questions=stock.total(),
+        templates=len(template_sizes),
+        questions=template_sizes.total(),
         prompt_variants=variants,
         speaks_of=speaks_of,
         average=average,
-        orders=offer.orders,
+        orders=space.orders,
         languages=tuple(config.languages),
         splits=tuple(dict.fromkeys(split for _, split in cells)),
         prices=tuple(prices),
@@ -171,7 +171,7 @@ def _request_prices(tokens: TokenEstimate, price: pricing.Price | None) -> tuple
 
 
 def _mean(costs: Iterable[float | None]) -> float | None:
-    """The mean over the languages, which a design uses alike; None if one is not known."""
+    """The mean over the languages, which a design uses equally; None if one is not known."""
     known = list(costs)
     return None if None in known else sum(cost or 0.0 for cost in known) / len(known)
 
@@ -180,17 +180,17 @@ def _mean(costs: Iterable[float | None]) -> float | None:
 
 
 class ServerReport(FrozenModel):
-    """A server, a model of it, and its answer to one question."""
+    """A server, its models, and the answer of one to a question."""
 
     base_url: str
-    """As `run` takes it."""
+    """The value for `--base-url`."""
     server: str
     facts: dict[str, JsonValue]
     sampling_sent: dict[str, JsonValue]
     unpinned: str | None
     models: tuple[str, ...]
     model: str | None
-    """The model; None if there are several and none was named."""
+    """The tested model; None if there are several and none was named."""
     answer: str | None = None
     error: str | None = None
     seconds: float | None = None
@@ -199,41 +199,41 @@ class ServerReport(FrozenModel):
 
     @property
     def model_option(self) -> str:
-        """The model as kind:model; Ollama has a kind of its own, because its OpenAI-compatible API cuts prompts."""
+        """The model as kind:model; Ollama has its own kind, because its OpenAI-compatible API truncates prompts."""
         name = self.model or (self.models[0] if self.models else "NAME")
         return f"{'ollama' if self.server == 'ollama' else 'openai'}:{name}"
 
     @property
     def command(self) -> str:
-        """The `run` command to type."""
+        """An example `run` command."""
         address = "" if self.server == "ollama" else f" --base-url {self.base_url}"
         return f"mbbq-gen run my-run --model {self.model_option}{address} --benchmark starter"
 
 
 def check_server(base_url: str, model: str | None, model_args: Mapping[str, Any], resources: PackPaths) -> ServerReport:
-    """What a server is, and its answer to one question.
+    """Identifies a server and asks it one question.
 
     `base_url`: of its OpenAI-compatible API, with or without `/v1`; `model`: None for the only one that it lists;
-    `model_args`: further options of `openai:`. UsageError for a wrong option, ProviderError if it can't be reached.
+    `model_args`: further options of `openai:`. UsageError for a wrong option, ProviderError if it is unreachable.
     """
     given = {"max_tokens": 64, "patience": 0.0, **model_args, "base_url": base_url}
     return asyncio.run(_check(model, given, resources, with_question=True))
 
 
 def find_servers(resources: PackPaths, ports: Collection[int] | None = None) -> list[ServerReport]:
-    """The servers on ports of this machine (None: the usual ones) that list models; no question is sent."""
+    """The servers on ports of this machine (None: the default ports) that list models; sends no question."""
 
-    async def look(port: int) -> ServerReport | None:
+    async def check_port(port: int) -> ServerReport | None:
         given = {"patience": 0.0, "timeout": 5.0, "attempts": 1, "base_url": f"http://127.0.0.1:{port}"}
         with suppress(MbbqGenError):
             return await _check(None, given, resources, with_question=False)
         return None
 
-    async def look_at_all() -> list[ServerReport | None]:
+    async def check_all() -> list[ServerReport | None]:
         usual = sorted({entry.port for entry in known_servers()} - {0})
-        return await asyncio.gather(*map(look, usual if ports is None else ports))
+        return await asyncio.gather(*map(check_port, usual if ports is None else ports))
 
-    return [report for report in asyncio.run(look_at_all()) if report is not None and report.models]
+    return [report for report in asyncio.run(check_all()) if report is not None and report.models]
 
 
 async def _check(
@@ -265,7 +265,7 @@ async def _check(
 
 
 async def _ask(provider: OpenAIProvider, resources: PackPaths) -> dict[str, Any]:
-    """The answer to the first question of `starter`, with its time and tokens, or the error."""
+    """The answer to a question of `starter`, with its time and tokens, or the error."""
     instance = next(load_benchmark("starter", languages=["en"], splits=["bias"], resources=resources))
     variant = next(found for found in read_prompts(resources, "en").variant if found.id == "letters")
     prompt = render_prompt(instance, PromptSettings(variant), (0, 1, 2))

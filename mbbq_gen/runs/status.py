@@ -1,4 +1,4 @@
-"""Reports the status of a run from its folder alone: progress, failures by kind, cost, time left."""
+"""Reports the status of a run from its folder: progress, failures, cost, time left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mbbq_gen.providers.http.errors import failure_kind
 from mbbq_gen.providers.prices import Price, cost_of
 from mbbq_gen.providers.registry import parse_name
 from mbbq_gen.runs.budget import CostReport, cost_report
-from mbbq_gen.runs.distributed.storage import STATUS, DistributedStatus
+from mbbq_gen.runs.distributed.storage import STATUS_META, DistributedStatus
 from mbbq_gen.runs.follow_up import FollowUpStatus, follow_up_status
 from mbbq_gen.runs.run_folder import Manifest, Serving
 from mbbq_gen.runs.stopping_rule import StoppingRecord
@@ -22,15 +22,15 @@ from mbbq_gen.storage.queries import recorded_failures, response_times
 from mbbq_gen.storage.store import RunStore
 
 _WINDOW: Final = 300.0
-"""Seconds before the last answer over which the rate is taken."""
+"""Seconds before the last response over which the rate is computed."""
 _ENOUGH: Final = 10
-"""Answers that tell a rate."""
+"""Fewest responses for a rate."""
 _RECENT: Final = 120.0
-"""Seconds without an answer after which a run does not count as active."""
+"""Seconds without a response after which a run counts as inactive."""
 
 
 class JudgeStatus(FrozenModel):
-    """A judge, as lists show it."""
+    """The status of a judge."""
 
     name: str
     model: str
@@ -38,13 +38,13 @@ class JudgeStatus(FrozenModel):
     answered: int
     failed: int
     unparsed: int
-    """Answers with a faulty reply of the judge."""
+    """Responses with an invalid reply of the judge."""
     cost: float | None
-    """So far, in US dollars; None where no price is known."""
+    """So far, in US dollars; None if no price is known."""
 
 
 class RunStatus(FrozenModel):
-    """How a run stands."""
+    """The status of a run."""
 
     schema_version: Literal["mbbq-gen.status/1"] = "mbbq-gen.status/1"
     run: str
@@ -60,14 +60,14 @@ class RunStatus(FrozenModel):
     truncated: int
     cost_report: CostReport
     cost: float | None
-    """In US dollars, of all answers so far; None where no price is known."""
+    """In US dollars, of all responses so far; None if no price is known."""
     expected_cost: float | None
-    """Of the whole run, if what is left costs as much a request as what is done; None where nothing is known."""
+    """Of the whole run, if the remaining requests cost as much as those so far; None without prices or responses."""
     first_at: str | None
     last_at: str | None
-    """When the first and the last response came, ISO 8601, UTC."""
+    """The times of the first and the last response, ISO 8601, UTC."""
     per_minute: float | None
-    """Recent answers per minute, outside of batches; None if there were none."""
+    """Recent responses per minute, outside of batches; None if there were too few."""
     is_running: bool
     seconds_left: float | None
     """Estimated seconds left outside of batches; None if the run is not active."""
@@ -76,26 +76,26 @@ class RunStatus(FrozenModel):
     """Judges of the run; their cost is not in `cost`."""
     serving: Serving = Serving()
     follow_ups: FollowUpStatus | None = None
-    """The follow-ups, which are among the requests; None without any."""
+    """The follow-ups, which are included in the requests; None without any."""
     distributed: DistributedStatus | None = None
     """Last known state of the workers; None if there were none."""
     adaptive: StoppingRecord | None = None
-    """Why an adaptive run stopped, with its targets; None while it goes on, and for others."""
+    """Why an adaptive run stopped, with its targets; None until then, and for other runs."""
 
 
 def run_status(
     store: RunStore,
     manifest: Manifest,
     path: str,
-    own: tuple[Price, ...],
+    user_prices: tuple[Price, ...],
     base_url: str | None,
     *,
     judges: Sequence[JudgeStatus] = (),
     now: datetime | None = None,
 ) -> RunStatus:
-    """The status of a run; another process may be working on it.
+    """The status of a run, which another process may be executing.
 
-    `path`: the run's folder, as it was named; `own`: prices of the user's file; `base_url`: the server, if any.
+    `path`: the run folder as the user gave it; `user_prices`: of the user's file; `base_url`: the server, if any.
     """
     kind, model = parse_name(manifest.config.model)
     progress, ledger = store.progress(), BatchTable(store)
@@ -103,13 +103,13 @@ def run_status(
         progress = replace(progress, requests=max(progress.requests, manifest.counts.requests))
     batches = ledger.batches()
     held = sum(batch.requests for batch in batches if batch.is_open)
-    bill = cost_report(store, kind, model, own, base_url)
+    bill = cost_report(store, kind, model, user_prices, base_url)
     first, last = response_times(store) or (None, None)
     seconds_since = (now or datetime.now(UTC)) - datetime.fromisoformat(last) if last else None
     recent, rate = seconds_since is not None and seconds_since.total_seconds() <= _RECENT, _rate(store)
     waiting = max(progress.pending - held, 0)
     answers = store.query("SELECT finish_reason, count(*) FROM responses WHERE is_error = 0 GROUP BY 1")
-    reasons, failures, workers = dict(answers.fetchall()), Counter[str](), store.meta(STATUS)
+    reasons, failures, workers = dict(answers.fetchall()), Counter[str](), store.meta(STATUS_META)
     for error, count in recorded_failures(store).items():
         failures[failure_kind(error)] += count
     return RunStatus(
@@ -139,7 +139,7 @@ def run_status(
 
 
 def _rate(store: RunStore) -> float | None:
-    """How many responses a second came one by one in the minutes before the last; None where too few tell."""
+    """Recent responses per second outside of batches; None if there are too few."""
     alone = "FROM responses WHERE batch_id IS NULL AND NOT cached"
     first, last, count = store.query(
         f"SELECT min(received_at), max(received_at), count(*) {alone} AND received_at >="
@@ -152,7 +152,7 @@ def _rate(store: RunStore) -> float | None:
 
 
 def _expected(bill: CostReport, left: int, held: int) -> float | None:
-    """The cost of the whole run if a request left costs as much as one paid for; `held`: left in batches."""
+    """The cost of the whole run, if pending requests cost as much as others; `held`: pending ones in batches."""
     paid, total = bill.paid, bill.total
     answers = sum(line.responses for line in paid)
     if total is None or not answers:

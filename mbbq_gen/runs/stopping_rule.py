@@ -1,4 +1,4 @@
-"""What an adaptive run is after: its stopping rule, as settings give it and as it is stored, and how it ended."""
+"""Stopping rules of adaptive runs, and the record of why a run stopped."""
 
 from __future__ import annotations
 
@@ -19,54 +19,54 @@ from mbbq_gen.storage.store import IN_ROUNDS, RunStore
 if TYPE_CHECKING:
     from mbbq_gen.statistics.estimate import InferenceSettings
 
-Kind = Literal["ci_width", "decision", "answers"]
+RuleKind = Literal["ci_width", "decision", "answers"]
 Verdict = Literal["reached", "not found", "futile", "exhausted", "going on"]
-SETTINGS: Final[dict[Kind, str]] = {
+SETTINGS: Final[dict[RuleKind, str]] = {
     "ci_width": "stop_at_ci_width",
     "decision": "stop_when_decided",
     "answers": "answers_per_template",
 }
-"""The setting of a run for each kind of rule."""
+"""Kind of rule → the setting that gives it."""
 ALPHA: Final = 0.05
 SMALL: Final = 0.03
 """Default equivalence margin."""
 
 
 class StoppingRule(FrozenModel):
-    """What an adaptive run is after."""
+    """The stopping rule of an adaptive run."""
 
-    kind: Kind
+    kind: RuleKind
     metrics: tuple[str, ...] = ("mbbq_bias_ambiguous",)
     group_by: tuple[str, ...] = ()
-    """Groupings each of whose values has a target of its own."""
+    """Groupings; each combination of their values is a target."""
     width: float | None = Field(default=None, gt=0)
     first: str | None = None
     second: str | None = None
-    """Of `decision`: the two languages that are compared; None for scores against 0."""
+    """Of `decision`: the two languages that are compared; None for scores compared with 0."""
     equivalence_margin: float = SMALL
-    """Of `decision`: what is too small to matter."""
+    """Of `decision`: the largest difference that is considered negligible."""
     detectable_effect: float | None = Field(default=None, gt=0)
-    """Of `decision`: the run stops once it would have found this effect with a power of 90 %; None: no limit."""
+    """Of `decision`: stops at a power of 90 % for this effect; None: no limit."""
     aimed: float | None = None
-    """The first `detectable_effect`: it determines when error is spent."""
+    """The first `detectable_effect` of the run, which determines when error is spent."""
     answers: int | None = Field(default=None, ge=1)
-    """Of `answers`: how many each template gives in each language and split."""
+    """Of `answers`: answers per template in each language and split."""
     average: Average = "questions"
     looked: bool = False
-    """Whether the run ever had interim looks for a decision, which its intervals account for from then on."""
+    """Whether the run ever had interim looks for a decision; its intervals are adjusted for these."""
 
     @property
     def compared(self) -> tuple[str, str] | None:
-        """The two languages that are compared; None for scores against 0."""
+        """The two languages that are compared; None for scores compared with 0."""
         return (self.first, self.second) if self.first and self.second else None
 
 
 class StoppingTarget(FrozenModel):
-    """One score, or difference, that a run is after, and how it stands; of one that is reached, how it stood then."""
+    """A score or difference of the rule, at the last look or when it was reached."""
 
     metric: str
     group: dict[str, str]
-    """Benchmark, split, and the rule's groupings."""
+    """Values of benchmark, split, and the rule's groupings."""
     compared: tuple[str, str] | None
     n_looks: int
     answers: int
@@ -75,16 +75,16 @@ class StoppingTarget(FrozenModel):
     """The median-unbiased estimate of a run that stopped on its result; None for others."""
     ci_low: float | None
     ci_high: float | None
-    """The interval that holds at any look."""
+    """Bounds of the interval, which is valid at any look."""
     level: float
-    """1 minus the confidence that an interval for a fixed sample needs to be as wide."""
+    """1 minus the confidence of an interval of this width for a fixed sample."""
     verdict: Verdict
     explanation: str
-    """The answer, or why there is none."""
+    """The decision, or why there is none."""
 
 
 class StoppingRecord(FrozenModel):
-    """How the sample of an adaptive run was chosen, and why it was stopped."""
+    """How an adaptive run was sampled, and why it stopped."""
 
     rule: StoppingRule
     rounds: int
@@ -92,12 +92,12 @@ class StoppingRecord(FrozenModel):
     offered: int
     targets: tuple[StoppingTarget, ...]
     level: float | None
-    """Of the strictest target, as for targets; None if no result was looked at before the run stopped."""
+    """The level of the strictest target; None if there were no interim looks."""
     sentence: str
 
 
 def target_line(target: StoppingTarget) -> str:
-    """A target in a line: `en, bias: mbbq_bias_ambiguous +0.12 [+0.05, +0.19], width 0.14: no wider than 0.15`."""
+    """One line for a target: `en, bias: mbbq_bias_ambiguous +0.12 [+0.05, +0.19], width 0.14: no wider than 0.15`."""
     parts = [value for name, value in target.group.items() if name not in ("benchmark", "split")]
     parts += [" − ".join(target.compared)] if target.compared else []
     shown = "–" if target.value is None else f"{target.value:+.3f}"
@@ -112,7 +112,7 @@ def target_line(target: StoppingTarget) -> str:
 
 
 def describe_rule(rule: StoppingRule) -> str:
-    """What a rule is after, in words."""
+    """A description of a rule."""
     if rule.kind == "answers":
         return f"{rule.answers} answers of every template"
     average = "" if rule.average == "questions" else f" ({rule.average} average)"
@@ -124,13 +124,13 @@ def describe_rule(rule: StoppingRule) -> str:
 
 
 GROUPS: Final = ("language", "category")
-"""Groupings whose values can have targets of their own."""
+"""Groupings that a rule can have."""
 _OPTIONAL: Final = ("equivalence_margin", "detectable_effect", "average")
 _QUESTION: Final = re.compile(r"\s*([\w-]+)\s*!=\s*([\w-]+)\s*")
 
 
 def _compared(question: str | None, languages: Sequence[str]) -> tuple[str, str] | tuple[None, None]:
-    """The languages that a question compares; None for a bias that is compared with 0."""
+    """The languages that a question compares; None for a bias compared with 0."""
     setting = SETTINGS["decision"]
     found = None if question is None else _QUESTION.fullmatch(question)
     if question is not None and found is None:
@@ -148,7 +148,7 @@ def _compared(question: str | None, languages: Sequence[str]) -> tuple[str, str]
 
 def rule_from(config: RunConfig, languages: Sequence[str]) -> StoppingRule | None:
     """The stopping rule that a configuration gives, None if it gives none; ConfigError if it is wrong."""
-    kinds: dict[str, Kind] = {name: kind for kind, name in SETTINGS.items()}
+    kinds: dict[str, RuleKind] = {name: kind for kind, name in SETTINGS.items()}
     named = [name for name in kinds if getattr(config, name) is not None]
     if len(named) > 1:
         raise ConfigError(named[1], getattr(config, named[1]), f"give only one of it and {{{named[0]}}}")
@@ -178,17 +178,17 @@ def rule_from(config: RunConfig, languages: Sequence[str]) -> StoppingRule | Non
     )
 
 
-_RULE: Final = "stop_rule"
+_RULE_META: Final = "stop_rule"
 
 
 def rule_of(store: RunStore) -> StoppingRule | None:
-    """The rule of a run; None if it is not adaptive."""
-    text = store.meta(_RULE)
+    """The stored rule of a run; None if the run is not adaptive."""
+    text = store.meta(_RULE_META)
     return None if text is None else StoppingRule.model_validate_json(text)
 
 
 def set_rule(store: RunStore, rule: StoppingRule, settings: RunConfig) -> None:
-    """Stores the rule of a run; settings that are not given stay. UsageError for a run that is not adaptive."""
+    """Stores the rule of a run; settings not given are kept. UsageError for a started run that is not adaptive."""
     if settings.method != ("generate",):
         raise ConfigError(
             "method",
@@ -214,18 +214,18 @@ def set_rule(store: RunStore, rule: StoppingRule, settings: RunConfig) -> None:
     }
     rule = rule.model_copy(update=changes)
     if rule != before:
-        store.set_meta(_RULE, rule.model_dump_json())
+        store.set_meta(_RULE_META, rule.model_dump_json())
         store.set_meta(IN_ROUNDS, "yes")
 
 
 _MOST_SHOWN: Final = 0.9999
-"""Confidence above which only "more than" is said."""
+"""Highest confidence that is shown as a number."""
 
 
 def sequential_inference(
     sampling: InferenceSettings, stops: Sequence[StoppingRecord | None], tell: Callable[[str], None]
 ) -> InferenceSettings:
-    """The inference settings of such runs, by `sequential_confidence_level`; `tell` gets a message if they differ."""
+    """Inference settings for adaptive runs (`sequential_confidence_level`); `tell` gets a message if they differ."""
     aimed = sorted({stop.rule.average for stop in stops if stop is not None} - {sampling.average})
     if aimed and sampling.average == "questions":
         tell(f"adaptive run: its stopping rule is about another average: score it with --average {aimed[0]}")
@@ -242,9 +242,9 @@ def sequential_inference(
 
 
 def sequential_confidence_level(confidence: float, stops: Iterable[StoppingRecord | None]) -> float:
-    """The confidence of intervals over runs: higher if a run had interim looks.
+    """The confidence level of intervals: higher if a run had interim looks.
 
-    The error is scaled by the level of the strictest target over 5 %: exact for the targets, cautious for others.
+    The error is scaled by the level of the strictest target over 5 %: exact for targets, conservative for others.
     """
     levels = [stop.level for stop in stops if stop is not None and stop.level is not None]
     return 1 - (1 - confidence) * min([*levels, ALPHA]) / ALPHA if levels else confidence

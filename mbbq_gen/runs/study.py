@@ -1,7 +1,7 @@
-"""A study: several models on several benchmarks, written down in one TOML file, kept in one folder.
+"""A study: several models on several benchmarks, defined in one TOML file, in one folder.
 
-Each model × benchmark is a run of its own, a folder like any other. Settings above the tables hold for all; those of a
-benchmark come before them, and those of a model before both.
+Each model × benchmark is a run in a folder of its own. Settings above the tables apply to all runs; settings of a
+benchmark override them, and settings of a model override both.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from mbbq_gen.languages.packs import read_toml
 
 _PATHS: Final = ("data_dir", "instances", "instances_field_map", "prices", "cache_dir", "api_key_file")
 _TABLES: Final = ("model", "benchmark")
-_OF_BENCHMARKS: Final = frozenset({"data_dir", "instances", "instances_field_map"})
+_BENCHMARK_ONLY: Final = frozenset({"data_dir", "instances", "instances_field_map"})
 
 
 @dataclass(frozen=True)
 class Study:
-    """A study as its file says it."""
+    """A study as defined in its file."""
 
     path: Path
     folder: Path
@@ -41,7 +41,7 @@ class StudyRun:
 
 
 def read_study(path: Path) -> Study:
-    """The study of a file; UsageError, PackError or ConfigError, which name the file, where it is missing or wrong."""
+    """Reads a study from its file; UsageError, PackError or ConfigError, with the path, if missing or wrong."""
     if not path.is_file():
         raise UsageError(f"{path}: no such file; `mbbq-gen init {path}` writes one")
     shared = read_toml(path)
@@ -51,8 +51,8 @@ def read_study(path: Path) -> Study:
     tables: dict[str, list[dict[str, Any]]] = {}
     for kind in _TABLES:
         names, found = shared.pop(f"{kind}s", []), shared.pop(kind, [])
-        for given, one_is in ((names, str), (found, dict)):
-            if not isinstance(given, list) or not all(isinstance(one, one_is) for one in given):
+        for entries, kind_of_entry in ((names, str), (found, dict)):
+            if not isinstance(entries, list) or not all(isinstance(one, kind_of_entry) for one in entries):
                 raise PackError(f'{path}: {kind}: write {kind}s = ["…"], or tables [[{kind}]] with a name')
         tables[kind] = [{kind: name} for name in names]
         tables[kind] += [{kind if name == "name" else name: value for name, value in one.items()} for one in found]
@@ -69,9 +69,9 @@ def read_study(path: Path) -> Study:
 
 
 def study_runs(study: Study, added: Sequence[RunConfig] = ()) -> list[StudyRun]:
-    """The runs of a study, model by model; `added` are models beside those of the file.
+    """The runs of a study, model by model; `added`: models in addition to those of the file.
 
-    Settings of a model override those of a benchmark, and these the shared ones. PackError if two runs have one folder.
+    Settings of a model override those of a benchmark, and these the shared ones. PackError if two runs share a folder.
     """
     runs = []
     for model in (*study.models, *added):
@@ -89,7 +89,7 @@ def study_runs(study: Study, added: Sequence[RunConfig] = ()) -> list[StudyRun]:
 
 
 def _config(path: Path, given: Mapping[str, Any]) -> RunConfig:
-    """The settings of a file, its paths beside it; an error names the file."""
+    """The configuration of a file or table, with paths relative to the file; ConfigError names the file."""
     beside = {
         name: str(path.parent / Path(value).expanduser())
         for name, value in given.items()
@@ -112,7 +112,7 @@ def study_schema() -> dict[str, Any]:
         del shown["metavar"], shown["provider"]
     own = {kind: settings.pop(kind) for kind in _TABLES}
     names = {"type": "array", "items": {"type": "string"}}
-    general = {name: value for name, value in settings.items() if name not in _OF_BENCHMARKS}
+    general = {name: value for name, value in settings.items() if name not in _BENCHMARK_ONLY}
 
     def tables(kind: str, properties: Mapping[str, Any]) -> dict[str, Any]:
         named = {"name": {"type": "string", "description": own[kind]["description"]}, **properties}
@@ -140,7 +140,7 @@ def _slug(name: str) -> str:
 
 
 def resolve_run_paths(paths: Sequence[Path]) -> list[Path]:
-    """The named run folders: a study's file or folder stands for its runs, in order of their names."""
+    """Run folders; the file or folder of a study is replaced by its runs, sorted by name."""
     found: list[Path] = []
     for path in paths:
         folder = read_study(path).folder if path.suffix == ".toml" else path

@@ -1,1 +1,1 @@
-"""The files of a run: database, shards, cache, manifest."""
+"""The SQLite database of a run, its Parquet files, and the response cache."""

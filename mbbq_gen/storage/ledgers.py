@@ -1,4 +1,4 @@
-"""Batches, judge requests and rounds of a run: what was sent, or is to be sent, beside its plan."""
+"""The tables of batches, judge requests and rounds of a run."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from mbbq_gen.core.records import Confidence, FrozenModel, Outcome
 from mbbq_gen.storage.store import RunStore
 
 ChosenBy = Literal["all", "sample", "only"]
-"""Why a judge reads a response: it reads all, it was sampled, or for how the rules extracted it."""
+"""Why a response is judged: all are, it was sampled, or it matched `--only`."""
 BatchState = Literal["planned", "sent", "collected", "refused", "lost"]
-_RUN_NAME: Final = "batch_name"
-_MODE: Final = "batches"
-MOST_REQUESTS: Final = "batch_requests"
+_NAME_META: Final = "batch_name"
+_MODE_META: Final = "batches"
+SIZE_META: Final = "batch_requests"
 BatchMode = Literal["off", "on", "stopped"]
-"""How requests are sent: one by one, in batches, or in batches of which no more are made."""
+"""How requests are sent: one by one, in batches, or in existing batches only."""
 
 
 class BatchLine(FrozenModel):
-    """A batch, as lists show it."""
+    """A batch, as `status` and `batch status` show it."""
 
     name: str
     state: BatchState
     service_id: str | None
     service_state: str | None = None
-    """In the service's own word, at the last check."""
+    """The service's name of its state, at the last check."""
     requests: int
     done: int | None = None
     """Answered requests, at the last check; None where the service does not report it."""
     failed: int | None = None
     answered: int | None = None
-    """Answers that were stored from it; None until it is collected."""
+    """Stored responses from it; None until it is collected."""
     missing: int | None = None
-    """Requests that it left without an answer or a lasting failure."""
+    """Requests with neither a response nor a permanent failure."""
     cancelled: bool = False
     planned_at: str
     closed_at: str | None = None
@@ -54,15 +54,15 @@ class Batch(BatchLine):
     most_cost: float = 0.0
     """Highest cost in US dollars under a cost limit; 0 without one."""
     foreign_ids: tuple[str, ...] = ()
-    """Ids of batches at the service that were mistaken for it."""
+    """Ids of batches of others at the service that were mistaken for it."""
     waits: bool = False
-    """Whether it was refused only for what was waiting before it."""
+    """Whether it was refused only because too many requests were queued at the service."""
     too_large: bool = False
-    """Whether it was refused for its size: at most half as many requests go into one batch from then on."""
+    """Whether it was refused for its size; later batches have at most half of it."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it may still answer its requests."""
+        """Whether responses may still come from it."""
         return self.state in ("planned", "sent")
 
 
@@ -81,11 +81,11 @@ class BatchTable:
         return [Batch(**dict(zip(_COLUMNS, columns, strict=True)), **json.loads(record)) for *columns, record in rows]
 
     def open_batches(self) -> list[Batch]:
-        """The batches that may still answer their requests."""
+        """The batches from which responses may still come."""
         return [batch for batch in self.batches() if batch.is_open]
 
     def known_ids(self) -> frozenset[str]:
-        """The ids at the service of all batches that are known to belong to this run, or not to."""
+        """The service's ids of this run's batches, and of those known to be others'."""
         batches = self.batches()
         own = {batch.service_id for batch in batches if batch.service_id is not None}
         return frozenset(own.union(*(batch.foreign_ids for batch in batches)))
@@ -96,11 +96,11 @@ class BatchTable:
         return max(1, min(refused) // 2) if refused else None
 
     def next_name(self) -> tuple[int, str]:
-        """Number and name of the next batch; no other run's batches have such names."""
-        prefix = self._store.meta(_RUN_NAME)
+        """Number and name of the next batch; the name is unique among all runs."""
+        prefix = self._store.meta(_NAME_META)
         if prefix is None:
             prefix = f"mbbq-gen-{secrets.token_hex(8)}"
-            self._store.set_meta(_RUN_NAME, prefix)
+            self._store.set_meta(_NAME_META, prefix)
         number = self._store.value("SELECT coalesce(max(number), 0) + 1 FROM batches")
         return number, f"{prefix}-{number:05d}"
 
@@ -123,7 +123,7 @@ class BatchTable:
         return batch
 
     def update(self, batch: Batch, **changes: object) -> Batch:
-        """Stores changed fields of a batch, and when it was closed; durable when this returns."""
+        """Stores changed fields of a batch, and the time at which it closed; durable when this returns."""
         now = batch.model_copy(update=changes)
         if now.closed_at is None and not now.is_open:
             now = now.model_copy(update={"closed_at": datetime.now(UTC).isoformat(timespec="milliseconds")})
@@ -136,12 +136,12 @@ class BatchTable:
         rows = self._store.query("SELECT request_key FROM batch_requests WHERE batch = ?", (batch.number,))
         return {key for (key,) in rows}
 
-    def held(self) -> set[str]:
+    def open_requests(self) -> set[str]:
         """The keys of all requests in open batches."""
         return set[str]().union(*map(self.requests, self.open_batches()))
 
-    def tried(self) -> dict[str, int]:
-        """Request without a response → number of batches that came back without an answer to it."""
+    def tries(self) -> dict[str, int]:
+        """Request without a response → number of closed batches that did not answer it."""
         counted = {
             batch.number
             for batch in self.batches()
@@ -153,8 +153,8 @@ class BatchTable:
         )
         return Counter(key for key, batch in rows if batch in counted)
 
-    def failures(self) -> set[str]:
-        """The keys of the requests whose failure is recorded."""
+    def failed_requests(self) -> set[str]:
+        """The keys of the requests with a recorded failure."""
         return {key for (key,) in self._store.query("SELECT request_key FROM responses WHERE is_error = 1")}
 
 
@@ -163,7 +163,7 @@ def _row(batch: Batch) -> tuple[int, str, str, str | None, str]:
 
 
 def choose_mode(store: RunStore, batch: bool | None, most_requests: int | None) -> None:
-    """Stores how requests are sent, and how many go into a batch; None: as before. UsageError with open batches."""
+    """Stores how requests are sent, and the size of a batch; None: unchanged. UsageError if batches are open."""
     if batch is False and BatchTable(store).open_batches():
         raise UsageError(
             f"--no-batch: {store.path.parent} has batches on their way; first: mbbq-gen batch collect"
@@ -172,25 +172,25 @@ def choose_mode(store: RunStore, batch: bool | None, most_requests: int | None) 
     if batch is not None:
         set_mode(store, "on" if batch else "off")
     if most_requests is not None:
-        store.set_meta(MOST_REQUESTS, str(most_requests))
+        store.set_meta(SIZE_META, str(most_requests))
 
 
 def mode_of(store: RunStore) -> BatchMode:
     """How the requests of a run are sent."""
-    found = store.meta(_MODE)
+    found = store.meta(_MODE_META)
     return found if found in ("on", "stopped") else "off"  # type: ignore[return-value]
 
 
 def set_mode(store: RunStore, mode: BatchMode) -> None:
     """Stores how the requests of a run are sent."""
-    store.set_meta(_MODE, mode)
+    store.set_meta(_MODE_META, mode)
 
 
 # --- judges -----------------------------------------------------------------------------------------------------------
 
 
 class ExtractionSummary(NamedTuple):
-    """An extraction as far as a judge's is compared with it."""
+    """The fields of an extraction that are compared between the rules and a judge."""
 
     outcome: Outcome
     option: int | None
@@ -199,24 +199,24 @@ class ExtractionSummary(NamedTuple):
 
 
 class JudgedAnswer(NamedTuple):
-    """What the rules and a judge read in one answer. A NamedTuple, because a run holds many."""
+    """The extractions of one response by the rules and by a judge. A NamedTuple, because a run has many."""
 
     prompt_id: str
     language: str
     template: str
-    """Benchmark, category and template: what statistics cluster on."""
+    """Benchmark, category and template: the cluster in statistics."""
     selection: ChosenBy
-    """`all` and `sample` were drawn by chance (with equal chance within a language) and stand for the run."""
+    """`all` and `sample` are representative of the run (equal probability within a language)."""
     rules: ExtractionSummary
     judge: ExtractionSummary
     """Its option is as shown, counted from 0; None where the answer chooses none."""
     rules_choice: str
-    """The role of the option; `first person`, `second person` where they have none; `none`."""
+    """The role of the option; `first person` or `second person` without roles; `none` without an option."""
     judge_choice: str
 
 
 def judged_answers(store: RunStore, judge: str, extractor: str, versions: Mapping[str, str]) -> Iterator[JudgedAnswer]:
-    """The answers that a judge has replied to, by language in plan order; `versions`: those of the rules."""
+    """The judged responses, by language in plan order; `versions`: extractor versions of the rules."""
     for language, version in sorted(versions.items()):
         rows = store.query(
             "SELECT j.prompt_id, i.benchmark || ' / ' || i.category || ' / ' || i.template_id, j.chosen_by,"
@@ -240,7 +240,7 @@ def judged_answers(store: RunStore, judge: str, extractor: str, versions: Mappin
 
 
 class Stratum(NamedTuple):
-    """Where templates are compared: each has its own in a language and split."""
+    """A group of templates that are sampled evenly in an adaptive run."""
 
     benchmark: str
     split: str
@@ -249,7 +249,7 @@ class Stratum(NamedTuple):
 
 
 class CandidateRequest(NamedTuple):
-    """A planned prompt, as the rounds of an adaptive run choose among them."""
+    """A planned prompt, with the fields by which rounds choose prompts."""
 
     request_key: str
     stratum: Stratum
@@ -258,11 +258,11 @@ class CandidateRequest(NamedTuple):
     question: str
     """The same in all languages and splits."""
     prompt_variant: str
-    """With its labels and reasoning effort."""
+    """Its id, label style and reasoning effort."""
     order: str
-    """The roles by position, joined; 1 for a person without one."""
+    """The roles by position, joined; 1 for an option without one."""
     round: int
-    """The round that took its request; 0: none."""
+    """The round that its request is in; 0: none."""
     has_single_target: int
 
 

@@ -1,4 +1,4 @@
-"""Reads single prompts, extractions and totals of a run, and compares the extractions of two versions."""
+"""Queries of a run: prompts, extractions, follow-ups, totals, and changes between extractor versions."""
 
 from __future__ import annotations
 
@@ -19,15 +19,7 @@ from mbbq_gen.core.records import (
     stored,
 )
 from mbbq_gen.storage.schema import BATCH, EXTRACTION, read_extraction
-from mbbq_gen.storage.store import (
-    COMPLETED,
-    COUNTS,
-    NONE_RULE,
-    CompletedPrompt,
-    FollowUpReason,
-    RunStore,
-    StoredPrompt,
-)
+from mbbq_gen.storage.store import COMPLETED, COUNTS, NONE_RULE, CompletedPrompt, FollowUpReason, RunStore, StoredPrompt
 
 _EXAMPLES = 5
 
@@ -38,7 +30,7 @@ def read_completed(store: RunStore, prompt: str, instance: str, response: str) -
 
 
 def parse_completed(found: Iterable[StoredPrompt], store: RunStore | None = None) -> Iterator[CompletedPrompt]:
-    """Completed prompts, parsed; of one question share an instance. `store`: where loglikelihoods are, if any."""
+    """Completed prompts, parsed; prompts of one question share an instance. `store`: to add loglikelihoods, if any."""
     text, instance = "", None
     for records in found:
         if instance is None or records.instance != text:
@@ -53,7 +45,7 @@ def parse_completed(found: Iterable[StoredPrompt], store: RunStore | None = None
 
 
 class PromptRef(NamedTuple):
-    """A prompt, as a list names it."""
+    """The identifying fields of a prompt."""
 
     prompt_id: str
     instance_key: str
@@ -62,7 +54,7 @@ class PromptRef(NamedTuple):
 
 
 class ExtractionRow(NamedTuple):
-    """One extraction with what samples and lists are made by. A NamedTuple, because a run holds many."""
+    """One extraction with the fields that it is grouped by. A NamedTuple, because a run has many."""
 
     prompt_id: str
     instance_key: str
@@ -79,29 +71,29 @@ class ExtractionRow(NamedTuple):
 
 
 class ExtractionChange(FrozenModel):
-    """How many answers of a language two extractor versions read in one way and in another."""
+    """The number of responses with a certain pair of extractions by two versions."""
 
     language: str
     old: Outcome
     new: Outcome
     other_option: bool
-    """Both chose an option, and not the same one."""
+    """Whether both chose an option, and not the same one."""
     count: int
     examples: tuple[str, ...]
 
     @property
     def is_change(self) -> bool:
-        """Whether the two extractions differ at all."""
+        """Whether the two extractions differ in outcome or option."""
         return self.old != self.new or self.other_option
 
     @property
     def moves_scores(self) -> bool:
-        """Whether another option counts now, or one more or less."""
+        """Whether the change affects scores: another option, or an option in only one version."""
         return self.other_option or (self.old in PARSED) != (self.new in PARSED)
 
 
 def find_prompts(store: RunStore, text: str, limit: int = 20) -> list[PromptRef]:
-    """At most `limit` prompts in plan order by their id, the key of their question, or the beginning of their id."""
+    """At most `limit` prompts by id, question key, or beginning of the id, in plan order."""
     for condition in ("prompt_id = ?", "instance_key = ?", "substr(prompt_id, 1, length(?1)) = ?1"):
         rows = store.query(
             "SELECT prompt_id, instance_key, variant, option_order FROM prompts"
@@ -134,7 +126,7 @@ def stored_extractions(store: RunStore, prompt_id: str) -> dict[str, Extraction]
 
 
 def iter_extractions(store: RunStore, versions: Mapping[str, str]) -> Iterator[ExtractionRow]:
-    """Everything that these extractor versions, one for each language, have read, by language in plan order."""
+    """The extractions by these extractor versions, one for each language, by language in plan order."""
     for language, version in sorted(versions.items()):
         rows = store.query(
             "SELECT p.prompt_id, p.instance_key, p.language, i.split, i.category, p.variant, p.label_style, e.outcome,"
@@ -150,7 +142,7 @@ def iter_extractions(store: RunStore, versions: Mapping[str, str]) -> Iterator[E
 def answered_extractions(
     store: RunStore, found: Iterable[ExtractionRow]
 ) -> Iterator[tuple[ExtractionRow, CompletedPrompt]]:
-    """Each extraction with what was read."""
+    """Each extraction with its completed prompt."""
     for extraction in found:
         answered = find_completed(store, extraction.prompt_id)
         if answered is not None:
@@ -160,7 +152,7 @@ def answered_extractions(
 def extraction_changes(
     store: RunStore, language: str, old: str, new: str, outcomes: Sequence[Outcome] | None = None
 ) -> list[ExtractionChange]:
-    """How what both versions have read was read by each, most frequent first; only these `outcomes` of the old one."""
+    """Pairs of extractions by two versions with their counts, most frequent first; `outcomes`: only these of `old`."""
     rows = store.query(
         "SELECT o.outcome, n.outcome, o.option, n.option, p.prompt_id FROM prompts p"
         " JOIN extractions o ON o.prompt_id = p.prompt_id AND o.extractor = ?"
@@ -190,7 +182,7 @@ def extraction_changes(
 
 
 class FollowUpRow(NamedTuple):
-    """A first reading with that of its follow-up."""
+    """The extraction of a first response with that of its follow-up."""
 
     prompt_id: str
     language: str
@@ -198,23 +190,23 @@ class FollowUpRow(NamedTuple):
     first_option: int | None
     reason: FollowUpReason | None
     outcome: str | None
-    """How the reply was read; None where there is none."""
+    """Outcome of the reply; None without a reply."""
     option: int | None
     rule: str | None
     counts: bool
-    """Whether it takes the place of the first reading (COUNTS)."""
+    """Whether it replaces the first extraction (COUNTS)."""
 
     @property
     def reply(self) -> str | None:
-        """How the reply was read, `none` for no option; None where it does not say what was intended."""
+        """The outcome of the reply, `none` if it chose no option; None if it was not parsed."""
         return "none" if self.rule == NONE_RULE else self.outcome if self.outcome in PARSED else None
 
 
 def follow_up_rows(store: RunStore, versions: Mapping[str, Sequence[str]]) -> Iterator[FollowUpRow]:
-    """Every row of `RunStore.answer_rows` for these extractor versions, in its order, with its follow-up."""
+    """The rows of `RunStore.answer_rows` for these extractor versions, in its order, with follow-ups."""
     columns = "p.prompt_id, p.language, e.outcome, e.option, u.reason, u.outcome, u.option, u.rule"
     joined = "LEFT JOIN follow_ups u ON u.prompt_id = p.prompt_id"
-    rows = store.readings(f"{columns}, coalesce({COUNTS}, 0)", versions, joined)
+    rows = store.extraction_rows(f"{columns}, coalesce({COUNTS}, 0)", versions, joined)
     return (FollowUpRow._make((*row[:-1], bool(row[-1]))) for row in rows)
 
 
@@ -225,7 +217,7 @@ REPLY_COLUMNS: Final = tuple(
 
 
 def follow_up_columns(store: RunStore, prompt_ids: Sequence[str]) -> dict[str, dict[str, object]]:
-    """Prompt id → its follow-up by REPLY_COLUMNS, of those that have one."""
+    """Prompt id → its follow-up (REPLY_COLUMNS); prompts without one are left out."""
     rows = store.query(
         "SELECT u.prompt_id, r.record, u.reason, u.outcome, u.option, u.confidence"
         " FROM json_each(?) w JOIN follow_ups u ON u.prompt_id = w.value"
@@ -256,13 +248,13 @@ def benchmark_versions(store: RunStore) -> list[tuple[str, str]]:
 
 
 def recorded_failures(store: RunStore) -> dict[str, int]:
-    """Line of a failure → how many responses have it."""
+    """Error message → number of responses with it."""
     return dict(
         store.query("SELECT error, count(*) FROM responses WHERE is_error = 1 GROUP BY 1 ORDER BY 1").fetchall()
     )
 
 
 def response_times(store: RunStore) -> tuple[str, str] | None:
-    """When the first and the last response came, ISO 8601, UTC; None without responses."""
+    """The times of the first and the last response, ISO 8601, UTC; None without responses."""
     first, last = store.query("SELECT min(received_at), max(received_at) FROM responses").fetchone()
     return None if first is None else (first, last)

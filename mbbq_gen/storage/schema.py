@@ -5,8 +5,8 @@
     responses              request key → response                            written once; only errors are replaced
     option_scores          request key × continuation → loglikelihood        written with the response; not normalised
     extractions            prompt × extractor version                        older versions are kept
-    reasoning_extractions  prompt × extractor version                        record is NULL where no reasoning was given
-    follow_ups             prompt → second turn, its reading                 written before sending
+    reasoning_extractions  prompt × extractor version                        record is NULL without reasoning
+    follow_ups             prompt → second turn, its extraction              written before sending
     record_files           number → Parquet file of records                  written before the records move there
     batches                number → batch                                    written before it is submitted
     batch_requests         request × batch                                   written with the batch
@@ -15,10 +15,10 @@
     judgements             judge × prompt, its request key                   written before sending
     judge_replies          judge × request key → response                    as responses
 
-Whatever is queried is a column; `record` is the whole as JSON, here or in a Parquet file (`storage.shards`).
-`option_order` is one digit for each position, the index of the option there (`201`). `role_N` and `text_N` are of the
-option of index N. The other columns of `instances` are those of an observation; `context_id` is less by 2⁶³, because
-SQLite's integers have a sign.
+Queried fields are columns; `record` is the complete record as JSON, here or in a Parquet file (`storage.shards`).
+`option_order` has one digit for each position: the index of the option there (`201`). `role_N` and `text_N` belong to
+the option of index N. The other columns of `instances` are those of an observation; 2⁶³ is subtracted from
+`context_id`, because SQLite's integers are signed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from mbbq_gen.core.records import Extraction, RecordT, Response, stored
 from mbbq_gen.storage.shards import RecordFiles
 
 SCHEMA_VERSION: Final = 3
-"""Raised by every change of the tables. A store of another version is refused; there is no migration."""
+"""Increased by every change of the tables. A store of another version is refused; there is no migration."""
 
 _RESPONSE: Final = """
     request_key TEXT NOT NULL, is_error INTEGER NOT NULL, received_at TEXT NOT NULL, error TEXT, finish_reason TEXT,
@@ -108,7 +108,7 @@ CREATE TABLE IF NOT EXISTS judge_replies (
 
 Value = str | int | float | None
 BATCH: Final = 500
-"""Rows read at a time where others may be written meanwhile."""
+"""Rows of one page of `Database.paged`."""
 EXTRACTION: Final = ("outcome", "option", "confidence", "rule", "spans", "conflicts")
 
 
@@ -116,9 +116,9 @@ class Database:
     """The database of one run. Open it for writing only while holding the run's lock."""
 
     def __init__(self, path: Path, *, read_only: bool = False, folder: Path | None = None) -> None:
-        """Opens the file; `folder`: the run's, where the file is a copy outside it.
+        """Opens the file; `folder`: the run folder, if the file is a copy outside it.
 
-        Raises UsageError where the store is of another version, RunError where the file can't be opened or is no store.
+        Raises UsageError for a store of another version, RunError if the file can't be opened or is no store.
         """
         self.path = path
         self._db: sqlite3.Connection
@@ -152,7 +152,7 @@ class Database:
         self._db.close()
 
     def meta(self, name: str) -> str | None:
-        """The value of that name in the table `meta`, or None."""
+        """A value of the table `meta`, or None."""
         found: str | None = self.value("SELECT value FROM meta WHERE name = ?", name)
         return found
 
@@ -169,7 +169,7 @@ class Database:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """One transaction: all of it or nothing."""
+        """One transaction, rolled back on an error."""
         with _plain_errors(self.path):
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -181,11 +181,11 @@ class Database:
                 raise
 
     def text(self, record: str) -> str:
-        """The JSON of a stored record, which stands in its table or in a file."""
+        """The JSON of a stored record, from its table or a file."""
         return record if record.startswith("{") else self.records.record(record)
 
     def read(self, kind: type[RecordT], record: str) -> RecordT:
-        """The record of that class that a table holds."""
+        """A stored record, as an object of a class."""
         return stored(kind, self.text(record))
 
     def query(self, statement: str, parameters: Sequence[str | int] = ()) -> sqlite3.Cursor:
@@ -193,7 +193,7 @@ class Database:
         with _plain_errors(self.path):
             return self._db.execute(statement, parameters)
 
-    def readings(
+    def extraction_rows(
         self,
         columns: str,
         versions: Mapping[str, Sequence[str]],
@@ -201,9 +201,9 @@ class Database:
         where: str = "",
         parameters: Sequence[str | int] = (),
     ) -> sqlite3.Cursor:
-        """Columns of prompts `p` and extractions `e` by extractor versions, language → versions, in plan order.
+        """Columns of prompts `p` and extractions `e`, in plan order; `versions`: language → extractor versions.
 
-        `joined`: further tables; `where`, `parameters`: a further condition.
+        `joined`: JOIN clauses of further tables; `where`, `parameters`: a further condition.
         """
         wanted = [(language, version) for language, found in versions.items() for version in found]
         pairs = ", ".join(["(?, ?)"] * len(wanted)) or "(NULL, NULL)"
@@ -221,10 +221,10 @@ class Database:
     def paged(
         self, statement: str, *parameters: str | int, add_rows: Callable[[], bool] = lambda: False
     ) -> Iterator[tuple[Any, ...]]:
-        """The rows of a SELECT, a few hundred at a time, so that others may be written meanwhile.
+        """The rows of a SELECT, read in pages, so that rows may be written meanwhile.
 
-        Its last two placeholders are the number after which rows are wanted and their count; its first column is that
-        number. `add_rows` is called when there are no more rows; it adds rows, or returns False.
+        The last two placeholders of the statement are the number of the last row read and the size of a page; its first
+        column is that number. `add_rows` is called when there are no more rows; it adds rows, or returns False.
         """
         after, more = -1, True
         while more:
@@ -253,7 +253,7 @@ def _plain_errors(path: Path, hint: str = "") -> Iterator[None]:
 
 
 def response_row(response: Response, received_at: str) -> tuple[Value, ...]:
-    """A response as a row of `responses`; loglikelihoods have a table of their own."""
+    """A response as a row of `responses`, without loglikelihoods (table `option_scores`)."""
     usage = response.usage
     record = response if response.scores is None else response.model_copy(update={"scores": ()})
     return (
@@ -265,13 +265,13 @@ def response_row(response: Response, received_at: str) -> tuple[Value, ...]:
 
 
 def extraction_row(found: Extraction) -> tuple[Value, ...]:
-    """An extraction as columns (EXTRACTION)."""
+    """The columns of an extraction (EXTRACTION)."""
     spans, conflicts = (msgspec.json.encode(part).decode() for part in (found.spans, found.conflicts))
     return found.outcome, found.option, found.confidence, found.rule, spans, conflicts
 
 
 def read_extraction(row: Sequence[Any]) -> Extraction:
-    """The extraction that these columns (EXTRACTION) hold."""
+    """The extraction of a row (EXTRACTION)."""
     *values, spans, conflicts = row
     lists = {"spans": json.loads(spans), "conflicts": json.loads(conflicts)}
     return Extraction(**dict(zip(EXTRACTION, values, strict=False)), **lists)
@@ -285,16 +285,16 @@ def replace_error(table: str) -> str:
 
 
 def marks(number: int) -> str:
-    """So many placeholders of an SQL statement."""
+    """Placeholders of an SQL statement, separated by commas."""
     return ", ".join("?" * number)
 
 
 _copies: Final[dict[Path, Path]] = {}
-"""Database → its copy, of this process: whoever opens it later sees what was added."""
+"""Database → its copy, which later connections of this process use too."""
 
 
 def is_writable(folder: Path) -> bool:
-    """Whether files can be made in a folder."""
+    """Whether files can be created in a folder."""
     return os.access(folder, os.W_OK | os.X_OK)
 
 
@@ -311,7 +311,7 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()
     except sqlite3.OperationalError:
         if is_writable(path.parent) or not path.is_file():
-            return connection  # its first query says what is wrong
+            return connection  # its first query raises the error
         connection.close()
         log = path.with_name(f"{path.name}-wal")
         if log.is_file() and log.stat().st_size:
@@ -325,7 +325,7 @@ def _connect(path: Path, how: str) -> sqlite3.Connection:
 
 
 def copy_elsewhere(path: Path) -> Path:
-    """The copy of a database that is used instead of it until the process ends."""
+    """Copies a database to a temporary folder, once; the copy is used until the process ends."""
     key = path.absolute()
     if key not in _copies:
         folder = Path(tempfile.mkdtemp(prefix="mbbq-gen-"))
@@ -355,7 +355,7 @@ class ResponseCache:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Opens or creates the cache; UsageError if the folder can't be made."""
+        """Opens or creates the cache; UsageError if the folder can't be created."""
         self.path = folder / "responses.sqlite"
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -374,14 +374,14 @@ class ResponseCache:
         self._db.close()
 
     def find(self, request_keys: Sequence[str]) -> dict[str, Response]:
-        """The responses that are cached, by request key, marked as cached."""
+        """Request key → its cached response, marked as cached."""
         statement = f"SELECT request_key, record FROM responses WHERE request_key IN ({marks(len(request_keys))})"
         with _plain_errors(self.path, _CACHE_HINT):
             rows = self._db.execute(statement, request_keys).fetchall()
         return {key: Response.model_validate_json(record).model_copy(update={"cached": True}) for key, record in rows}
 
     def keep(self, responses: Sequence[tuple[Response, str]]) -> None:
-        """Adds responses with the times at which they came; those that are there already stay."""
+        """Adds responses with their times (ISO 8601, UTC); existing ones are kept."""
         rows = [
             (response.request_key, received_at, response.model_dump_json())
             for response, received_at in responses

@@ -23,106 +23,107 @@ from mbbq_gen.core.errors import RunError
 
 FOLDER: Final = "shards"
 MOST_CHARACTERS: Final = 16_000_000
-"""A file holds about no more text than that."""
+"""Approximate limit of the text in one file."""
 IS_HERE: Final = "record >= '{'"
-"""The condition that a record stands in the SQLite file itself: places begin with a digit."""
-_HELD: Final = 8 * MOST_CHARACTERS
-"""Characters that a reader holds: a place in the plan and the next, with answers, and questions in all languages."""
+"""The condition that a record is in SQLite; references to files begin with a digit."""
+_CACHED_CHARACTERS: Final = 8 * MOST_CHARACTERS
+"""Characters of cached files: two of prompts, their responses, and questions in all languages."""
 
 
 class ShardSpec(NamedTuple):
-    """How the records of a table go to files."""
+    """How the records of a table are moved to files."""
 
     key: str
     order: str
-    most: int
-    which: str = IS_HERE
-    """The condition that a record is still to go."""
+    max_records: int
+    condition: str = IS_HERE
+    """The condition that a record is not in a file yet."""
     new_rows: bool = False
-    """Whether rows are written anew: old ones that only became short would leave pages nearly empty."""
+    """Whether rows are inserted again; rows that are only shortened leave pages nearly empty."""
 
 
 PACKED: Final = {
-    # few in a file: where an answer is read, its question is looked up in every language
+    # few in a file: every response that is extracted needs its question in all languages
     "instances": ShardSpec("key", "key", 2_000),
     "prompts": ShardSpec("number", "number", 20_000),
     "responses": ShardSpec("request_key", "received_at", 20_000, f"is_error = 0 AND {IS_HERE}", new_rows=True),
 }
 LARGE: Final = 1_000_000
-"""Runs with more requests keep their records in files."""
+"""Runs with more requests store their records in files."""
 _IN_FILES: Final = "records_in_files"
-"""Name of the value that says that a run keeps its records in files."""
+"""Name in `meta` that marks runs whose records are in files."""
 
 
 class RecordFiles:
-    """The records of a run's tables, in files or on their way to them."""
+    """The records of a run that are in Parquet files; moves them there."""
 
     def __init__(
         self, db: sqlite3.Connection, path: Path, folder: Path, writing: Callable[[], AbstractContextManager[None]]
     ) -> None:
-        """`writing` makes what is done within it one transaction."""
+        """`writing`: context manager of one transaction."""
         self._db, self._path, self._folder, self._writing = db, path, folder / FOLDER, writing
         self.in_files = db.execute("SELECT 1 FROM meta WHERE name = ?", (_IN_FILES,)).fetchone() is not None
-        """Whether records go to files."""
+        """Whether this run stores its records in files."""
         self._new_records = self._new_characters = 0
-        self._held: OrderedDict[int, list[str]] = OrderedDict()
-        self._characters = 0
+        self._cache: OrderedDict[int, list[str]] = OrderedDict()
+        self._cached = 0
 
     def record(self, place: str) -> str:
-        """The record at a place, `NUMBER:ROW`; RunError where its file is missing or damaged."""
+        """The record at a place, `NUMBER:ROW`; RunError if its file is missing or damaged."""
         number, row = map(int, place.split(":"))
-        if number not in self._held:
+        if number not in self._cache:
             import polars
 
             name = self._db.execute("SELECT name FROM record_files WHERE number = ?", (number,)).fetchone()
-            found: list[str] = polars.read_parquet(io.BytesIO(_bytes_of(self._folder / name[0])))["record"].to_list()
-            self._characters += sum(map(len, found))
-            while self._held and self._characters > _HELD:
-                _, oldest = self._held.popitem(last=False)
-                self._characters -= sum(map(len, oldest))
-            self._held[number] = found
-        self._held.move_to_end(number)
-        return self._held[number][row]
+            content = io.BytesIO(_content(self._folder / name[0]))
+            found: list[str] = polars.read_parquet(content)["record"].to_list()
+            self._cached += sum(map(len, found))
+            while self._cache and self._cached > _CACHED_CHARACTERS:
+                _, oldest = self._cache.popitem(last=False)
+                self._cached -= sum(map(len, oldest))
+            self._cache[number] = found
+        self._cache.move_to_end(number)
+        return self._cache[number][row]
 
     def enable_shards(self) -> None:
-        """From now on records go to files; those that are here go at once, and the SQLite file gets small."""
+        """Moves all records to files, now and from now on, and shrinks the SQLite file."""
         if not self.in_files:
             with self._writing():
                 for table, packed in PACKED.items():
-                    where = f"{table} ({packed.order}) WHERE {packed.which}"
+                    where = f"{table} ({packed.order}) WHERE {packed.condition}"
                     self._db.execute(f"CREATE INDEX IF NOT EXISTS {table}_here ON {where}")
                 self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, 'yes')", (_IN_FILES,))
             self.in_files = True
         self.pack()
         with (
-            suppress(sqlite3.OperationalError),  # no room for a second file, or somebody reads this one
+            suppress(sqlite3.OperationalError),  # no space for a second file, or another process reads this one
             closing(sqlite3.connect(self._path)) as connection,
         ):
-            connection.execute("VACUUM")  # by a connection of its own: the run's keeps what is temporary in memory
+            connection.execute("VACUUM")  # on a new connection: that of the run keeps temporary data in memory
 
     def keep_in_files_if_large(self, requests: int) -> None:
-        """The same for a run with so many requests, if they are many."""
+        """Calls `enable_shards` for a run with more than LARGE requests."""
         if requests > LARGE:
             self.enable_shards()
 
     def pack(self) -> None:
-        """Moves all records to files, in a run that keeps them there; RunError where they can't be written."""
+        """Moves all records to files, if the run uses files; RunError if they can't be written."""
         if self.in_files:
             for table in PACKED:
-                while self._move_some(table):
+                while self._write_file(table):
                     pass
 
-    def hear(self, answers: Sequence[str]) -> None:
-        """Takes note of answers (JSON) that were stored, and makes a file where they fill one; raises as `pack`."""
-        self._new_records += len(answers)
-        self._new_characters += sum(map(len, answers))
-        is_full = self._new_records >= PACKED["responses"].most or self._new_characters >= MOST_CHARACTERS
+    def pack_if_full(self, records: Sequence[str]) -> None:
+        """Counts newly stored responses (JSON), and moves them to a file once they fill one; raises as `pack`."""
+        self._new_records += len(records)
+        self._new_characters += sum(map(len, records))
+        is_full = self._new_records >= PACKED["responses"].max_records or self._new_characters >= MOST_CHARACTERS
         if self.in_files and is_full:
-            self._move_some("responses")
+            self._write_file("responses")
             self._new_records = self._new_characters = 0
 
-    def _move_some(self, table: str) -> bool:
-        """Makes one file of the next records of a table; whether there were any."""
+    def _write_file(self, table: str) -> bool:
+        """Moves the next records of a table to one file; False if there are none."""
         import polars
 
         spec = PACKED[table]
@@ -130,7 +131,7 @@ class RecordFiles:
         characters = 0
         for key, record in self._db.execute(
             f"SELECT {spec.key}, record FROM {table} INDEXED BY {table}_here"
-            f" WHERE {spec.which} ORDER BY {spec.order} LIMIT {spec.most}"
+            f" WHERE {spec.condition} ORDER BY {spec.order} LIMIT {spec.max_records}"
         ):
             records[key] = record
             characters += len(record)
@@ -159,14 +160,14 @@ class RecordFiles:
         return True
 
     def drop_lost_shards(self) -> int:
-        """Makes answers whose files are missing or damaged pending again; returns how many they were."""
+        """Makes responses whose files are missing or damaged pending again; returns their number."""
         rows = self._db.execute(
             "SELECT number, name, records FROM record_files WHERE name LIKE 'responses-%' AND records"
         ).fetchall()
         lost = 0
         for number, name, records in rows:
             with suppress(RunError):
-                _bytes_of(self._folder / name)
+                _content(self._folder / name)
                 continue
             lost += records
             gone = f"(SELECT request_key FROM responses WHERE record LIKE '{number}:%')"
@@ -181,8 +182,8 @@ class RecordFiles:
         return lost
 
 
-def _bytes_of(path: Path) -> bytes:
-    """What stands in a file; RunError where it is missing, or not what was written."""
+def _content(path: Path) -> bytes:
+    """The content of a file; RunError if it is missing or its digest is wrong."""
     hint = "put back a copy of it"
     if path.name.startswith("responses-"):
         hint += f", or ask its requests again: mbbq-gen run {path.parent.parent} --rerun-lost"
@@ -198,12 +199,12 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def digest(data: bytes) -> str:
-    """What the name of a file says of its bytes."""
+    """The digest in the name of a file: 16 hex digits of its sha256."""
     return hashlib.sha256(data).hexdigest()[:16]
 
 
 def write_durably(path: Path, data: bytes) -> None:
-    """Writes a file that is there whole or not at all, and lasts when this returns; else OSError."""
+    """Writes a file atomically; durable when this returns. Raises OSError."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as stream:

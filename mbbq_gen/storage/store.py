@@ -1,7 +1,6 @@
 """The store of a run: reads and writes prompts, responses and extractions (tables: `storage.schema`).
 
-One writer; every response is durable at once. Prompts with the same request share one response: it is requested, and
-paid for, once.
+One process writes, and every response is durable at once. Prompts with equal requests share one request and response.
 """
 
 from __future__ import annotations
@@ -53,9 +52,9 @@ ANSWER_ROW: Final = (
     *_OF_EXTRACTION,
 )
 FollowUpReason = Literal["unread", "low", "check"]
-"""Why an answer is followed up: nothing was read, it was read with low confidence, or it is in the check sample."""
+"""Reason for a follow-up: not parsed, parsed with low confidence, or in the check sample."""
 NONE_RULE: Final = "follow_up.none"
-"""Rule of a reply that says that no option was chosen."""
+"""Rule of a reply that states that no option was chosen."""
 _FOLLOW_UP: Final = (
     "SELECT u.number, u.request_key, u.turns, u.max_tokens, p.record, i.record FROM follow_ups u"
     " JOIN prompts p ON p.prompt_id = u.prompt_id JOIN instances i ON i.key = p.instance_key"
@@ -65,7 +64,7 @@ COUNTS: Final = (
     f"(e.outcome NOT IN ({_PARSED}, 'error', 'content_filter') OR (u.reason = 'low' AND e.confidence = 'low'))"
     f" AND (u.outcome IN ({_PARSED}) OR u.rule = '{NONE_RULE}')"
 )
-"""The condition that follow-up `u` replaces extraction `e`, which is uncertain; not in the check sample."""
+"""The condition that follow-up `u` replaces the uncertain extraction `e`; never in the check sample."""
 Parallels = Mapping[str, Mapping[Role, str]]
 """Language → role → the option's text in it."""
 
@@ -108,7 +107,7 @@ class StoredPrompt:
 
 @dataclass(frozen=True)
 class Part:
-    """Consecutive prompts: all those of their instances."""
+    """Consecutive prompts that include all prompts of their instances."""
 
     first: int
     last: int
@@ -118,7 +117,7 @@ class Part:
 
 @dataclass
 class GrowingPlan:
-    """The prompts of a plan that are stored while the first requests are out."""
+    """The rest of a plan, stored while the first requests are in flight."""
 
     prompts: Iterator[tuple[Prompt, str]]
     """Prompts that are not stored yet, with their request keys."""
@@ -144,7 +143,7 @@ class RunStore(Database):
         self.change(("DELETE FROM prompts", [()]), ("DELETE FROM instances", [()]))
 
     def add_instances(self, instances: Iterable[tuple[Instance, str]]) -> None:
-        """Stores instances with their JSON; RunError where two have the same key."""
+        """Stores instances with their JSON; RunError if two have the same key."""
         key, added = "", dict[str, Instance]()
 
         def rows() -> Iterator[tuple[Value, ...]]:
@@ -167,7 +166,7 @@ class RunStore(Database):
                 raise duplicate_key(key) from error
         self._added = added
 
-    def outlines(self) -> Iterator[SamplingUnit]:
+    def sampling_units(self) -> Iterator[SamplingUnit]:
         """The sampling units of the selected instances, by key."""
         rows = self._db.execute(
             "SELECT key, benchmark, split, language, category, template_id, condition, polarity, alignment, twin"
@@ -177,7 +176,7 @@ class RunStore(Database):
             yield SamplingUnit(*row)
 
     def select_only(self, keys: Set[str]) -> None:
-        """Leaves all instances but these out of the run: they serve as examples."""
+        """Selects these instances; the others serve only as few-shot examples."""
         others = [(key,) for (key,) in self.query("SELECT key FROM instances") if key not in keys]
         self.change(("UPDATE instances SET asked = 0 WHERE key = ?", others))
 
@@ -187,7 +186,7 @@ class RunStore(Database):
             yield self._added.get(key) or self.read(Instance, record)
 
     def questions(self, part: Part | None = None) -> Questions:
-        """The selected instances as a table, by key; only those of a part where one is given."""
+        """The selected instances as a table, by key; `part`: only those of this part."""
         where, keys = ("", ()) if part is None else (" AND key BETWEEN ? AND ?", (part.first_key, part.last_key))
 
         def rows() -> Iterator[tuple[Any, ...]]:
@@ -203,7 +202,7 @@ class RunStore(Database):
         return questions_from_rows(rows(), self.instance)
 
     def parts(self, size: int) -> Iterator[Part]:
-        """Parts of about `size` prompts, in plan order, that cut no instance; not for imported runs."""
+        """Parts of about `size` prompts, in plan order, that split no instance; not for imported runs."""
         part: Part | None = None
         for key, first, last in self._db.execute(
             "SELECT instance_key, min(number), max(number) FROM prompts GROUP BY instance_key ORDER BY 2"
@@ -265,14 +264,14 @@ class RunStore(Database):
     def pending(self) -> Iterator[Request]:
         """The requests without a response, in plan order, then follow-ups; responses may be added meanwhile."""
         key, instance = "", None
-        taken = " AND p.request_key IN (SELECT request_key FROM rounds)" if self.is_in_rounds else ""
+        in_rounds = " AND p.request_key IN (SELECT request_key FROM rounds)" if self.is_in_rounds else ""
         rows = self.paged(
             "SELECT p.number, p.request_key, p.record, i.key, i.record FROM prompts p"
             " JOIN instances i ON i.key = p.instance_key"
             " LEFT JOIN responses r ON r.request_key = p.request_key AND r.is_error = 0"
             " WHERE r.request_key IS NULL AND NOT EXISTS"
             "  (SELECT 1 FROM prompts q WHERE q.request_key = p.request_key AND q.number < p.number)"
-            f"{taken} AND p.number > ? ORDER BY p.number LIMIT ?",
+            f"{in_rounds} AND p.number > ? ORDER BY p.number LIMIT ?",
             add_rows=self.store_prompts,
         )
         for _, request_key, prompt, instance_key, record in rows:
@@ -332,10 +331,10 @@ class RunStore(Database):
             ("INSERT OR IGNORE INTO option_scores VALUES (?,?,?,?,?,?,?,?,?)", scores),
             ("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items()),
         )
-        self.records.hear([str(row[-1]) for row in rows])
+        self.records.pack_if_full([str(row[-1]) for row in rows])
 
     def option_scores(self, request_key: str) -> tuple[ContinuationScore, ...]:
-        """The loglikelihoods of a request's continuations, in their order; none for `generate`."""
+        """The loglikelihoods of a request's continuations, in order; empty for `generate`."""
         if not self.is_scored:
             return ()
         rows = self._db.execute(
@@ -355,9 +354,9 @@ class RunStore(Database):
         return self.meta(SCORED) is not None
 
     def progress(self, *, follow_ups_only: bool = False) -> Progress:
-        """Progress of the run with its follow-ups, or of those; of an adaptive run, over the requests in `rounds`."""
-        first = "follow_ups" if follow_ups_only else "rounds" if self.is_in_rounds else "prompts"
-        planned = f"(SELECT request_key FROM {first} UNION SELECT request_key FROM follow_ups)"
+        """Progress of the run with its follow-ups, or of these only; adaptive runs count the requests in `rounds`."""
+        planned_in = "follow_ups" if follow_ups_only else "rounds" if self.is_in_rounds else "prompts"
+        planned = f"(SELECT request_key FROM {planned_in} UNION SELECT request_key FROM follow_ups)"
         requests = self.value(f"SELECT count(*) FROM {planned}") + (self._plan.left if self._plan else 0)
         answered, failed = self._db.execute(
             "SELECT count(*) FILTER (WHERE is_error = 0), count(*) FILTER (WHERE is_error = 1) FROM responses"
@@ -376,9 +375,9 @@ class RunStore(Database):
         *,
         scored: bool = False,
     ) -> Iterator[StoredPrompt]:
-        """The completed prompts of a language without an extraction of this version, or with a response since an error.
+        """The completed prompts without an extraction by this version since their last response.
 
-        `scored`: only loglikelihood methods, else only `generate`. `earlier`: only those to which this other version
+        `scored`: only loglikelihood methods, else only `generate`. `earlier`: only prompts to which this other version
         gave one of `outcomes`. Extractions may be added meanwhile.
         """
         method = " AND p.method <> 'generate'" if scored else WORDS
@@ -399,7 +398,7 @@ class RunStore(Database):
         return (self._stored_prompt(*row) for _, *row in rows)
 
     def answered(self, request_keys: Sequence[str]) -> Iterator[StoredPrompt]:
-        """The prompts that ask these requests for words and have an answer, by question."""
+        """The prompts of these requests with a text response, by question."""
         rows = self._db.execute(
             f"SELECT p.instance_key, p.record, i.record, r.record FROM {COMPLETED} WHERE p.request_key IN"
             f" ({marks(len(request_keys))}) AND r.is_error = 0{WORDS} ORDER BY p.instance_key, p.number",
@@ -411,7 +410,7 @@ class RunStore(Database):
         return StoredPrompt(self.text(prompt), self.text(instance), self.text(response), self.parallels(key))
 
     def parallels(self, instance_key: str) -> Parallels:
-        """The options' texts in the run's other languages, which responses may use too; empty without roles."""
+        """The options' texts in the run's other languages, which a response may use; empty without roles."""
         if self._has_parallels and instance_key != self._last_parallels[0]:
             options = ", ".join(f"{side}.role_{place}, {side}.text_{place}" for side in "io" for place in range(3))
             rows = self._db.execute(
@@ -435,14 +434,14 @@ class RunStore(Database):
         return self.value(other) is not None
 
     def add_extractions(self, extractor: str, rows: Iterable[Sequence[Value]]) -> None:
-        """Stores extractions (prompt id, EXTRACTION) of an extractor version; an older one of it is replaced."""
+        """Stores extractions (prompt id, EXTRACTION) of an extractor version, replacing earlier ones of it."""
         values = ((prompt_id, extractor, *columns) for prompt_id, *columns in rows)
         self.change((f"INSERT OR REPLACE INTO extractions VALUES ({marks(8)})", values))
 
     def answer_rows(
         self, extractors: Mapping[str, Sequence[str]], part: Part | None = None, *, follow_up: bool = False
     ) -> Iterator[list[tuple[Value, ...]]]:
-        """Batches of extractions (ANSWER_ROW) by these versions, in plan order; `follow_up`: with what those say."""
+        """Batches of extractions (ANSWER_ROW), in plan order; `follow_up`: replaced by follow-ups (COUNTS)."""
         columns, joined = [("e." if name in _OF_EXTRACTION else "p.") + name for name in ANSWER_ROW], ""
         if follow_up:
             joined = "LEFT JOIN follow_ups u ON u.prompt_id = p.prompt_id"
@@ -450,12 +449,12 @@ class RunStore(Database):
                 if name in ("outcome", "option", "confidence"):
                     columns[place] = f"CASE WHEN {COUNTS} THEN u.{name} ELSE e.{name} END"
         within = ("", ()) if part is None else ("AND p.number BETWEEN ? AND ?", (part.first, part.last))
-        rows = self.readings(", ".join(columns), extractors, joined, *within)
+        rows = self.extraction_rows(", ".join(columns), extractors, joined, *within)
         while batch := rows.fetchmany(BATCH * 20):
             yield batch
 
     def extractors(self, language: str) -> dict[str, int]:
-        """Extractor version → how many answers of a language it has read, sorted."""
+        """Extractor version → number of its extractions in a language, sorted."""
         rows = self._db.execute(
             "SELECT e.extractor, count(*) FROM extractions e JOIN prompts p ON p.prompt_id = e.prompt_id"
             " WHERE p.language = ? GROUP BY e.extractor ORDER BY e.extractor",

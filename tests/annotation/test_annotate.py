@@ -119,11 +119,11 @@ def test_a_verdict_cut_off_by_a_crash_costs_itself_alone(tmp_path: Path) -> None
 
 def test_a_verdict_that_names_the_right_option_judges_later_readings_too() -> None:
     named = annotate_response(reading(1, option=0), right=1)
-    assert named.judges(reading(1, option=1)) is True
-    assert named.judges(reading(1, option=None)) is False
+    assert named.is_correct(reading(1, option=1)) is True
+    assert named.is_correct(reading(1, option=None)) is False
     only_wrong = annotate_response(reading(1, option=0), right=None, right_known=False)
-    assert only_wrong.judges(reading(1, option=0)) is False
-    assert only_wrong.judges(reading(1, option=1)) is None
+    assert only_wrong.is_correct(reading(1, option=0)) is False
+    assert only_wrong.is_correct(reading(1, option=1)) is None
 
 
 def test_rates_weigh_strata_as_the_run_holds_them() -> None:

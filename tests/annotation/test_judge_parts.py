@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbbq_gen.annotation.judge import UNPARSED, LLMJudge, is_read, parse_judge_reply, sheet_of, shipped_prompt
+from mbbq_gen.annotation.judge import INVALID, LLMJudge, is_valid, judge_input, parse_judge_reply, shipped_prompt
 from mbbq_gen.annotation.judge_report import judge_report
 from mbbq_gen.annotation.review import Annotation
 from mbbq_gen.core.errors import UsageError
@@ -57,16 +57,16 @@ def test_a_judge_can_not_know_roles_groups_or_the_right_answer() -> None:
         Option(role="target", text="The grandson", group="y"),
         Option(role="unknown", text="Not known"),
     )
-    shown = sheet_of(answered(text), PROMPT, seed=3)
+    shown = judge_input(answered(text), PROMPT, seed=3)
     other = {"options": swapped, "gold_role": "non_target", "polarity": "non_negative", "category": "religion"}
-    assert sheet_of(answered(text, **other), PROMPT, seed=3) == shown
+    assert judge_input(answered(text, **other), PROMPT, seed=3) == shown
     unsure = {"condition": "ambiguous", "gold_role": "unknown", "context": "Another one."}
-    assert sheet_of(answered(text, **unsure), PROMPT, seed=3) == shown
+    assert judge_input(answered(text, **unsure), PROMPT, seed=3) == shown
 
 
 @given(st.text(max_size=300))
 def test_an_answer_can_not_leave_its_marks(text: str) -> None:
-    user = sheet_of(answered(text), PROMPT, seed=0).messages[1].content
+    user = judge_input(answered(text), PROMPT, seed=0).messages[1].content
     mark = known(re.search(r"\[\[[0-9a-f]{12}\]\]", user.rpartition("The answer stands between")[2] or user))
     before, inside, after = user.split(f"\n{mark[0]}\n")
     assert inside == text
@@ -88,7 +88,7 @@ def test_what_a_reply_means(text: str, outcome: str, option: int | None, rule: s
         Response(request_key="k", text=text, finish_reason="stop"), PROMPT, ORDER, UNKNOWN, ANSWER
     )
     assert (found.outcome, found.option, found.rule) == (outcome, option, rule)
-    assert is_read(found.rule) == (not rule.startswith(UNPARSED))
+    assert is_valid(found.rule) == (not rule.startswith(INVALID))
 
 
 @pytest.mark.parametrize(("fields", "rule"), cases("annotation/judge_parts", "what_a_service_says_of_a_reply"))
@@ -153,7 +153,7 @@ def pair(number: int, rules: int | None, judge: int | None, *, by: ChosenBy = "a
         template=f"t{number // 8}",
         selection=by,
         rules=reading(rules, "some_rule"),
-        judge=reading(judge, f"{UNPARSED}{fault}" if fault else "judge.parsed.option"),
+        judge=reading(judge, f"{INVALID}{fault}" if fault else "judge.parsed.option"),
         rules_choice=names[rules],
         judge_choice=names[judge],
     )

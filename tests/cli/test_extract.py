@@ -8,7 +8,7 @@ import pytest
 
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
-from mbbq_gen.runs.extraction import UNPARSED, explain_answer, extract_response, previous_extraction
+from mbbq_gen.runs.extraction import UNPARSED_OUTCOMES, explain_answer, extract_response, previous_extraction
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.queries import parse_completed, stored_extractions
 from tests.support.cases import known
@@ -41,13 +41,13 @@ def older_reading(run: Path, version: str = "0+old") -> None:
 def test_only_undetected_reads_what_the_reading_before_could_not(capsys: Capture, run: Path) -> None:
     with RunFolder(run).open_store(read_only=True) as store:
         before = known(previous_extraction(store, "en", "strict-match+1", PackPaths()))
-    marks = ",".join("?" * len(UNPARSED))
+    marks = ",".join("?" * len(UNPARSED_OUTCOMES))
     unparsed = f"SELECT count(*) FROM extractions WHERE extractor = ? AND outcome IN ({marks})"
-    (expected,) = column(run, unparsed, before, *UNPARSED)
+    (expected,) = column(run, unparsed, before, *UNPARSED_OUTCOMES)
     found = extract(capsys, run, "--only", "unparsed", "--languages", "en", "--extractor", "first-label")
     assert found["read"] == expected > 0
     assert set(found["extractors"]) == {"en"}
-    assert {change["old"] for change in found["outcomes"]} <= set(UNPARSED)
+    assert {change["old"] for change in found["outcomes"]} <= set(UNPARSED_OUTCOMES)
     rest = extract(capsys, run, "--languages", "en", "--extractor", "first-label")
     assert rest["read"] == 96 - expected
 

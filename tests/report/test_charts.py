@@ -12,7 +12,7 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.report.charts import CHARTS, Chart, ChartCollection, make_charts, write_figures
 from mbbq_gen.report.charts.vega import svg
 from mbbq_gen.report.tables import FlaggedNumber
-from mbbq_gen.runs.observations import Reading, load_observations
+from mbbq_gen.runs.observations import LoadOptions, load_observations
 from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.support.cases import known
 from tests.support.report import oracle_run
@@ -28,7 +28,7 @@ def frame(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
     """Answers of two oracles to starter questions, two languages, two wordings, both splits."""
     folder, more = tmp_path_factory.mktemp("runs"), ("--splits", "bias,control", "--sample", 96)
     runs = [oracle_run(folder / name, name, *more) for name in ("stereotyped", "random")]
-    return load_observations(runs, Reading(PackPaths()))
+    return load_observations(runs, LoadOptions(PackPaths()))
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.report.leaderboard import Leaderboard, LeaderboardRow, RankInterval, build_leaderboard, rank_ranges
 from mbbq_gen.report.leaderboard_views import rank_text
-from mbbq_gen.runs.observations import Reading, load_observations
+from mbbq_gen.runs.observations import LoadOptions, load_observations
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.estimate import Estimate, InferenceSettings
 from tests.support.extraction import Capture, succeed
@@ -32,7 +32,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def board(runs: dict[str, Path]) -> Leaderboard:
-    return build_leaderboard(load_observations(list(runs.values()), Reading(PackPaths())), None, FEW)
+    return build_leaderboard(load_observations(list(runs.values()), LoadOptions(PackPaths())), None, FEW)
 
 
 def row_of(board: Leaderboard, model: str, language: str = "en") -> LeaderboardRow:
@@ -103,7 +103,7 @@ def test_the_page_obeys_nothing_that_a_name_says(runs: dict[str, Path]) -> None:
     pytest.importorskip("jinja2")
     from mbbq_gen.report.leaderboard_views import board_page
 
-    frame = load_observations([runs["perfect"], runs["random"]], Reading(PackPaths()))
+    frame = load_observations([runs["perfect"], runs["random"]], LoadOptions(PackPaths()))
     name: Any = pl.when(pl.col("model").cast(pl.String) == "oracle:random").then(pl.lit(HOSTILE)).otherwise(pl.lit("m"))
     text = board_page(build_leaderboard(frame.with_columns(model=name), None, FEW), ["'my run'"])
     page = Page(text)

@@ -8,7 +8,7 @@ import pytest
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.report.leaderboard import build_leaderboard
 from mbbq_gen.report.leaderboard_views import board_page
-from mbbq_gen.runs.observations import Reading, load_observations
+from mbbq_gen.runs.observations import LoadOptions, load_observations
 from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.support.extraction import Capture, call, stderr_of
 from tests.support.report import Page, oracle_run
@@ -41,7 +41,7 @@ def test_the_page_has_the_tables_of_all_charts(run: Path, tmp_path: Path, capsys
 
 
 def test_the_leaderboard_has_its_tables(run: Path) -> None:
-    frame = load_observations([run], Reading(PackPaths()))
+    frame = load_observations([run], LoadOptions(PackPaths()))
     check_tables(Page(board_page(build_leaderboard(frame, None, InferenceSettings(n_resamples=100)))))
 
 

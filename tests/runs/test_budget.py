@@ -203,10 +203,10 @@ def test_what_was_never_sent_is_not_spent(store: RunStore) -> None:
 def test_another_try_needs_money_of_its_own(store: RunStore) -> None:
     found = guard(store, 350)
     first, second, third = found.admit(iter(api_support.requests(9)))
-    assert not found.again(first)
+    assert not found.reserve_again(first)
     found.settle([answer(third, 60)[0]])
-    assert not found.again(second)
-    assert guard(store, 350, spent=250).again(first)
+    assert not found.reserve_again(second)
+    assert guard(store, 350, spent=250).reserve_again(first)
 
 
 def test_a_failure_that_is_asked_again_stays_spent(store: RunStore) -> None:

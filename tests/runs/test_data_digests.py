@@ -27,7 +27,7 @@ CASES = [
 def files_of(name: str, language: str, folder: Path) -> dict[str, str]:
     tally = InputTally()
     questions = load_lazily(name, data=folder, languages=[language], splits=["bias"])
-    assert list(tally.watch(BenchmarkChoice(name=name, data_dir=str(folder)), questions, lambda: None))
+    assert list(tally.count_questions(BenchmarkChoice(name=name, data_dir=str(folder)), questions, lambda: None))
     assert all(file.startswith(f"{name}/") for file in tally.files)
     return {file.removeprefix(f"{name}/"): digest for file, digest in tally.files.items()}
 
@@ -54,7 +54,7 @@ def test_a_reader_that_does_not_tell_is_an_error(tmp_path: Path) -> None:
 
     nothing: Iterable[LazyInstance] = silent()
     with pytest.raises(RunError, match="does not name the files"):
-        list(InputTally().watch(BenchmarkChoice(name="own", data_dir=str(tmp_path)), nothing, lambda: None))
+        list(InputTally().count_questions(BenchmarkChoice(name="own", data_dir=str(tmp_path)), nothing, lambda: None))
 
 
 def test_a_run_keeps_them(data: Path, tmp_path: Path) -> None:

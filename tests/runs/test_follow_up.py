@@ -12,7 +12,7 @@ from mbbq_gen import Run
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction, Response
 from mbbq_gen.runs.extraction import extractor_for
-from mbbq_gen.runs.follow_up import follow_up_text, question_about, read_reply
+from mbbq_gen.runs.follow_up import extract_reply, follow_up_question, follow_up_text
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.store import NONE_RULE, CompletedPrompt, RunStore
 from tests.fake_service.client import fake_server
@@ -274,11 +274,11 @@ def test_imported_answers_are_followed_up_by_the_model_that_gave_them(capsys: Ca
 def read(text: str, language: str = "en") -> Extraction:
     prompt, said = make_request().prompt, PackPaths()
     found = follow_up_text(said, language)
-    messages = (make_request().messages[0].model_copy(update={"content": question_about(prompt, found)}),)
+    messages = (make_request().messages[0].model_copy(update={"content": follow_up_question(prompt, found)}),)
     shown = prompt.model_copy(update={"language": language, "messages": messages})
     response = Response(request_key="x", text=text, finish_reason="stop")
     reply = CompletedPrompt(shown, make_request().instance, response)
-    return read_reply(reply, found.none, extractor_for("rules", language, said))
+    return extract_reply(reply, found.none, extractor_for("rules", language, said))
 
 
 @pytest.mark.parametrize("language", sorted(name for name in PackPaths().names("prompts") if "/" not in name))

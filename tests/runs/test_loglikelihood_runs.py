@@ -25,7 +25,7 @@ from mbbq_gen.prompts.render import (
     render_prompt,
 )
 from mbbq_gen.providers.responders import OracleProvider
-from mbbq_gen.runs.extraction import read_scored
+from mbbq_gen.runs.extraction import extract_scored
 from mbbq_gen.scoring.observations import observations_frame, observe
 from mbbq_gen.storage.store import CompletedPrompt
 from tests.conftest import FULL, Load
@@ -153,7 +153,7 @@ def check_oracle(name: str, shown: list[tuple[Instance, Prompt]], normalise: str
         for instance, one in shown:
             request = Request(request_key="k", messages=one.messages, prompt=one, instance=instance)
             response = Response(request_key="k", scores=provider.score(request))
-            reading = read_scored(CompletedPrompt(one, instance, response), how)
+            reading = extract_scored(CompletedPrompt(one, instance, response), how)
             yield observe(
                 instance, one.option_order, reading, model=name, variant=one.variant, label_style="A", method=one.method
             )

@@ -12,13 +12,13 @@ import pytest
 from mbbq_gen import Run
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.runs.run_diff import Choice, RunDiff, compare_runs
+from mbbq_gen.runs.run_diff import DiffSettings, RunDiff, compare_runs
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.support.cases import cases
 from tests.support.extraction import Capture, call, copy_run, make_run, succeed
 
-FAST = Choice(sampling=InferenceSettings(n_resamples=100))
+FAST = DiffSettings(sampling=InferenceSettings(n_resamples=100))
 
 
 def ask(folder: Path, model: str, *arguments: str) -> Path:
@@ -29,7 +29,7 @@ def ask(folder: Path, model: str, *arguments: str) -> Path:
     return folder
 
 
-def differ(first: Path, second: Path, choice: Choice = FAST) -> RunDiff:
+def differ(first: Path, second: Path, choice: DiffSettings = FAST) -> RunDiff:
     return compare_runs(RunFolder(first), RunFolder(second), PackPaths(), choice)
 
 

@@ -27,7 +27,7 @@ from tests.support.extraction import Capture, call, json_of, stderr_of
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     for table, most in (("instances", 7), ("prompts", 20), ("responses", 30)):
-        monkeypatch.setitem(PACKED, table, PACKED[table]._replace(most=most))
+        monkeypatch.setitem(PACKED, table, PACKED[table]._replace(max_records=most))
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +200,7 @@ EVENTS = st.lists(
 def test_a_store_gives_back_what_it_was_given(events: list[tuple[str, list[int]]]) -> None:
     known: dict[str, Response] = {}
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
-        patch.setitem(PACKED, "responses", PACKED["responses"]._replace(most=5))
+        patch.setitem(PACKED, "responses", PACKED["responses"]._replace(max_records=5))
         path = Path(name) / "run.sqlite"
         store = RunStore(path)
         for step, (event, numbers) in enumerate(events):

@@ -117,7 +117,7 @@ def import_answers(
         raise UsageError(f"{folder.path}: holds a run already; name a new folder")
     tally = InputTally()
     with Bar("reading", None, "questions") as bar:
-        found = (tally.watch(choice, map(LazyInstance.of, some), bar.advance) for choice, some in instances)
+        found = (tally.count_questions(choice, map(LazyInstance.of, some), bar.advance) for choice, some in instances)
         matcher = Matcher(tally.build(question)[0] for questions in found for question in questions)
     if not len(matcher):
         raise UsageError("no question matches the benchmark, languages and splits that were given")

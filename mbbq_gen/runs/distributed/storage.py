@@ -1,8 +1,8 @@
-"""What a distributed run keeps: the status of its workers, and shards of responses, in a folder or an object store.
+"""Status of the workers of a distributed run, and shards in a folder or object store.
 
     /shared/shards   file:///shared/shards   s3://bucket/run-7   gs://…   abfs://…
 
-Files are written whole or not at all. Keys come from the environment, as for the services' own tools.
+Files are written atomically. Credentials come from the environment, as for the services' own tools.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from mbbq_gen.storage.shards import digest, write_durably
 from mbbq_gen.storage.store import RunStore
 
 _NOT_SHARED: Final = frozenset({"memory", "http", "https", "data", "local+memory"})
-"""Kinds of addresses that only one process reaches, or that nothing can be written to."""
+"""Schemes of addresses that are limited to one process or can't be written."""
 _WITHOUT_FOLDERS: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "oci"})
-STATUS: Final = "workers"
-META: Final = "shards"
-"""Name of the value of a run that says in which folder its shards are."""
+STATUS_META: Final = "workers"
+FOLDER_META: Final = "shards"
+"""Name in `meta` of the folder of a run's shards."""
 OWN_FOLDER: Final = "worker-shards"
 """Folder of the workers' shards inside the run folder, unless `--shard-dir` names another."""
 _OWNER: Final = "run.json"
@@ -38,22 +38,22 @@ _OWNER: Final = "run.json"
 
 @dataclass(frozen=True)
 class DistributedConfig:
-    """How an evaluation is distributed."""
+    """Settings of a distributed run."""
 
     ray: str
     """`local`: started here for this command; else the address of a running Ray."""
     workers: int
     gpus_per_worker: float = 0.0
     shards: str | None = None
-    """Folder that all workers reach, or an address that fsspec knows; None: in the run's."""
+    """Folder that all workers can access, or an address for fsspec; None: in the run folder."""
 
 
 class WorkerLine(FrozenModel):
-    """A worker, as `status` shows it."""
+    """The status of a worker."""
 
     number: int
     process: int | None
-    """Its process, on its own machine; None before its first block."""
+    """Its process id on its machine; None before its first block."""
     answered: int
     blocks: int
     deaths: int
@@ -61,20 +61,20 @@ class WorkerLine(FrozenModel):
 
 
 class DistributedStatus(FrozenModel):
-    """How the workers of a run stand."""
+    """The status of the workers of a run."""
 
     ray: str
     at: float
     workers: tuple[WorkerLine, ...]
     lost: int
     n_blocks_rerun: int
-    """Blocks that were under way in a worker that died and left no shard."""
+    """Blocks that were sent again because their worker died without writing a shard."""
     has_ended: bool = False
 
 
 @contextmanager
 def _one_line(what: str) -> Iterator[None]:
-    """What the disk or the service's package raises, each its own, as a RunError of one line."""
+    """Turns errors of the disk or the service's package into a RunError of one line."""
     try:
         yield
     except RunError:
@@ -85,7 +85,7 @@ def _one_line(what: str) -> Iterator[None]:
 
 
 def _file_system(address: str) -> Any:
-    """The file system of an address that fsspec knows, which has files whole or not at all; else UsageError."""
+    """The fsspec file system of an address; UsageError if it is unknown or not shared by all workers."""
     kind = address.partition("://")[0]
     if kind in _NOT_SHARED:
         raise UsageError(f"--shard-dir {address}: not all workers can write to {kind}://; name s3://… or a folder")
@@ -102,10 +102,10 @@ def _file_system(address: str) -> Any:
 
 
 class ResponseShards:
-    """The shards of one run. All methods raise RunError where the place can't be reached, read or written."""
+    """The shards of one run. All methods raise RunError if the place can't be reached, read or written."""
 
     def __init__(self, place: str | Path) -> None:
-        """`place`: a folder, or an address that fsspec knows; raises as `_file_system`."""
+        """`place`: a folder, or an address for fsspec; raises as `_file_system`."""
         name = str(place)
         if name.startswith("file://"):
             name = url2pathname(urlsplit(name).path)
@@ -114,12 +114,12 @@ class ResponseShards:
         self._path = self.place if self._files is None else str(self._files._strip_protocol(self.place))
 
     def is_there(self) -> bool:
-        """Whether the folder is there; in a store without folders, whether something is in it."""
+        """Whether the folder exists; in an object store, whether it has files."""
         with _one_line(f"{self.place}: can't be reached"):
             return Path(self._path).is_dir() if self._files is None else bool(self._files.exists(self._path))
 
     def claim(self, created_at: str) -> None:
-        """Makes the folder, and this run its owner; UsageError where it holds something else."""
+        """Creates the folder and makes this run its owner; UsageError if it has other content."""
         owner = {"run_created_at": created_at}
         with _one_line(f"--shard-dir {self.place}: can't be used"):
             if self._files is None:
@@ -136,7 +136,7 @@ class ResponseShards:
             raise UsageError(f"--shard-dir {self.place}: holds {names[0]!r}; name a new or empty folder")
 
     def write(self, block: str, answers: Sequence[tuple[Response, str]]) -> str:
-        """Writes a shard of responses with their times (ISO 8601, UTC) and says its name; durable on return."""
+        """Writes a shard of responses with their times (ISO 8601, UTC); returns its name. Durable on return."""
         import polars
 
         columns = {
@@ -151,11 +151,11 @@ class ResponseShards:
         return name
 
     def names(self, block: str = "") -> list[str]:
-        """The shards that are there, by name; only those of a block: none where it was not finished."""
+        """The names of the existing shards, or those of one block, sorted."""
         return [name for name in self._names(block) if name.endswith(".parquet")]
 
     def read(self, name: str) -> list[tuple[Response, str]]:
-        """The responses of a shard with their times; RunError also where it is not what was written."""
+        """The responses of a shard with their times; RunError also if the digest is wrong."""
         import polars
 
         data = self.get(name)
@@ -166,29 +166,29 @@ class ResponseShards:
         return [(Response.model_validate_json(record), received_at) for received_at, record in rows]
 
     def clear_parts(self) -> None:
-        """Removes what a worker had begun to write when it died. Only under the run's lock, with no worker at work."""
+        """Removes partial files of dead workers. Only under the run's lock, while no worker is running."""
         with _one_line(f"{self.place}: can't remove the files of a worker that died"):
             for path in Path(self._path).glob("*.part") if self._files is None else ():
                 path.unlink(missing_ok=True)
 
-    def _names(self, begin: str = "") -> list[str]:
-        """The files whose names begin so, sorted."""
+    def _names(self, prefix: str = "") -> list[str]:
+        """The names of files with this prefix, sorted."""
         with _one_line(f"{self.place}: can't be read"):
             if self._files is None:
                 found = [*Path(self._path).iterdir()]
             else:
                 found = self._files.ls(self._path, detail=False, refresh=True) if self.is_there() else []
         names = (str(path).rstrip("/").rpartition("/")[2] for path in found)
-        return sorted(name for name in names if name.startswith(begin))
+        return sorted(name for name in names if name.startswith(prefix))
 
     def get(self, name: str) -> bytes:
-        """What stands in a file."""
+        """The content of a file."""
         path = f"{self._path}/{name}"
         with _one_line(f"{self.place}/{name}: can't read"):
             return Path(path).read_bytes() if self._files is None else bytes(self._files.cat_file(path))
 
     def put(self, name: str, data: bytes) -> None:
-        """Writes a file, whole or not at all; it lasts when this returns."""
+        """Writes a file atomically; durable when this returns."""
         path = f"{self._path}/{name}"
         with _one_line(f"{self.place}/{name}: can't write"):
             if self._files is None:
@@ -198,7 +198,7 @@ class ResponseShards:
 
 
 def fold_shards(store: RunStore, folder: ResponseShards, names: Iterable[str]) -> int:
-    """Stores what shards have and the store lacks; how many answers. A failure counts where nothing else is known."""
+    """Stores responses of shards that the store lacks, and errors of new requests; returns the number of answers."""
     in_flight, found = InFlightLog(store), 0
     for name in names:
         by_key = {response.request_key: (response, at) for response, at in folder.read(name)}
@@ -216,8 +216,8 @@ def fold_shards(store: RunStore, folder: ResponseShards, names: Iterable[str]) -
 
 
 def fold_left_over(store: RunStore, folder: RunFolder, watcher: ProgressListener) -> list[str]:
-    """Stores what an earlier session left in shards, which have to be there; the names of the shards."""
-    named = store.meta(META)
+    """Stores responses that an earlier session left in shards; returns the names of the shards."""
+    named = store.meta(FOLDER_META)
     if named is None:
         return []
     shards = ResponseShards(named or folder.path / OWN_FOLDER)

@@ -1,4 +1,4 @@
-"""A worker of Ray: one provider, and the shards of the blocks that it has completed."""
+"""A Ray worker, which sends the requests of blocks to one provider and writes shards."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.runs.distributed.storage import ResponseShards
 
 MOST_REQUESTS: Final = 256
-"""Requests of one block at most: what is lost with a worker."""
-_BLOCKS_AHEAD: Final = 2
-"""A block is its worker's share of what is left, divided by this: so all end at about the same time."""
+"""Largest number of requests of a block, which limits the loss if a worker dies."""
+_BLOCKS_PER_SHARE: Final = 2
+"""Divides a worker's share of the remaining requests into blocks, so that all end at about the same time."""
 _FEWEST: Final = 16
-"""Requests for which a block is worth a file, and worth that a model reads their common prefix."""
+"""Fewest requests of a block, for efficient files and shared prompt prefixes."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Requests that one worker answers, and writes as one shard."""
+    """Requests for one worker, whose responses become one shard."""
 
     name: str
-    """Hexadecimal; differs between sessions, so that a shard tells whether this block was finished."""
+    """Hexadecimal; unique to the session, so that a shard belongs to one block."""
     requests: tuple[Request, ...]
 
 
 def block_of(requests: Iterable[Request], session: str) -> Block:
-    """A block with its name."""
+    """Creates a block with its name."""
     kept = tuple(requests)
     return Block(stable_digest("\n".join([session, *(request.request_key for request in kept)]))[:16], kept)
 
 
 def pack(requests: Sequence[Request], workers: int, session: str) -> list[Block]:
-    """The blocks of a window of requests, in the order in which they should be sent, large ones first.
+    """The blocks of a window of requests, large ones first.
 
-    Requests of one template, and in it of one question, stay together, so that a model reads their common beginning
-    once; the templates with the longest requests come first.
+    Requests of one template, and within it of one question, stay together to share prompt prefixes; the templates with
+    the longest requests come first.
     """
     templates: dict[str, dict[str, list[Request]]] = {}
     for request in requests:
@@ -60,7 +60,7 @@ def pack(requests: Sequence[Request], workers: int, session: str) -> list[Block]
     current: list[Request] = []
     length = 0
     for request in (request for group in groups for request in group):
-        is_enough = len(current) >= _FEWEST and length * workers * _BLOCKS_AHEAD >= left
+        is_enough = len(current) >= _FEWEST and length * workers * _BLOCKS_PER_SHARE >= left
         if is_enough or len(current) == MOST_REQUESTS:
             blocks.append(block_of(current, session))
             current, left, length = [], left - length, 0
@@ -70,26 +70,26 @@ def pack(requests: Sequence[Request], workers: int, session: str) -> list[Block]
 
 
 def _length(request: Request) -> int:
-    """Characters that are read: they stand for tokens, which only the model's own tokeniser could count."""
+    """Characters of a request, used in place of tokens."""
     return sum(len(message.content) for message in request.messages)
 
 
 @dataclass(frozen=True)
 class WorkerPlan:
-    """What a worker has to know: it may be on another machine."""
+    """The settings of a worker, which may be on another machine."""
 
     model: str
     options: Mapping[str, JsonValue]
     resources: PackPaths
     shards: str
-    """Folder or address that the worker reaches under that name."""
+    """Folder or address of the shards, accessible to the worker."""
     has_limit: bool
-    """Whether the run has a cost limit: then nothing that may have been paid is sent twice by a worker."""
+    """Whether the run has a cost limit; then workers never resend requests that may be charged."""
 
 
 @dataclass(frozen=True)
 class BlockResult:
-    """The result of a block; its responses are in the shard."""
+    """The result of a block, whose responses are in the shard."""
 
     shard: str | None
     answered: int
@@ -100,25 +100,25 @@ class BlockResult:
 
 
 class RemoteBudgets:
-    """The budgets of all workers, kept by an actor."""
+    """The rate limits of all workers together, in an actor."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
 
     async def take(self, tokens: float) -> float:
-        """Takes a request of so many tokens and returns 0, or takes nothing and returns the seconds to wait."""
+        """Takes a request with these tokens; returns 0, or the seconds to wait if it can't."""
         return float(await self._actor.take.remote(tokens))
 
     def correct(self, tokens: float, age: float) -> None:
-        """Gives back tokens that were taken `age` seconds ago and not used."""
+        """Returns unused tokens that were taken `age` seconds ago."""
         self._actor.correct.remote(tokens, age)
 
 
 class Worker:
-    """One provider. Made an actor by `pool`; its blocks may overlap, so that none waits for another's last answers."""
+    """The actor of a worker. Its blocks may overlap, so that none waits for the last responses of another."""
 
     def __init__(self, plan: WorkerPlan, budgets: Any = None) -> None:
-        """`budgets`: the actor that holds the limits of all workers together; None: there are none."""
+        """`budgets`: the actor with the rate limits of all workers together; None: no limits."""
         self._plan = plan
         self._provider: Provider | None = None
         self._notices: list[str] = []
@@ -127,24 +127,24 @@ class Worker:
             may_resend=(lambda _: False) if plan.has_limit else None,
             shared_limits=None if budgets is None else RemoteBudgets(budgets),
         )
-        self._at_work: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[None]] = set()
 
     async def ready(self) -> None:
-        """Returns when the worker is there; the model is opened with the first block."""
+        """Returns when the worker has started; the model is opened with the first block."""
 
     async def answer(self, block: Block) -> BlockResult:
-        """Asks a block and writes what comes back; after `stop`, what had come by then."""
+        """Sends a block and writes its shard; after `stop`, with the responses received until then."""
         fatal = None
         arrived: list[tuple[Response, str]] = []
-        task = asyncio.create_task(self._ask(block.requests, arrived))
-        self._at_work.add(task)
+        task = asyncio.create_task(self._send(block.requests, arrived))
+        self._running.add(task)
         try:
             with suppress(asyncio.CancelledError):
                 await task
         except MbbqGenError as error:
             fatal = str(error)
         finally:
-            self._at_work.discard(task)
+            self._running.discard(task)
         name = None
         if arrived:
             name = await asyncio.to_thread(ResponseShards(self._plan.shards).write, block.name, arrived)
@@ -154,14 +154,14 @@ class Worker:
         return BlockResult(name, len(arrived), os.getpid(), fatal, facts, notices)
 
     async def stop(self) -> None:
-        """Ends what is under way."""
-        for task in list(self._at_work):
+        """Cancels the running blocks."""
+        for task in list(self._running):
             task.cancel()
 
-    async def _ask(self, requests: tuple[Request, ...], arrived: list[tuple[Response, str]]) -> None:
+    async def _send(self, requests: tuple[Request, ...], arrived: list[tuple[Response, str]]) -> None:
         if self._provider is None:
             self._provider = open_provider(self._plan.model, self._plan.options, self._plan.resources)
-        # a model on this machine answers what is alike together: text first, then loglikelihoods
+        # a local model runs similar requests together: generation first, then loglikelihoods
         in_order = sorted(requests, key=lambda request: request.prompt.method != "generate")
         async with aclosing(self._provider.generate(in_order, self._context)) as responses:
             async for response in responses:
