@@ -110,7 +110,7 @@ class Run:
             given = RunConfig(**named | {name: getattr(given, name) for name in given.model_fields_set})
         run, resources = RunFolder(Path(path)), PackPaths(packs=_path(packs))
         before = run.manifest().config if run.manifest_path.is_file() else None
-        Job(run, resolve_for(given, before, resources), resources, _watcher(progress, None)).plan()
+        Job(run, resolve_for(given, before, resources), resources, _listener(progress, None)).plan()
         return cls(path, packs=packs)
 
     def execute(
@@ -175,7 +175,7 @@ class Run:
         """The remaining job of the run; the cached manifest is dropped because the job changes it."""
         self.__dict__.pop("manifest", None)
         changes = resolve_for(RunConfig(**fields), self.folder.manifest().config, self.resources)
-        return Job(self.folder, changes, self.resources, _watcher(progress, say))
+        return Job(self.folder, changes, self.resources, _listener(progress, say))
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
@@ -400,11 +400,11 @@ def _to_stderr(text: str) -> None:
     print(visible_text(text), file=sys.stderr)  # noqa: T201 - a bar was requested
 
 
-def _watcher(progress: Progressing, say: Callable[[str], None] | None) -> ProgressListener:
+def _listener(progress: Progressing, say: Callable[[str], None] | None) -> ProgressListener:
     """The progress listener for a caller from Python."""
     if progress is True:
         return ProgressBars(say or _to_stderr)
-    listener = CallbackListener() if say is None else CallbackListener(on_words=say)
+    listener = CallbackListener() if say is None else CallbackListener(on_message=say)
     return listener if progress is False else replace(listener, on_step=progress)
 
 

@@ -14,7 +14,7 @@ import typer
 from pydantic import BaseModel, ConfigDict, Field
 from typer.core import TyperCommand, TyperGroup
 
-from mbbq_gen.core.config import RunConfig, about, help_of
+from mbbq_gen.core.config import RunConfig, help_of, setting_info
 from mbbq_gen.core.errors import COMMAND, ConfigError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.text import all_of, one_of
@@ -151,7 +151,7 @@ def _setting_parameter(name: str) -> inspect.Parameter:
     elif kind in (bool, bool | None):
         annotation = bool
         spelled = typed if kind is bool else f"{typed}/--no-{typed[2:]}"
-    facts = about(name)
+    facts = setting_info(name)
     declared = typer.Option(spelled, help=help_text, rich_help_panel=facts["group"], metavar=facts["metavar"])
     return _parameter(name, annotation | None, declared, None)
 

@@ -16,7 +16,7 @@ import mbbq_gen
 from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, model_options, option, settings
 from mbbq_gen.cli.options import AverageChoice, ConfidenceLevel, PromptEffectsChoice, variances_of
 from mbbq_gen.cli.output import echo, print_json, print_rows, say, show_result, write_lines
-from mbbq_gen.core.config import RunConfig, about
+from mbbq_gen.core.config import RunConfig, setting_info
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.files import PACK_KINDS, PackPaths, cache_directory, shipped_root
 from mbbq_gen.core.text import one_of, shortened, words
@@ -314,7 +314,7 @@ EstimateSettings = Annotated[
     settings(
         name
         for name in RunConfig.model_fields
-        if about(name)["group"] in _ESTIMATED or name in {"rpm", "tpm", "prices"}
+        if setting_info(name)["group"] in _ESTIMATED or name in {"rpm", "tpm", "prices"}
     ),
 ]
 """Settings that requests, tokens and cost depend on."""

@@ -22,7 +22,7 @@ from pydantic import JsonValue
 
 from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.records import FrozenModel, Request
-from mbbq_gen.core.text import count_or_none, moment_of, storable_text
+from mbbq_gen.core.text import count_or_none, parse_date, storable_text
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.http.errors import RejectedError, TransientError, says_too_large
 from mbbq_gen.providers.http.replies import FormFile, read_json, table_of, tables_of, value_at, words_of
@@ -288,7 +288,7 @@ class AnthropicBatches(BatchApi):
         first, last = mark.planned_at - self._earlier, mark.planned_at + self._later
         oldest = None
         async for entry in self.listed():  # the newest first
-            made = moment_of(str(entry.get("created_at")))
+            made = parse_date(str(entry.get("created_at")))
             if made is not None and made < first:
                 break
             held = sum(count_or_none(count) or 0 for count in table_of(entry.get("request_counts")).values())
