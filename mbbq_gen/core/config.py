@@ -53,7 +53,7 @@ def checked(name: str, values: Names, known: Sequence[T]) -> list[T]:
 
 
 def _listed(convert: Callable[[list[str]], Any] = tuple) -> BeforeValidator:
-    """Splits a comma-separated text or takes a list; other types are left to the field's own validation."""
+    """Splits a comma-separated text; leaves other types to the field's own validation."""
     return BeforeValidator(lambda value: convert(words(value)) if isinstance(value, str | list | tuple) else value)
 
 
@@ -101,10 +101,10 @@ class BenchmarkChoice(FrozenModel):
     data_dir: str | None = None
     """Folder or file of the user's copy; None for a benchmark that ships with the package."""
     field_map: str | None = None
-    """File that maps the fields of the user's own file to ours; None if the names are the same."""
+    """File that maps the fields of the user's file; None if it has our names."""
 
     def manifest_name(self, path: Path) -> str:
-        """The name of a data file in the manifest: the benchmark, and the path within the user's copy of it."""
+        """The name of a data file in the manifest: benchmark and relative path."""
         root = Path(self.data_dir or "")
         return f"{self.name}/{path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name}"
 
@@ -442,7 +442,7 @@ PROVIDER_SETTINGS: Final = frozenset(name for name in RunConfig.model_fields if 
 
 
 def help_of(name: str, spelling: Spelling) -> str:
-    """The help of a setting with its default and bounds, with other settings spelled as the user types them."""
+    """The help of a setting with default, bounds, and other settings as the user types them."""
     field = RunConfig.model_fields[name]
     parts = [re.sub(r"\{(\w+)\}", lambda found: spelling.name(found[1]), field.description or "")]
     if field.default is not False and field.default not in (None, "", (), {}):
@@ -459,7 +459,7 @@ def _bounds(name: str) -> dict[str, float]:
 
 
 def _allowed(name: str) -> str:
-    """The allowed values of a setting, as advice; empty if there is nothing to add to the error."""
+    """Advice on the allowed values of a setting; empty if the error explains them."""
     match _bounds(name):
         case {"ge": low, "le": high}:
             return f"give a number from {low:g} to {high:g}"

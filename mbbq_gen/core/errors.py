@@ -1,4 +1,4 @@
-"""The errors, each with an exit code: 2 for wrong use or bad input, 1 for work that failed.
+"""Errors with exit codes: 2 for wrong use or bad input, 1 for failed work.
 
 Every message is one sentence that a user can act on. No class derives from KeyError, which quotes its text.
 """
@@ -69,7 +69,7 @@ FILE: Final = Spelling(equals=" = ")
 
 
 class ConfigError(UsageError):
-    """A wrong setting of a run; the message has its name, value, allowed values and the nearest name."""
+    """A wrong setting of a run, with its value, the allowed values and the nearest name."""
 
     def __init__(
         self, setting: str, value: Any, problem: str, known: Iterable[str] = (), *, wrong: str | None = None
@@ -131,7 +131,7 @@ class ProviderError(MbbqGenError):
 
 
 def describe_fault(error: ValidationError, tables: Mapping[str, Any]) -> str:
-    """The first error of a validation in one line: key, problem, and the value if it is short."""
+    """The first error of a validation as key, problem and, if short, value."""
     first, *others = describe_faults(error, tables)
     return first + (f" (and {len(others)} more)" if others else "")
 
@@ -143,7 +143,7 @@ def describe_faults(error: ValidationError, tables: Mapping[str, Any]) -> list[s
 
 
 def _is_echo(fault: ErrorDetails, faults: list[ErrorDetails]) -> bool:
-    """True if a list is too short only because of a wrong entry, which has an error of its own."""
+    """True if a list is too short only because of a wrong entry, reported separately."""
     place = fault["loc"]
     inside = (other for other in faults if len(other["loc"]) > len(place) and other["loc"][: len(place)] == place)
     return fault["type"] == "too_short" and any(inside)
@@ -162,7 +162,7 @@ def _describe(fault: ErrorDetails, tables: Mapping[str, Any]) -> str:
 
 
 def _key_path(location: tuple[int | str, ...], tables: Any) -> str:
-    """The path of a key, with list entries named by their ids: `variant 'plain'.text`, not `variant.3.text`."""
+    """The path of a key, such as `variant 'plain'.text`: list entries are named by their ids."""
     path, here = "", tables
     for step in location:
         if isinstance(step, int):

@@ -53,7 +53,7 @@ class PackPaths:
         return None
 
     def names(self, kind: PackKind) -> list[str]:
-        """The names of all packs of a kind, sorted; files that start with an underscore are no packs."""
+        """The names of all packs of a kind, sorted; `_*.toml` files are no packs."""
         stems = {path.stem for root in self.roots for path in (root / kind).glob("*.toml")}
         return sorted(stem for stem in stems if not stem.startswith("_"))
 
@@ -119,7 +119,7 @@ def write_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def output_file(path: Path, *, is_derived: bool = False) -> Iterator[Path]:
-    """A temporary file in the same folder that replaces `path` when the block ends without an error.
+    """A temporary file that replaces `path` when the block ends without an error.
 
     The digest of the content is kept in the cache directory, so that a later call detects changes by others.
     `is_derived`: always overwritten, as the score file in a run folder. UsageError if the path is not allowed or the
@@ -154,7 +154,7 @@ def write_text(path: Path, parts: Iterable[str], *, is_derived: bool = False) ->
 
 
 def check_output(path: Path, *, is_derived: bool = False) -> None:
-    """Raises UsageError if an output file may not be written; commands also call it before long work."""
+    """Raises UsageError if an output file may not be written."""
     target = path.resolve()
     if not target.parent.is_dir():
         raise UsageError(f"{path}: there is no folder {path.parent}; make it first")

@@ -16,7 +16,7 @@ LATIN_SQUARES: tuple[tuple[Order, Order, Order], ...] = (
     ((0, 1, 2), (1, 2, 0), (2, 0, 1)),
     ((0, 2, 1), (1, 0, 2), (2, 1, 0)),
 )
-"""The six orders of (target, non-target, unknown) as two Latin squares: each role is at each position once."""
+"""The six orders of target, non-target and unknown as two Latin squares."""
 ALL_ORDERS: tuple[Order, ...] = LATIN_SQUARES[0] + LATIN_SQUARES[1]
 LABEL_STYLES: dict[str, tuple[str, str, str]] = {
     "A": ("A", "B", "C"),

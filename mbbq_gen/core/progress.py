@@ -31,7 +31,7 @@ class ProgressListener(Protocol):
     def stage(
         self, stage: Stage, total: int | None = None, status: Callable[[], str] = lambda: ""
     ) -> AbstractContextManager[Advance]:
-        """Starts a stage; the context is a function that gets the number of steps finished since the last call.
+        """Starts a stage; the context is a function that gets the steps finished since its last call.
 
         `status` returns a few words, such as the number of requests under way; it may be called on any thread.
         """
