@@ -96,8 +96,8 @@ class Compare(RunsCommand):
         usual = comparison.CONTROL_METRICS if self.split == "control" else comparison.DEFAULT_METRICS
         metrics, sampling = metrics_of(self.metric or usual), statistics.sampling(self.run_paths)
         check_correction(source, sampling, self.answers)
-        labelled = statistics.labels(self.run_paths, self.where, source)
-        frame = statistics.frame(self.run_paths, self.where, all_extractors=every, answers=self.answers)
+        labelled = statistics.labels(self.run_paths, self.resources, source)
+        frame = statistics.frame(self.run_paths, self.resources, all_extractors=every, answers=self.answers)
         groupings = groupings_of(self.group_by)
         apart = [name for name in several(frame, "model", "benchmark", "language") if name != self.across]
         table = comparison.compare(
@@ -139,7 +139,7 @@ class Agreement(RunCommand):
         methods = manifest.config.method
         if len(methods) < 2:
             raise UsageError(f"{path}: has one method, {methods[0]}; make a run with --method both to compare methods")
-        frame = self.statistics.frame([path], self.where, normalise=self.normalization)
+        frame = self.statistics.frame([path], self.resources, normalise=self.normalization)
         found = agreement.MethodAgreement(
             run=str(path),
             model=manifest.config.model,
@@ -181,7 +181,7 @@ class Diff(PackCommand):
                 sampling=self.statistics.sampling([self.first, self.second]),
                 step=bar.advance,
             )
-            found = compare_runs(RunFolder(self.first), RunFolder(self.second), self.where, choice)
+            found = compare_runs(RunFolder(self.first), RunFolder(self.second), self.resources, choice)
         for side in (found.first, found.second):
             if side.answered < side.requests:
                 say(f"{side.run}: {side.requests - side.answered:,} of {side.requests:,} requests have no response yet")
@@ -207,7 +207,7 @@ class PositionBias(RunsCommand):
 
         metrics, sampling = metrics_of(self.metric), self.statistics.sampling(self.run_paths)
         groupings = groupings_of(self.group_by)
-        frame = self.statistics.frame(self.run_paths, self.where)
+        frame = self.statistics.frame(self.run_paths, self.resources)
         table = PositionTable(
             **sampling.facts(),
             signs={measured.name: measured.sign for measured in metrics},
@@ -248,7 +248,7 @@ class Power(PackCommand):
         questions = self.questions
         if benchmark not in SHAPES and questions is None:
             find_benchmark(benchmark)
-        measured = None if self.pilot is None else variances_of(self.pilot, name, self.where)
+        measured = None if self.pilot is None else variances_of(self.pilot, name, self.resources)
         table = power_table(
             *(benchmark, self.templates, self.variants),
             questions=questions,
@@ -280,7 +280,7 @@ class Robustness(RunsCommand):
         from mbbq_gen.report.analysis_tables import robustness_blocks
 
         metrics, sampling = metrics_of(self.metric), self.statistics.sampling(self.run_paths)
-        frame = self.statistics.frame(self.run_paths, self.where)
+        frame = self.statistics.frame(self.run_paths, self.resources)
         ranks = (rank_stability(frame, measured, factor, sampling) for measured in metrics for factor in FACTORS)
         table = RobustnessTable(
             **sampling.facts(),
@@ -315,12 +315,12 @@ class Reasoning(RunCommand):
         from mbbq_gen.report.analysis_tables import reasoning_blocks
         from mbbq_gen.runs.reasoning import extract_all_reasoning, load_reasoning_frames
 
-        path, where, folder = self.run_path, self.where, self.folder
+        path, resources, folder = self.run_path, self.resources, self.folder
         sampling = self.statistics.sampling([path])
         model, metrics = folder.manifest().config.model, metrics_of(self.metric)
-        extractors = extracted(folder, where, self.statistics.extractor)
+        extractors = extracted(folder, resources, self.statistics.extractor)
         with Bar("reading", None, "answers") as bar:
-            version = extract_all_reasoning(folder, where, bar.advance)
+            version = extract_all_reasoning(folder, resources, bar.advance)
         with folder.open_store(read_only=True) as store:
             frames = load_reasoning_frames(store, version, extractors, model, self.statistics.gold)
             pending = store.progress().pending

@@ -85,7 +85,7 @@ class Annotate(RunCommand):
             raise UsageError("--reasoning, --extractor: reasoning traces have one extractor; leave --extractor out")
         design = {"sample": self.sample_size, "by": self.group_by, "seed": self.seed}
         design |= {"languages": self.languages, "extractor": self.extractor}
-        source = (ReasoningTarget if self.traces else ReviewTarget)(folder, self.where)
+        source = (ReasoningTarget if self.traces else ReviewTarget)(folder, self.resources)
         job = Annotating(folder, source, {name: value for name, value in design.items() if value is not None})
         if self.sheet is not None:
             job.take_sheet(self.sheet)
@@ -145,13 +145,13 @@ class Judge(RunCommand):
         from mbbq_gen.report.annotation_views import judge_estimate_blocks, judge_report_blocks
         from mbbq_gen.runs.resolve import provider_options
 
-        folder, where = self.folder, self.where
+        folder, resources = self.folder, self.resources
         prices = self.config.prices
-        versions = extracted(folder, where)
+        versions = extracted(folder, resources)
         if self.languages is not None:
             wanted = all_of("language of the run", self.languages, sorted(versions))
             versions = {code: versions[code] for code in wanted}
-        job = Judging(folder, where, versions, ProgressBars(say))
+        job = Judging(folder, resources, versions, ProgressBars(say))
         judge = job.judge_of(self.model, self.name, provider_options(self.config), self.seed)
         if self.report:
             if judge.name not in job.judges:

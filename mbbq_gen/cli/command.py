@@ -75,7 +75,7 @@ class PackCommand(JsonCommand):
     packs: Path | None = option("", "Folder of your own language packs; they override ours.", metavar="DIR")
 
     @property
-    def where(self) -> PackPaths:
+    def resources(self) -> PackPaths:
         """Where language packs are looked for; raises UsageError for a folder without packs."""
         return PackPaths(packs=self.packs)
 

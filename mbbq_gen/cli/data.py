@@ -269,7 +269,7 @@ class MakeControl(QuestionCommand):
         from mbbq_gen.benchmarks.control.maker import REASONS, with_control
 
         output, coverage = self.output, ControlCoverage()
-        made = with_control(_with_bar(self.questions(["bias"])), ["control"], self.where, coverage.add)
+        made = with_control(_with_bar(self.questions(["bias"])), ["control"], self.resources, coverage.add)
         if output is not None:
             write_lines(output, (control.model_dump_json() for control in made))
         else:
@@ -313,7 +313,7 @@ class Instantiate(PackCommand):
         from mbbq_gen.benchmarks.templates.fill import load_template_folder
 
         codes = words(self.languages) if self.languages else None
-        instances = load_template_folder(self.folder, languages=codes, splits=self.splits, resources=self.where)
+        instances = load_template_folder(self.folder, languages=codes, splits=self.splits, resources=self.resources)
         counts: Counter[tuple[str, str, str, str]] = Counter()
 
         def counted() -> Iterator[str]:

@@ -94,7 +94,7 @@ class Extract(PackCommand):
         from mbbq_gen.runs.run_folder import RunFolder
         from mbbq_gen.storage.queries import extraction_changes
 
-        folder, where, only, count = RunFolder(path).require(), self.where, _outcomes(self.only), 0
+        folder, resources, only, count = RunFolder(path).require(), self.resources, _outcomes(self.only), 0
         with Bar("reading", None, "answers") as bar, folder.locked(), folder.open_store() as store:
 
             def step(batch: int) -> None:
@@ -106,9 +106,9 @@ class Extract(PackCommand):
             if self.languages and words(self.languages):
                 languages = all_of("language of the run", self.languages, languages)
             versions = extract_run(
-                store, where, step, extractor=extractor, languages=languages, only=only, helpers=helpers
+                store, resources, step, extractor=extractor, languages=languages, only=only, helpers=helpers
             )
-            found = {code: previous_extraction(store, code, version, where) for code, version in versions.items()}
+            found = {code: previous_extraction(store, code, version, resources) for code, version in versions.items()}
             before = {code: version for code, version in found.items() if version is not None}
             changes = [
                 change
@@ -135,11 +135,11 @@ class Extract(PackCommand):
         from mbbq_gen.extraction import has_pack
         from mbbq_gen.extraction.simple import extract_lines
 
-        path, where = self.jsonl or Path("-"), self.where
+        path, resources = self.jsonl or Path("-"), self.resources
         counts: Counter[str] = Counter()
 
         def written() -> Iterator[str]:
-            for row in extract_lines(open_lines(path), str(path), resources=where, extractor=extractor):
+            for row in extract_lines(open_lines(path), str(path), resources=resources, extractor=extractor):
                 bar.advance()
                 counts[row["language"]] += 1
                 yield json.dumps(row, ensure_ascii=False)
@@ -152,7 +152,7 @@ class Extract(PackCommand):
                     echo_json(line)
         if not counts:
             say(f"{path}: no lines: nothing was extracted")
-        without = [f"{code} ({count:,})" for code, count in sorted(counts.items()) if not has_pack(code, where)]
+        without = [f"{code} ({count:,})" for code, count in sorted(counts.items()) if not has_pack(code, resources)]
         if without:
             say(
                 f"warning: no pack for {', '.join(without)}: extracted by labels, option texts and structures only; "
@@ -225,7 +225,7 @@ class Explain(PackCommand):
             raise UsageError("--options: one of them is empty; separate them by | and leave none out")
         given = sys.stdin.buffer.read() if self.response == "-" else self.response.encode(errors="surrogateescape")
         question = Question(texts, "ABCDEFGHIJ"[: len(texts)], self.unknown_index)
-        found = load_extractor(self.language, self.where).explain(given.decode(errors="replace"), question)
+        found = load_extractor(self.language, self.resources).explain(given.decode(errors="replace"), question)
         if self.as_json:
             print_json(found.model_dump())
         else:
@@ -248,9 +248,9 @@ class Explain(PackCommand):
             if response.scores is not None:
                 response = response.model_copy(update={"scores": store.option_scores(response.request_key)})
         has_text, question = response.scores is None, question_of(answered)
-        found = explain_answer(answered, self.where) if has_text else None
-        reasoning = reasoning_text(response, self.where) if has_text else None
-        extraction = None if reasoning is None else extract_reasoning(answered, reasoning, self.where)
+        found = explain_answer(answered, self.resources) if has_text else None
+        reasoning = reasoning_text(response, self.resources) if has_text else None
+        extraction = None if reasoning is None else extract_reasoning(answered, reasoning, self.resources)
         if self.as_json:
             fields: dict[str, Any] = {name: getattr(prompt, name) for name in ("prompt_id", "instance_key", "variant")}
             fields |= {name: getattr(question, name) for name in ("prompt", "options", "labels", "unknown_index")}
@@ -286,7 +286,7 @@ class Explain(PackCommand):
         from mbbq_gen.runs.extraction import question_of
         from mbbq_gen.storage.queries import answered_extractions, iter_extractions
 
-        current = extracted(folder, self.where)
+        current = extracted(folder, self.resources)
         if self.language:
             wanted = all_of("language of the run", self.language, sorted(current))
             current = {code: version for code, version in current.items() if code in wanted}

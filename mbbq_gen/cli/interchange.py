@@ -63,9 +63,9 @@ class Import(PackCommand):
 
         source = open_log(one_of("program", self.tool, TOOLS), self.source, self.columns)
         config = located(self.config.model_copy(update={"benchmark": tuple(words(self.benchmark or ""))}))
-        questions = load_questions(config, self.splits or (), self.where)
+        questions = load_questions(config, self.splits or (), self.resources)
         summary = import_answers(
-            RunFolder(self.output), source, config.benchmarks, questions, resources=self.where, model=self.model
+            RunFolder(self.output), source, config.benchmarks, questions, resources=self.resources, model=self.model
         )
         if self.as_json:
             print_json(summary)

@@ -136,24 +136,24 @@ class InferenceOptions(Options):
     n_resamples: int = option("Statistics", "Number of bootstrap resamples of templates.", default=2000, min=100)
     seed: int = option("Statistics", "Seed of bootstrap resamples and permutation tests.", default=0, min=0)
 
-    def frame(self, paths: Sequence[Path], where: PackPaths, **more: Any) -> polars.DataFrame:
+    def frame(self, paths: Sequence[Path], resources: PackPaths, **more: Any) -> polars.DataFrame:
         """The observations of runs, after extracting what is missing; `more`: further fields of `Reading`."""
         from mbbq_gen.runs.observations import Reading, load_observations
 
         with Bar("reading", None, "answers") as bar:
-            reading = Reading(where, self.gold, self.extractor, step=bar.advance, tell=say, **more)
+            reading = Reading(resources, self.gold, self.extractor, step=bar.advance, tell=say, **more)
             frame = load_observations(paths, reading)
         report_failures(frame)
         return frame
 
-    def labels(self, paths: Sequence[Path], where: PackPaths, source: str | None) -> AnnotatedFrame | None:
+    def labels(self, paths: Sequence[Path], resources: PackPaths, source: str | None) -> AnnotatedFrame | None:
         """The annotated responses of runs, after saying which are left out; None without a source."""
         from mbbq_gen.annotation.annotations import runs_labels
         from mbbq_gen.statistics.ppi import MIN_LABELS
 
         if source is None:
             return None
-        found = runs_labels(paths, where, source, gold=self.gold, extractor=self.extractor, at_least=MIN_LABELS)
+        found = runs_labels(paths, resources, source, gold=self.gold, extractor=self.extractor, at_least=MIN_LABELS)
         for count, why in (
             (found.unsampled_annotations, "are in no sample that was drawn: left out of the correction"),
             (found.stale_annotations, "only rejected an extraction that has changed since: left out"),
@@ -211,12 +211,12 @@ class QuestionCommand(PackCommand):
         if self.benchmark is not None:
             find_benchmark(self.benchmark)
         named = (self.benchmark,) if self.benchmark is not None else ()
-        for _, found in load_questions(self.config.model_copy(update={"benchmark": named}), splits, self.where):
+        for _, found in load_questions(self.config.model_copy(update={"benchmark": named}), splits, self.resources):
             yield from found
 
 
 def load_questions(
-    config: RunConfig, splits: Sequence[Split], where: PackPaths
+    config: RunConfig, splits: Sequence[Split], resources: PackPaths
 ) -> Iterator[tuple[BenchmarkChoice, Iterator[Instance]]]:
     """The benchmarks or the file of a configuration, each with its questions in the languages and splits named."""
     from mbbq_gen.benchmarks.own_file import read_instances
@@ -236,7 +236,7 @@ def load_questions(
         codes = [code for code in languages if code in info.languages or len(choices) == 1]
         parts = [split for split in splits if split in info.splits or len(choices) == 1]
         if (codes or not languages) and (parts or not splits):
-            yield choice, load_benchmark(choice.name, data=place, languages=codes, splits=parts, resources=where)
+            yield choice, load_benchmark(choice.name, data=place, languages=codes, splits=parts, resources=resources)
 
 
 class WorkerOptions(Options):
@@ -261,12 +261,12 @@ class WorkerOptions(Options):
         return MapWorkers(self.ray, self.workers or 2)
 
 
-def extracted(folder: RunFolder, where: PackPaths, extractor: str = "rules") -> dict[str, str]:
+def extracted(folder: RunFolder, resources: PackPaths, extractor: str = "rules") -> dict[str, str]:
     """The extractor version of each language; extracts first what is missing."""
     from mbbq_gen.runs.observations import ensure_extracted
 
     with Bar("reading", None, "answers") as bar:
-        return ensure_extracted(folder, where, extractor, bar.advance)
+        return ensure_extracted(folder, resources, extractor, bar.advance)
 
 
 def report_failures(frame: polars.DataFrame) -> None:
@@ -284,12 +284,12 @@ def several(frame: polars.DataFrame, *groupings: str) -> list[str]:
     return [name for name in groupings if frame[GROUPINGS[name]].n_unique() > 1]
 
 
-def variances_of(path: Path, metric: str, where: PackPaths) -> Components:
+def variances_of(path: Path, metric: str, resources: PackPaths) -> Components:
     """The variances of a run's bias split."""
     from mbbq_gen.analysis.design import measured_components
     from mbbq_gen.scoring.metrics import METRICS
 
-    return measured_components(InferenceOptions().frame([path], where), METRICS[metric], str(path))
+    return measured_components(InferenceOptions().frame([path], resources), METRICS[metric], str(path))
 
 
 def check_correction(correct_with: str | None, sampling: InferenceSettings, answers: str = "first") -> None:

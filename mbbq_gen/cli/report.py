@@ -90,9 +90,9 @@ class Report(RunsCommand):
         elif self.as_json:
             self._print_scores(folders, sampling)
         else:
-            labelled = [self.statistics.labels([one.path], self.where, self.correct_with) for one in folders]
+            labelled = [self.statistics.labels([one.path], self.resources, self.correct_with) for one in folders]
             for folder, labels in zip(folders, labelled, strict=True):
-                typer.echo(report_text(folder, self.where, self.verbose, labels, self.statistics), nl=False)
+                typer.echo(report_text(folder, self.resources, self.verbose, labels, self.statistics), nl=False)
 
     def _check(self) -> None:
         """Raises UsageError for options that exclude or need each other."""
@@ -114,8 +114,8 @@ class Report(RunsCommand):
         from mbbq_gen.analysis.score_extras import reported
         from mbbq_gen.report.view_model import BY, SCORES
 
-        labels = self.statistics.labels(self.run_paths, self.where, self.correct_with)
-        frame = self.statistics.frame(self.run_paths, self.where)
+        labels = self.statistics.labels(self.run_paths, self.resources, self.correct_with)
+        frame = self.statistics.frame(self.run_paths, self.resources)
         scores = reported(frame, BY, SCORES, sampling, labels, extractor=self.statistics.extractor)
         control = {one.path.as_posix(): one.manifest().model_dump(include={"control"})["control"] for one in folders}
         made = {path: counts for path, counts in control.items() if counts}
@@ -126,7 +126,7 @@ class Report(RunsCommand):
         from mbbq_gen.report.charts import make_charts
         from mbbq_gen.report.tables import FlaggedNumber, markdown_escaped
 
-        found = make_charts(InferenceOptions().frame(self.run_paths, self.where), sampling, [_TABLES[name]])
+        found = make_charts(InferenceOptions().frame(self.run_paths, self.resources), sampling, [_TABLES[name]])
         if found.left_out:
             raise UsageError(f"--table {name}: {found.left_out[0].reason}")
         (chart,) = found.charts
@@ -159,10 +159,10 @@ class Report(RunsCommand):
             page.template_environment()  # what is missing is said before the work is done
         if self.figures is not None:
             require_vl_convert()
-        paths, where, extractor = [folder.path for folder in folders], self.where, self.statistics.extractor
-        labelled = self.statistics.labels(paths, where, self.correct_with)
-        frame = self.statistics.frame(paths, where)
-        sources = [view_model.Source(*run, extracted(run[0], where, extractor)) for run in named_runs(paths)]
+        paths, resources, extractor = [folder.path for folder in folders], self.resources, self.statistics.extractor
+        labelled = self.statistics.labels(paths, resources, self.correct_with)
+        frame = self.statistics.frame(paths, resources)
+        sources = [view_model.Source(*run, extracted(run[0], resources, extractor)) for run in named_runs(paths)]
         with_papers = self.paper_figures or self.figures is not None
         drawn = [name for name in charts.CHARTS if with_papers or name not in charts.PAPERS]
         with Bar("report", len(drawn) + 1 + len(folders), "steps") as bar:
@@ -174,13 +174,13 @@ class Report(RunsCommand):
             if self.output is not None:
                 view = view_model.build_report_view(
                     *(sources, frame, drawings),
-                    names=page.language_names((code for source in sources for code in source.versions), where),
+                    names=page.language_names((code for source in sources for code in source.versions), resources),
                     sampling=sampling,
                     tick=tick,
                     sampled=self.page_samples,
                     labelled=labelled,
                     extractor=extractor,
-                    follow_ups=follow_up_reports(paths, where, sampling),
+                    follow_ups=follow_up_reports(paths, resources, sampling),
                 )
                 write_lines(self.output, [page.report_page(view)])
                 say(f"written: {self.output}")
@@ -192,7 +192,7 @@ class Report(RunsCommand):
 
 def report_text(
     folder: RunFolder,
-    where: PackPaths,
+    resources: PackPaths,
     verbose: bool,
     labelled: AnnotatedFrame | None = None,
     statistics: ScoreOptions | None = None,
@@ -206,13 +206,13 @@ def report_text(
     manifest, statistics = folder.manifest(), statistics or ScoreOptions()
     gold, extractor = statistics.gold, statistics.extractor
     with Bar("reading", None, "answers") as bar:
-        reading = Reading(where, gold, extractor, step=bar.advance, tell=say)
+        reading = Reading(resources, gold, extractor, step=bar.advance, tell=say)
         frame, progress = load_run_observations(folder, manifest, reading)
     by = (["benchmark"] if len(manifest.config.benchmarks) > 1 else []) + several(frame, "method")
     metrics = tuple(dict.fromkeys((*SUMMARY_METRICS, *BRIEF_METRICS)))
     sampling = statistics.sampling([folder.path])
     scores = reported(frame, [*by, "language", "split"], metrics, sampling, labelled, extractor=extractor)
-    scores = scores.model_copy(update={"follow_ups": follow_up_reports([folder.path], where, sampling)})
+    scores = scores.model_copy(update={"follow_ups": follow_up_reports([folder.path], resources, sampling)})
     console = result_console()
     with console.capture() as captured:
         print_blocks(
@@ -248,7 +248,7 @@ class Leaderboard(RunsCommand):
             raise UsageError("--markdown and --json: choose one of the two")
         if self.output is not None:
             check_output(self.output)
-        frame = self.statistics.frame(self.run_paths, self.where)
+        frame = self.statistics.frame(self.run_paths, self.resources)
         named = {
             (name, choice.name): manifest
             for _, manifest, name in named_runs(self.run_paths)
@@ -256,7 +256,7 @@ class Leaderboard(RunsCommand):
         }
         board = build_leaderboard(frame, named, self.statistics.sampling(self.run_paths))
         if self.output is not None:
-            names = language_names((row.language for row in board.rows), self.where)
+            names = language_names((row.language for row in board.rows), self.resources)
             paths = [shlex.quote(str(path)) for path in self.run_paths]
             write_lines(self.output, [views.board_page(board, paths, names)])
         if self.csv is not None:
@@ -286,10 +286,10 @@ class View(RunCommand):
     def _run(self) -> None:
         from mbbq_gen.report.viewer import ViewServer, open_viewer
 
-        folder, where = self.folder, self.where
-        versions = extracted(folder, where)
+        folder, resources = self.folder, self.resources
+        versions = extracted(folder, resources)
         with Bar("items", None, "items") as bar:
-            viewer = open_viewer(folder, versions, where, bar.advance)
+            viewer = open_viewer(folder, versions, resources, bar.advance)
         with ViewServer(viewer, self.port) as server:
             print_json({"url": server.url}) if self.as_json else echo(server.url)
             if self.open_browser:

@@ -41,7 +41,7 @@ class BatchCommand(RunCommand):
 
         path, folder = self.run_path, self.folder
         config = folder.manifest().config
-        provider = open_model(config, self.where)
+        provider = open_model(config, self.resources)
         with folder.locked(), folder.open_store() as store:
             if mode_of(store) == "off":
                 raise UsageError(f"{path}: this run has no batches; to use them: mbbq-gen run {path} --batch")
@@ -179,7 +179,7 @@ def _loading(*names: str) -> HelperProcess:
     return HelperProcess(load)
 
 
-def _study_jobs(study: Study, config: RunConfig, where: PackPaths, helper: HelperProcess) -> list[Job]:
+def _study_jobs(study: Study, config: RunConfig, resources: PackPaths, helper: HelperProcess) -> list[Job]:
     """What is to be done for each run of a study; ConfigError for wrong settings before any request.
 
     `config` is a model to run beside those of the file, with its settings, or the base URL of the openai: models.
@@ -201,7 +201,7 @@ def _study_jobs(study: Study, config: RunConfig, where: PackPaths, helper: Helpe
     for run in runs:
         of_run = run.config.model_copy(update=moved) if run.config.model.startswith("openai:") else run.config
         try:
-            jobs.append(Job(RunFolder(run.path), resolve(of_run, where), where, ProgressBars(say), helper))
+            jobs.append(Job(RunFolder(run.path), resolve(of_run, resources), resources, ProgressBars(say), helper))
             jobs[-1].merged()
         except ConfigError as error:
             raise error.spelled(FILE, f"{study.path}: ") from None
@@ -210,12 +210,12 @@ def _study_jobs(study: Study, config: RunConfig, where: PackPaths, helper: Helpe
     return jobs
 
 
-def _run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool) -> None:
+def _run_study(path: Path, config: RunConfig, resources: PackPaths, *, as_json: bool) -> None:
     """Runs what is left of a study and shows its results; RunError where some of the runs failed."""
     from mbbq_gen.runs.study import read_study, resolve_run_paths
 
     study, helper = read_study(path), _loading(*_EXTRACTION, *_REPORT)
-    jobs = _study_jobs(study, config, where, helper)
+    jobs = _study_jobs(study, config, resources, helper)
     if any(_is_remote(job.config.model) for job in jobs):
         helper.start()
     failed: dict[Path, MbbqGenError] = {}
@@ -236,7 +236,7 @@ def _run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool
         folder = study.folder
         there = [found for found in resolve_run_paths([folder]) if found not in failed and found != folder]
         if there:
-            _show_runs(there, where)
+            _show_runs(there, resources)
             console = result_console()
             console.print(f"\nthe runs: {folder}")
             console.print(f"with ranks: mbbq-gen leaderboard {path}    as a page: mbbq-gen report {path} -o page.html")
@@ -249,14 +249,14 @@ def _run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool
         )
 
 
-def _show_runs(paths: list[Path], where: PackPaths) -> None:
+def _show_runs(paths: list[Path], resources: PackPaths) -> None:
     """Prints the conclusions for every model and benchmark, with one table."""
     from mbbq_gen.analysis.score_extras import reported
     from mbbq_gen.report.score_tables import BRIEF_METRICS, brief_blocks
     from mbbq_gen.report.tables import print_blocks
     from mbbq_gen.runs.run_folder import RunFolder
 
-    frame = InferenceOptions().frame(paths, where)
+    frame = InferenceOptions().frame(paths, resources)
     by = ["model", *several(frame, "benchmark"), *several(frame, "method"), "language", "split"]
     console = result_console()
     scores = reported(frame, by, BRIEF_METRICS, InferenceOptions().sampling(paths))
@@ -307,16 +307,16 @@ class RunModel(PackCommand):
         from mbbq_gen.runs.resolve import resolve_for
         from mbbq_gen.runs.run_folder import RunFolder
 
-        config, where, folder = self.config, self.where, RunFolder(self.run_path)
+        config, resources, folder = self.config, self.resources, RunFolder(self.run_path)
         if self.run_path.suffix == ".toml" and not self.run_path.is_dir():
             if self.collect_batches or self.rerun_lost:
                 raise UsageError("--collect, --rerun-lost: for one run; name its folder instead of the study")
-            _run_study(self.run_path, config, where, as_json=self.as_json)
+            _run_study(self.run_path, config, resources, as_json=self.as_json)
             return
         if self.collect_batches and config.is_whole:
             raise UsageError("--collect continues a run as planned; leave --model, --benchmark and the like out")
         before = None if config.is_whole else folder.require().manifest().config
-        config = resolve_for(config, before, where)
+        config = resolve_for(config, before, resources)
         is_remote = _is_remote(config.follow_up_model or config.model or folder.manifest().config.model)
         # Two, because a large run takes much memory to extract and to report.
         reporting, reading = _loading(*_REPORT), _loading(*_EXTRACTION, *(() if is_remote else _REPORT))
@@ -325,11 +325,11 @@ class RunModel(PackCommand):
                 reading.start()
                 if not self.as_json:
                     reporting.start()
-            result = Job(folder, config, where, ProgressBars(say), reading, self.rerun_lost).execute()
+            result = Job(folder, config, resources, ProgressBars(say), reading, self.rerun_lost).execute()
             if self.as_json:
                 print_json(asdict(result))
             elif not result.batches_under_way:
-                typer.echo(reporting.call(report_text, folder, where, self.verbose), nl=False)
+                typer.echo(reporting.call(report_text, folder, resources, self.verbose), nl=False)
         finally:
             reporting.close()
             reading.close()

@@ -97,7 +97,7 @@ class Score(PackCommand):
         wanted = ["language", "split"] if self.group_by is None else groupings_of(self.group_by)
         sampling = self.statistics.sampling(runs)
         self._check(sampling)
-        labelled = self.statistics.labels(runs, self.where, self.correct_with)
+        labelled = self.statistics.labels(runs, self.resources, self.correct_with)
         frame = subset(self._observations(wanted, helpers), self.subset)
         how = self.normalization
         if how is not None and (frame["method"] == "generate").all():
@@ -144,22 +144,22 @@ class Score(PackCommand):
         from mbbq_gen.scoring.observations import observations_frame
         from mbbq_gen.scoring.tally import grouping_columns
 
-        where, gold, path = self.where, self.statistics.gold, self.jsonl
+        resources, gold, path = self.resources, self.statistics.gold, self.jsonl
         choice: dict[str, Any] = {"normalise": self.normalization, "answers": self.answers}
         if path is not None:
-            frame = observations_frame(observe_lines(open_lines(path), str(path), gold=gold, resources=where))
+            frame = observations_frame(observe_lines(open_lines(path), str(path), gold=gold, resources=resources))
             if not frame.height:
                 raise DataError(f"{path}: no line with an answer in it: there is nothing to score")
             repeats = frame.height - frame.select(_SAME_PROMPT).n_unique()
             if repeats:
                 say(f"{path}: {repeats:,} lines repeat the prompt of another line: all of them count, copies too")
         elif helpers is None:
-            return self.statistics.frame(self.run_paths or (), where, **choice)
+            return self.statistics.frame(self.run_paths or (), resources, **choice)
         else:
             folder = RunFolder((self.run_paths or [])[0]).require()
             beside = ["variant", *([self.macro_average] if self.macro_average else [])]
             with Bar("reading", None, "answers") as bar:
-                reading = Reading(where, gold, self.statistics.extractor, step=bar.advance, tell=say, **choice)
+                reading = Reading(resources, gold, self.statistics.extractor, step=bar.advance, tell=say, **choice)
                 groups, more = (list(grouping_columns(names).values()) for names in (by, beside))
                 given = folder, folder.manifest(), reading
                 frame, progress = load_sums(*given, groups=groups, beside=more, helpers=helpers)
@@ -200,7 +200,7 @@ class Score(PackCommand):
         if self.jsonl is None:
             more["confidences"] = confidence_shares(frame, by)
         if paths and self.helping.ray is None:
-            more["follow_ups"] = follow_up_reports(paths, self.where, sampling, gold)
+            more["follow_ups"] = follow_up_reports(paths, self.resources, sampling, gold)
         fields: dict[str, Any] = dict(score(frame, by, [metric.name for metric in metrics], sampling, gold=gold))
         fields |= {name: tuple(entries) for name, entries in more.items()}
         if labelled is not None:

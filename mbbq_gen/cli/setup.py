@@ -160,11 +160,11 @@ def _plan(config: RunConfig) -> tuple[int | None, str]:
     from mbbq_gen.runs.estimate import run_estimate
     from mbbq_gen.runs.resolve import resolve
 
-    is_local, where = config.model.partition(":")[0] in _LOCAL, PackPaths()
+    is_local, resources = config.model.partition(":")[0] in _LOCAL, PackPaths()
     sample = _LOCAL_SAMPLE if is_local and config.sample is None else config.sample
-    resolved = resolve(config.model_copy(update={"sample": sample, "max_cost": None}), where)
+    resolved = resolve(config.model_copy(update={"sample": sample, "max_cost": None}), resources)
     try:
-        found = run_estimate(resolved, where, DEFAULTS)
+        found = run_estimate(resolved, resources, DEFAULTS)
     except UsageError as error:
         if str(error).startswith(f"{config.benchmark[0]}:"):
             raise
@@ -256,7 +256,7 @@ def _findings() -> list[dict[str, Any]]:
     from mbbq_gen.providers.base import is_installed
     from mbbq_gen.providers.registry import list_models
 
-    where, cache = PackPaths(), cache_directory()
+    resources, cache = PackPaths(), cache_directory()
     found: list[tuple[str, str, bool, str]] = [
         ("package", "mbbq-gen", True, f"{mbbq_gen.__version__}, packs in {shipped_root()}"),
         ("package", "Python", True, platform.python_version()),
@@ -276,7 +276,7 @@ def _findings() -> list[dict[str, Any]]:
         folder = benchmark_folder(name) if info.needs_data else None
         missing = f"mbbq-gen data download {name}, or --data-dir DIR" if info.needs_data else "ships"
         found.append(("data", name, folder is not None or not info.needs_data, str(folder or missing)))
-    whole = [name for name in where.names("prompts") if all(where.find(kind, name) for kind in PACK_KINDS)]
+    whole = [name for name in resources.names("prompts") if all(resources.find(kind, name) for kind in PACK_KINDS)]
     found.append(("languages", f"{len(whole)} with all packs", True, ", ".join(whole)))
     return [dict(zip(("about", "name", "found", "note"), facts, strict=True)) for facts in found]
 
@@ -349,13 +349,13 @@ class Estimate(PackCommand):
         from mbbq_gen.runs.estimate import run_estimate
         from mbbq_gen.runs.resolve import resolve
 
-        where, assumptions = self.where, DEFAULTS
+        resources, assumptions = self.resources, DEFAULTS
         if self.pilot is not None:
             try:
-                assumptions = variances_of(self.pilot, "mbbq_bias_ambiguous", where).assumptions
+                assumptions = variances_of(self.pilot, "mbbq_bias_ambiguous", resources).assumptions
             except UsageError as error:
                 say(f"{self.pilot}: {error}; interval widths use assumed variances")
-        given = resolve(self.config, where), where, assumptions
+        given = resolve(self.config, resources), resources, assumptions
         found = run_estimate(*given, tokenizer=self.tokenizer, pilot=self.pilot)
         show_result(found, estimate_blocks, as_json=self.as_json)
 
@@ -398,19 +398,19 @@ class Design(PackCommand):
         from mbbq_gen.runs.setup import design_report
         from mbbq_gen.scoring.metrics import METRICS
 
-        pilot, where = self.pilot, self.where
+        pilot, resources = self.pilot, self.resources
         if (self.ci_width is None) == (self.max_cost is None):
             raise UsageError("give --ci-width W or --max-cost USD, one of them")
         for name, amount in (("ci-width", self.ci_width), ("max-cost", self.max_cost)):
             if amount is not None and not amount > 0:
                 raise UsageError(f"--{name} {amount:g}: give a number above 0")
-        config = resolve(self.config, where)
+        config = resolve(self.config, resources)
         metric = METRICS[one_of("metric", self.metric, METRICS)]
         found = design_report(
-            *(config, where),
+            *(config, resources),
             target=self.goal,
             metric=metric,
-            components=assumed_components(metric) if pilot is None else variances_of(pilot, metric.name, where),
+            components=assumed_components(metric) if pilot is None else variances_of(pilot, metric.name, resources),
             pilot=pilot,
             confidence=self.confidence_level,
             width=self.ci_width,
