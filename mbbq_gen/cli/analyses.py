@@ -19,11 +19,11 @@ from mbbq_gen.cli.options import (
     ScoreOptions,
     check_correction,
     equivalence_option,
-    extracted,
+    extract_missing,
     groupings_of,
     metrics_of,
-    several,
     variances_of,
+    varying,
 )
 from mbbq_gen.cli.output import say, show_result
 from mbbq_gen.core.errors import UsageError
@@ -99,7 +99,7 @@ class Compare(RunsCommand):
         labelled = statistics.labels(self.run_paths, self.resources, source)
         frame = statistics.frame(self.run_paths, self.resources, all_extractors=every, answers=self.answers)
         groupings = groupings_of(self.group_by)
-        apart = [name for name in several(frame, "model", "benchmark", "language") if name != self.across]
+        apart = [name for name in varying(frame, "model", "benchmark", "language") if name != self.across]
         table = comparison.compare(
             *(frame, self.across, metrics),
             within=list(dict.fromkeys((*apart, *groupings))),
@@ -318,7 +318,7 @@ class Reasoning(RunCommand):
         path, resources, folder = self.run_path, self.resources, self.folder
         sampling = self.statistics.sampling([path])
         model, metrics = folder.manifest().config.model, metrics_of(self.metric)
-        extractors = extracted(folder, resources, self.statistics.extractor)
+        extractors = extract_missing(folder, resources, self.statistics.extractor)
         with Bar("reading", None, "answers") as bar:
             version = extract_all_reasoning(folder, resources, bar.advance)
         with folder.open_store(read_only=True) as store:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from mbbq_gen.cli.command import RunCommand, option, settings
-from mbbq_gen.cli.options import ConfidenceLevel, RunLanguages, extracted
+from mbbq_gen.cli.options import ConfidenceLevel, RunLanguages, extract_missing
 from mbbq_gen.cli.output import say, show_result
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import UsageError
@@ -147,7 +147,7 @@ class Judge(RunCommand):
 
         folder, resources = self.folder, self.resources
         prices = self.config.prices
-        versions = extracted(folder, resources)
+        versions = extract_missing(folder, resources)
         if self.languages is not None:
             wanted = all_of("language of the run", self.languages, sorted(versions))
             versions = {code: versions[code] for code in wanted}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from mbbq_gen.cli.command import PackCommand, argument, option
-from mbbq_gen.cli.options import RunLanguages, WorkerOptions, extracted
+from mbbq_gen.cli.options import RunLanguages, WorkerOptions, extract_missing
 from mbbq_gen.cli.output import (
     echo,
     echo_json,
@@ -70,12 +70,12 @@ class Extract(PackCommand):
     output: Path | None = option(
         "Files", "File for the lines of --jsonl. Default: stdout.", "--output", "-o", metavar="FILE"
     )
-    helping: WorkerOptions
+    worker_options: WorkerOptions
 
     def _run(self) -> None:
         from mbbq_gen.extraction.simple import extractor_names
 
-        helpers, extractor = self.helping.helpers(), one_of("extractor", self.extractor, extractor_names())
+        helpers, extractor = self.worker_options.map_workers(), one_of("extractor", self.extractor, extractor_names())
         if (self.run_path is None) == (self.jsonl is None):
             raise UsageError("give a run folder or --jsonl FILE, one of them")
         if self.run_path is not None:
@@ -286,7 +286,7 @@ class Explain(PackCommand):
         from mbbq_gen.runs.extraction import question_of
         from mbbq_gen.storage.queries import answered_extractions, iter_extractions
 
-        current = extracted(folder, self.resources)
+        current = extract_missing(folder, self.resources)
         if self.language:
             wanted = all_of("language of the run", self.language, sorted(current))
             current = {code: version for code, version in current.items() if code in wanted}

@@ -1,4 +1,4 @@
-"""Commands `prompts …`, `language …`, `languages` and `check`: language packs and what is made of them."""
+"""Commands `prompts …`, `language …`, `languages` and `check`: language packs and their prompts."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class ListPrompts(PackCommand):
             (choice,) = located(self.config.model_copy(update={"benchmark": (self.benchmark,)})).benchmarks
             folder = Path(choice.data_dir) if choice.data_dir else None
             rows = [
-                {**each.variant.model_dump(), "label_style": each.label_style, "unknown_text": each.unknown_text}
-                for each in read_published_prompts(choice.name, folder, self.language)
+                {**prompt.variant.model_dump(), "label_style": prompt.label_style, "unknown_text": prompt.unknown_text}
+                for prompt in read_published_prompts(choice.name, folder, self.language)
             ]
         if self.as_json:
             print_json(rows)
@@ -87,31 +87,31 @@ class ShowPrompt(PackCommand):
         from mbbq_gen.runs.resolve import InstanceSource, resolve
 
         resources, language = self.resources, self.language
-        wanted: dict[str, Any] = {"model": "oracle:perfect", "languages": (language,), "splits": (self.split,)}
+        fixed: dict[str, Any] = {"model": "oracle:perfect", "languages": (language,), "splits": (self.split,)}
         if self.benchmark is not None or self.config.instances is None:
-            wanted["benchmark"] = (self.benchmark or "starter",)
+            fixed["benchmark"] = (self.benchmark or "starter",)
         one_of("language", language, resources.names("prompts"))
-        config = resolve(self.config.model_copy(update=wanted), resources)
+        config = resolve(self.config.model_copy(update=fixed), resources)
         variants = list(config.variants)
         if self.variant is not None:
             config = resolve(config.model_copy(update={"variants": (self.variant,)}), resources)
         variant, source = config.variants[0], InstanceSource(config, resources)
-        questions = [one.build() for choice in config.benchmarks for one in source(choice, [language], [self.split])]
+        questions = [row.build() for choice in config.benchmarks for row in source(choice, [language], [self.split])]
         if not questions:
             raise UsageError("there is no question in this language and split")
-        places = {name: one for one in reversed(questions) for name in (one.key, one.instance_id)}
-        question = questions[0] if self.instance is None else places[one_of("instance", self.instance, places)]
+        by_id = {name: found for found in reversed(questions) for name in (found.key, found.instance_id)}
+        question = questions[0] if self.instance is None else by_id[one_of("instance", self.instance, by_id)]
         settings_of = PromptVariants(config.model_copy(update={"variants": (variant,)}), resources).settings_of
         policy = one_of("option order", config.option_order, ORDER_POLICIES)
         plan = plan_orders(policy, map(SamplingUnit.of, questions), config.seed)
         number = [*variants, variant].index(variant)
-        shown = [render_prompt(question, settings_of(question)[0], each) for each in plan.orders(question, number)]
-        said = follow_up_text(resources, language) if self.follow_up else None
+        prompts = [render_prompt(question, settings_of(question)[0], order) for order in plan.orders(question, number)]
+        follow_up = follow_up_text(resources, language) if self.follow_up else None
         if self.as_json:
-            again = [{"follow_up": question_about(prompt, said)} if said else {} for prompt in shown]
-            print_json([{**prompt.model_dump(), **beside} for prompt, beside in zip(shown, again, strict=True)])
+            more = [{"follow_up": question_about(prompt, follow_up)} if follow_up else {} for prompt in prompts]
+            print_json([prompt.model_dump() | extra for prompt, extra in zip(prompts, more, strict=True)])
             return
-        for prompt in shown:
+        for prompt in prompts:
             roles = ", ".join(
                 f"{label} = {question.options[index].role or 'person'}"
                 for label, index in zip(prompt.option_labels, prompt.option_order, strict=True)
@@ -119,8 +119,8 @@ class ShowPrompt(PackCommand):
             echo(f"{question.key}  variant {variant}  ({roles})")
             for message in prompt.messages:
                 echo(f"\n--- {message.role} ---\n{message.content}")
-            if said is not None:
-                echo(f"\n--- assistant ---\n…\n\n--- user ---\n{question_about(prompt, said)}")
+            if follow_up is not None:
+                echo(f"\n--- assistant ---\n…\n\n--- user ---\n{question_about(prompt, follow_up)}")
             echo("")
 
 
@@ -228,8 +228,8 @@ class EvaluateLanguage(PackCommand):
             return
         total = found.responses
         echo(f"{total:,} labelled responses in {found.language}")
-        parts = {"right": found.right, "another option": found.wrong, "missed": found.missed}
-        parts["invented"] = found.invented
+        parts = {"right": found.right, "another option": found.wrong}
+        parts |= {"missed": found.missed, "invented": found.invented}
         echo(", ".join(f"{name} {count:,} ({count / total:.1%})" for name, count in parts.items()))
         shares = found.by_confidence.items()
         echo("; ".join(f"{name}: {share.right:,} of {share.readings:,} right" for name, share in shares))

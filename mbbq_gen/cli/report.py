@@ -18,8 +18,8 @@ from mbbq_gen.cli.options import (
     ScoreOptions,
     Verbose,
     check_correction,
-    extracted,
-    several,
+    extract_missing,
+    varying,
 )
 from mbbq_gen.cli.output import echo, print_json, result_console, say, show, write_lines
 from mbbq_gen.core.errors import UsageError
@@ -162,7 +162,7 @@ class Report(RunsCommand):
         paths, resources, extractor = [folder.path for folder in folders], self.resources, self.statistics.extractor
         labelled = self.statistics.labels(paths, resources, self.correct_with)
         frame = self.statistics.frame(paths, resources)
-        sources = [view_model.Source(*run, extracted(run[0], resources, extractor)) for run in named_runs(paths)]
+        sources = [view_model.Source(*run, extract_missing(run[0], resources, extractor)) for run in named_runs(paths)]
         with_papers = self.paper_figures or self.figures is not None
         drawn = [name for name in charts.CHARTS if with_papers or name not in charts.PAPERS]
         with Bar("report", len(drawn) + 1 + len(folders), "steps") as bar:
@@ -208,7 +208,7 @@ def report_text(
     with Bar("reading", None, "answers") as bar:
         reading = Reading(resources, gold, extractor, step=bar.advance, tell=say)
         frame, progress = load_run_observations(folder, manifest, reading)
-    by = (["benchmark"] if len(manifest.config.benchmarks) > 1 else []) + several(frame, "method")
+    by = (["benchmark"] if len(manifest.config.benchmarks) > 1 else []) + varying(frame, "method")
     metrics = tuple(dict.fromkeys((*SUMMARY_METRICS, *BRIEF_METRICS)))
     sampling = statistics.sampling([folder.path])
     scores = reported(frame, [*by, "language", "split"], metrics, sampling, labelled, extractor=extractor)
@@ -287,7 +287,7 @@ class View(RunCommand):
         from mbbq_gen.report.viewer import ViewServer, open_viewer
 
         folder, resources = self.folder, self.resources
-        versions = extracted(folder, resources)
+        versions = extract_missing(folder, resources)
         with Bar("items", None, "items") as bar:
             viewer = open_viewer(folder, versions, resources, bar.advance)
         with ViewServer(viewer, self.port) as server:

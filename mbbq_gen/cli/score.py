@@ -20,7 +20,7 @@ from mbbq_gen.cli.options import (
     equivalence_option,
     groupings_of,
     metrics_of,
-    report_failures,
+    warn_without_responses,
 )
 from mbbq_gen.cli.output import open_lines, say, show_result
 from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
@@ -87,13 +87,13 @@ class Score(PackCommand):
     correct_with: CorrectWith = None
     csv: Path | None = option("Files", "Also write the scores as CSV, one row per group and metric.", metavar="FILE")
     parquet: Path | None = option("Files", "Also write the scores as Parquet.", metavar="FILE")
-    helping: WorkerOptions
+    worker_options: WorkerOptions
 
     def _run(self) -> None:
         from mbbq_gen.report.score_tables import score_report_blocks
         from mbbq_gen.scoring.tally import subset
 
-        helpers, runs = self.helping.helpers(), self.run_paths or []
+        helpers, runs = self.worker_options.map_workers(), self.run_paths or []
         wanted = ["language", "split"] if self.group_by is None else groupings_of(self.group_by)
         sampling = self.statistics.sampling(runs)
         self._check(sampling)
@@ -127,7 +127,7 @@ class Score(PackCommand):
             "--subset": self.subset != "all",
             "--control-adjusted": self.control_adjusted,
             "--correct-with": self.correct_with is not None,
-            "--ray": self.helping.ray is not None,
+            "--ray": self.worker_options.ray is not None,
         }
         for one, others in _EXCLUDED.items():
             for other in others:
@@ -164,7 +164,7 @@ class Score(PackCommand):
                 given = folder, folder.manifest(), reading
                 frame, progress = load_sums(*given, groups=groups, beside=more, helpers=helpers)
             report_pending(folder, progress, say)
-        report_failures(frame)
+        warn_without_responses(frame)
         return frame
 
     def _scored(
@@ -199,7 +199,7 @@ class Score(PackCommand):
             more["sensitivity"] = extras.sensitivity(frame, by, metrics, sampling)
         if self.jsonl is None:
             more["confidences"] = confidence_shares(frame, by)
-        if paths and self.helping.ray is None:
+        if paths and self.worker_options.ray is None:
             more["follow_ups"] = follow_up_reports(paths, self.resources, sampling, gold)
         fields: dict[str, Any] = dict(score(frame, by, [metric.name for metric in metrics], sampling, gold=gold))
         fields |= {name: tuple(entries) for name, entries in more.items()}
