@@ -1,4 +1,4 @@
-"""Commands `annotate` and `judge`: a person checks extractions of a run, and an LLM judge extracts again."""
+"""Commands `annotate` and `judge`: check extractions by hand or with an LLM judge."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _JUDGE_SETTINGS = (
     *("max_tokens", "model_args", "base_url", "rpm", "tpm", "prices", "api_key_env", "api_key_file"),
     *("max_connections", "timeout", "patience", "max_cost", "max_error_rate", "cache_dir"),
 )
-"""Settings of a run that a judge takes too."""
+"""Settings of a run that also hold for a judge."""
 
 
 class Annotate(RunCommand):
@@ -88,7 +88,7 @@ class Annotate(RunCommand):
         source = (ReasoningTarget if self.traces else ReviewTarget)(folder, self.resources)
         job = Annotating(folder, source, {name: value for name, value in design.items() if value is not None})
         if self.sheet is not None:
-            job.take_sheet(self.sheet)
+            job.import_sheet(self.sheet)
         if self.csv is not None or self.html is not None:
             job.write_sheets(self.csv, self.html)
             return

@@ -1,4 +1,4 @@
-"""`mbbq-gen score`: every metric, by any grouping, with counts and intervals."""
+"""Command `score`: all metrics by any grouping, with counts and intervals."""
 
 from __future__ import annotations
 
@@ -94,19 +94,18 @@ class Score(PackCommand):
         from mbbq_gen.scoring.tally import subset
 
         helpers, runs = self.worker_options.map_workers(), self.run_paths or []
-        wanted = ["language", "split"] if self.group_by is None else groupings_of(self.group_by)
+        groupings = ["language", "split"] if self.group_by is None else groupings_of(self.group_by)
         sampling = self.statistics.sampling(runs)
         self._check(sampling)
         labelled = self.statistics.labels(runs, self.resources, self.correct_with)
-        frame = subset(self._observations(wanted, helpers), self.subset)
-        how = self.normalization
-        if how is not None and (frame["method"] == "generate").all():
-            raise UsageError(f"--normalization {how}: there are no loglikelihoods here; leave it out")
-        for grouping, why in _kept_apart(frame, wanted, with_models=self.group_by is None):
-            say(f"{why} are kept apart: added {grouping} to --group-by")
-            wanted.append(grouping)
-        report = self._scored(frame, wanted, sampling, labelled).model_copy(
-            update={"subset": self.subset, "normalization": how, "answers": self.answers}
+        frame = subset(self._observations(groupings, helpers), self.subset)
+        if self.normalization is not None and (frame["method"] == "generate").all():
+            raise UsageError(f"--normalization {self.normalization}: there are no loglikelihoods here; leave it out")
+        for grouping, noun in _missing_groupings(frame, groupings, with_models=self.group_by is None):
+            say(f"{noun} are kept apart: added {grouping} to --group-by")
+            groupings.append(grouping)
+        report = self._scored(frame, groupings, sampling, labelled).model_copy(
+            update={"subset": self.subset, "normalization": self.normalization, "answers": self.answers}
         )
         self._write(report)
         show_result(report, score_report_blocks, as_json=self.as_json or self.jsonl is not None)
@@ -129,15 +128,15 @@ class Score(PackCommand):
             "--correct-with": self.correct_with is not None,
             "--ray": self.worker_options.ray is not None,
         }
-        for one, others in _EXCLUDED.items():
+        for name, others in _EXCLUDED.items():
             for other in others:
-                if given[one] and given[other]:
-                    raise UsageError(f"{one}, {other}: do not go together; leave one of the two out")
+                if given[name] and given[other]:
+                    raise UsageError(f"{name}, {other}: do not go together; leave one of the two out")
         if given["--ray"] and len(runs) > 1:
             raise UsageError("--ray: one run at a time; score them one by one")
 
     def _observations(self, by: list[str], helpers: MapWorkers | None) -> polars.DataFrame:
-        """What is scored: the answers of the runs or of the file; with workers, their sums."""
+        """The observations of the runs or of the file; with workers, their sums."""
         from mbbq_gen.interchange.jsonl import observe_lines
         from mbbq_gen.runs.observations import Reading, load_sums, report_pending
         from mbbq_gen.runs.run_folder import RunFolder
@@ -161,8 +160,8 @@ class Score(PackCommand):
             with Bar("reading", None, "answers") as bar:
                 reading = Reading(resources, gold, self.statistics.extractor, step=bar.advance, tell=say, **choice)
                 groups, more = (list(grouping_columns(names).values()) for names in (by, beside))
-                given = folder, folder.manifest(), reading
-                frame, progress = load_sums(*given, groups=groups, beside=more, helpers=helpers)
+                source = folder, folder.manifest(), reading
+                frame, progress = load_sums(*source, groups=groups, beside=more, helpers=helpers)
             report_pending(folder, progress, say)
         warn_without_responses(frame)
         return frame
@@ -174,7 +173,7 @@ class Score(PackCommand):
         sampling: InferenceSettings,
         labelled: AnnotatedFrame | None,
     ) -> ScoreReport:
-        """The scores, and what is requested beside them."""
+        """The scores, with the requested tests and analyses."""
         from mbbq_gen.analysis import score_extras as extras
         from mbbq_gen.analysis.ability import adjusted_scores
         from mbbq_gen.analysis.correction import confidence_shares, correction
@@ -186,7 +185,7 @@ class Score(PackCommand):
         more: dict[str, Iterable[Any]] = {"stopped": _stopped_estimates(paths)}
         if self.macro_average:
             more["macro_averages"] = extras.macro_averages(frame, by, self.macro_average, metrics, sampling)
-        if self.control_adjusted:  # the two splits are compared, so they are no grouping
+        if self.control_adjusted:  # compares the two splits, so split is no grouping
             biases = [metric for metric in metrics if metric.low < 0]
             more["adjusted"] = adjusted_scores(frame, [name for name in by if name != "split"], biases, sampling)
         if self.tests or margin is not None:
@@ -208,13 +207,13 @@ class Score(PackCommand):
         return extras.ScoreReport(**fields, extractor=self.statistics.extractor)
 
     def _write(self, report: ScoreReport) -> None:
-        """Writes the files that are wanted, and the scores of a single run into its folder."""
+        """Writes the requested files, and the scores of a single run into its folder."""
         from mbbq_gen.report.score_tables import write_scores
 
         if self.run_paths and len(self.run_paths) == 1:
             parts = ["" if report.extractor == "rules" else report.extractor.replace(":", "-"), report.normalization]
-            named = "".join(f"-{part}" for part in (*parts, report.answers != "first" and report.answers) if part)
-            path = self.run_paths[0] / f"scores{named}.json"
+            suffix = "".join(f"-{part}" for part in (*parts, report.answers != "first" and report.answers) if part)
+            path = self.run_paths[0] / f"scores{suffix}.json"
             try:
                 write_text(path, [report.model_dump_json(indent=2) + "\n"], is_derived=True)
             except MbbqGenError as error:
@@ -230,15 +229,15 @@ _EXCLUDED = {
     "--control-adjusted": ["--ray"],
     "--correct-with": ["--ray"],
 }
-"""Option → those that it does not go with: annotations are of whole runs, workers count no single responses."""
+"""Option → options that it excludes."""
 _SAME_PROMPT = (
     "model", "method", "benchmark", "split", "language", "category", "template_id", "instance_id", "variant",
     "label_style", "option_order",
 )  # fmt: skip
 
 
-def _kept_apart(frame: polars.DataFrame, by: list[str], *, with_models: bool) -> Iterator[tuple[str, str]]:
-    """The groupings to add so that unlike responses are not pooled, each with the reason."""
+def _missing_groupings(frame: polars.DataFrame, by: list[str], *, with_models: bool) -> Iterator[tuple[str, str]]:
+    """The groupings to add so that methods, models and splits are not pooled, with a noun for each."""
     if "method" not in by and frame["method"].n_unique() > 1:
         yield "method", "methods"
     models = [part["model"].n_unique() for part in frame.partition_by("method")]
@@ -249,7 +248,7 @@ def _kept_apart(frame: polars.DataFrame, by: list[str], *, with_models: bool) ->
 
 
 def _stopped_estimates(paths: list[Path]) -> Iterator[StoppedEstimate]:
-    """The targets of adaptive runs that stopped on their result, plain and adjusted."""
+    """The estimates of adaptive runs that stopped on their result, with adjusted values."""
     from mbbq_gen.analysis.score_extras import StoppedEstimate
     from mbbq_gen.runs.run_folder import RunFolder
 
