@@ -69,7 +69,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "check": "packs.Check",
     },
 }
-"""Group in the help → command → its module in this folder and its class there, in the order of the help."""
+"""Group → command → its module and class, in the order of the help."""
 
 
 def _load_command(name: str) -> Any:
@@ -86,7 +86,7 @@ class CommandGroups(HelpGroup):
         return [name for commands in COMMANDS.values() for name in commands]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a name; for an unknown name all are loaded, so that the error can suggest one."""
+        """The command of a name; loads all for an unknown one, so that the error suggests the nearest."""
         names = self.list_commands(ctx)
         for name in [cmd_name] if cmd_name in names else names:
             if name not in self.commands:
@@ -227,7 +227,7 @@ def all_commands() -> Any:
 
 
 def _wrong_use(error: BaseException) -> str:
-    """The error and the command for help in one line; the help itself if no command was given."""
+    """The error and the command for help; only the help if no command was given."""
     message = str(error.format_message() if hasattr(error, "format_message") else error)
     if type(error).__name__ == "NoArgsIsHelpError":
         return message

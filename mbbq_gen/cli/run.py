@@ -33,7 +33,7 @@ class BatchCommand(RunCommand):
 
     @contextmanager
     def opened(self) -> Iterator[Session]:
-        """Opens and locks the run; prints its batches at the end. UsageError for a run without batches."""
+        """Opens and locks the run, and prints its batches at the end."""
         from mbbq_gen.report.run_tables import batch_blocks
         from mbbq_gen.runs.executor import Session
         from mbbq_gen.runs.resolve import open_model

@@ -237,7 +237,7 @@ _SAME_PROMPT = (
 
 
 def _missing_groupings(frame: polars.DataFrame, by: list[str], *, with_models: bool) -> Iterator[tuple[str, str]]:
-    """The groupings to add so that methods, models and splits are not pooled, with a noun for each."""
+    """The groupings to add so that methods, models and splits are not pooled."""
     if "method" not in by and frame["method"].n_unique() > 1:
         yield "method", "methods"
     models = [part["model"].n_unique() for part in frame.partition_by("method")]

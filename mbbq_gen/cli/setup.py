@@ -250,7 +250,7 @@ def _check_server(base_url: str, model: str | None, model_args: dict[str, str], 
 
 
 def _findings() -> list[dict[str, Any]]:
-    """What is installed, set and found, as rows; a note has its purpose, path or how to get it, never a key."""
+    """Rows of packages, models, keys and data; notes never contain keys."""
     from mbbq_gen.benchmarks.registry import BENCHMARKS
     from mbbq_gen.benchmarks.releases import benchmark_folder
     from mbbq_gen.providers.base import is_installed
