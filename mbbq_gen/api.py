@@ -140,7 +140,7 @@ class Run:
     async def execute_async(
         self, *, progress: Progressing = False, say: Callable[[str], None] | None = None, **fields: Any
     ) -> JobResult:
-        """`execute` to be awaited next to other work, such as another run; cancelling it keeps what arrived.
+        """`execute` as a coroutine, such as for several runs at once; cancelling keeps the responses that arrived.
 
         Args:
             progress: As for `execute`.

@@ -104,7 +104,7 @@ _PACKS: dict[tuple[PackKind, str], tuple[Callable[[PackPaths, str], Any], Callab
     ),
     ("extractors", "reasoning/"): (read_reasoning_pack, lambda _: ()),
 }
-"""Kind and folder of a pack → its reader, and further checks of a pack that is valid."""
+"""Kind and folder of a pack → its reader, and further checks."""
 
 
 def _extraction_findings(resources: PackPaths, code: str) -> Iterator[Finding]:

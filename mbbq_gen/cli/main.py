@@ -122,8 +122,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_given: bool) -> None:
+    if is_given:
         typer.echo(mbbq_gen.__version__)
         raise typer.Exit
 

@@ -156,10 +156,10 @@ class Score(PackCommand):
             return self.statistics.frame(self.run_paths or (), resources, **choice)
         else:
             folder = RunFolder((self.run_paths or [])[0]).require()
-            beside = ["variant", *([self.macro_average] if self.macro_average else [])]
+            also = ["variant", *([self.macro_average] if self.macro_average else [])]
             with Bar("reading", None, "answers") as bar:
                 reading = Reading(resources, gold, self.statistics.extractor, step=bar.advance, tell=say, **choice)
-                groups, more = (list(grouping_columns(names).values()) for names in (by, beside))
+                groups, more = (list(grouping_columns(names).values()) for names in (by, also))
                 source = folder, folder.manifest(), reading
                 frame, progress = load_sums(*source, groups=groups, beside=more, helpers=helpers)
             report_pending(folder, progress, say)

@@ -1,4 +1,4 @@
-"""Cards for the Hugging Face hub: results for a model card, and the card of a data set.
+"""Hugging Face cards: results for a model card, and the card of a data set.
 
 `model_index` is the `model-index` metadata of a model card, which the hub and `huggingface_hub.ModelCard` read.
 `dataset_card` is the README.md of a folder that `datasets.load_dataset` reads.

@@ -41,7 +41,7 @@ def require_file(path: Path, what: str) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The value of a JSON file; UsageError if it can't be opened, DataError if it is not JSON."""
+    """The value of a JSON file; UsageError if it can't be opened, DataError if it is wrong."""
     with opened(path) as stream:
         text = stream.read(MOST_JSON + 1)
     if len(text) > MOST_JSON:
@@ -61,7 +61,7 @@ def read_object(path: Path, what: str) -> dict[str, Any]:
 
 
 def open_archive(path: Path) -> zipfile.ZipFile:
-    """Opens a zip file; UsageError if it can't be opened, DataError if it is damaged or no zip file."""
+    """Opens a zip file; UsageError if it can't be read, DataError if it is damaged."""
     try:
         return zipfile.ZipFile(path)
     except OSError as error:
@@ -122,7 +122,7 @@ def _bounded(stream: IO[bytes]) -> bytes:
 def latest_files(
     path: Path, names: re.Pattern[str], glob: str, model_of: Callable[[Path], Path], how: str
 ) -> tuple[list[Path], tuple[str, ...]]:
-    """The file itself, or the latest file of each task below a folder; and a note on older files.
+    """The latest file of each task in a folder, or the file itself; and notes for the user.
 
     Args:
         names: Pattern of file names with the groups `task` and `date`.
@@ -264,7 +264,7 @@ class Source:
 def read_rows(
     file: str, records: Iterable[tuple[object, Any]], read: Callable[[Mapping[str, Any], str], Iterable[Row]]
 ) -> Iterator[tuple[Place, Row]]:
-    """The answers in the numbered records of a file; a record is an object, JSON, or an UnreadableError."""
+    """The answers in numbered records, each an object, JSON, or an UnreadableError."""
     for number, record in records:
         place = Place(file, str(number))
         try:
@@ -319,7 +319,7 @@ def texts(record: Any, path: str) -> tuple[str, ...]:
 
 
 def name(value: Any, default: str = "") -> str:
-    """An id or a name as one line of storable text; the default if it is empty."""
+    """An id or a name as one line of text; the default if it is empty."""
     if value is None or value == "":
         return default
     shown = value if isinstance(value, str) else json.dumps(value, default=str)
@@ -423,7 +423,7 @@ def content(record: Any, path: str) -> tuple[str, str | None]:
 
 
 def sent(record: Any, path: str, parse: Callable[[str], Any] = json_value) -> tuple[Message, ...]:
-    """The messages at a path: a list, a text that `parse` converts to one, or one message for other text."""
+    """The messages at a path: a list, a text for `parse`, or any other text as one message."""
     if isinstance(find(record, path), list):
         return messages(record, path)
     prompt = text(record, path)

@@ -25,12 +25,12 @@ from mbbq_gen.interchange.importers.base import ImportedAnswer, Row, SkippedRow,
 _ENDING: Final = "-model-outputs.json"
 _RESULTS: Final = "euroeval_benchmark_results.jsonl"
 _NAME: Final = re.compile(r"(.+)-([^-]+-[a-z]{2}|[^-]{3,})")
-"""Model and data set. Both may have hyphens; a language code at the end belongs to the data set (`mbbq-nl`)."""
+"""Model and data set; a language code at the end belongs to the data set (`mbbq-nl`)."""
 _DIGEST: Final = re.compile(r"[0-9a-f]{32}")
 
 
 def open_euroeval(path: Path) -> Source:
-    """The outputs of one model on one data set; UsageError or DataError for a file without them."""
+    """The outputs of one model on one data set; UsageError or DataError for other files."""
     if path.is_dir() or path.suffix == ".jsonl":
         raise UsageError(f"{path}: has no answers; name one *{_ENDING}, which EuroEval writes with --debug")
     outputs = log.read_object(path, "a file of EuroEval")

@@ -36,7 +36,7 @@ _FACTS: Final = ("lm_eval_version", "model_source", "model_name", "system_instru
 
 
 def open_lm_eval(path: Path) -> Source:
-    """The samples of one model: a file, or the latest of each task in a folder. UsageError for several models."""
+    """The samples of one model: a file, or the latest of each task; UsageError for several models."""
     how = "lm-eval writes them with --log_samples --output_path"
     samples, notes = log.latest_files(path, _SAMPLES, "samples_*.jsonl", lambda file: file.parent, how)
     results = list(dict.fromkeys(found for sample in samples if (found := _results_beside(sample)) is not None))

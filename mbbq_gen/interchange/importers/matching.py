@@ -159,7 +159,7 @@ def _match(known: IndexedInstance, answer: ImportedAnswer, sent: Sequence[str]) 
 
 
 def _shown(known: IndexedInstance, texts: Sequence[str], sent: Sequence[str]) -> tuple[OptionSpan, ...]:
-    """The options after the last question, or else context, in the texts; empty unless all are shown."""
+    """The options after the last question or context in the texts; empty unless all are shown."""
     for text in map(plain, sent):
         _, found, after = text.rpartition(known.question)
         shown = show_options(after, texts)
@@ -174,7 +174,7 @@ def _shown(known: IndexedInstance, texts: Sequence[str], sent: Sequence[str]) ->
 def option_scores(
     given: Sequence[ImportedLoglikelihood], match: Match
 ) -> tuple[Method, tuple[ContinuationScore, ...]] | None:
-    """The method and the score of each answer; None if the answers are not the options or labels."""
+    """The method and the score of each answer; None if they are not options or labels."""
     options = match.instance.options
     people = {plain(option.text).casefold(): index for index, option in enumerate(options) if option.role != "unknown"}
     places = {label.casefold(): place for place, label in enumerate(match.labels)}

@@ -190,7 +190,7 @@ class _Import:
                 if origin in seen:
                     found = SkippedRow("duplicate", f"row {row.id}")
                 elif scored is None:
-                    found = SkippedRow("options_mismatch", ", ".join(one.text for one in row.likelihoods))
+                    found = SkippedRow("options_mismatch", ", ".join(answer.text for answer in row.likelihoods))
                 else:
                     seen.add(origin)
                     yield self._converted(place, row, found, *scored)

@@ -72,7 +72,7 @@ class ColumnMap(Pack):
 
 
 def open_table(path: Path, field_map: Path | None) -> Source:
-    """The rows of a table or JSON Lines; UsageError without file or map, PackError for a wrong map."""
+    """The rows of a table or JSON Lines; UsageError for a missing file, PackError for a wrong map."""
     log.require_file(path, "a CSV, TSV, Parquet, .xlsx or JSON Lines file")
     if field_map is None:
         raise UsageError("--from csv needs --columns TOML, a file that maps columns to the fields of mbbq-gen")
@@ -83,7 +83,7 @@ def open_table(path: Path, field_map: Path | None) -> Source:
 
 
 def _records(path: Path) -> Iterable[tuple[int | str, Any]]:
-    """The rows of a file with their numbers, or with their keys in a JSON file that is one object."""
+    """The rows of a file with their numbers, or the keys of a JSON object."""
     if is_table(path):
         return table_rows(path)
     try:
@@ -156,7 +156,7 @@ class _Reader:
         return log.texts({name: value}, name)
 
     def _value(self, row: Mapping[str, Any], name: str) -> Any:
-        """The value of one of our fields in a row; None if the map does not have it."""
+        """The value of one of our fields in a row; None without an entry in the map."""
         columns = self._map.fields.get(name)
         value = self._get(row, columns) if isinstance(columns, str) else self._map.constants.get(name)
         return self._map.values.get(name, {}).get(str(value), value)
