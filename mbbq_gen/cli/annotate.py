@@ -71,7 +71,7 @@ class Annotate(RunCommand):
 
     def _run(self) -> None:
         from mbbq_gen.annotation.annotations import ReasoningTarget, ReviewTarget
-        from mbbq_gen.cli.annotation_session import Annotating
+        from mbbq_gen.cli.annotation_session import AnnotationTask
         from mbbq_gen.report.annotation_views import annotation_blocks
 
         folder = self.folder
@@ -86,7 +86,7 @@ class Annotate(RunCommand):
         design = {"sample": self.sample_size, "by": self.group_by, "seed": self.seed}
         design |= {"languages": self.languages, "extractor": self.extractor}
         source = (ReasoningTarget if self.traces else ReviewTarget)(folder, self.resources)
-        job = Annotating(folder, source, {name: value for name, value in design.items() if value is not None})
+        job = AnnotationTask(folder, source, {name: value for name, value in design.items() if value is not None})
         if self.sheet is not None:
             job.import_sheet(self.sheet)
         if self.csv is not None or self.html is not None:

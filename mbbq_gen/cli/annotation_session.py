@@ -34,7 +34,7 @@ INTERRUPTS = frozenset("\x03\x04")
 """Ctrl-C and Ctrl-D, for terminals that pass them on as keys."""
 
 
-class Annotating:
+class AnnotationTask:
     """The sample of a run's extractions and their annotations."""
 
     def __init__(self, folder: RunFolder, source: ReviewTarget, given: Mapping[str, Any]) -> None:
@@ -92,7 +92,7 @@ class Annotating:
 
         entries = self._entries()
         try:
-            count = Session(console, typer.getchar, self._store, explain).judge(entries, self._annotations)
+            count = AnnotationSession(console, typer.getchar, self._store, explain).judge(entries, self._annotations)
         except (KeyboardInterrupt, EOFError):
             say(f"\nstopped; the annotations are in {self._source.annotations_path}")
             raise KeyboardInterrupt from None
@@ -147,7 +147,7 @@ class Annotating:
 
 
 @dataclass
-class Session:
+class AnnotationSession:
     """Shows the extractions without an annotation and stores an annotation of each."""
 
     console: Console
