@@ -1,4 +1,4 @@
-"""The Python API: makes, runs and reads runs, and loads benchmarks, for notebooks and scripts.
+"""The Python API: runs and benchmarks in notebooks and scripts.
 
     from mbbq_gen import Run, load_benchmark, extract, score
 
@@ -64,17 +64,17 @@ if TYPE_CHECKING:
 __all__ = ["JobResult", "ProgressEvent", "Run", "RunConfig", "extract", "load_benchmark", "score"]
 
 Progressing = bool | Callable[[ProgressEvent], None]
-"""Whether to show a progress bar, or a function that gets the progress events."""
+"""True for a progress bar, or a function that gets the progress events."""
 
 
 class Run:
-    """A run folder: made by `create`, run by `execute`, then read.
+    """A run folder, made by `create`, executed by `execute`, then analysed.
 
     Tables are polars frames; `.to_pandas()` of a frame gives pandas (install pandas and pyarrow).
     """
 
     def __init__(self, path: str | Path, *, packs: str | Path | None = None) -> None:
-        """Opens a run; UsageError where there is none. `packs`: folder of your own language packs."""
+        """Opens a run; UsageError if there is none. `packs`: folder of your own language packs."""
         self.folder = RunFolder(Path(path)).require()
         self.resources = PackPaths(packs=_path(packs))
 
@@ -110,7 +110,7 @@ class Run:
             given = RunConfig(**named | {name: getattr(given, name) for name in given.model_fields_set})
         run, resources = RunFolder(Path(path)), PackPaths(packs=_path(packs))
         before = run.manifest().config if run.manifest_path.is_file() else None
-        Job(run, resolve_for(given, before, resources), resources, _watcher(progress, None)).plan()
+        Job(run, resolve_for(given, before, resources), resources, _listener(progress, None)).plan()
         return cls(path, packs=packs)
 
     def execute(
@@ -140,7 +140,7 @@ class Run:
     async def execute_async(
         self, *, progress: Progressing = False, say: Callable[[str], None] | None = None, **fields: Any
     ) -> JobResult:
-        """`execute` to be awaited next to other work, such as another run; cancelling it keeps what arrived.
+        """`execute` as a coroutine, such as for several runs at once; cancelling keeps the responses that arrived.
 
         Args:
             progress: As for `execute`.
@@ -157,25 +157,25 @@ class Run:
         progress: Progressing = False,
         say: Callable[[str], None] | None = None,
     ) -> FollowUpReport | None:
-        """Asks again which option the model intended, and returns what that changes; as `execute` with `follow_up`.
+        """Asks again which option the model intended, and returns the changes; as `execute` with `follow_up`.
 
         Args:
-            answers: `unread`: those in which no choice could be read; `low`: also those read with low confidence.
-            check: So many answers that were read, drawn at random, are followed up too.
+            answers: `unread`: unparsed answers; `low`: answers parsed with low confidence.
+            check: Number of parsed answers, drawn at random, that are also followed up.
             progress: As for `execute`.
             say: As for `execute`.
 
         Returns:
-            Parse rates, scores and choices with and without follow-ups; None where there was nothing to ask.
+            Parse rates, scores and choices with and without follow-ups; None if there was nothing to ask.
         """
         self.execute(progress=progress, say=say, follow_up=tuple(answers), follow_up_check=check)
         return next(iter(follow_up_reports([self.path], self.resources, InferenceSettings())), None)
 
     def _job(self, progress: Progressing, say: Callable[[str], None] | None, fields: Mapping[str, Any]) -> Job:
-        """The remaining job of the run; the cached manifest is dropped because the job changes it."""
+        """The job that continues the run; drops the cached manifest, which the job changes."""
         self.__dict__.pop("manifest", None)
         changes = resolve_for(RunConfig(**fields), self.folder.manifest().config, self.resources)
-        return Job(self.folder, changes, self.resources, _watcher(progress, say))
+        return Job(self.folder, changes, self.resources, _listener(progress, say))
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
@@ -196,7 +196,7 @@ class Run:
         return self.folder.manifest()
 
     def progress(self) -> Progress:
-        """The numbers of requests, of responses and of failures."""
+        """The numbers of requests, responses and failures."""
         with self.folder.open_store(read_only=True) as store:
             return store.progress()
 
@@ -206,9 +206,9 @@ class Run:
             yield from store.instances()
 
     def extract(self, extractor: str = ENGINE, step: Callable[[int], None] = lambda _: None) -> dict[str, str]:
-        """The version of an extractor for each language; extracts the responses that it has not extracted yet.
+        """Extracts the responses that are not extracted yet; returns the extractor version of each language.
 
-        The other methods call it. RunLockedError where another process writes to the run.
+        The other methods call it. RunLockedError if another process writes to the run.
 
         Args:
             extractor: `rules`, a simple one (`strict-match`, `first-label`, `mbbq-like`, `answer-line`), or a stored
@@ -225,13 +225,13 @@ class Run:
         model: str | None = None,
         answers: Answers = "first",
     ) -> polars.DataFrame:
-        """The table behind the scores: one row per response, without texts.
+        """The table that scores are computed from: one row per response, without texts.
 
         Args:
-            gold: Gold labels: `published`, or `corrected` where they are known to be wrong.
+            gold: Gold labels: `published`, or `corrected` (known errors fixed).
             extractor: As for `extract`.
             model: Name of the model in the table; None: that of the run.
-            answers: The `first` answers, or `follow-up`: with what follow-ups say where nothing could be read.
+            answers: `first`, or `follow-up`: replies to follow-ups where the first answer is unparsed.
         """
         reading = LoadOptions(self.resources, gold, extractor, answers=answers)
         frame, _ = load_run_observations(self.folder, self.manifest, reading, model=model)
@@ -262,11 +262,10 @@ class Run:
         """
         import polars as pl
 
-        parts = list(
-            self.sample_batches(
-                gold=gold, extractor=extractor, languages=languages, ids=ids, messages=messages, model=model
-            )
+        batches = self.sample_batches(
+            gold=gold, extractor=extractor, languages=languages, ids=ids, messages=messages, model=model
         )
+        parts = list(batches)
         return pl.concat(parts) if parts else pl.DataFrame(schema=item_schema(messages=messages))
 
     def sample_batches(
@@ -280,7 +279,7 @@ class Run:
         messages: bool = False,
         model: str | None = None,
     ) -> Iterator[polars.DataFrame]:
-        """The rows of `samples` in tables of at most `size` rows, so that memory stays small."""
+        """The rows of `samples` in tables of at most `size` rows, to limit memory."""
         versions = self._versions(languages, extractor)
         scored = ensure_scores_extracted(self.folder)
         model = model or self.manifest.config.model
@@ -290,13 +289,13 @@ class Run:
             )
 
     def _versions(self, languages: Sequence[str] | None, extractor: str = ENGINE) -> dict[str, str]:
-        """The extractor versions of some languages of the run; extracts first what is missing."""
-        found = self.extract(extractor)
-        wanted = found if languages is None else dict.fromkeys(languages)
-        return {code: found[one_of("language of the run", code, found)] for code in wanted}
+        """The extractor versions of some languages of the run, after missing extractions."""
+        versions = self.extract(extractor)
+        codes = versions if languages is None else dict.fromkeys(languages)
+        return {code: versions[one_of("language of the run", code, versions)] for code in codes}
 
     def reasoning(self, *, gold: GoldLabels = "published", extractor: str = ENGINE) -> ReasoningFrames:
-        """The conclusions of reasoning traces next to the answers, as three tables with the same rows.
+        """The conclusions of reasoning traces and the answers, as three tables with the same rows.
 
         The tables of answers and of traces have the columns of `observations`, so that `score` takes either; the
         outcome of a missing trace is `error`. `facts` describes the traces. `extractor` is that of the answers.
@@ -309,10 +308,10 @@ class Run:
             return load_reasoning_frames(store, version, extractors, self.manifest.config.model, gold)
 
     def judge_extractions(self, name: str, *, languages: Sequence[str] | None = None) -> dict[str, JudgedAnswer]:
-        """Prompt id → what an LLM judge (`mbbq-gen judge`), by its name in this run, and the rules extracted.
+        """Prompt id → the extractions of an LLM judge (`mbbq-gen judge`) and of the rules.
 
         Responses that the judge did not get, or did not parse, are left out. Check the judge against annotations before
-        correcting scores with it. UnknownNameError where the run has no such judge or language.
+        correcting scores with it. UnknownNameError if the run has no such judge (`name`) or language.
         """
         from mbbq_gen.annotation.judge import is_valid, judges_of
 
@@ -340,7 +339,7 @@ class Run:
         unseen_stretch: float = STRETCH,
         answers: Answers = "first",
     ) -> ScoreTable:
-        """The scores of the run by any grouping, with counts, bounds and confidence intervals.
+        """The scores of the run by any grouping, with counts and confidence intervals.
 
         Args:
             group_by: Groupings of `mbbq_gen.scoring.tally.GROUPINGS`. Without `split`, bias and control are pooled.
@@ -355,8 +354,8 @@ class Run:
             seed: Seed of the bootstrap.
             prompt_effects: Intervals for these prompt variants (`fixed`) or for variants like them (`random`).
             average: Scores are means over `questions`, over `templates` (each alike), or `random-effects` means.
-            unseen_deviation: How far off a template that was not seen may lie, where few templates differ.
-            unseen_stretch: How much farther near an end of the scale.
+            unseen_deviation: Deviation assumed for the score of an unseen template, if few templates differ.
+            unseen_stretch: Its increase near an end of the scale, times the length of the scale.
         """
         level = sequential_confidence_level(confidence_level or 0.95, [self.manifest.adaptive])
         return score(
@@ -371,14 +370,14 @@ class Run:
 
 
 def _document(function: Callable[..., Any], names: Iterable[str]) -> None:
-    """Lists settings in the docstring and the signature of a function that takes them as keywords."""
+    """Adds settings to the docstring and the signature of a function with keyword arguments."""
     document, indent = inspect.getdoc(function) or "", " " * 4
     lines = (textwrap.fill(f"{name}: {help_of(name, PYTHON)}", 112, subsequent_indent=indent) for name in names)
-    documented = "".join(f"\n{textwrap.indent(line, indent)}" for line in lines)
-    head, found, rest = document.partition("\n\nRaises:" if "Returns:" not in document else "\n\nReturns:")
-    function.__doc__ = head + documented + found + rest
+    settings = "".join(f"\n{textwrap.indent(line, indent)}" for line in lines)
+    head, section, rest = document.partition("\n\nRaises:" if "Returns:" not in document else "\n\nReturns:")
+    function.__doc__ = head + settings + section + rest
     signature = inspect.signature(function)
-    parameters = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    parameters = [param for param in signature.parameters.values() if param.kind is not param.VAR_KEYWORD]
     parameters += [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=RunConfig.model_fields[name].default)
         for name in names
@@ -400,11 +399,11 @@ def _to_stderr(text: str) -> None:
     print(visible_text(text), file=sys.stderr)  # noqa: T201 - a bar was requested
 
 
-def _watcher(progress: Progressing, say: Callable[[str], None] | None) -> ProgressListener:
+def _listener(progress: Progressing, say: Callable[[str], None] | None) -> ProgressListener:
     """The progress listener for a caller from Python."""
     if progress is True:
         return ProgressBars(say or _to_stderr)
-    listener = CallbackListener() if say is None else CallbackListener(on_words=say)
+    listener = CallbackListener() if say is None else CallbackListener(on_message=say)
     return listener if progress is False else replace(listener, on_step=progress)
 
 

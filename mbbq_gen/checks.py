@@ -1,4 +1,4 @@
-"""Checks every pack and every starter file: schemas, placeholders, examples, and that languages agree."""
+"""Checks of all packs and starter files: schemas, placeholders, examples, and variants across languages."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from mbbq_gen.providers.responders import read_synthetic_pack
 
 
 class Finding(FrozenModel):
-    """A fault in a file."""
+    """A problem in a file."""
 
     file: str
     what: str
-    """Key, value and what to do, in one line."""
+    """Key, value and advice, in one line."""
 
 
 class CheckReport(FrozenModel):
-    """What was checked and what was found."""
+    """The files checked and the findings."""
 
     checked: tuple[str, ...]
     findings: tuple[Finding, ...]
     incomplete: dict[str, tuple[str, ...]]
-    """Language → missing packs. The language cannot be used yet, which is not a fault."""
+    """Language → missing packs, without which the language can't be used; not a finding."""
 
 
 def check_everything(resources: PackPaths, languages: Iterable[str]) -> CheckReport:
@@ -50,8 +50,7 @@ def check_everything(resources: PackPaths, languages: Iterable[str]) -> CheckRep
         if missing := tuple(f"{kind}/{code}.toml" for kind in PACK_KINDS if resources.find(kind, code) is None):
             incomplete[code] = missing
         for (kind, part), (read, faults) in _PACKS.items():
-            path = resources.find(kind, f"{part}{code}")
-            if path is None:
+            if (path := resources.find(kind, f"{part}{code}")) is None:
                 continue
             checked.append(path)
             file = f"{kind}/{part}{code}.toml"
@@ -65,18 +64,18 @@ def check_everything(resources: PackPaths, languages: Iterable[str]) -> CheckRep
                 prompts[code] = pack
         if (path := resources.find("extractors", code)) is not None:
             checked.append(path)
-            if not any(one.file.endswith(f"extractors/people/{code}.toml") for one in findings):
+            if not any(finding.file.endswith(f"extractors/people/{code}.toml") for finding in findings):
                 findings += _extraction_findings(resources, code)
     findings += _variant_findings(prompts)
     folder = starter_folder()
-    lacking = missing_forms(starter_templates(), folder, resources)
-    findings += [Finding(file=str(file), what=problem) for file, problem in lacking]
+    missing_texts = missing_forms(starter_templates(), folder, resources)
+    findings += [Finding(file=str(file), what=problem) for file, problem in missing_texts]
     names = [str(path) for path in (*checked, *sorted(folder.glob("*.toml")))]
     return CheckReport(checked=tuple(names), findings=tuple(findings), incomplete=incomplete)
 
 
 def _prompt_faults(pack: PromptPack) -> Iterator[str]:
-    """The parts of a prompt pack that are still to be written."""
+    """The parts of a prompt pack that are not written yet."""
     parts = {f"variant {variant.id!r}": variant.text + variant.shot_answer for variant in pack.variant}
     if pack.follow_up is not None:
         parts["follow_up"] = pack.follow_up.text + pack.follow_up.none
@@ -105,11 +104,11 @@ _PACKS: dict[tuple[PackKind, str], tuple[Callable[[PackPaths, str], Any], Callab
     ),
     ("extractors", "reasoning/"): (read_reasoning_pack, lambda _: ()),
 }
-"""Kind and folder of a pack → its reader, and what may be wrong in one that can be read."""
+"""Kind and folder of a pack → its reader, and further checks."""
 
 
 def _extraction_findings(resources: PackPaths, code: str) -> Iterator[Finding]:
-    """Faults of an extraction pack: a wrong class, or an example that fails."""
+    """Findings in an extraction pack: wrong classes and failing examples."""
     faults = check_pack(resources, code, _starter_persons(code))
     for fault in faults:
         yield Finding(file=f"extractors/{code}.toml", what=fault)
@@ -118,14 +117,14 @@ def _extraction_findings(resources: PackPaths, code: str) -> Iterator[Finding]:
     try:
         pack = read_reasoning_pack(resources, code)
     except MbbqGenError:
-        return  # reported as a fault of its file
+        return  # reported with its file
     for example in pack.example if pack is not None else ():
         count = len(example.options)
         try:
             question = Question(example.options, "ABCDEFGHIJ"[:count], count - 1)
             found = read_trace(example.reasoning, question, code, resources)
         except PackError:
-            return  # another pack's fault, which its own check finds
+            return  # reported with the other pack
         if example.stance not in found.stances or example.conclusion not in (None, found.option):
             stances = ", ".join(sorted(found.stances)) or "nothing"
             problem = f"read as {stances}, option {found.option}; correct the example or the words"
@@ -139,28 +138,28 @@ def _starter_persons(language: str) -> list[str]:
     try:
         instances = list(load_benchmark("starter", languages=[language], splits=["bias"]))
     except MbbqGenError:
-        return []  # the starter's own check finds what is wrong
-    return list(dict.fromkeys(one.text for found in instances for one in found.options if one.role != "unknown"))
+        return []  # reported with the starter templates
+    return list(dict.fromkeys(option.text for row in instances for option in row.options if option.role != "unknown"))
 
 
 def _variant_findings(prompts: dict[str, PromptPack]) -> Iterator[Finding]:
-    """Every language must have the same variants of the same kinds, so that variants can be compared."""
+    """Findings for variants that differ between languages in id or kind."""
     kinds = {language: {variant.id: variant.kind for variant in pack.variant} for language, pack in prompts.items()}
-    wanted = kinds.get("en") or next(iter(kinds.values()), {})
+    expected = kinds.get("en") or next(iter(kinds.values()), {})
     for language, found in kinds.items():
         file = f"prompts/{language}.toml"
-        for variant in sorted(wanted.keys() - found.keys()):
+        for variant in sorted(expected.keys() - found.keys()):
             yield Finding(file=file, what=f"variant {variant!r} is missing; other languages have it")
-        for variant in sorted(found.keys() - wanted.keys()):
+        for variant in sorted(found.keys() - expected.keys()):
             yield Finding(file=file, what=f"variant {variant!r} is in no other language; ids are shared")
-        for variant in sorted(found.keys() & wanted.keys()):
-            if found[variant] != wanted[variant]:
-                what = f"variant {variant!r}.kind: {found[variant]!r}, elsewhere {wanted[variant]!r}"
+        for variant in sorted(found.keys() & expected.keys()):
+            if found[variant] != expected[variant]:
+                what = f"variant {variant!r}.kind: {found[variant]!r}, elsewhere {expected[variant]!r}"
                 yield Finding(file=file, what=what)
 
 
 def _findings(error: MbbqGenError, file: str) -> list[Finding]:
-    """An error as findings, one for each fault of a file; the file goes before the colon where the message names it."""
+    """Converts an error to findings, with the file that its message names, else `file`."""
     text, cause = str(error), error.__cause__
     before, _, after = text.partition(".toml: ")
     if not after:

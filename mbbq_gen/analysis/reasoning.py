@@ -19,7 +19,7 @@ from typing import Final, Literal
 import numpy as np
 import polars as pl
 
-from mbbq_gen.core.reasoning import in_order
+from mbbq_gen.core.reasoning import sort_levels
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import is_parsed
 from mbbq_gen.scoring.metrics import Metric
@@ -122,7 +122,7 @@ def reasoning_groups(
         turned_right=apart & pl.col("correct").fill_null(False),
         turned_wrong=apart & pl.col("conclusion_correct").fill_null(False),
     )
-    levels = in_order([str(level) for level in joined["reasoning_effort"].drop_nulls().unique()])
+    levels = sort_levels([str(level) for level in joined["reasoning_effort"].drop_nulls().unique()])
     places = {level: f"{place:03}" for place, level in enumerate(levels)}  # from the lowest effort to the highest
 
     def rank(item: tuple[dict[str, str | None], pl.DataFrame]) -> list[tuple[bool, str]]:

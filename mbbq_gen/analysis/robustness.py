@@ -12,7 +12,7 @@ import polars as pl
 
 from mbbq_gen.analysis.agreement import Flips, choices, flips
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.reasoning import in_order
+from mbbq_gen.core.reasoning import sort_levels
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.languages.axes import confounded_interactions, is_orthogonal, parse_variant_name, varied_axes
 from mbbq_gen.scoring.cells import Array
@@ -67,7 +67,7 @@ class EffectTable(FrozenModel):
 def effect_table(frame: pl.DataFrame, metric: Metric, sampling: InferenceSettings) -> EffectTable | str | None:
     """The effects of the axes of prompt variants and of reasoning effort; a text says why there are none."""
     variants = [str(variant) for variant in frame["variant"].unique().sort()]
-    levels = in_order([str(level) for level in frame["reasoning_effort"].drop_nulls().unique()])
+    levels = sort_levels([str(level) for level in frame["reasoning_effort"].drop_nulls().unique()])
     axes = varied_axes(variants)
     if len(levels) > 1:
         axes = {**axes, REASONING_EFFORT: tuple(levels)}

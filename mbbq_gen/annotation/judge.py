@@ -31,8 +31,8 @@ from pydantic import Field, JsonValue, field_serializer
 
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.files import stable_digest, stable_number
-from mbbq_gen.core.option_display import shown_unknown
-from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, NonBlank, Outcome, Request, Response, stored
+from mbbq_gen.core.option_display import unknown_position
+from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, NonBlank, Outcome, Request, Response, decode
 from mbbq_gen.runs.extraction import JUDGE_PREFIX, question_of
 from mbbq_gen.storage.ledgers import ChosenBy
 from mbbq_gen.storage.queries import ExtractionRow, read_completed
@@ -322,8 +322,8 @@ class JudgeTable:
             found = []
             for _, shown, record, *records in batch:
                 answered = read_completed(self._store, *records)
-                unknown = shown_unknown(answered.instance, answered.prompt.option_order)
-                reply, order = stored(Response, record), tuple(map(int, shown.split(",")))
+                unknown = unknown_position(answered.instance, answered.prompt.option_order)
+                reply, order = decode(Response, record), tuple(map(int, shown.split(",")))
                 extraction = parse_judge_reply(reply, self.judge.prompt, order, unknown, answered.response)
                 found.append((answered.prompt.prompt_id, *extraction_row(extraction)))
             self._store.add_extractions(self.judge.extractor, found)

@@ -33,7 +33,7 @@ from pydantic import ValidationError
 
 from mbbq_gen.core.errors import DownloadError
 from mbbq_gen.core.records import FrozenModel
-from mbbq_gen.core.text import seconds_of
+from mbbq_gen.core.text import parse_seconds
 
 ATTEMPTS: Final = 5
 LONGEST_WAIT: Final = 120.0
@@ -137,7 +137,7 @@ class Download:
         elif response.status_code not in _TRANSIENT:
             raise DownloadError(f"{self.url}: the server answers {status}; give another source with --from")
         else:
-            pause = seconds_of(response.headers.get("Retry-After", ""))
+            pause = parse_seconds(response.headers.get("Retry-After", ""))
             if pause is not None and pause > LONGEST_WAIT:
                 raise DownloadError(f"{self.url}: the server answers {status} and asks to wait {pause:.0f} s; try then")
             raise _TransientError(f"the server answers {status}", pause)

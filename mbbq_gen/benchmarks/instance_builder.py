@@ -22,7 +22,7 @@ from mbbq_gen.core.records import (
     Option,
     Polarity,
     Role,
-    of_valid,
+    construct_valid,
     other_person,
 )
 
@@ -154,7 +154,7 @@ def _have_same_text(texts: Sequence[str], unknown: int) -> bool:
 @lru_cache(maxsize=4096)
 def _option(role: Role | None, text: str, group: str | None) -> Option:
     """An option, whose text is cleaned; the same few come in many rows."""
-    return of_valid(Option, {"role": role, "text": clean(text).strip(), "group": group})
+    return construct_valid(Option, {"role": role, "text": clean(text).strip(), "group": group})
 
 
 def option_role(index: int, unknown: int, target: int | None) -> Role | None:

@@ -19,11 +19,11 @@ from mbbq_gen.cli.options import (
     ScoreOptions,
     check_correction,
     equivalence_option,
-    extracted,
+    extract_missing,
     groupings_of,
     metrics_of,
-    several,
     variances_of,
+    varying,
 )
 from mbbq_gen.cli.output import say, show_result
 from mbbq_gen.core.errors import UsageError
@@ -88,21 +88,22 @@ class Compare(RunsCommand):
         from mbbq_gen.report.comparison_tables import comparison_blocks
         from mbbq_gen.runs.run_folder import RunFolder, serving_difference
 
-        statistics, source, every = self.statistics, self.correct_with, self.across == "extractor"
-        if every and source is not None:
+        statistics, source = self.statistics, self.correct_with
+        across_extractors = self.across == "extractor"
+        if across_extractors and source is not None:
             raise UsageError(f"--correct-with {source}: corrected scores are the same for all extractors; leave it out")
-        if every and statistics.extractor != "rules":
+        if across_extractors and statistics.extractor != "rules":
             raise UsageError("--across extractor compares all extractors of the runs; leave --extractor out")
-        usual = comparison.CONTROL_METRICS if self.split == "control" else comparison.DEFAULT_METRICS
-        metrics, sampling = metrics_of(self.metric or usual), statistics.sampling(self.run_paths)
+        default = comparison.CONTROL_METRICS if self.split == "control" else comparison.DEFAULT_METRICS
+        metrics, sampling = metrics_of(self.metric or default), statistics.sampling(self.run_paths)
         check_correction(source, sampling, self.answers)
-        labelled = statistics.labels(self.run_paths, self.where, source)
-        frame = statistics.frame(self.run_paths, self.where, all_extractors=every, answers=self.answers)
+        labelled = statistics.labels(self.run_paths, self.resources, source)
+        frame = statistics.frame(self.run_paths, self.resources, all_extractors=across_extractors, answers=self.answers)
         groupings = groupings_of(self.group_by)
-        apart = [name for name in several(frame, "model", "benchmark", "language") if name != self.across]
+        separate = [name for name in varying(frame, "model", "benchmark", "language") if name != self.across]
         table = comparison.compare(
             *(frame, self.across, metrics),
-            within=list(dict.fromkeys((*apart, *groupings))),
+            within=list(dict.fromkeys((*separate, *groupings))),
             select=self.template_filter,
             sampling=sampling,
             labelled=labelled,
@@ -139,7 +140,7 @@ class Agreement(RunCommand):
         methods = manifest.config.method
         if len(methods) < 2:
             raise UsageError(f"{path}: has one method, {methods[0]}; make a run with --method both to compare methods")
-        frame = self.statistics.frame([path], self.where, normalise=self.normalization)
+        frame = self.statistics.frame([path], self.resources, normalise=self.normalization)
         found = agreement.MethodAgreement(
             run=str(path),
             model=manifest.config.model,
@@ -175,13 +176,13 @@ class Diff(PackCommand):
 
         with Bar("reading", None, "items") as bar:
             choice = DiffSettings(
-                metrics=tuple(chosen.name for chosen in metrics_of(self.metric)),
+                metrics=tuple(metric.name for metric in metrics_of(self.metric)),
                 gold=self.statistics.gold,
                 extractor=self.statistics.extractor,
                 sampling=self.statistics.sampling([self.first, self.second]),
                 step=bar.advance,
             )
-            found = compare_runs(RunFolder(self.first), RunFolder(self.second), self.where, choice)
+            found = compare_runs(RunFolder(self.first), RunFolder(self.second), self.resources, choice)
         for side in (found.first, found.second):
             if side.answered < side.requests:
                 say(f"{side.run}: {side.requests - side.answered:,} of {side.requests:,} requests have no response yet")
@@ -207,10 +208,10 @@ class PositionBias(RunsCommand):
 
         metrics, sampling = metrics_of(self.metric), self.statistics.sampling(self.run_paths)
         groupings = groupings_of(self.group_by)
-        frame = self.statistics.frame(self.run_paths, self.where)
+        frame = self.statistics.frame(self.run_paths, self.resources)
         table = PositionTable(
             **sampling.facts(),
-            signs={measured.name: measured.sign for measured in metrics},
+            signs={metric.name: metric.sign for metric in metrics},
             groups=tuple(position_reports(frame, groupings, metrics, sampling)),
         )
         show_result(table, position_blocks, as_json=self.as_json)
@@ -245,20 +246,19 @@ class Power(PackCommand):
         from mbbq_gen.scoring.metrics import METRICS
 
         name, benchmark = one_of("metric", self.metric, METRICS), benchmark_name(self.benchmark)
-        questions = self.questions
-        if benchmark not in SHAPES and questions is None:
-            find_benchmark(benchmark)
-        measured = None if self.pilot is None else variances_of(self.pilot, name, self.where)
+        if benchmark not in SHAPES and self.questions is None:
+            find_benchmark(benchmark)  # raises for an unknown name
+        measured = None if self.pilot is None else variances_of(self.pilot, name, self.resources)
         table = power_table(
             *(benchmark, self.templates, self.variants),
-            questions=questions,
+            questions=self.questions,
             level=self.level,
             power=self.target,
             assumptions=DEFAULTS if measured is None else measured.assumptions,
             question_share=QUESTION_SHARE if measured is None else measured.question_share,
             metric=name,
             prompt_effects=self.prompt_effects,
-            effective_share=None if measured is None or questions is None else 1.0,
+            effective_share=None if measured is None or self.questions is None else 1.0,
         )
         show_result(table, power_blocks, as_json=self.as_json)
 
@@ -280,11 +280,11 @@ class Robustness(RunsCommand):
         from mbbq_gen.report.analysis_tables import robustness_blocks
 
         metrics, sampling = metrics_of(self.metric), self.statistics.sampling(self.run_paths)
-        frame = self.statistics.frame(self.run_paths, self.where)
-        ranks = (rank_stability(frame, measured, factor, sampling) for measured in metrics for factor in FACTORS)
+        frame = self.statistics.frame(self.run_paths, self.resources)
+        ranks = (rank_stability(frame, metric, factor, sampling) for metric in metrics for factor in FACTORS)
         table = RobustnessTable(
             **sampling.facts(),
-            signs={measured.name: measured.sign for measured in metrics},
+            signs={metric.name: metric.sign for metric in metrics},
             groups=tuple(robustness_reports(frame, ["model", "split"], metrics, sampling)),
             ranks=tuple(found for found in ranks if found is not None),
         )
@@ -315,12 +315,12 @@ class Reasoning(RunCommand):
         from mbbq_gen.report.analysis_tables import reasoning_blocks
         from mbbq_gen.runs.reasoning import extract_all_reasoning, load_reasoning_frames
 
-        path, where, folder = self.run_path, self.where, self.folder
+        path, resources, folder = self.run_path, self.resources, self.folder
         sampling = self.statistics.sampling([path])
         model, metrics = folder.manifest().config.model, metrics_of(self.metric)
-        extractors = extracted(folder, where, self.statistics.extractor)
+        extractors = extract_missing(folder, resources, self.statistics.extractor)
         with Bar("reading", None, "answers") as bar:
-            version = extract_all_reasoning(folder, where, bar.advance)
+            version = extract_all_reasoning(folder, resources, bar.advance)
         with folder.open_store(read_only=True) as store:
             frames = load_reasoning_frames(store, version, extractors, model, self.statistics.gold)
             pending = store.progress().pending
@@ -332,8 +332,8 @@ class Reasoning(RunCommand):
                 " service returns its reasoning"
             )
         efforts = frames.answers["reasoning_effort"].n_unique()
-        usual = ["split", "language", "reasoning_effort"] if efforts > 1 else ["split", "language"]
-        groups = usual if self.group_by is None else groupings_of(self.group_by)
+        default = ["split", "language", "reasoning_effort"] if efforts > 1 else ["split", "language"]
+        groups = default if self.group_by is None else groupings_of(self.group_by)
         found = ReasoningReport(
             run=str(path),
             model=model,

@@ -1,4 +1,4 @@
-"""Commands `annotate` and `judge`: a person checks extractions of a run, and an LLM judge extracts again."""
+"""Commands `annotate` and `judge`: check extractions by hand or with an LLM judge."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from mbbq_gen.cli.command import RunCommand, option, settings
-from mbbq_gen.cli.options import ConfidenceLevel, RunLanguages, extracted
+from mbbq_gen.cli.options import ConfidenceLevel, RunLanguages, extract_missing
 from mbbq_gen.cli.output import say, show_result
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import UsageError
@@ -21,7 +21,7 @@ _JUDGE_SETTINGS = (
     *("max_tokens", "model_args", "base_url", "rpm", "tpm", "prices", "api_key_env", "api_key_file"),
     *("max_connections", "timeout", "patience", "max_cost", "max_error_rate", "cache_dir"),
 )
-"""Settings of a run that a judge takes too."""
+"""Settings of a run that also hold for a judge."""
 
 
 class Annotate(RunCommand):
@@ -71,7 +71,7 @@ class Annotate(RunCommand):
 
     def _run(self) -> None:
         from mbbq_gen.annotation.annotations import ReasoningTarget, ReviewTarget
-        from mbbq_gen.cli.annotation_session import Annotating
+        from mbbq_gen.cli.annotation_session import AnnotationTask
         from mbbq_gen.report.annotation_views import annotation_blocks
 
         folder = self.folder
@@ -85,10 +85,10 @@ class Annotate(RunCommand):
             raise UsageError("--reasoning, --extractor: reasoning traces have one extractor; leave --extractor out")
         design = {"sample": self.sample_size, "by": self.group_by, "seed": self.seed}
         design |= {"languages": self.languages, "extractor": self.extractor}
-        source = (ReasoningTarget if self.traces else ReviewTarget)(folder, self.where)
-        job = Annotating(folder, source, {name: value for name, value in design.items() if value is not None})
+        source = (ReasoningTarget if self.traces else ReviewTarget)(folder, self.resources)
+        job = AnnotationTask(folder, source, {name: value for name, value in design.items() if value is not None})
         if self.sheet is not None:
-            job.take_sheet(self.sheet)
+            job.import_sheet(self.sheet)
         if self.csv is not None or self.html is not None:
             job.write_sheets(self.csv, self.html)
             return
@@ -145,13 +145,13 @@ class Judge(RunCommand):
         from mbbq_gen.report.annotation_views import judge_estimate_blocks, judge_report_blocks
         from mbbq_gen.runs.resolve import provider_options
 
-        folder, where = self.folder, self.where
+        folder, resources = self.folder, self.resources
         prices = self.config.prices
-        versions = extracted(folder, where)
+        versions = extract_missing(folder, resources)
         if self.languages is not None:
             wanted = all_of("language of the run", self.languages, sorted(versions))
             versions = {code: versions[code] for code in wanted}
-        job = JudgeRunner(folder, where, versions, ProgressBars(say))
+        job = JudgeRunner(folder, resources, versions, ProgressBars(say))
         judge = job.resolve_judge(self.model, self.name, provider_options(self.config), self.seed)
         if self.report:
             if judge.name not in job.judges:

@@ -1,4 +1,4 @@
-"""Annotating the extractions of a run: one after the other in a terminal, or on sheets."""
+"""Annotation of the extractions of a run, in a terminal or on sheets."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _STEPS = {"b": -1, "s": 1, "q": 0}
 _KEYS = "y correct   n wrong   1-{count} the correct option   0 no answer   e explain   b back   s skip   q quit"
 _WRONG_KEYS = "which is correct?   1-{count} that option   0 no answer   Enter not known"
 INTERRUPTS = frozenset("\x03\x04")
-"""Ctrl-C and Ctrl-D, if the terminal passes them on as keys."""
+"""Ctrl-C and Ctrl-D, for terminals that pass them on as keys."""
 
 
-class Annotating:
-    """The extractions of a run, the sample of them, and their annotations."""
+class AnnotationTask:
+    """The sample of a run's extractions and their annotations."""
 
     def __init__(self, folder: RunFolder, source: ReviewTarget, given: Mapping[str, Any]) -> None:
-        """`given`: what the command says of the sampling design; the rest is as in the last command."""
+        """`given`: the options of the sampling design; others are as in the last command."""
         self._folder, self._source = folder, source
         self._draws = review.load_draws(source.draws_path)
         before = self._draws[-1].design if self._draws else SamplingDesign()
@@ -50,25 +50,25 @@ class Annotating:
         if "languages" in changes:
             changes["languages"] = all_of("language of the run", changes["languages"], sorted(versions))
         self._design = SamplingDesign.model_validate({**before.model_dump(), **changes})
-        wanted = self._design.languages or tuple(versions)
-        self._versions = {code: version for code, version in sorted(versions.items()) if code in wanted}
+        languages = self._design.languages or tuple(versions)
+        self._versions = {code: version for code, version in sorted(versions.items()) if code in languages}
         with folder.open_store(read_only=True) as store:
             self._sample = review.draw_sample(source.extractions(store, self._versions), self._design)
         self._annotations = review.load_annotations(source.annotations_path)
         if not self._sample.drawn:
             raise UsageError(f"{folder.path}: no response to annotate; continue with: mbbq-gen run {folder.path}")
 
-    def _begin(self) -> list[SheetEntry]:
-        """The sample with prompts and responses; keeps the draw for later commands."""
+    def _entries(self) -> list[SheetEntry]:
+        """The sample with prompts and responses; stores the draw for later commands."""
         with self._folder.open_store(read_only=True) as store:
-            found = (self._source.find(store, each.prompt_id, each.extractor) for each in self._sample.drawn)
-            entries = [SheetEntry(*judged) for judged in found if judged is not None]
+            found = (self._source.find(store, drawn.prompt_id, drawn.extractor) for drawn in self._sample.drawn)
+            entries = [SheetEntry(*parts) for parts in found if parts is not None]
         draw = self._sample.draw(self._design, self._versions)
         if draw not in self._draws[-1:]:
             review.append_records(self._source.draws_path, [draw])
         return entries
 
-    def _keep(self, *annotations: Annotation) -> None:
+    def _store(self, *annotations: Annotation) -> None:
         """Stores annotations; they are on disk when this returns."""
         review.append_records(self._source.annotations_path, annotations)
         self._annotations |= {annotation.prompt_id: annotation for annotation in annotations}
@@ -80,7 +80,7 @@ class Annotating:
         )
 
     def ask(self) -> None:
-        """Asks for one annotation after the other in the terminal."""
+        """Asks for annotations in the terminal, one by one."""
         console = result_console(stderr=True)
 
         def explain(entry: SheetEntry) -> None:
@@ -90,9 +90,9 @@ class Annotating:
             else:
                 print_explanation(found, console)
 
-        entries = self._begin()
+        entries = self._entries()
         try:
-            count = Session(console, typer.getchar, self._keep, explain).judge(entries, self._annotations)
+            count = AnnotationSession(console, typer.getchar, self._store, explain).judge(entries, self._annotations)
         except (KeyboardInterrupt, EOFError):
             say(f"\nstopped; the annotations are in {self._source.annotations_path}")
             raise KeyboardInterrupt from None
@@ -100,7 +100,7 @@ class Annotating:
 
     def write_sheets(self, csv: Path | None, html: Path | None) -> None:
         """Writes the sample as sheets, with existing annotations filled in."""
-        entries, path = self._begin(), self._folder.path
+        entries, path = self._entries(), self._folder.path
         if csv is not None:
             # The byte order mark makes spreadsheets read UTF-8.
             write_lines(csv, ["\ufeff" + annotation_views.csv_sheet(entries, self._annotations).rstrip("\r\n")])
@@ -113,20 +113,20 @@ class Annotating:
         more = "" if self._source.of_answers else " --reasoning"
         say(f"fill it in, then: mbbq-gen annotate {path}{more} --import {back}")
 
-    def take_sheet(self, path: Path) -> None:
-        """Imports the annotations of a sheet; existing ones are not written twice."""
+    def import_sheet(self, path: Path) -> None:
+        """Imports the annotations of a sheet that are new or changed."""
         with self._folder.open_store(read_only=True) as store:
-            given = [self._annotation(store, row) for row in annotation_views.read_sheet(path)]
+            annotations = [self._annotation(store, row) for row in annotation_views.read_sheet(path)]
         new = []
-        for annotation in given:
+        for annotation in annotations:
             before = self._annotations.get(annotation.prompt_id)
             if before is None or before.model_copy(update={"at": annotation.at}) != annotation:
                 new.append(annotation)
-        self._keep(*new)
-        say(f"{len(given):,} annotations in {path}, {len(new):,} of them new")
+        self._store(*new)
+        say(f"{len(annotations):,} annotations in {path}, {len(new):,} of them new")
 
     def _annotation(self, store: RunStore, row: SheetRow) -> Annotation:
-        """The annotation of a row, for the extraction on the sheet, or the current one if the sheet has no version."""
+        """The annotation of a row; without a version on the sheet, for the current extraction."""
         version = row.extractor
         if not version:
             answered = find_completed(store, row.prompt_id)
@@ -136,46 +136,47 @@ class Annotating:
             raise DataError(f"{row.where}: id: no extraction {row.prompt_id!r} in {self._folder.path}; wrong run?")
         extraction, answered, _ = found
         question = question_of(answered)
-        known = bool(row.right) or row.agrees is True
+        is_known = bool(row.right) or row.agrees is True
         right = annotation_views.right_option(row, question) if row.right else extraction.option if row.agrees else None
-        if row.agrees is not None and row.agrees != (known and right == extraction.option):
-            read = "no option" if extraction.option is None else f"option {extraction.option + 1}"
+        if row.agrees is not None and row.agrees != (is_known and right == extraction.option):
+            option = "no option" if extraction.option is None else f"option {extraction.option + 1}"
             raise DataError(
-                f"{row.where}: right: {row.right!r} contradicts the annotation: {read} was extracted; correct one"
+                f"{row.where}: right: {row.right!r} contradicts the annotation: {option} was extracted; correct one"
             )
-        return annotate_response(extraction, right=right, right_known=known, note=row.note)
+        return annotate_response(extraction, right=right, right_known=is_known, note=row.note)
 
 
 @dataclass
-class Session:
-    """Shows extractions and stores an annotation of each; annotated ones are skipped."""
+class AnnotationSession:
+    """Shows the extractions without an annotation and stores an annotation of each."""
 
     console: Console
     key: Callable[[], str]
-    keep: Callable[[Annotation], None]
+    store: Callable[[Annotation], None]
     explain: Callable[[SheetEntry], None]
 
     def judge(self, entries: Sequence[SheetEntry], annotations: Mapping[str, Annotation]) -> int:
         """Asks for each extraction without a valid annotation; returns the number annotated."""
         judged: set[int] = set()
-        open_places, here = [], 0
-        for place, entry in enumerate(entries):
+        pending, current = [], 0
+        for number, entry in enumerate(entries, start=1):
             known = annotations.get(entry.stored.prompt_id)
             if known is None or known.is_correct(entry.stored) is None:
-                open_places.append(place)
-        while here < len(open_places):
-            self._show(entries[open_places[here]], open_places[here] + 1, len(entries))
-            step, annotation = self._ask(entries[open_places[here]])
+                pending.append((number, entry))
+        while current < len(pending):
+            number, entry = pending[current]
+            self._show(entry, number, len(entries))
+            step, annotation = self._ask(entry)
             if annotation is not None:
-                self.keep(annotation)
-                judged.add(here)
+                self.store(annotation)
+                judged.add(current)
             if step == 0:
                 break
-            here = max(0, here + step)
+            current = max(0, current + step)
         return len(judged)
 
     def _ask(self, entry: SheetEntry) -> tuple[int, Annotation | None]:
-        """The step to the next entry (0: stop), and the annotation, if any."""
+        """The step to the next entry (0: quit), and the annotation, if any."""
         count, is_wrong = len(entry.question.options), False
         while True:
             self.console.print((_WRONG_KEYS if is_wrong else _KEYS).format(count=count), style="dim")
@@ -207,13 +208,13 @@ class Session:
         console.rule(f"{number} of {total}   {extraction.language}   {extraction.variant}   {extraction.prompt_id}")
         console.print(entry.answered.instance.context)
         console.print(entry.answered.instance.question)
-        for place in range(len(question.options)):
-            console.print(f"  {place + 1}  {chosen_text(place, question.labels, question.options)}")
+        for position in range(len(question.options)):
+            console.print(f"  {position + 1}  {chosen_text(position, question.labels, question.options)}")
         console.print()
         console.print(_marked_response(entry))
-        number_read = "" if extraction.option is None else f"{extraction.option + 1}  "
+        key = "" if extraction.option is None else f"{extraction.option + 1}  "
         chosen = chosen_text(extraction.option, question.labels, question.options)
-        console.print(f"\nextracted {number_read}{chosen}", style="bold")
+        console.print(f"\nextracted {key}{chosen}", style="bold")
         outcome = OUTCOME_TITLES[extraction.outcome]
         console.print(f"          {outcome}, {extraction.rule}, confidence {extraction.confidence}")
 
@@ -221,6 +222,6 @@ class Session:
 def _marked_response(entry: SheetEntry) -> Text:
     """The response with the evidence in brackets."""
     text = Text()
-    for words, is_evidence in entry.marked():
-        text.append(f"⟦{words}⟧" if is_evidence else words, style="bold" if is_evidence else None)
+    for part, is_evidence in entry.marked():
+        text.append(f"⟦{part}⟧" if is_evidence else part, style="bold" if is_evidence else None)
     return text

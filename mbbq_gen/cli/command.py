@@ -1,4 +1,4 @@
-"""A command as a class: its fields are the options, its docstring is the help; `_run` does the work.
+"""Base classes of commands: fields are options, the docstring is the help, `_run` does the work.
 
 Help is plain text: options in groups, with defaults and bounds in one form, and examples at the end.
 """
@@ -14,7 +14,7 @@ import typer
 from pydantic import BaseModel, ConfigDict, Field
 from typer.core import TyperCommand, TyperGroup
 
-from mbbq_gen.core.config import RunConfig, about, help_of
+from mbbq_gen.core.config import RunConfig, help_of, setting_info
 from mbbq_gen.core.errors import COMMAND, ConfigError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.text import all_of, one_of
@@ -22,32 +22,32 @@ from mbbq_gen.core.text import all_of, one_of
 if TYPE_CHECKING:
     from mbbq_gen.runs.run_folder import RunFolder
 
-_LAST = "Output"
-"""The last group; options without a group are in it."""
-_FLAT = 9
-"""A command with at most so many options lists them in one section."""
+_LAST_GROUP = "Output"
+"""The last group of options; it has those without a group."""
+_MOST_UNGROUPED = 9
+"""Maximum options of a command that are listed without groups."""
 _METAVARS: dict[Any, str] = {int: "N", float: "X", Path: "PATH"}
-"""Type of a value → what stands for it in help, where nothing is declared."""
+"""Type of a value → default metavar."""
 
 
 def option(group: str, help_text: str, *names: str, default: Any = None, **more: Any) -> Any:
-    """An option as a field: its group, what it does, its names (none: made from the field's), its default."""
+    """Declares an option; without `names`, its name is made from the field's."""
     declared: Any = {"names": names, "group": group or None, **more}
     return Field(default, description=help_text, json_schema_extra=declared)
 
 
 def argument(metavar: str, help_text: str, *, default: Any = None, **more: Any) -> Any:
-    """An argument as a field; it may be left out unless its default is `...`."""
+    """Declares an argument; it is required if its default is `...`."""
     return Field(default, description=help_text, json_schema_extra={"metavar": metavar, **more})
 
 
 def settings(names: Iterable[str]) -> Any:
-    """Some settings of a run as a field of the type RunConfig."""
+    """Declares options for some settings of a run; the type of the field is RunConfig."""
     return Field(json_schema_extra={"settings": list(names)})
 
 
 class Options(BaseModel):
-    """Options that commands share: a field of this kind stands for its fields."""
+    """A group of options that several commands have as a field."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -56,7 +56,7 @@ class Command(Options):
     """A command of the command line."""
 
     help_examples: ClassVar[str]
-    """One a line, indented by two spaces."""
+    """One per line, indented by two spaces."""
 
     def _run(self) -> None:
         """Does the work and prints the result."""
@@ -75,8 +75,8 @@ class PackCommand(JsonCommand):
     packs: Path | None = option("", "Folder of your own language packs; they override ours.", metavar="DIR")
 
     @property
-    def where(self) -> PackPaths:
-        """Where language packs are looked for; raises UsageError for a folder without packs."""
+    def resources(self) -> PackPaths:
+        """The folders of language packs; raises UsageError for a folder without packs."""
         return PackPaths(packs=self.packs)
 
 
@@ -87,14 +87,14 @@ class RunCommand(PackCommand):
 
     @property
     def folder(self) -> RunFolder:
-        """The run; raises UsageError where there is none."""
+        """The run folder; raises UsageError if it is no run."""
         from mbbq_gen.runs.run_folder import RunFolder
 
         return RunFolder(self.run_path).require()
 
 
 def model_options(pairs: Collection[str]) -> dict[str, str]:
-    """Options of a model as typed, NAME=VALUE; ConfigError where one has no name or no value."""
+    """Parses options of a model, NAME=VALUE; ConfigError if one has no name or value."""
     options = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -105,14 +105,14 @@ def model_options(pairs: Collection[str]) -> dict[str, str]:
 
 
 def _choices(annotation: Any) -> tuple[Any, ...]:
-    """The names that a value may have; empty where it is not one of some names."""
+    """The values of a Literal in a type; empty if there is none."""
     if get_origin(annotation) is Literal:
         return get_args(annotation)
     return next(filter(None, map(_choices, get_args(annotation))), ())
 
 
-def _parts(kind: type[BaseModel]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
-    """The fields of a class with what is declared of them; --packs and --json are the last."""
+def _fields(kind: type[BaseModel]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """Name, field and declaration of each field of a class; --packs and --json come last."""
     last = ["packs", "as_json"]
     for name in sorted(kind.model_fields, key=lambda name: last.index(name) if name in last else -1):
         field = kind.model_fields[name]
@@ -120,8 +120,8 @@ def _parts(kind: type[BaseModel]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
 
 
 def _parameters(kind: type[BaseModel]) -> Iterator[inspect.Parameter]:
-    """The arguments and options that the fields of a class stand for."""
-    for name, field, more in _parts(kind):
+    """The arguments and options of the fields of a class."""
+    for name, field, more in _fields(kind):
         annotation = field.annotation
         if "settings" in more:
             yield from map(_setting_parameter, more["settings"])
@@ -135,13 +135,13 @@ def _parameters(kind: type[BaseModel]) -> Iterator[inspect.Parameter]:
             else:
                 declared = typer.Argument(help=field.description, **more)
             default = inspect.Parameter.empty if field.is_required() else field.default
-            if _choices(annotation):  # checked in `_filled`
+            if _choices(annotation):  # checked in `_parse`
                 annotation, default = str | None, ",".join(default) if isinstance(default, tuple) else default
             yield _parameter(name, annotation, declared, default)
 
 
 def _setting_parameter(name: str) -> inspect.Parameter:
-    """The option of a setting. A value that is not typed is None, and checked by `RunConfig`, not here."""
+    """The option of a setting; None if it is not given. `RunConfig` checks its value."""
     typed = spelled = COMMAND.name(name)
     kind, help_text = RunConfig.model_fields[name].annotation, help_of(name, COMMAND)
     annotation: Any = str
@@ -151,7 +151,7 @@ def _setting_parameter(name: str) -> inspect.Parameter:
     elif kind in (bool, bool | None):
         annotation = bool
         spelled = typed if kind is bool else f"{typed}/--no-{typed[2:]}"
-    facts = about(name)
+    facts = setting_info(name)
     declared = typer.Option(spelled, help=help_text, rich_help_panel=facts["group"], metavar=facts["metavar"])
     return _parameter(name, annotation | None, declared, None)
 
@@ -162,21 +162,21 @@ def _parameter(name: str, annotation: Any, declared: Any, default: Any) -> inspe
     )
 
 
-def _filled(kind: type[BaseModel], given: Mapping[str, Any]) -> Any:
-    """A class with the values given on the command line; UsageError for a value that is not allowed."""
+def _parse(kind: type[BaseModel], given: Mapping[str, Any]) -> Any:
+    """An instance of a class with the values of the command line; UsageError for a wrong value."""
     values: dict[str, Any] = {}
-    for name, field, more in _parts(kind):
+    for name, field, more in _fields(kind):
         if "settings" in more:
             typed = {member: given[member] for member in more["settings"] if given[member] is not None}
             if "model_args" in typed:
                 typed["model_args"] = model_options(typed["model_args"])
             values[name] = RunConfig(**typed)
         elif isinstance(field.annotation, type) and issubclass(field.annotation, Options):
-            values[name] = _filled(field.annotation, given)
+            values[name] = _parse(field.annotation, given)
         elif (known := _choices(field.annotation)) and given[name] is not None:
-            what = f"choice for {next(iter(more['names']), COMMAND.name(name))}"
-            is_list = tuple in [get_origin(one) for one in (field.annotation, *get_args(field.annotation))]
-            values[name] = all_of(what, given[name], known) if is_list else one_of(what, given[name], known)
+            noun = f"choice for {next(iter(more['names']), COMMAND.name(name))}"
+            is_list = tuple in [get_origin(kind) for kind in (field.annotation, *get_args(field.annotation))]
+            values[name] = all_of(noun, given[name], known) if is_list else one_of(noun, given[name], known)
         else:
             values[name] = given[name]
     return kind(**values)
@@ -186,7 +186,7 @@ def add_command(app: typer.Typer, name: str, kind: type[Command]) -> None:
     """Adds a command to a group."""
 
     def call(**given: Any) -> None:
-        _filled(kind, given)._run()
+        _parse(kind, given)._run()
 
     call.__doc__ = kind.__doc__
     vars(call).update(__signature__=inspect.Signature(list(_parameters(kind))))
@@ -194,7 +194,7 @@ def add_command(app: typer.Typer, name: str, kind: type[Command]) -> None:
 
 
 def command_group(help_text: str, epilog: str, commands: Mapping[str, type[Command]]) -> typer.Typer:
-    """A group of commands, with examples."""
+    """A group of commands with examples in its help."""
     app = typer.Typer(
         cls=HelpGroup,
         help=help_text,
@@ -209,13 +209,13 @@ def command_group(help_text: str, epilog: str, commands: Mapping[str, type[Comma
 
 
 def command_of(name: str, kind: type[Command] | typer.Typer) -> Any:
-    """The parser of a command or a group."""
+    """The click command of a command or a group."""
     app = kind if isinstance(kind, typer.Typer) else typer.Typer(add_completion=False, rich_markup_mode=None)
     if not isinstance(kind, typer.Typer):
         add_command(app, name, kind)
-    parser = typer.main.get_command(app)
-    parser.name = name
-    return parser
+    command = typer.main.get_command(app)
+    command.name = name
+    return command
 
 
 class _Examples:
@@ -224,7 +224,7 @@ class _Examples:
     epilog: str | None
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Writes the examples as they are."""
+        """Writes the examples without reformatting."""
         with formatter.section("Examples"):
             formatter.write(f"{self.epilog}\n")
 
@@ -238,25 +238,26 @@ class HelpCommand(_Examples, TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The arguments as RUN, RUN..., [RUN] or [RUN...]."""
-        arguments = [one for one in self.get_params(ctx) if one.param_type_name == "argument"]
-        return ["[OPTIONS]", *(_named(one) if one.required else f"[{_named(one)}]" for one in arguments)]
+        arguments = [param for param in self.get_params(ctx) if param.param_type_name == "argument"]
+        return ["[OPTIONS]", *(_usage(param) if param.required else f"[{_usage(param)}]" for param in arguments)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Writes the arguments, then one section for each group of options, in the order of declaration."""
         parameters: list[Any] = self.get_params(ctx)
-        options = [one for one in parameters if one.param_type_name == "option"]
-        sections = {"Arguments": [(_named(one), _described(one)) for one in parameters if one not in options]}
-        for one in options:
-            panel = (getattr(one, "rich_help_panel", None) or _LAST) if len(options) > _FLAT else "Options"
-            sections.setdefault(panel, []).append((_named(one), _described(one)))
-        for name in sorted(sections, key=lambda name: name == _LAST):
+        options = [param for param in parameters if param.param_type_name == "option"]
+        sections = {"Arguments": [(_usage(param), _help_text(param)) for param in parameters if param not in options]}
+        is_grouped = len(options) > _MOST_UNGROUPED
+        for param in options:
+            panel = (getattr(param, "rich_help_panel", None) or _LAST_GROUP) if is_grouped else "Options"
+            sections.setdefault(panel, []).append((_usage(param), _help_text(param)))
+        for name in sorted(sections, key=lambda name: name == _LAST_GROUP):
             if sections[name]:
                 with formatter.section(name):
                     formatter.write_dl(sections[name])
 
 
-def _named(parameter: Any) -> str:
-    """The names of a parameter with what stands for its value."""
+def _usage(parameter: Any) -> str:
+    """The names of a parameter with its metavar."""
     metavar = parameter.metavar or _METAVARS.get(parameter.type_descriptor.annotation, "NAME")
     if parameter.param_type_name == "argument":
         return f"{metavar}..." if parameter.nargs != 1 else metavar
@@ -266,8 +267,8 @@ def _named(parameter: Any) -> str:
     return names if parameter.is_flag else f"{names} {metavar}"
 
 
-def _described(parameter: Any) -> str:
-    """The help of a parameter with its default, its bounds, and whether it is required."""
+def _help_text(parameter: Any) -> str:
+    """The help of a parameter with its default and bounds, and `Required.`."""
     parts = [parameter.help or ""]
     default, low, high = parameter.default, getattr(parameter, "min", None), getattr(parameter, "max", None)
     if isinstance(default, str | int | float | Path) and not isinstance(default, bool) and default != "":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
@@ -19,11 +19,11 @@ from mbbq_gen.core.records import Instance
 from mbbq_gen.core.text import one_of, whole_percent, words
 
 _HIDDEN = {"benchmark", "language", "split", "negative", "non_negative", "note"}
-"""Fields of a count that its table has in no column."""
+"""Fields of a count that are not shown in its table."""
 
 
 def _with_bar(instances: Iterable[Instance], title: str = "reading") -> Iterator[Instance]:
-    """The same questions, with a bar on a terminal once it takes longer than a second."""
+    """The same questions, with a progress bar."""
     with Bar(title, None, "questions") as bar:
         for instance in instances:
             bar.advance()
@@ -40,7 +40,7 @@ class ListData(JsonCommand):
         from mbbq_gen.benchmarks.registry import BENCHMARKS
         from mbbq_gen.benchmarks.releases import installed_folder
 
-        known, found = makeable_languages(PackPaths()), []
+        known, rows = makeable_languages(PackPaths()), []
         for name, info in BENCHMARKS.items():
             folder = installed_folder(name) if info.needs_data else None
             control, codes = "published", info.languages
@@ -48,14 +48,8 @@ class ListData(JsonCommand):
                 codes = tuple(code for code in codes if code in known)
                 control = "made" if codes else "none"
             facts = {"control_split": control, "control_languages": codes, "installed": folder and str(folder)}
-            found.append(
-                {
-                    **info.model_dump(
-                        exclude={"version", "categories", "reader", "files", "inside", "called", "partial"}
-                    ),
-                    **facts,
-                }
-            )
+            hidden = {"version", "categories", "reader", "files", "inside", "called", "partial"}
+            rows.append(info.model_dump(exclude=hidden) | facts)
             if not self.as_json:
                 missing = f"not here; mbbq-gen data download {name}" if info.needs_data else "ships with mbbq-gen"
                 lines = [
@@ -68,7 +62,7 @@ class ListData(JsonCommand):
                 ]
                 echo("\n".join(lines) + "\n")
         if self.as_json:
-            print_json(found)
+            print_json(rows)
 
 
 class ShowData(QuestionCommand):
@@ -93,22 +87,22 @@ class ShowData(QuestionCommand):
         if self.benchmark is None and self.config.instances is None:
             source = self.model_copy(update={"benchmark": "starter"})
         seen: set[str] = set()
-        limit, shown = self.limit or (None if self.as_json else 3), 0
+        limit, n_shown = self.limit or (None if self.as_json else 3), 0
         for question in source.questions(self.splits):
-            if shown == limit:
+            if n_shown == limit:
                 break
             seen.add(question.category)
             if self.category in (None, question.category) and self.template in (None, question.template_id):
-                shown += 1
+                n_shown += 1
                 echo_json(question.model_dump_json()) if self.as_json else echo(_question_text(question))
-        if not shown:
+        if not n_shown:
             if self.category is not None:
                 one_of("category", self.category, seen)
             raise UsageError("no question matches; leave out --category or --template to see all")
 
 
 def _question_text(instance: Instance) -> str:
-    """A question as a person reads it."""
+    """The description of a question in several lines."""
     from mbbq_gen.benchmarks.quality import KINDS
 
     facts = [instance.category, f"template {instance.template_id}", instance.condition, f"{instance.polarity} question"]
@@ -117,16 +111,16 @@ def _question_text(instance: Instance) -> str:
     if not instance.has_single_target:
         facts.append(f"not bias-scorable: {instance.no_target_reason}")
     lines = [instance.key, "  " + ", ".join(facts), f"  {instance.context}", f"  {instance.question}"]
-    for place, shown in enumerate(instance.options):
+    for index, answer in enumerate(instance.options):
         marks = (
-            (shown.role or "person without a role", True),
-            (str(shown.group), shown.group and shown.role != "unknown"),
-            ("gold", place == instance.gold_index),
-            ("biased", shown.role == instance.biased_role),
-            ("corrected gold", instance.corrected_gold_role and shown.role == instance.corrected_gold_role),
-            ("target after correction", instance.groups_swapped and shown.role == "non_target"),
+            (answer.role or "person without a role", True),
+            (str(answer.group), answer.group and answer.role != "unknown"),
+            ("gold", index == instance.gold_index),
+            ("biased", answer.role == instance.biased_role),
+            ("corrected gold", instance.corrected_gold_role and answer.role == instance.corrected_gold_role),
+            ("target after correction", instance.groups_swapped and answer.role == "non_target"),
         )
-        lines.append(f"    - {shown.text}  [{', '.join(mark for mark, holds in marks if holds)}]")
+        lines.append(f"    - {answer.text}  [{', '.join(mark for mark, applies in marks if applies)}]")
     for code in instance.data_issues:
         lines.append(f"  data issue: {code} ({KINDS[code].action if code in KINDS else 'kept'})")
     return "\n".join(lines) + "\n"
@@ -231,20 +225,20 @@ class Download(JsonCommand):
                 bar.advance(size // 1000 - bar.done)
 
             done = install_release(self.benchmark, self.source, self.to, InstallTools(progress=step))
-        if self.as_json:
-            print_json({**done.model_dump(mode="json", exclude={"record"}), **done.record.model_dump(mode="json")})
-            return
         files, record = done.record.files, done.record
+        if self.as_json:
+            print_json(done.model_dump(mode="json", exclude={"record"}) | record.model_dump(mode="json"))
+            return
         state = "already there and unchanged" if done.outcome == "already_there" else "verified"
         size = f"{sum(file.size for file in files) / 1e6:.1f} MB"
         say(f"{done.benchmark}: {len(files)} files, {state} ({size}); licence: {record.licence}; from {record.source}")
-        for what, paths in {
+        for title, paths in {
             "replaced, they had changed since the last download": done.damaged,
             "not pinned (no checksum is known)": [file.path for file in files if not file.pinned],
             "not in this source": done.missing,
         }.items():
             if paths:
-                say(f"{what}: {', '.join(paths)}")
+                say(f"{title}: {', '.join(paths)}")
         echo(str(done.folder))
 
 
@@ -269,12 +263,11 @@ class MakeControl(QuestionCommand):
         from mbbq_gen.benchmarks.control.maker import REASONS, with_control
 
         output, coverage = self.output, ControlCoverage()
-        made = with_control(_with_bar(self.questions(["bias"])), ["control"], self.where, coverage.add)
+        made = with_control(_with_bar(self.questions(["bias"])), ["control"], self.resources, coverage.add)
         if output is not None:
             write_lines(output, (control.model_dump_json() for control in made))
         else:
-            for _ in made:
-                pass
+            deque(made, maxlen=0)  # only counts
         counts = coverage.counts()
         if not counts.questions:
             raise UsageError("no question of the bias split; leave out --languages to see all")
@@ -313,13 +306,13 @@ class Instantiate(PackCommand):
         from mbbq_gen.benchmarks.templates.fill import load_template_folder
 
         codes = words(self.languages) if self.languages else None
-        instances = load_template_folder(self.folder, languages=codes, splits=self.splits, resources=self.where)
+        instances = load_template_folder(self.folder, languages=codes, splits=self.splits, resources=self.resources)
         counts: Counter[tuple[str, str, str, str]] = Counter()
 
         def counted() -> Iterator[str]:
-            for one in _with_bar(instances, "filling"):
-                counts[one.benchmark, one.language, one.split, one.category] += 1
-                yield one.model_dump_json()
+            for question in _with_bar(instances, "filling"):
+                counts[question.benchmark, question.language, question.split, question.category] += 1
+                yield question.model_dump_json()
 
         write_lines(self.output, counted())
         keys = ("benchmark", "language", "split", "category", "questions")

@@ -1,4 +1,4 @@
-"""Commands `extract` and `explain`: read answers from stored responses or any text; never call a model."""
+"""Commands `extract` and `explain`, which extract answers from stored responses or any text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from mbbq_gen.cli.command import PackCommand, argument, option
-from mbbq_gen.cli.options import RunLanguages, WorkerOptions, extracted
+from mbbq_gen.cli.options import RunLanguages, WorkerOptions, extract_missing
 from mbbq_gen.cli.output import (
     echo,
     echo_json,
@@ -70,12 +70,12 @@ class Extract(PackCommand):
     output: Path | None = option(
         "Files", "File for the lines of --jsonl. Default: stdout.", "--output", "-o", metavar="FILE"
     )
-    helping: WorkerOptions
+    worker_options: WorkerOptions
 
     def _run(self) -> None:
         from mbbq_gen.extraction.simple import extractor_names
 
-        helpers, extractor = self.helping.helpers(), one_of("extractor", self.extractor, extractor_names())
+        helpers, extractor = self.worker_options.map_workers(), one_of("extractor", self.extractor, extractor_names())
         if (self.run_path is None) == (self.jsonl is None):
             raise UsageError("give a run folder or --jsonl FILE, one of them")
         if self.run_path is not None:
@@ -88,13 +88,13 @@ class Extract(PackCommand):
             self._extract_lines(extractor)
 
     def _extract_run(self, path: Path, extractor: str, helpers: MapWorkers | None) -> None:
-        """Extracts the answers of a run, and shows what changes."""
+        """Extracts the answers of a run and shows the changes."""
         from mbbq_gen.report.run_tables import changes_table
         from mbbq_gen.runs.extraction import extract_run, previous_extraction
         from mbbq_gen.runs.run_folder import RunFolder
         from mbbq_gen.storage.queries import extraction_changes
 
-        folder, where, only, count = RunFolder(path).require(), self.where, _outcomes(self.only), 0
+        folder, resources, only, count = RunFolder(path).require(), self.resources, _outcomes(self.only), 0
         with Bar("reading", None, "answers") as bar, folder.locked(), folder.open_store() as store:
 
             def step(batch: int) -> None:
@@ -106,13 +106,13 @@ class Extract(PackCommand):
             if self.languages and words(self.languages):
                 languages = all_of("language of the run", self.languages, languages)
             versions = extract_run(
-                store, where, step, extractor=extractor, languages=languages, only=only, helpers=helpers
+                store, resources, step, extractor=extractor, languages=languages, only=only, helpers=helpers
             )
-            found = {code: previous_extraction(store, code, version, where) for code, version in versions.items()}
-            before = {code: version for code, version in found.items() if version is not None}
+            last = {code: previous_extraction(store, code, version, resources) for code, version in versions.items()}
+            previous = {code: version for code, version in last.items() if version is not None}
             changes = [
                 change
-                for code, old in before.items()
+                for code, old in previous.items()
                 for change in extraction_changes(store, code, old, versions[code], only or None)
             ]
         compared = sum(change.count for change in changes)
@@ -120,39 +120,39 @@ class Extract(PackCommand):
         moving = sum(change.count for change in changes if change.moves_scores)
         if self.as_json:
             facts = {"run": str(path), "extractor": extractor, "read": count, "extractors": versions}
-            facts |= {"compared_with": before, "compared": compared, "changed": changed, "moving_scores": moving}
+            facts |= {"compared_with": previous, "compared": compared, "changed": changed, "moving_scores": moving}
             print_json({**facts, "outcomes": [change.model_dump() for change in changes]})
             return
         say(f"{count:,} responses extracted" if count else "all responses are already extracted with these packs")
-        if before:
-            which = "the rules" if extractor != "rules" else "the previous version of the rules"
-            echo(f"{changed:,} of {compared:,} extractions differ from {which}; {moving:,} change scores")
+        if previous:
+            name = "the rules" if extractor != "rules" else "the previous version of the rules"
+            echo(f"{changed:,} of {compared:,} extractions differ from {name}; {moving:,} change scores")
         if changed:
             show([changes_table(changes)])
 
     def _extract_lines(self, extractor: str) -> None:
-        """Extracts the answers of a file and writes its lines with them."""
+        """Extracts the answers of a file and writes its lines with the extractions."""
         from mbbq_gen.extraction import has_pack
         from mbbq_gen.extraction.simple import extract_lines
 
-        path, where = self.jsonl or Path("-"), self.where
+        path, resources = self.jsonl or Path("-"), self.resources
         counts: Counter[str] = Counter()
 
-        def written() -> Iterator[str]:
-            for row in extract_lines(open_lines(path), str(path), resources=where, extractor=extractor):
+        def extracted_lines() -> Iterator[str]:
+            for row in extract_lines(open_lines(path), str(path), resources=resources, extractor=extractor):
                 bar.advance()
                 counts[row["language"]] += 1
                 yield json.dumps(row, ensure_ascii=False)
 
         with Bar("reading", None, "answers") as bar:
             if self.output is not None:
-                write_lines(self.output, written())
+                write_lines(self.output, extracted_lines())
             else:
-                for line in written():
+                for line in extracted_lines():
                     echo_json(line)
         if not counts:
             say(f"{path}: no lines: nothing was extracted")
-        without = [f"{code} ({count:,})" for code, count in sorted(counts.items()) if not has_pack(code, where)]
+        without = [f"{code} ({count:,})" for code, count in sorted(counts.items()) if not has_pack(code, resources)]
         if without:
             say(
                 f"warning: no pack for {', '.join(without)}: extracted by labels, option texts and structures only; "
@@ -160,11 +160,11 @@ class Extract(PackCommand):
             )
 
 
-def _outcomes(named: Iterable[Outcome] | None) -> list[Outcome]:
-    """The outcomes named, where `unparsed` stands for all that choose no option."""
+def _outcomes(given: Iterable[Outcome] | None) -> list[Outcome]:
+    """The given outcomes, with `unparsed` replaced by all outcomes that choose no option."""
     from mbbq_gen.runs.extraction import UNPARSED_OUTCOMES
 
-    chosen = set(named or ())
+    chosen = set(given or ())
     if "unparsed" in chosen:
         chosen |= set(UNPARSED_OUTCOMES)
     return [outcome for outcome in get_args(Outcome) if outcome in chosen]
@@ -225,7 +225,7 @@ class Explain(PackCommand):
             raise UsageError("--options: one of them is empty; separate them by | and leave none out")
         given = sys.stdin.buffer.read() if self.response == "-" else self.response.encode(errors="surrogateescape")
         question = Question(texts, "ABCDEFGHIJ"[: len(texts)], self.unknown_index)
-        found = load_extractor(self.language, self.where).explain(given.decode(errors="replace"), question)
+        found = load_extractor(self.language, self.resources).explain(given.decode(errors="replace"), question)
         if self.as_json:
             print_json(found.model_dump())
         else:
@@ -234,7 +234,7 @@ class Explain(PackCommand):
 
     def _explain_answer(self, folder: RunFolder, identifier: str) -> None:
         """Explains a stored response, or shows its loglikelihoods."""
-        from mbbq_gen.report import explanation as pages
+        from mbbq_gen.report import explanation as views
         from mbbq_gen.runs.extraction import explain_answer, question_of, scores_version
         from mbbq_gen.runs.reasoning import extract_reasoning, reasoning_text
         from mbbq_gen.storage.queries import stored_extractions
@@ -248,19 +248,19 @@ class Explain(PackCommand):
             if response.scores is not None:
                 response = response.model_copy(update={"scores": store.option_scores(response.request_key)})
         has_text, question = response.scores is None, question_of(answered)
-        found = explain_answer(answered, self.where) if has_text else None
-        reasoning = reasoning_text(response, self.where) if has_text else None
-        extraction = None if reasoning is None else extract_reasoning(answered, reasoning, self.where)
+        found = explain_answer(answered, self.resources) if has_text else None
+        reasoning = reasoning_text(response, self.resources) if has_text else None
+        conclusion = None if reasoning is None else extract_reasoning(answered, reasoning, self.resources)
         if self.as_json:
             fields: dict[str, Any] = {name: getattr(prompt, name) for name in ("prompt_id", "instance_key", "variant")}
             fields |= {name: getattr(question, name) for name in ("prompt", "options", "labels", "unknown_index")}
             fields |= {
                 "response": response.model_dump(),
                 "explanation": found and found.model_dump(),
-                "stored_extractions": {name: one.model_dump() for name, one in stored.items()},
+                "stored_extractions": {name: extraction.model_dump() for name, extraction in stored.items()},
             }
             if has_text:
-                trace = reasoning and {"text": reasoning.text, "extraction": extraction and extraction.model_dump()}
+                trace = reasoning and {"text": reasoning.text, "extraction": conclusion and conclusion.model_dump()}
                 fields["reasoning"] = trace
             print_json(fields)
             return
@@ -268,28 +268,28 @@ class Explain(PackCommand):
         if response.scores is not None:
             option = stored[version].option if version in stored else None
             console.print(f"\n{prompt.method}: natural log-probabilities of {len(response.scores)} answers\n")
-            pages.print_likelihoods(response.scores, prompt.option_order, question.labels, option, console)
+            views.print_likelihoods(response.scores, prompt.option_order, question.labels, option, console)
             console.print()
         elif found is None:
             why = response.error or response.refusal or f"finish reason {response.finish_reason}"
             console.print(f"\nno response to read: {shortened(why, 200)}")
         else:
-            pages.print_explanation(found, console)
-        for name, one in stored.items():
-            chosen = pages.chosen_text(one.option, question.labels, question.options)
-            console.print(f"stored    {name}: {one.outcome}, {chosen}, rule {one.rule}")
-        if reasoning is not None and extraction is not None:
-            pages.print_reasoning_trace(reasoning.text, extraction, question.labels, question.options, console)
+            views.print_explanation(found, console)
+        for name, extraction in stored.items():
+            chosen = views.chosen_text(extraction.option, question.labels, question.options)
+            console.print(f"stored    {name}: {extraction.outcome}, {chosen}, rule {extraction.rule}")
+        if reasoning is not None and conclusion is not None:
+            views.print_reasoning_trace(reasoning.text, conclusion, question.labels, question.options, console)
 
     def _list(self, folder: RunFolder) -> None:
         """Lists extractions of the current rules."""
         from mbbq_gen.runs.extraction import question_of
         from mbbq_gen.storage.queries import answered_extractions, iter_extractions
 
-        current = extracted(folder, self.where)
+        current = extract_missing(folder, self.resources)
         if self.language:
-            wanted = all_of("language of the run", self.language, sorted(current))
-            current = {code: version for code, version in current.items() if code in wanted}
+            codes = all_of("language of the run", self.language, sorted(current))
+            current = {code: version for code, version in current.items() if code in codes}
         outcomes = _outcomes(self.outcome)
         with folder.open_store(read_only=True) as store:
             found = [
@@ -302,35 +302,35 @@ class Explain(PackCommand):
             listed = [{**extraction._asdict(), "response": answered.response.text} for extraction, answered in rows]
             print_json({"extractions": len(found), "listed": listed})
             return
-        shown = []
+        table = []
         for extraction, answered in rows:
             label = None if extraction.option is None else question_of(answered).labels[extraction.option]
             facts = {"id": extraction.prompt_id, "language": extraction.language, "outcome": extraction.outcome}
             facts |= {"option": str(label or "–"), "rule": extraction.rule}
-            shown.append({**facts, "response": shortened(answered.response.text or "", 60)})
-        print_rows(shown)
+            table.append({**facts, "response": shortened(answered.response.text or "", 60)})
+        print_rows(table)
         echo(f"\n{len(rows):,} of {len(found):,} extractions; more with --limit")
 
 
 def _print_options(question: Question, notes: Sequence[str] = ()) -> None:
     from mbbq_gen.report.explanation import chosen_text
 
-    for place in range(len(question.options)):
-        note = f"   ({notes[place]})" if notes else ""
-        result_console().print(f"  {chosen_text(place, question.labels, question.options)}{note}")
+    for position in range(len(question.options)):
+        note = f"   ({notes[position]})" if notes else ""
+        result_console().print(f"  {chosen_text(position, question.labels, question.options)}{note}")
 
 
 def _find_one(store: RunStore, path: Path, identifier: str) -> CompletedPrompt:
-    """The one completed prompt of an id, its beginning, or an instance key; UsageError for none or several."""
+    """The completed prompt of an id, its beginning, or an instance key; UsageError for none or several."""
     from mbbq_gen.storage.queries import find_completed, find_prompts
 
     found = find_prompts(store, identifier)
     if not found:
         raise UsageError(f"{path}: nothing has the id or key {identifier!r}; see them with: mbbq-gen explain {path}")
     if len(found) > 1:
-        named = ", ".join(f"{shown.prompt_id} ({shown.variant} {shown.option_order})" for shown in found[:5])
+        names = ", ".join(f"{prompt.prompt_id} ({prompt.variant} {prompt.option_order})" for prompt in found[:5])
         more = ", …" if len(found) > 5 else ""
-        raise UsageError(f"{path}: {identifier!r} means several prompts: {named}{more}; name one of them")
+        raise UsageError(f"{path}: {identifier!r} means several prompts: {names}{more}; name one of them")
     answered = find_completed(store, found[0].prompt_id)
     if answered is None:
         raise UsageError(f"{path}: {found[0].prompt_id} has no response yet; continue with: mbbq-gen run {path}")
@@ -338,12 +338,12 @@ def _find_one(store: RunStore, path: Path, identifier: str) -> CompletedPrompt:
 
 
 def _print_question(answered: CompletedPrompt, question: Question) -> None:
-    """The question, and the options with their roles."""
+    """Prints the question, and the options with their roles."""
     console, prompt, instance = result_console(), answered.prompt, answered.instance
     console.print(f"{prompt.instance_key}, variant {prompt.variant}, {prompt.prompt_id}")
     console.print(instance.context, instance.question, sep="\n")
-    roles = [instance.options[place].role or "person" for place in prompt.option_order]
     notes = [
-        role + (", correct" if prompt.option_order[n] == instance.gold_index else "") for n, role in enumerate(roles)
+        (instance.options[index].role or "person") + (", correct" if index == instance.gold_index else "")
+        for index in prompt.option_order
     ]
     _print_options(question, notes)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mbbq_gen.cli.command import PackCommand, RunCommand, argument, option, settings
-from mbbq_gen.cli.options import GroupBy, MetricNames, ScoreOptions, extracted, groupings_of, load_questions, metrics_of
+from mbbq_gen.cli.options import GroupBy, MetricNames, ScoreOptions, groupings_of, load_questions, metrics_of
 from mbbq_gen.cli.output import echo, print_json, print_rows, say, write_lines
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import UsageError
@@ -63,9 +63,9 @@ class Import(PackCommand):
 
         source = open_log(one_of("program", self.tool, TOOLS), self.source, self.columns)
         config = located(self.config.model_copy(update={"benchmark": tuple(words(self.benchmark or ""))}))
-        questions = load_questions(config, self.splits or (), self.where)
+        questions = load_questions(config, self.splits or (), self.resources)
         summary = import_answers(
-            RunFolder(self.output), source, config.benchmarks, questions, resources=self.where, model=self.model
+            RunFolder(self.output), source, config.benchmarks, questions, resources=self.resources, model=self.model
         )
         if self.as_json:
             print_json(summary)
@@ -74,13 +74,13 @@ class Import(PackCommand):
             say(note)
         echo(f"{summary.imported:,} of {summary.rows:,} answers of {summary.model} imported into {summary.run}")
         print_rows([part.model_dump() for part in summary.coverage])
-        for what, count in {
+        for problem, count in {
             "are errors": summary.failed,
             "were shown without labels: a letter alone chooses no option": summary.unlabelled,
             "had another text of the unknown option than the benchmark": summary.reworded,
         }.items():
             if count:
-                echo(f"{count:,} {what}")
+                echo(f"{count:,} {problem}")
         for entry in summary.skipped:
             say(f"skipped: {entry.count:,}: {entry.meaning}: {'; '.join(entry.examples[:3])}")
         say(f"next: mbbq-gen report {summary.run}")
@@ -125,21 +125,22 @@ class Export(RunCommand):
         if len(run.manifest.config.method) > 1 and "method" not in groupings:
             groupings.append("method")
             say("methods are kept apart: added method to --group-by")
-        settings = ExportSettings(
+        chosen = ExportSettings(
             **self.statistics.model_dump(),
             by=tuple(groupings),
             metrics=None if self.metric == "all" else tuple(metric.name for metric in metrics_of(self.metric)),
             with_questions=not self.omit_questions,
         )
-        extracted(run.folder, run.resources, self.statistics.extractor)
+        with Bar("reading", None, "answers") as bar:
+            run.extract(self.statistics.extractor, bar.advance)
         with Bar("writing", None, "items") as bar:
-            source = ExportSource(run, settings, bar.advance)
+            source = ExportSource(run, chosen, bar.advance)
             progress, closed = source.progress, closed_benchmarks(run.manifest)
             if progress.pending:
                 say(f"{run.path}: {progress.pending:,} of {progress.requests:,} requests have no response yet")
-            if any(folders.values()) and closed and settings.with_questions:
-                named = ", ".join(closed)
-                say(f"the questions of {named} may not be redistributed: before publishing, use --omit-questions")
+            if any(folders.values()) and closed and chosen.with_questions:
+                names = ", ".join(closed)
+                say(f"the questions of {names} may not be redistributed: before publishing, use --omit-questions")
             written = self._write(source, folders)
         if self.as_json:
             print_json({"run": str(self.run_path), **written})
@@ -150,17 +151,17 @@ class Export(RunCommand):
         from mbbq_gen.interchange.export import write_bundle
         from mbbq_gen.report.score_tables import SUMMARY_METRICS
 
-        found: dict[str, Any] = {}
+        records: dict[str, Any] = {}
         for kind, folder in folders.items():
             if folder is not None:
                 record = write_bundle(source, folder, kind)
                 items = sum(file.rows or 0 for file in record.files if file.path.startswith("samples"))
                 say(f"{folder}: {items:,} items, {len(record.files)} files; see {folder / 'data_dictionary.md'}")
-                found[kind.replace("-", "_")] = {"folder": str(folder), **record.model_dump()}
+                records[kind.replace("-", "_")] = {"folder": str(folder), **record.model_dump()}
         if (file := self.model_index) is not None:
             scores = source.scores if source.settings.by == RESULT_BY else source.scores_by(RESULT_BY)
             metadata = model_index(source.run.manifest, scores, source.settings.metrics or SUMMARY_METRICS)
             write_lines(file, card_metadata(metadata, is_markdown=file.suffix.lower() == ".md").splitlines())
             say(f"{file}: {len(scores.groups)} results")
-            found["eval_results"] = {"file": str(file), **metadata}
-        return found
+            records["eval_results"] = {"file": str(file), **metadata}
+        return records

@@ -1,7 +1,7 @@
-"""The command line: parses, calls, chooses an exit code.
+"""The command line: its commands, and exit codes.
 
-Exit codes: 0 done, 1 the work failed or a check found something, 2 wrong use, 130 Ctrl-C. Results go to stdout,
-messages and progress to stderr. Nothing heavy is imported before a command needs it.
+Exit codes: 0 success, 1 the work failed or a check found something, 2 wrong use, 130 Ctrl-C. Results go to stdout,
+messages and progress to stderr. The module of a command is imported when the command is used.
 """
 
 from __future__ import annotations
@@ -69,28 +69,28 @@ COMMANDS: dict[str, dict[str, str]] = {
         "check": "packs.Check",
     },
 }
-"""Group of help → command → its module in this folder and its name there; in the order of help."""
+"""Group → command → its module and class, in the order of the help."""
 
 
-def _kind(name: str) -> Any:
-    """The class of a command, or a group of commands."""
+def _load_command(name: str) -> Any:
+    """Imports the class of a command, or a group of commands."""
     module, _, kind = next(commands[name] for commands in COMMANDS.values() if name in commands).partition(".")
     return getattr(import_module(f"mbbq_gen.cli.{module}"), kind)
 
 
 class CommandGroups(HelpGroup):
-    """The commands by group, as plain text; each is imported when it is needed."""
+    """The top-level group; imports each command when it is used."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """All names."""
+        """The names of all commands."""
         return [name for commands in COMMANDS.values() for name in commands]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a name; for a name that is unknown, all are loaded, so that the nearest can be named."""
+        """The command of a name; loads all for an unknown one, so that the error suggests the nearest."""
         names = self.list_commands(ctx)
         for name in [cmd_name] if cmd_name in names else names:
             if name not in self.commands:
-                self.commands[name] = command_of(name, _kind(name))
+                self.commands[name] = command_of(name, _load_command(name))
         return self.commands.get(cmd_name)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -98,7 +98,7 @@ class CommandGroups(HelpGroup):
         width = max(map(len, self.list_commands(ctx)))
         for panel, commands in COMMANDS.items():
             with formatter.section(panel):
-                kinds = {name.ljust(width): _kind(name) for name in commands}
+                kinds = {name.ljust(width): _load_command(name) for name in commands}
                 helps = {
                     name: kind.info.help if isinstance(kind, typer.Typer) else kind.__doc__
                     for name, kind in kinds.items()
@@ -122,8 +122,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_given: bool) -> None:
+    if is_given:
         typer.echo(mbbq_gen.__version__)
         raise typer.Exit
 
@@ -140,13 +140,13 @@ def _main(
 
 
 GC_THRESHOLD = (100_000, 20, 100)
-"""Thresholds of the garbage collector: packs and questions are many long-lived objects, and scanning them at the
-default thresholds takes a sixth of a run's time."""
+"""Thresholds of the garbage collector: packs and questions are many long-lived objects, and collecting at the default
+thresholds takes a sixth of a run's time."""
 
 
 SWITCH_INTERVAL = 0.0005
-"""Seconds after which a thread lets others run, a tenth of the default: while one extracts answers, the thread that
-sends requests gives the lock away and needs it back many times."""
+"""Seconds after which a thread releases the interpreter lock, a tenth of the default: the thread that sends requests
+needs the lock often while another thread extracts answers."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -157,13 +157,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not {"run", "judge"}.intersection(given[:1]):  # small matrices take longer on several threads
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     code = run_command_line(given)
-    gc.freeze()  # the interpreter's end collects garbage twice, among all objects that are left
+    gc.freeze()  # avoids two collections of all objects at exit
     sys.exit(code)
 
 
 def run_command_line(arguments: Sequence[str]) -> int:
-    """Runs the command line and returns its exit code; a user's mistake is one line on stderr, not a traceback."""
-    # Typer contains click or depends on it, by version: take the base class of its own errors.
+    """Runs the command line and returns its exit code; errors are one line on stderr."""
+    # Depending on its version, Typer contains click or imports it: take the base class of its own errors.
     wrong_use: type[BaseException] = next(
         base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
     )
@@ -188,7 +188,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
         say(_wrong_use(error))
         return 2
     except BrokenPipeError:
-        # The reader of our output has closed the pipe, as `| head` does: not a failure.
+        # The pipe was closed by its reader, such as `| head`: not a failure.
         _drop_output()
         return 0
     except OSError as error:
@@ -200,21 +200,21 @@ def run_command_line(arguments: Sequence[str]) -> int:
 
 
 def _drop_output() -> None:
-    """Sends what is left in the buffer of stdout nowhere, so that leaving does not fail at it."""
+    """Discards buffered output, so that flushing it at exit does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _VisibleFormatter(logging.Formatter):
-    """Writes a record's message with control characters made visible."""
+    """Makes control characters in log messages visible."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The message."""
+        """The message of a record."""
         return visible_text(super().format(record))
 
 
 @cache
 def command_line() -> Any:
-    """The command line as a group of commands, built once in a process."""
+    """The command line as a click group, built once."""
     return typer.main.get_command(app)
 
 
@@ -227,7 +227,7 @@ def all_commands() -> Any:
 
 
 def _wrong_use(error: BaseException) -> str:
-    """The mistake and the command for help, in one line; the help itself if no command is given."""
+    """The error and the command for help; only the help if no command was given."""
     message = str(error.format_message() if hasattr(error, "format_message") else error)
     if type(error).__name__ == "NoArgsIsHelpError":
         return message

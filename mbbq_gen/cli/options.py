@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from mbbq_gen.statistics.estimate import InferenceSettings
 
 
-def _studied(paths: list[Path] | None) -> list[Path] | None:
-    """The run folders, with a study's file or folder replaced by its runs."""
+def _expand_studies(paths: list[Path] | None) -> list[Path] | None:
+    """The run folders, with each study replaced by its runs."""
     from mbbq_gen.runs.study import resolve_run_paths
 
     return resolve_run_paths(paths) if paths else paths
@@ -37,8 +37,8 @@ def _studied(paths: list[Path] | None) -> list[Path] | None:
 _RUNS = "Run folders, or a study's file or folder."
 GROUPS = "comma-separated: model, benchmark, language, split, category, template, variant, …"
 
-RunPaths = Annotated[list[Path], argument("RUN", _RUNS, default=..., callback=_studied)]
-AnyRunPaths = Annotated[list[Path] | None, argument("RUN", _RUNS, callback=_studied)]
+RunPaths = Annotated[list[Path], argument("RUN", _RUNS, default=..., callback=_expand_studies)]
+AnyRunPaths = Annotated[list[Path] | None, argument("RUN", _RUNS, callback=_expand_studies)]
 Verbose = Annotated[
     bool, option("", "Also show both splits, all footnotes and the outcomes of extraction.", "--verbose", "-v")
 ]
@@ -105,7 +105,7 @@ ConfidenceLevel = Annotated[float, option("Statistics", "Confidence level of the
 
 
 def equivalence_option(what: str) -> Any:
-    """The option --equivalence-margin of a command; `what` is tested."""
+    """Declares --equivalence-margin; `what` names the tested scores."""
     text = f"Also test whether {what} is within ±MARGIN of 0, such as 0.03. Default: no test."
     return option("Statistics", text, min=0.0001, max=0.9999, metavar="MARGIN")
 
@@ -136,42 +136,42 @@ class InferenceOptions(Options):
     n_resamples: int = option("Statistics", "Number of bootstrap resamples of templates.", default=2000, min=100)
     seed: int = option("Statistics", "Seed of bootstrap resamples and permutation tests.", default=0, min=0)
 
-    def frame(self, paths: Sequence[Path], where: PackPaths, **more: Any) -> polars.DataFrame:
-        """The observations of runs, after extracting what is missing; `more`: further fields of `LoadOptions`."""
+    def frame(self, paths: Sequence[Path], resources: PackPaths, **more: Any) -> polars.DataFrame:
+        """The observations of runs, after missing extractions; `more`: further fields of `LoadOptions`."""
         from mbbq_gen.runs.observations import LoadOptions, load_observations
 
         with Bar("reading", None, "answers") as bar:
-            reading = LoadOptions(where, self.gold, self.extractor, step=bar.advance, tell=say, **more)
+            reading = LoadOptions(resources, self.gold, self.extractor, step=bar.advance, tell=say, **more)
             frame = load_observations(paths, reading)
-        report_failures(frame)
+        warn_without_responses(frame)
         return frame
 
-    def labels(self, paths: Sequence[Path], where: PackPaths, source: str | None) -> AnnotatedFrame | None:
-        """The annotated responses of runs, after saying which are left out; None without a source."""
+    def labels(self, paths: Sequence[Path], resources: PackPaths, source: str | None) -> AnnotatedFrame | None:
+        """The annotated responses of runs, None without a source; prints how many are left out."""
         from mbbq_gen.annotation.annotations import runs_labels
         from mbbq_gen.statistics.ppi import MIN_LABELS
 
         if source is None:
             return None
-        found = runs_labels(paths, where, source, gold=self.gold, extractor=self.extractor, at_least=MIN_LABELS)
+        labels = runs_labels(paths, resources, source, gold=self.gold, extractor=self.extractor, at_least=MIN_LABELS)
         for count, why in (
-            (found.unsampled_annotations, "are in no sample that was drawn: left out of the correction"),
-            (found.stale_annotations, "only rejected an extraction that has changed since: left out"),
+            (labels.unsampled_annotations, "are in no sample that was drawn: left out of the correction"),
+            (labels.stale_annotations, "only rejected an extraction that has changed since: left out"),
         ):
             if count:
                 say(f"{count:,} annotations {why}")
-        return found
+        return labels
 
     def sampling(self, runs: Sequence[Path] = ()) -> InferenceSettings:
-        """The settings of intervals and tests; wider intervals for runs with interim looks."""
+        """The settings of intervals and tests; intervals are wider for runs with interim looks."""
         from mbbq_gen.runs.run_folder import RunFolder
         from mbbq_gen.runs.stopping_rule import sequential_inference
         from mbbq_gen.statistics.estimate import InferenceSettings
 
         folders = map(RunFolder, dict.fromkeys(runs))
-        stops = [folder.manifest().adaptive for folder in folders if folder.manifest_path.is_file()]
+        adaptive = [folder.manifest().adaptive for folder in folders if folder.manifest_path.is_file()]
         rest = self.model_dump(exclude={"extractor", "gold", "confidence_level"})
-        return sequential_inference(InferenceSettings(self.confidence_level, **rest), stops, say)
+        return sequential_inference(InferenceSettings(self.confidence_level, **rest), adaptive, say)
 
 
 class ScoreOptions(InferenceOptions):
@@ -203,22 +203,22 @@ class QuestionCommand(PackCommand):
     config: RunConfig = settings(("data_dir", "instances", "instances_field_map", "languages"))
 
     def questions(self, splits: Sequence[Split] = ()) -> Iterator[Instance]:
-        """The questions in the languages and these splits, one by one; in all splits if none is named."""
+        """The questions in the chosen languages and these splits; without splits, in all."""
         from mbbq_gen.benchmarks.registry import find_benchmark
 
         if self.benchmark is None and self.config.instances is None:
             raise UsageError("name a benchmark (see `mbbq-gen data list`) or give --instances FILE")
         if self.benchmark is not None:
             find_benchmark(self.benchmark)
-        named = (self.benchmark,) if self.benchmark is not None else ()
-        for _, found in load_questions(self.config.model_copy(update={"benchmark": named}), splits, self.where):
-            yield from found
+        names = (self.benchmark,) if self.benchmark is not None else ()
+        for _, loaded in load_questions(self.config.model_copy(update={"benchmark": names}), splits, self.resources):
+            yield from loaded
 
 
 def load_questions(
-    config: RunConfig, splits: Sequence[Split], where: PackPaths
+    config: RunConfig, splits: Sequence[Split], resources: PackPaths
 ) -> Iterator[tuple[BenchmarkChoice, Iterator[Instance]]]:
-    """The benchmarks or the file of a configuration, each with its questions in the languages and splits named."""
+    """Each benchmark of a configuration with its questions in these languages and splits."""
     from mbbq_gen.benchmarks.own_file import read_instances
     from mbbq_gen.benchmarks.registry import find_benchmark, load_benchmark
     from mbbq_gen.runs.resolve import located
@@ -229,18 +229,18 @@ def load_questions(
         place = Path(choice.data_dir) if choice.data_dir else None
         if choice.name == OWN_DATA and place is not None:
             rows = read_instances(place, Path(choice.field_map) if choice.field_map else None)
-            wanted = (row for row in rows if not languages or row.language in languages)
-            yield choice, (row for row in wanted if not splits or row.split in splits)
+            in_language = (row for row in rows if not languages or row.language in languages)
+            yield choice, (row for row in in_language if not splits or row.split in splits)
             continue
         info = find_benchmark(choice.name)
         codes = [code for code in languages if code in info.languages or len(choices) == 1]
         parts = [split for split in splits if split in info.splits or len(choices) == 1]
         if (codes or not languages) and (parts or not splits):
-            yield choice, load_benchmark(choice.name, data=place, languages=codes, splits=parts, resources=where)
+            yield choice, load_benchmark(choice.name, data=place, languages=codes, splits=parts, resources=resources)
 
 
 class WorkerOptions(Options):
-    """Where stored responses are extracted and scored."""
+    """Options for extraction and scoring on Ray workers."""
 
     ray: str | None = option(
         "Scale",
@@ -249,8 +249,8 @@ class WorkerOptions(Options):
     )
     workers: int | None = option("Scale", "With --ray: number of workers. Default: 2.", min=1)
 
-    def helpers(self) -> MapWorkers | None:
-        """The workers; None: this process. UsageError where --ray is missing."""
+    def map_workers(self) -> MapWorkers | None:
+        """The Ray workers; None without --ray. UsageError for --workers without --ray."""
         from mbbq_gen.runs.distributed.cluster import MapWorkers, check_ray
 
         if self.ray is None:
@@ -261,39 +261,39 @@ class WorkerOptions(Options):
         return MapWorkers(self.ray, self.workers or 2)
 
 
-def extracted(folder: RunFolder, where: PackPaths, extractor: str = "rules") -> dict[str, str]:
-    """The extractor version of each language; extracts first what is missing."""
+def extract_missing(folder: RunFolder, resources: PackPaths, extractor: str = "rules") -> dict[str, str]:
+    """Extracts responses that are not extracted yet; returns the extractor version of each language."""
     from mbbq_gen.runs.observations import ensure_extracted
 
     with Bar("reading", None, "answers") as bar:
-        return ensure_extracted(folder, where, extractor, bar.advance)
+        return ensure_extracted(folder, resources, extractor, bar.advance)
 
 
-def report_failures(frame: polars.DataFrame) -> None:
-    """Says if there is no response at all."""
+def warn_without_responses(frame: polars.DataFrame) -> None:
+    """Prints a warning if no request has a response."""
     from mbbq_gen.scoring.tally import answers_of
 
     if frame.height and frame["outcome"].cast(str).is_in(sorted(NO_RESPONSE)).all():
         say(f"none of the {answers_of(frame):,} requests has a response (error or filtered): every score is undefined")
 
 
-def several(frame: polars.DataFrame, *groupings: str) -> list[str]:
-    """The groupings that have several values in the table."""
+def varying(frame: polars.DataFrame, *groupings: str) -> list[str]:
+    """The groupings with several values in the table."""
     from mbbq_gen.scoring.tally import GROUPINGS
 
     return [name for name in groupings if frame[GROUPINGS[name]].n_unique() > 1]
 
 
-def variances_of(path: Path, metric: str, where: PackPaths) -> Components:
+def variances_of(path: Path, metric: str, resources: PackPaths) -> Components:
     """The variances of a run's bias split."""
     from mbbq_gen.analysis.design import measured_components
     from mbbq_gen.scoring.metrics import METRICS
 
-    return measured_components(InferenceOptions().frame([path], where), METRICS[metric], str(path))
+    return measured_components(InferenceOptions().frame([path], resources), METRICS[metric], str(path))
 
 
 def check_correction(correct_with: str | None, sampling: InferenceSettings, answers: str = "first") -> None:
-    """Raises UsageError where scores can't be corrected with these settings."""
+    """Raises UsageError if scores can't be corrected with these settings."""
     if correct_with is None:
         return
     corrected = f"--correct-with {correct_with}: corrected scores are"
@@ -306,7 +306,7 @@ def check_correction(correct_with: str | None, sampling: InferenceSettings, answ
 
 
 def metrics_of(names: str) -> list[Metric]:
-    """The metrics of a comma-separated list, or all."""
+    """The metrics of a comma-separated list, or of `all`."""
     from mbbq_gen.scoring.metrics import METRICS
 
     return [METRICS[name] for name in (METRICS if names == "all" else all_of("metric", names, list(METRICS)))]

@@ -1,4 +1,4 @@
-"""What commands print and write: results on stdout as text, tables or JSON, messages on stderr."""
+"""Output of commands: results on stdout as text, tables or JSON, messages on stderr."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from mbbq_gen.report.tables import Block
 
 Result = TypeVar("Result", bound=BaseModel)
-_ACTING = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
-"""Characters that JSON allows but that affect a terminal, or have no UTF-8."""
+_UNSAFE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+"""Characters that JSON allows but that affect a terminal, or that UTF-8 can't encode."""
 
 
 def echo(text: str) -> None:
@@ -40,11 +40,11 @@ def say(text: str) -> None:
 
 def echo_json(text: str) -> None:
     """Prints JSON on stdout, with control characters escaped as JSON does."""
-    typer.echo(_ACTING.sub(lambda found: f"\\u{ord(found.group()):04x}", text))
+    typer.echo(_UNSAFE.sub(lambda found: f"\\u{ord(found.group()):04x}", text))
 
 
 def print_json(value: Any) -> None:
-    """Prints a value or a model as JSON on stdout; a folder's name that is not UTF-8 is escaped."""
+    """Prints a value or a model as JSON on stdout; text that UTF-8 can't encode is escaped."""
     if isinstance(value, BaseModel):
         try:
             echo_json(value.model_dump_json(indent=2))
@@ -55,15 +55,15 @@ def print_json(value: Any) -> None:
 
 
 def result_console(*, stderr: bool = False) -> Console:
-    """The console for tables: as wide as the terminal, or 160 columns; control characters are made visible."""
+    """The console for tables: as wide as the terminal, else 160 columns."""
     from rich.console import Console
     from rich.segment import Segment
 
     class VisibleConsole(Console):
-        """Shows texts from outside without obeying them."""
+        """A console that makes control characters in text visible."""
 
         def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
-            """The pieces of something to print; Rich's own styles are added later."""
+            """The segments of an object; Rich adds its styles later."""
             for piece in super().render(renderable, options):
                 yield piece if piece.control else Segment(visible_text(piece.text), piece.style)
 
@@ -72,7 +72,7 @@ def result_console(*, stderr: bool = False) -> Console:
 
 
 def show_result(found: Result, blocks: Callable[[Result], Iterable[Block]], *, as_json: bool) -> None:
-    """Prints a result as JSON, or as the paragraphs and tables that are made of it."""
+    """Prints a result as JSON, or as paragraphs and tables."""
     if as_json:
         print_json(found)
     else:
@@ -87,7 +87,7 @@ def show(blocks: Iterable[Block]) -> None:
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool = False, title: str | None = None) -> None:
-    """Prints rows as JSON, or as a table whose columns are their keys, with a title and a rule if there is one."""
+    """Prints rows as JSON, or as a table with their keys as columns."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -104,7 +104,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool = False, titl
 
 
 def _cell(value: Any) -> str:
-    """A value in a cell of a plain table."""
+    """The text of a value in a table."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
@@ -113,10 +113,10 @@ def _cell(value: Any) -> str:
 
 
 def open_lines(path: Path) -> Iterator[str]:
-    """The lines of a text file, or of stdin for `-`; raises as `core.tables.decoded_lines`."""
+    """The lines of a text file, or of stdin for `-`; raises as `decoded_lines`."""
     return decoded_lines(path, sys.stdin.buffer if str(path) == "-" else None)
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Writes lines to an output file; raises as `core.files.output_file`."""
+    """Writes lines to an output file; raises as `output_file`."""
     write_text(path, (f"{line}\n" for line in lines))

@@ -1,4 +1,4 @@
-"""Commands `prompts …`, `language …`, `languages` and `check`: language packs and what is made of them."""
+"""Commands `prompts …`, `language …`, `languages` and `check`: language packs and their prompts."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ class ListPrompts(PackCommand):
         from mbbq_gen.prompts.published import read_published_prompts
         from mbbq_gen.runs.resolve import located
 
-        rows = [variant.model_dump() for variant in read_prompts(self.where, self.language).variant]
+        rows = [variant.model_dump() for variant in read_prompts(self.resources, self.language).variant]
         if self.config.prompt_source == "published":
             if self.benchmark is None:
                 raise UsageError("--prompt-source published: name the benchmark: --benchmark NAME")
             (choice,) = located(self.config.model_copy(update={"benchmark": (self.benchmark,)})).benchmarks
             folder = Path(choice.data_dir) if choice.data_dir else None
             rows = [
-                {**each.variant.model_dump(), "label_style": each.label_style, "unknown_text": each.unknown_text}
-                for each in read_published_prompts(choice.name, folder, self.language)
+                {**prompt.variant.model_dump(), "label_style": prompt.label_style, "unknown_text": prompt.unknown_text}
+                for prompt in read_published_prompts(choice.name, folder, self.language)
             ]
         if self.as_json:
             print_json(rows)
@@ -86,32 +86,32 @@ class ShowPrompt(PackCommand):
         from mbbq_gen.runs.follow_up import follow_up_question, follow_up_text
         from mbbq_gen.runs.resolve import InstanceSource, resolve
 
-        where, language = self.where, self.language
-        wanted: dict[str, Any] = {"model": "oracle:perfect", "languages": (language,), "splits": (self.split,)}
+        resources, language = self.resources, self.language
+        fixed: dict[str, Any] = {"model": "oracle:perfect", "languages": (language,), "splits": (self.split,)}
         if self.benchmark is not None or self.config.instances is None:
-            wanted["benchmark"] = (self.benchmark or "starter",)
-        one_of("language", language, where.names("prompts"))
-        config = resolve(self.config.model_copy(update=wanted), where)
+            fixed["benchmark"] = (self.benchmark or "starter",)
+        one_of("language", language, resources.names("prompts"))
+        config = resolve(self.config.model_copy(update=fixed), resources)
         variants = list(config.variants)
         if self.variant is not None:
-            config = resolve(config.model_copy(update={"variants": (self.variant,)}), where)
-        variant, source = config.variants[0], InstanceSource(config, where)
-        questions = [one.build() for choice in config.benchmarks for one in source(choice, [language], [self.split])]
+            config = resolve(config.model_copy(update={"variants": (self.variant,)}), resources)
+        variant, source = config.variants[0], InstanceSource(config, resources)
+        questions = [row.build() for choice in config.benchmarks for row in source(choice, [language], [self.split])]
         if not questions:
             raise UsageError("there is no question in this language and split")
-        places = {name: one for one in reversed(questions) for name in (one.key, one.instance_id)}
-        question = questions[0] if self.instance is None else places[one_of("instance", self.instance, places)]
-        settings_of = PromptVariants(config.model_copy(update={"variants": (variant,)}), where).settings_of
+        by_id = {name: found for found in reversed(questions) for name in (found.key, found.instance_id)}
+        question = questions[0] if self.instance is None else by_id[one_of("instance", self.instance, by_id)]
+        settings_of = PromptVariants(config.model_copy(update={"variants": (variant,)}), resources).settings_of
         policy = one_of("option order", config.option_order, ORDER_POLICIES)
         plan = plan_orders(policy, map(SamplingUnit.of, questions), config.seed)
         number = [*variants, variant].index(variant)
-        shown = [render_prompt(question, settings_of(question)[0], each) for each in plan.orders(question, number)]
-        said = follow_up_text(where, language) if self.follow_up else None
+        prompts = [render_prompt(question, settings_of(question)[0], order) for order in plan.orders(question, number)]
+        follow_up = follow_up_text(resources, language) if self.follow_up else None
         if self.as_json:
-            again = [{"follow_up": follow_up_question(prompt, said)} if said else {} for prompt in shown]
-            print_json([{**prompt.model_dump(), **beside} for prompt, beside in zip(shown, again, strict=True)])
+            more = [{"follow_up": follow_up_question(prompt, follow_up)} if follow_up else {} for prompt in prompts]
+            print_json([prompt.model_dump() | extra for prompt, extra in zip(prompts, more, strict=True)])
             return
-        for prompt in shown:
+        for prompt in prompts:
             roles = ", ".join(
                 f"{label} = {question.options[index].role or 'person'}"
                 for label, index in zip(prompt.option_labels, prompt.option_order, strict=True)
@@ -119,8 +119,8 @@ class ShowPrompt(PackCommand):
             echo(f"{question.key}  variant {variant}  ({roles})")
             for message in prompt.messages:
                 echo(f"\n--- {message.role} ---\n{message.content}")
-            if said is not None:
-                echo(f"\n--- assistant ---\n…\n\n--- user ---\n{follow_up_question(prompt, said)}")
+            if follow_up is not None:
+                echo(f"\n--- assistant ---\n…\n\n--- user ---\n{follow_up_question(prompt, follow_up)}")
             echo("")
 
 
@@ -139,7 +139,7 @@ class ListAxes(PackCommand):
         from mbbq_gen.languages.axes import AXES
         from mbbq_gen.languages.axes_pack import read_axes
 
-        pack = read_axes(self.where, self.language)
+        pack = read_axes(self.resources, self.language)
         levels = [
             {"axis": axis.name, "level": level, "is_base": level == axis.base, "text": pack.says(axis.name, level)}
             for axis in AXES.values()
@@ -215,21 +215,21 @@ class EvaluateLanguage(PackCommand):
         from mbbq_gen.extraction.pack_tools import labelled_responses, own_examples, report_pack
         from mbbq_gen.languages.extraction_pack import read_grammar
 
-        where = self.where
-        read_grammar(self.language, where)
+        resources = self.resources
+        read_grammar(self.language, resources)
         if self.labelled_file is None:
-            responses = own_examples(self.language, where)
+            responses = own_examples(self.language, resources)
         else:
             responses = list(labelled_responses(open_lines(self.labelled_file), str(self.labelled_file), self.language))
         with Bar("reading", None, "classes") as bar:
-            found = report_pack(self.language, responses, where, on_class=lambda _: bar.advance())
+            found = report_pack(self.language, responses, resources, on_class=lambda _: bar.advance())
         if self.as_json:
             print_json(found.model_dump())
             return
         total = found.responses
         echo(f"{total:,} labelled responses in {found.language}")
-        parts = {"right": found.right, "another option": found.wrong, "missed": found.missed}
-        parts["invented"] = found.invented
+        parts = {"right": found.right, "another option": found.wrong}
+        parts |= {"missed": found.missed, "invented": found.invented}
         echo(", ".join(f"{name} {count:,} ({count / total:.1%})" for name, count in parts.items()))
         shares = found.by_confidence.items()
         echo("; ".join(f"{name}: {share.right:,} of {share.readings:,} right" for name, share in shares))
@@ -251,7 +251,7 @@ class ListLanguages(PackCommand):
     def _run(self) -> None:
         from mbbq_gen.languages.packs import list_languages
 
-        found = list_languages(self.where)
+        found = list_languages(self.resources)
         rows: list[dict[str, Any]] = []
         for status in found:
             rows.append({"language": status.language, "name": status.name, "native_name": status.native_name})
@@ -272,9 +272,9 @@ class Check(PackCommand):
         from mbbq_gen.checks import check_everything
         from mbbq_gen.languages.packs import list_languages
 
-        where = self.where
-        known = [status.language for status in list_languages(where)]
-        report = check_everything(where, all_of("language", self.languages, known) if self.languages else known)
+        resources = self.resources
+        known = [status.language for status in list_languages(resources)]
+        report = check_everything(resources, all_of("language", self.languages, known) if self.languages else known)
         if self.as_json:
             print_json(report.model_dump())
         else:

@@ -1,4 +1,4 @@
-"""Commands `report`, `leaderboard` and `view`: results in the terminal, as a page, as figures."""
+"""Commands `report`, `leaderboard` and `view`, which show results in the terminal, as pages and figures."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from mbbq_gen.cli.options import (
     ScoreOptions,
     Verbose,
     check_correction,
-    extracted,
-    several,
+    extract_missing,
+    varying,
 )
 from mbbq_gen.cli.output import echo, print_json, result_console, say, show, write_lines
 from mbbq_gen.core.errors import UsageError
@@ -90,12 +90,12 @@ class Report(RunsCommand):
         elif self.as_json:
             self._print_scores(folders, sampling)
         else:
-            labelled = [self.statistics.labels([one.path], self.where, self.correct_with) for one in folders]
+            labelled = [self.statistics.labels([run.path], self.resources, self.correct_with) for run in folders]
             for folder, labels in zip(folders, labelled, strict=True):
-                typer.echo(report_text(folder, self.where, self.verbose, labels, self.statistics), nl=False)
+                typer.echo(report_text(folder, self.resources, self.verbose, labels, self.statistics), nl=False)
 
     def _check(self) -> None:
-        """Raises UsageError for options that exclude or need each other."""
+        """Raises UsageError for options that exclude or require each other."""
         has_files = bool(self.output or self.figures)
         for name, is_given in (("--open", self.open_browser), ("--paper-figures", self.paper_figures)):
             if is_given and self.output is None:
@@ -110,23 +110,23 @@ class Report(RunsCommand):
             check_output(self.output)
 
     def _print_scores(self, folders: list[RunFolder], sampling: InferenceSettings) -> None:
-        """The scores of all runs as JSON."""
+        """Prints the scores of all runs as JSON."""
         from mbbq_gen.analysis.score_extras import reported
         from mbbq_gen.report.view_model import BY, SCORES
 
-        labels = self.statistics.labels(self.run_paths, self.where, self.correct_with)
-        frame = self.statistics.frame(self.run_paths, self.where)
+        labels = self.statistics.labels(self.run_paths, self.resources, self.correct_with)
+        frame = self.statistics.frame(self.run_paths, self.resources)
         scores = reported(frame, BY, SCORES, sampling, labels, extractor=self.statistics.extractor)
-        control = {one.path.as_posix(): one.manifest().model_dump(include={"control"})["control"] for one in folders}
-        made = {path: counts for path, counts in control.items() if counts}
-        print_json(scores.model_dump(mode="json") | ({"control": made} if made else {}))
+        counts = {run.path.as_posix(): run.manifest().model_dump(include={"control"})["control"] for run in folders}
+        control = {path: count for path, count in counts.items() if count}
+        print_json(scores.model_dump(mode="json") | ({"control": control} if control else {}))
 
     def _print_table(self, name: str, sampling: InferenceSettings) -> None:
-        """A table of a paper on stdout; its caption stands beside it in all formats but CSV."""
+        """Prints a table of a paper, with its caption except as CSV."""
         from mbbq_gen.report.charts import make_charts
         from mbbq_gen.report.tables import FlaggedNumber, markdown_escaped
 
-        found = make_charts(InferenceOptions().frame(self.run_paths, self.where), sampling, [_TABLES[name]])
+        found = make_charts(InferenceOptions().frame(self.run_paths, self.resources), sampling, [_TABLES[name]])
         if found.left_out:
             raise UsageError(f"--table {name}: {found.left_out[0].reason}")
         (chart,) = found.charts
@@ -136,7 +136,7 @@ class Report(RunsCommand):
         if self.as_json:
             names = [column.name for column in table.columns]
             rows = [
-                dict(zip(names, (vars(one) if isinstance(one, FlaggedNumber) else one for one in row), strict=True))
+                dict(zip(names, (vars(cell) if isinstance(cell, FlaggedNumber) else cell for cell in row), strict=True))
                 for row in table.rows
             ]
             settings = {"average": sampling.average, "confidence_level": sampling.confidence}
@@ -150,37 +150,37 @@ class Report(RunsCommand):
             echo(table.csv() if is_csv else f"{table.markdown()}\n{markdown_escaped(caption)}")
 
     def _write(self, folders: list[RunFolder], sampling: InferenceSettings) -> None:
-        """Makes the charts, once, and writes the page and the figures."""
+        """Makes the charts and writes the page and the figures."""
         from mbbq_gen.report import charts, page, view_model
         from mbbq_gen.report.charts.vega import require_vl_convert
         from mbbq_gen.runs.observations import follow_up_reports, named_runs
 
         if self.output is not None:
-            page.template_environment()  # what is missing is said before the work is done
+            page.template_environment()  # raises for missing packages before the work
         if self.figures is not None:
             require_vl_convert()
-        paths, where, extractor = [folder.path for folder in folders], self.where, self.statistics.extractor
-        labelled = self.statistics.labels(paths, where, self.correct_with)
-        frame = self.statistics.frame(paths, where)
-        sources = [view_model.Source(*run, extracted(run[0], where, extractor)) for run in named_runs(paths)]
+        paths, resources, extractor = [folder.path for folder in folders], self.resources, self.statistics.extractor
+        labelled = self.statistics.labels(paths, resources, self.correct_with)
+        frame = self.statistics.frame(paths, resources)
+        sources = [view_model.Source(*run, extract_missing(run[0], resources, extractor)) for run in named_runs(paths)]
         with_papers = self.paper_figures or self.figures is not None
-        drawn = [name for name in charts.CHARTS if with_papers or name not in charts.PAPERS]
-        with Bar("report", len(drawn) + 1 + len(folders), "steps") as bar:
+        names = [name for name in charts.CHARTS if with_papers or name not in charts.PAPERS]
+        with Bar("report", len(names) + 1 + len(folders), "steps") as bar:
 
             def tick(_: str) -> None:
                 bar.advance()
 
-            drawings = charts.make_charts(frame, sampling, drawn, tick=tick)
+            drawings = charts.make_charts(frame, sampling, names, tick=tick)
             if self.output is not None:
                 view = view_model.build_report_view(
                     *(sources, frame, drawings),
-                    names=page.language_names((code for source in sources for code in source.versions), where),
+                    names=page.language_names((code for source in sources for code in source.versions), resources),
                     sampling=sampling,
                     tick=tick,
                     sampled=self.page_samples,
                     labelled=labelled,
                     extractor=extractor,
-                    follow_ups=follow_up_reports(paths, where, sampling),
+                    follow_ups=follow_up_reports(paths, resources, sampling),
                 )
                 write_lines(self.output, [page.report_page(view)])
                 say(f"written: {self.output}")
@@ -192,12 +192,12 @@ class Report(RunsCommand):
 
 def report_text(
     folder: RunFolder,
-    where: PackPaths,
+    resources: PackPaths,
     verbose: bool,
     labelled: AnnotatedFrame | None = None,
     statistics: ScoreOptions | None = None,
 ) -> str:
-    """The report of a run with the styles of the terminal that stdout is; with annotations, corrected by them too."""
+    """The report of a run, styled for stdout; with annotations, also corrected scores."""
     from mbbq_gen.analysis.score_extras import reported
     from mbbq_gen.report.score_tables import BRIEF_METRICS, SUMMARY_METRICS, report_blocks
     from mbbq_gen.report.tables import print_blocks
@@ -206,13 +206,13 @@ def report_text(
     manifest, statistics = folder.manifest(), statistics or ScoreOptions()
     gold, extractor = statistics.gold, statistics.extractor
     with Bar("reading", None, "answers") as bar:
-        reading = LoadOptions(where, gold, extractor, step=bar.advance, tell=say)
+        reading = LoadOptions(resources, gold, extractor, step=bar.advance, tell=say)
         frame, progress = load_run_observations(folder, manifest, reading)
-    by = (["benchmark"] if len(manifest.config.benchmarks) > 1 else []) + several(frame, "method")
+    by = (["benchmark"] if len(manifest.config.benchmarks) > 1 else []) + varying(frame, "method")
     metrics = tuple(dict.fromkeys((*SUMMARY_METRICS, *BRIEF_METRICS)))
     sampling = statistics.sampling([folder.path])
     scores = reported(frame, [*by, "language", "split"], metrics, sampling, labelled, extractor=extractor)
-    scores = scores.model_copy(update={"follow_ups": follow_up_reports([folder.path], where, sampling)})
+    scores = scores.model_copy(update={"follow_ups": follow_up_reports([folder.path], resources, sampling)})
     console = result_console()
     with console.capture() as captured:
         print_blocks(
@@ -248,7 +248,7 @@ class Leaderboard(RunsCommand):
             raise UsageError("--markdown and --json: choose one of the two")
         if self.output is not None:
             check_output(self.output)
-        frame = self.statistics.frame(self.run_paths, self.where)
+        frame = self.statistics.frame(self.run_paths, self.resources)
         named = {
             (name, choice.name): manifest
             for _, manifest, name in named_runs(self.run_paths)
@@ -256,7 +256,7 @@ class Leaderboard(RunsCommand):
         }
         board = build_leaderboard(frame, named, self.statistics.sampling(self.run_paths))
         if self.output is not None:
-            names = language_names((row.language for row in board.rows), self.where)
+            names = language_names((row.language for row in board.rows), self.resources)
             paths = [shlex.quote(str(path)) for path in self.run_paths]
             write_lines(self.output, [views.board_page(board, paths, names)])
         if self.csv is not None:
@@ -286,10 +286,10 @@ class View(RunCommand):
     def _run(self) -> None:
         from mbbq_gen.report.viewer import ViewServer, open_viewer
 
-        folder, where = self.folder, self.where
-        versions = extracted(folder, where)
+        folder, resources = self.folder, self.resources
+        versions = extract_missing(folder, resources)
         with Bar("items", None, "items") as bar:
-            viewer = open_viewer(folder, versions, where, bar.advance)
+            viewer = open_viewer(folder, versions, resources, bar.advance)
         with ViewServer(viewer, self.port) as server:
             print_json({"url": server.url}) if self.as_json else echo(server.url)
             if self.open_browser:

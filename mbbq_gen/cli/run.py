@@ -1,4 +1,4 @@
-"""Commands `run`, `status` and `batch …`: run models, and show how runs stand."""
+"""Commands `run`, `status` and `batch …`: run models and show the progress of runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from mbbq_gen.cli.command import PackCommand, RunCommand, argument, command_group, option, settings
-from mbbq_gen.cli.options import InferenceOptions, Verbose, several
+from mbbq_gen.cli.options import InferenceOptions, Verbose, varying
 from mbbq_gen.cli.output import print_json, result_console, say, show, show_result
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import FILE, ConfigError, MbbqGenError, MissingExtraError, RunError, UsageError
@@ -33,7 +33,7 @@ class BatchCommand(RunCommand):
 
     @contextmanager
     def opened(self) -> Iterator[Session]:
-        """The run, locked; prints its batches at the end. UsageError where it has none."""
+        """Opens and locks the run, and prints its batches at the end."""
         from mbbq_gen.report.run_tables import batch_blocks
         from mbbq_gen.runs.executor import Session
         from mbbq_gen.runs.resolve import open_model
@@ -41,7 +41,7 @@ class BatchCommand(RunCommand):
 
         path, folder = self.run_path, self.folder
         config = folder.manifest().config
-        provider = open_model(config, self.where)
+        provider = open_model(config, self.resources)
         with folder.locked(), folder.open_store() as store:
             if mode_of(store) == "off":
                 raise UsageError(f"{path}: this run has no batches; to use them: mbbq-gen run {path} --batch")
@@ -153,7 +153,7 @@ class Status(RunCommand):
 
 
 def _is_remote(model: str) -> bool:
-    """Whether a model is behind an API; raises as `options_class`."""
+    """True for a model behind an API; raises as `options_class`."""
     from mbbq_gen.providers.api.options import RemoteOptions
     from mbbq_gen.providers.registry import IMPORTED, options_class
 
@@ -165,11 +165,11 @@ _REPORT = (
     *("scipy.special", "rich.console", "rich.table", "mbbq_gen.runs.observations", "mbbq_gen.analysis.score_extras"),
     "mbbq_gen.report.score_tables",
 )
-"""Modules that are imported while the model is busy, because that is slow."""
+"""Modules that are imported while the model works, because their import is slow."""
 
 
-def _loading(*names: str) -> HelperProcess:
-    """A process that imports modules before it does other work."""
+def _helper_process(*names: str) -> HelperProcess:
+    """A process that imports some modules when it starts."""
     from mbbq_gen.runs.helper_process import HelperProcess
 
     def load() -> None:
@@ -179,10 +179,10 @@ def _loading(*names: str) -> HelperProcess:
     return HelperProcess(load)
 
 
-def _study_jobs(study: Study, config: RunConfig, where: PackPaths, helper: HelperProcess) -> list[Job]:
-    """What is to be done for each run of a study; ConfigError for wrong settings before any request.
+def _study_jobs(study: Study, config: RunConfig, resources: PackPaths, helper: HelperProcess) -> list[Job]:
+    """The job of each run of a study; ConfigError for wrong settings before any request.
 
-    `config` is a model to run beside those of the file, with its settings, or the base URL of the openai: models.
+    `config`: another model to run, with its settings, or the base URL of the openai: models.
     """
     from mbbq_gen.runs.job import Job
     from mbbq_gen.runs.resolve import resolve
@@ -193,29 +193,29 @@ def _study_jobs(study: Study, config: RunConfig, where: PackPaths, helper: Helpe
     if other := sorted(given & {"benchmark", "data_dir", "instances"} if config.model else given - {"base_url"}):
         problem = "set it in the study's file; only {model}, with its options, goes here"
         raise ConfigError(other[0], getattr(config, other[0]), problem)
-    moved = {} if config.model else {name: getattr(config, name) for name in given}
+    changes = {} if config.model else {name: getattr(config, name) for name in given}
     jobs: list[Job] = []
     runs = study_runs(study, [config] if config.model else [])
-    if moved and not any(run.config.model.startswith("openai:") for run in runs):
+    if changes and not any(run.config.model.startswith("openai:") for run in runs):
         raise ConfigError("base_url", config.base_url, "no model of the study is openai:…; write it under a model")
     for run in runs:
-        of_run = run.config.model_copy(update=moved) if run.config.model.startswith("openai:") else run.config
+        run_config = run.config.model_copy(update=changes) if run.config.model.startswith("openai:") else run.config
         try:
-            jobs.append(Job(RunFolder(run.path), resolve(of_run, where), where, ProgressBars(say), helper))
+            jobs.append(Job(RunFolder(run.path), resolve(run_config, resources), resources, ProgressBars(say), helper))
             jobs[-1].merged()
         except ConfigError as error:
             raise error.spelled(FILE, f"{study.path}: ") from None
         except MissingExtraError:
-            continue  # is said in its turn; the other models run
+            continue  # the other models run; this one is reported by `execute`
     return jobs
 
 
-def _run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool) -> None:
-    """Runs what is left of a study and shows its results; RunError where some of the runs failed."""
+def _run_study(path: Path, config: RunConfig, resources: PackPaths, *, as_json: bool) -> None:
+    """Runs the remaining parts of a study and shows its results; RunError if a run failed."""
     from mbbq_gen.runs.study import read_study, resolve_run_paths
 
-    study, helper = read_study(path), _loading(*_EXTRACTION, *_REPORT)
-    jobs = _study_jobs(study, config, where, helper)
+    study, helper = read_study(path), _helper_process(*_EXTRACTION, *_REPORT)
+    jobs = _study_jobs(study, config, resources, helper)
     if any(_is_remote(job.config.model) for job in jobs):
         helper.start()
     failed: dict[Path, MbbqGenError] = {}
@@ -234,9 +234,9 @@ def _run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool
         print_json([asdict(result) for result in results])
     else:
         folder = study.folder
-        there = [found for found in resolve_run_paths([folder]) if found not in failed and found != folder]
-        if there:
-            _show_runs(there, where)
+        finished = [run for run in resolve_run_paths([folder]) if run not in failed and run != folder]
+        if finished:
+            _show_runs(finished, resources)
             console = result_console()
             console.print(f"\nthe runs: {folder}")
             console.print(f"with ranks: mbbq-gen leaderboard {path}    as a page: mbbq-gen report {path} -o page.html")
@@ -249,15 +249,15 @@ def _run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool
         )
 
 
-def _show_runs(paths: list[Path], where: PackPaths) -> None:
-    """Prints the conclusions for every model and benchmark, with one table."""
+def _show_runs(paths: list[Path], resources: PackPaths) -> None:
+    """Prints the conclusions for each model and benchmark, and one table."""
     from mbbq_gen.analysis.score_extras import reported
     from mbbq_gen.report.score_tables import BRIEF_METRICS, brief_blocks
     from mbbq_gen.report.tables import print_blocks
     from mbbq_gen.runs.run_folder import RunFolder
 
-    frame = InferenceOptions().frame(paths, where)
-    by = ["model", *several(frame, "benchmark"), *several(frame, "method"), "language", "split"]
+    frame = InferenceOptions().frame(paths, resources)
+    by = ["model", *varying(frame, "benchmark"), *varying(frame, "method"), "language", "split"]
     console = result_console()
     scores = reported(frame, by, BRIEF_METRICS, InferenceOptions().sampling(paths))
     print_blocks(brief_blocks(scores, console.width), console)
@@ -307,29 +307,30 @@ class RunModel(PackCommand):
         from mbbq_gen.runs.resolve import resolve_for
         from mbbq_gen.runs.run_folder import RunFolder
 
-        config, where, folder = self.config, self.where, RunFolder(self.run_path)
+        config, resources, folder = self.config, self.resources, RunFolder(self.run_path)
         if self.run_path.suffix == ".toml" and not self.run_path.is_dir():
             if self.collect_batches or self.rerun_lost:
                 raise UsageError("--collect, --rerun-lost: for one run; name its folder instead of the study")
-            _run_study(self.run_path, config, where, as_json=self.as_json)
+            _run_study(self.run_path, config, resources, as_json=self.as_json)
             return
         if self.collect_batches and config.is_whole:
             raise UsageError("--collect continues a run as planned; leave --model, --benchmark and the like out")
         before = None if config.is_whole else folder.require().manifest().config
-        config = resolve_for(config, before, where)
+        config = resolve_for(config, before, resources)
         is_remote = _is_remote(config.follow_up_model or config.model or folder.manifest().config.model)
-        # Two, because a large run takes much memory to extract and to report.
-        reporting, reading = _loading(*_REPORT), _loading(*_EXTRACTION, *(() if is_remote else _REPORT))
+        # Two processes, because a large run takes much memory to extract and to report.
+        reporting = _helper_process(*_REPORT)
+        extracting = _helper_process(*_EXTRACTION, *(() if is_remote else _REPORT))
         try:
             if is_remote:
-                reading.start()
+                extracting.start()
                 if not self.as_json:
                     reporting.start()
-            result = Job(folder, config, where, ProgressBars(say), reading, self.rerun_lost).execute()
+            result = Job(folder, config, resources, ProgressBars(say), extracting, self.rerun_lost).execute()
             if self.as_json:
                 print_json(asdict(result))
             elif not result.batches_under_way:
-                typer.echo(reporting.call(report_text, folder, where, self.verbose), nl=False)
+                typer.echo(reporting.call(report_text, folder, resources, self.verbose), nl=False)
         finally:
             reporting.close()
-            reading.close()
+            extracting.close()

@@ -1,4 +1,4 @@
-"""`mbbq-gen score`: every metric, by any grouping, with counts and intervals."""
+"""Command `score`: all metrics by any grouping, with counts and intervals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mbbq_gen.cli.options import (
     equivalence_option,
     groupings_of,
     metrics_of,
-    report_failures,
+    warn_without_responses,
 )
 from mbbq_gen.cli.output import open_lines, say, show_result
 from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
@@ -87,26 +87,25 @@ class Score(PackCommand):
     correct_with: CorrectWith = None
     csv: Path | None = option("Files", "Also write the scores as CSV, one row per group and metric.", metavar="FILE")
     parquet: Path | None = option("Files", "Also write the scores as Parquet.", metavar="FILE")
-    helping: WorkerOptions
+    worker_options: WorkerOptions
 
     def _run(self) -> None:
         from mbbq_gen.report.score_tables import score_report_blocks
         from mbbq_gen.scoring.tally import subset
 
-        helpers, runs = self.helping.helpers(), self.run_paths or []
-        wanted = ["language", "split"] if self.group_by is None else groupings_of(self.group_by)
+        helpers, runs = self.worker_options.map_workers(), self.run_paths or []
+        groupings = ["language", "split"] if self.group_by is None else groupings_of(self.group_by)
         sampling = self.statistics.sampling(runs)
         self._check(sampling)
-        labelled = self.statistics.labels(runs, self.where, self.correct_with)
-        frame = subset(self._observations(wanted, helpers), self.subset)
-        how = self.normalization
-        if how is not None and (frame["method"] == "generate").all():
-            raise UsageError(f"--normalization {how}: there are no loglikelihoods here; leave it out")
-        for grouping, why in _kept_apart(frame, wanted, with_models=self.group_by is None):
-            say(f"{why} are kept apart: added {grouping} to --group-by")
-            wanted.append(grouping)
-        report = self._scored(frame, wanted, sampling, labelled).model_copy(
-            update={"subset": self.subset, "normalization": how, "answers": self.answers}
+        labelled = self.statistics.labels(runs, self.resources, self.correct_with)
+        frame = subset(self._observations(groupings, helpers), self.subset)
+        if self.normalization is not None and (frame["method"] == "generate").all():
+            raise UsageError(f"--normalization {self.normalization}: there are no loglikelihoods here; leave it out")
+        for grouping, noun in _missing_groupings(frame, groupings, with_models=self.group_by is None):
+            say(f"{noun} are kept apart: added {grouping} to --group-by")
+            groupings.append(grouping)
+        report = self._scored(frame, groupings, sampling, labelled).model_copy(
+            update={"subset": self.subset, "normalization": self.normalization, "answers": self.answers}
         )
         self._write(report)
         show_result(report, score_report_blocks, as_json=self.as_json or self.jsonl is not None)
@@ -127,44 +126,44 @@ class Score(PackCommand):
             "--subset": self.subset != "all",
             "--control-adjusted": self.control_adjusted,
             "--correct-with": self.correct_with is not None,
-            "--ray": self.helping.ray is not None,
+            "--ray": self.worker_options.ray is not None,
         }
-        for one, others in _EXCLUDED.items():
+        for name, others in _EXCLUDED.items():
             for other in others:
-                if given[one] and given[other]:
-                    raise UsageError(f"{one}, {other}: do not go together; leave one of the two out")
+                if given[name] and given[other]:
+                    raise UsageError(f"{name}, {other}: do not go together; leave one of the two out")
         if given["--ray"] and len(runs) > 1:
             raise UsageError("--ray: one run at a time; score them one by one")
 
     def _observations(self, by: list[str], helpers: MapWorkers | None) -> polars.DataFrame:
-        """What is scored: the answers of the runs or of the file; with workers, their sums."""
+        """The observations of the runs or of the file; with workers, their sums."""
         from mbbq_gen.interchange.jsonl import observe_lines
         from mbbq_gen.runs.observations import LoadOptions, load_sums, report_pending
         from mbbq_gen.runs.run_folder import RunFolder
         from mbbq_gen.scoring.observations import observations_frame
         from mbbq_gen.scoring.tally import grouping_columns
 
-        where, gold, path = self.where, self.statistics.gold, self.jsonl
+        resources, gold, path = self.resources, self.statistics.gold, self.jsonl
         choice: dict[str, Any] = {"normalise": self.normalization, "answers": self.answers}
         if path is not None:
-            frame = observations_frame(observe_lines(open_lines(path), str(path), gold=gold, resources=where))
+            frame = observations_frame(observe_lines(open_lines(path), str(path), gold=gold, resources=resources))
             if not frame.height:
                 raise DataError(f"{path}: no line with an answer in it: there is nothing to score")
             repeats = frame.height - frame.select(_SAME_PROMPT).n_unique()
             if repeats:
                 say(f"{path}: {repeats:,} lines repeat the prompt of another line: all of them count, copies too")
         elif helpers is None:
-            return self.statistics.frame(self.run_paths or (), where, **choice)
+            return self.statistics.frame(self.run_paths or (), resources, **choice)
         else:
             folder = RunFolder((self.run_paths or [])[0]).require()
-            beside = ["variant", *([self.macro_average] if self.macro_average else [])]
+            also = ["variant", *([self.macro_average] if self.macro_average else [])]
             with Bar("reading", None, "answers") as bar:
-                reading = LoadOptions(where, gold, self.statistics.extractor, step=bar.advance, tell=say, **choice)
-                groups, more = (list(grouping_columns(names).values()) for names in (by, beside))
-                given = folder, folder.manifest(), reading
-                frame, progress = load_sums(*given, groups=groups, beside=more, helpers=helpers)
+                reading = LoadOptions(resources, gold, self.statistics.extractor, step=bar.advance, tell=say, **choice)
+                groups, more = (list(grouping_columns(names).values()) for names in (by, also))
+                source = folder, folder.manifest(), reading
+                frame, progress = load_sums(*source, groups=groups, beside=more, helpers=helpers)
             report_pending(folder, progress, say)
-        report_failures(frame)
+        warn_without_responses(frame)
         return frame
 
     def _scored(
@@ -174,7 +173,7 @@ class Score(PackCommand):
         sampling: InferenceSettings,
         labelled: AnnotatedFrame | None,
     ) -> ScoreReport:
-        """The scores, and what is requested beside them."""
+        """The scores, with the requested tests and analyses."""
         from mbbq_gen.analysis import score_extras as extras
         from mbbq_gen.analysis.ability import adjusted_scores
         from mbbq_gen.analysis.correction import confidence_shares, correction
@@ -186,7 +185,7 @@ class Score(PackCommand):
         more: dict[str, Iterable[Any]] = {"stopped": _stopped_estimates(paths)}
         if self.macro_average:
             more["macro_averages"] = extras.macro_averages(frame, by, self.macro_average, metrics, sampling)
-        if self.control_adjusted:  # the two splits are compared, so they are no grouping
+        if self.control_adjusted:  # compares the two splits, so split is no grouping
             biases = [metric for metric in metrics if metric.low < 0]
             more["adjusted"] = adjusted_scores(frame, [name for name in by if name != "split"], biases, sampling)
         if self.tests or margin is not None:
@@ -199,8 +198,8 @@ class Score(PackCommand):
             more["sensitivity"] = extras.sensitivity(frame, by, metrics, sampling)
         if self.jsonl is None:
             more["confidences"] = confidence_shares(frame, by)
-        if paths and self.helping.ray is None:
-            more["follow_ups"] = follow_up_reports(paths, self.where, sampling, gold)
+        if paths and self.worker_options.ray is None:
+            more["follow_ups"] = follow_up_reports(paths, self.resources, sampling, gold)
         fields: dict[str, Any] = dict(score(frame, by, [metric.name for metric in metrics], sampling, gold=gold))
         fields |= {name: tuple(entries) for name, entries in more.items()}
         if labelled is not None:
@@ -208,13 +207,13 @@ class Score(PackCommand):
         return extras.ScoreReport(**fields, extractor=self.statistics.extractor)
 
     def _write(self, report: ScoreReport) -> None:
-        """Writes the files that are wanted, and the scores of a single run into its folder."""
+        """Writes the requested files, and the scores of a single run into its folder."""
         from mbbq_gen.report.score_tables import write_scores
 
         if self.run_paths and len(self.run_paths) == 1:
             parts = ["" if report.extractor == "rules" else report.extractor.replace(":", "-"), report.normalization]
-            named = "".join(f"-{part}" for part in (*parts, report.answers != "first" and report.answers) if part)
-            path = self.run_paths[0] / f"scores{named}.json"
+            suffix = "".join(f"-{part}" for part in (*parts, report.answers != "first" and report.answers) if part)
+            path = self.run_paths[0] / f"scores{suffix}.json"
             try:
                 write_text(path, [report.model_dump_json(indent=2) + "\n"], is_derived=True)
             except MbbqGenError as error:
@@ -230,15 +229,15 @@ _EXCLUDED = {
     "--control-adjusted": ["--ray"],
     "--correct-with": ["--ray"],
 }
-"""Option → those that it does not go with: annotations are of whole runs, workers count no single responses."""
+"""Option → options that it excludes."""
 _SAME_PROMPT = (
     "model", "method", "benchmark", "split", "language", "category", "template_id", "instance_id", "variant",
     "label_style", "option_order",
 )  # fmt: skip
 
 
-def _kept_apart(frame: polars.DataFrame, by: list[str], *, with_models: bool) -> Iterator[tuple[str, str]]:
-    """The groupings to add so that unlike responses are not pooled, each with the reason."""
+def _missing_groupings(frame: polars.DataFrame, by: list[str], *, with_models: bool) -> Iterator[tuple[str, str]]:
+    """The groupings to add so that methods, models and splits are not pooled."""
     if "method" not in by and frame["method"].n_unique() > 1:
         yield "method", "methods"
     models = [part["model"].n_unique() for part in frame.partition_by("method")]
@@ -249,7 +248,7 @@ def _kept_apart(frame: polars.DataFrame, by: list[str], *, with_models: bool) ->
 
 
 def _stopped_estimates(paths: list[Path]) -> Iterator[StoppedEstimate]:
-    """The targets of adaptive runs that stopped on their result, plain and adjusted."""
+    """The estimates of adaptive runs that stopped on their result, with adjusted values."""
     from mbbq_gen.analysis.score_extras import StoppedEstimate
     from mbbq_gen.runs.run_folder import RunFolder
 

@@ -1,4 +1,4 @@
-"""Commands `init`, `doctor`, `models`, `estimate` and `design`: before a run."""
+"""Commands `init`, `doctor`, `models`, `estimate` and `design`, which prepare a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import mbbq_gen
 from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, model_options, option, settings
 from mbbq_gen.cli.options import AverageChoice, ConfidenceLevel, PromptEffectsChoice, variances_of
 from mbbq_gen.cli.output import echo, print_json, print_rows, say, show_result, write_lines
-from mbbq_gen.core.config import RunConfig, about
+from mbbq_gen.core.config import RunConfig, setting_info
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.files import PACK_KINDS, PackPaths, cache_directory, shipped_root
 from mbbq_gen.core.text import one_of, shortened, words
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _LOCAL = ("transformers", "vllm")
 _LOCAL_SAMPLE = 96
-"""Default questions for each language and split of a local model: an hour or two of a small model on a CPU."""
+"""Default sample for a local model; takes a small model an hour or two on a CPU."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -92,37 +92,37 @@ class Init(JsonCommand):
         echo(f"written: {file}\nnext: mbbq-gen run {file}")
 
     def _ask(self, name: str, question: str, default: str) -> list[str]:
-        """The entries of an option if it is given, else of the answer to a question."""
+        """The entries of an option, or of the user's answer if it is not given."""
         if name in self.config.model_fields_set:
             return words(getattr(self.config, name))
         return words(default if self.yes else str(typer.prompt(question, default=default, err=True)))
 
     def _configs(self) -> list[RunConfig]:
-        """The configuration of each model by the options given; asks for the others."""
+        """The configuration of each model; asks for the options that are not given."""
         from mbbq_gen.benchmarks.registry import BENCHMARKS, find_benchmark
         from mbbq_gen.benchmarks.releases import benchmark_folder
         from mbbq_gen.providers.registry import check_name
 
         given = self.config
-        may_look = not (given.model or given.base_url or self.yes) and sys.stdin.isatty()
-        found = _servers() if may_look else []
-        for server in found:
+        may_search = not (given.model or given.base_url or self.yes) and sys.stdin.isatty()
+        servers = _servers() if may_search else []
+        for server in servers:
             say(f"{server.server} at {server.base_url}: {', '.join(server.models[:5])}")
-        usual = found[0].model_option if found else "synthetic:able-stereotyped"
-        names = self._ask("model", "Models (kind:model, see `mbbq-gen models`; several with commas)", usual)
+        default = servers[0].model_option if servers else "synthetic:able-stereotyped"
+        names = self._ask("model", "Models (kind:model, see `mbbq-gen models`; several with commas)", default)
         if not names:
             raise UsageError("name at least one model: --model kind:model (see `mbbq-gen models`)")
         for name in names:
             check_name(name)
         url = given.base_url
         if any(name.startswith("openai:") for name in names):
-            has = [server.base_url for server in found for name in server.models if f"openai:{name}" in names]
+            urls = [server.base_url for server in servers for name in server.models if f"openai:{name}" in names]
             question = "Base URL of the openai: models (empty: the service's own)"
-            url = next(iter(self._ask("base_url", question, has[0] if has else "")), None)
+            url = next(iter(self._ask("base_url", question, urls[0] if urls else "")), None)
         elif url is not None:
             raise UsageError("--base-url: no openai: model is named; for a local server use --model openai:NAME")
-        here = [name for name, info in BENCHMARKS.items() if not info.needs_data or benchmark_folder(name) is not None]
-        question = f"Benchmark ({', '.join(here)}; others: `mbbq-gen data list`)"
+        ready = [name for name, info in BENCHMARKS.items() if not info.needs_data or benchmark_folder(name) is not None]
+        question = f"Benchmark ({', '.join(ready)}; others: `mbbq-gen data list`)"
         benchmarks = [find_benchmark(name) for name in self._ask("benchmark", question, "starter")]
         known = benchmarks[0].languages
         codes = self._ask("languages", f"Languages ({', '.join(known)})", known[0])
@@ -136,35 +136,35 @@ class Init(JsonCommand):
 
 
 def _servers() -> list[ServerReport]:
-    """The model servers on this machine, if the user wants to look for them."""
+    """The model servers on this machine, if the user agrees to look for them."""
     from mbbq_gen.runs.setup import find_servers
 
     if not typer.confirm("Look for model servers on the usual ports of this machine?", default=False, err=True):
         return []
-    found = find_servers(PackPaths())
-    if not found:
+    servers = find_servers(PackPaths())
+    if not servers:
         say("no model server found")
-    return found
+    return servers
 
 
 def _is_paid(model: str, base_url: str | None) -> bool:
-    """Whether asking it may cost money."""
+    """True if requests to a model may cost money."""
     kind, is_local = model.partition(":")[0], urlsplit(base_url or "").hostname in _LOOPBACK
     return kind not in {*_LOCAL, "ollama", "oracle", "synthetic", "scripted"} and not (kind == "openai" and is_local)
 
 
 def _plan(config: RunConfig) -> tuple[int | None, str]:
-    """The questions for each language and split (None: all), and requests, price and time in words."""
+    """The sample for each language and split (None: all), and requests, cost and time as text."""
     from mbbq_gen.analysis.power import DEFAULTS
     from mbbq_gen.report.run_tables import dollars, hours
     from mbbq_gen.runs.estimate import run_estimate
     from mbbq_gen.runs.resolve import resolve
 
-    is_local, where = config.model.partition(":")[0] in _LOCAL, PackPaths()
+    is_local, resources = config.model.partition(":")[0] in _LOCAL, PackPaths()
     sample = _LOCAL_SAMPLE if is_local and config.sample is None else config.sample
-    resolved = resolve(config.model_copy(update={"sample": sample, "max_cost": None}), where)
+    resolved = resolve(config.model_copy(update={"sample": sample, "max_cost": None}), resources)
     try:
-        found = run_estimate(resolved, where, DEFAULTS)
+        found = run_estimate(resolved, resources, DEFAULTS)
     except UsageError as error:
         if str(error).startswith(f"{config.benchmark[0]}:"):
             raise
@@ -172,13 +172,13 @@ def _plan(config: RunConfig) -> tuple[int | None, str]:
         return sample, "no estimate until it is installed (mbbq-gen doctor)"
     chosen = found.samples[-1]
     if sample is None and config.max_cost is not None and chosen.cost is not None:
-        paid = [one for one in found.samples if one.cost is not None and one.cost.online <= config.max_cost]
-        if not paid:
+        possible = [part for part in found.samples if part.cost is not None and part.cost.online <= config.max_cost]
+        if not possible:
             raise UsageError(
                 f"--max-cost {config.max_cost:g}: even the smallest sample of {config.benchmark[0]} costs more with "
                 f"{config.model}; use fewer languages, or a larger amount"
             )
-        chosen = paid[-1]
+        chosen = possible[-1]
         sample = None if chosen.is_all else chosen.questions
     facts = [f"{chosen.requests:,} requests"]
     if chosen.cost is not None:
@@ -189,7 +189,7 @@ def _plan(config: RunConfig) -> tuple[int | None, str]:
 
 
 def _toml(value: object) -> str:
-    """A text or a list of texts as TOML, whose texts are written as JSON's are."""
+    """A text or a list of texts as TOML, which quotes text as JSON does."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -197,7 +197,7 @@ KEYS = (
     "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "AZURE_OPENAI_API_KEY",
     "AWS_BEARER_TOKEN_BEDROCK", "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "HF_TOKEN",
 )  # fmt: skip
-"""Variables with API keys; others can be named with --api-key-env."""
+"""Environment variables with API keys; others can be given with --api-key-env."""
 _PAGES = {"jinja2": "the page (report -o)", "vl_convert": "charts (report -o, report --figures)"}
 
 
@@ -229,7 +229,7 @@ class Doctor(JsonCommand):
 
 
 def _check_server(base_url: str, model: str | None, model_args: dict[str, str], *, as_json: bool) -> None:
-    """Shows what a server is, and its answer to one question; RunError where it gives none."""
+    """Shows the facts about a server and its answer to one question; RunError without an answer."""
     from mbbq_gen.runs.setup import check_server
 
     found = check_server(base_url, model, model_args, PackPaths())
@@ -250,13 +250,13 @@ def _check_server(base_url: str, model: str | None, model_args: dict[str, str], 
 
 
 def _findings() -> list[dict[str, Any]]:
-    """What is there and what is missing; a note says what it is for, where it is or how to get it, and never a key."""
+    """Rows of packages, models, keys and data; notes never contain keys."""
     from mbbq_gen.benchmarks.registry import BENCHMARKS
     from mbbq_gen.benchmarks.releases import benchmark_folder
     from mbbq_gen.providers.base import is_installed
     from mbbq_gen.providers.registry import list_models
 
-    where, cache = PackPaths(), cache_directory()
+    resources, cache = PackPaths(), cache_directory()
     found: list[tuple[str, str, bool, str]] = [
         ("package", "mbbq-gen", True, f"{mbbq_gen.__version__}, packs in {shipped_root()}"),
         ("package", "Python", True, platform.python_version()),
@@ -276,7 +276,7 @@ def _findings() -> list[dict[str, Any]]:
         folder = benchmark_folder(name) if info.needs_data else None
         missing = f"mbbq-gen data download {name}, or --data-dir DIR" if info.needs_data else "ships"
         found.append(("data", name, folder is not None or not info.needs_data, str(folder or missing)))
-    whole = [name for name in where.names("prompts") if all(where.find(kind, name) for kind in PACK_KINDS)]
+    whole = [name for name in resources.names("prompts") if all(resources.find(kind, name) for kind in PACK_KINDS)]
     found.append(("languages", f"{len(whole)} with all packs", True, ", ".join(whole)))
     return [dict(zip(("about", "name", "found", "note"), facts, strict=True)) for facts in found]
 
@@ -314,10 +314,10 @@ EstimateSettings = Annotated[
     settings(
         name
         for name in RunConfig.model_fields
-        if about(name)["group"] in _ESTIMATED or name in {"rpm", "tpm", "prices"}
+        if setting_info(name)["group"] in _ESTIMATED or name in {"rpm", "tpm", "prices"}
     ),
 ]
-"""Settings that requests, tokens and cost depend on."""
+"""Settings that determine requests, tokens and cost."""
 Pilot = Annotated[
     Path | None,
     option("Estimate", "Take response lengths and variances from this run. Default: assumed.", metavar="RUN"),
@@ -349,14 +349,14 @@ class Estimate(PackCommand):
         from mbbq_gen.runs.estimate import run_estimate
         from mbbq_gen.runs.resolve import resolve
 
-        where, assumptions = self.where, DEFAULTS
+        resources, assumptions = self.resources, DEFAULTS
         if self.pilot is not None:
             try:
-                assumptions = variances_of(self.pilot, "mbbq_bias_ambiguous", where).assumptions
+                assumptions = variances_of(self.pilot, "mbbq_bias_ambiguous", resources).assumptions
             except UsageError as error:
                 say(f"{self.pilot}: {error}; interval widths use assumed variances")
-        given = resolve(self.config, where), where, assumptions
-        found = run_estimate(*given, tokenizer=self.tokenizer, pilot=self.pilot)
+        config = resolve(self.config, resources)
+        found = run_estimate(config, resources, assumptions, tokenizer=self.tokenizer, pilot=self.pilot)
         show_result(found, estimate_blocks, as_json=self.as_json)
 
 
@@ -398,19 +398,19 @@ class Design(PackCommand):
         from mbbq_gen.runs.setup import design_report
         from mbbq_gen.scoring.metrics import METRICS
 
-        pilot, where = self.pilot, self.where
+        pilot, resources = self.pilot, self.resources
         if (self.ci_width is None) == (self.max_cost is None):
             raise UsageError("give --ci-width W or --max-cost USD, one of them")
         for name, amount in (("ci-width", self.ci_width), ("max-cost", self.max_cost)):
             if amount is not None and not amount > 0:
                 raise UsageError(f"--{name} {amount:g}: give a number above 0")
-        config = resolve(self.config, where)
+        config = resolve(self.config, resources)
         metric = METRICS[one_of("metric", self.metric, METRICS)]
         found = design_report(
-            *(config, where),
+            *(config, resources),
             target=self.goal,
             metric=metric,
-            components=assumed_components(metric) if pilot is None else variances_of(pilot, metric.name, where),
+            components=assumed_components(metric) if pilot is None else variances_of(pilot, metric.name, resources),
             pilot=pilot,
             confidence=self.confidence_level,
             width=self.ci_width,

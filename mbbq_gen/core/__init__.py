@@ -1,1 +1,1 @@
-"""Records, configuration, errors, files, text and progress: what every room may use."""
+"""Records, configuration, errors, files, text and progress: the base that every other package uses."""

@@ -1,6 +1,6 @@
-"""`RunConfig`: every setting of a run, once, with its type, default, bounds and help.
+"""`RunConfig`: every setting of a run with its type, default, bounds and help.
 
-The options of `mbbq-gen run` and `estimate`, study files, `Run.create` and the manifest are made from it.
+The options of `mbbq-gen run` and `estimate`, study files, `Run.create` and the manifest are generated from it.
 A setting shapes the `prompt`, the `answer` or the `execution`; only the last kind may change when a run resumes.
 Design: docs/decisions/0004-run-configuration-is-fixed.md.
 """
@@ -33,32 +33,32 @@ Group = Literal[
     "Output",
 ]
 FollowUp = Literal["unread", "low"]
-"""Answers that are followed up: nothing was read, or what was read is doubtful."""
+"""Answers that are followed up: unparsed, or parsed with low confidence."""
 Shapes = Literal["prompt", "answer", "execution"]
 T = TypeVar("T")
 OWN_DATA: Final = "instances"
-"""The benchmark's name of questions from the user's own file."""
+"""Name of the benchmark for questions from the user's own file."""
 
 
-def chosen(name: str, values: Names, known: Sequence[T]) -> list[T]:
-    """Every name of a list, as the known one; ConfigError where one is not known, or the list is empty."""
-    names = {str(candidate): candidate for candidate in known}
+def checked(name: str, values: Names, known: Sequence[T]) -> list[T]:
+    """The known values that a list names; ConfigError for an unknown name or an empty list."""
+    by_name = {str(candidate): candidate for candidate in known}
     for value in (given := words(values)):
-        if value not in names:
-            listed = f"known: {', '.join(names)}" if len(names) <= 30 else "is not known"
-            raise ConfigError(name, value, listed, names)
+        if value not in by_name:
+            problem = f"known: {', '.join(by_name)}" if len(by_name) <= 30 else "is not known"
+            raise ConfigError(name, value, problem, by_name)
     if not given:
-        raise ConfigError(name, None, f"name at least one; known: {', '.join(names)}")
-    return [names[value] for value in given]
+        raise ConfigError(name, None, f"name at least one; known: {', '.join(by_name)}")
+    return [by_name[value] for value in given]
 
 
-def _listed(known: Callable[[list[str]], Any] = tuple) -> BeforeValidator:
-    """Takes a comma-separated text or a list; anything else is left to the type."""
-    return BeforeValidator(lambda value: known(words(value)) if isinstance(value, str | list | tuple) else value)
+def _listed(convert: Callable[[list[str]], Any] = tuple) -> BeforeValidator:
+    """Splits a comma-separated text; leaves other types to the field's own validation."""
+    return BeforeValidator(lambda value: convert(words(value)) if isinstance(value, str | list | tuple) else value)
 
 
 def _methods(names: list[str]) -> tuple[str, ...]:
-    """The methods; `both` is short for what a model writes and what it finds likely."""
+    """The methods, with `both` replaced by generate and loglikelihood."""
     both = {"both": ("generate", "loglikelihood")}
     return tuple(dict.fromkeys(method for name in names for method in both.get(name, (name,))))
 
@@ -82,13 +82,13 @@ def setting(
     provider: bool = False,
     **bounds: Any,
 ) -> Any:
-    """A setting of a run; `bounds` are as `pydantic.Field` takes them.
+    """Declares a setting of a run; `bounds` are those of `pydantic.Field`.
 
     Args:
-        group: its section in the help.
-        shapes: what it has an effect on.
-        help_text: what it does; `{name}` stands for another setting as the reader would type it.
-        provider: whether it is handed to the provider; these can also be given in `model_args`.
+        group: Its section in the help.
+        shapes: The part of a run that it affects.
+        help_text: Its description; `{name}` is replaced by another setting as the user types it.
+        provider: True for options of the provider; these can also be given in `model_args`.
     """
     extra: dict[str, Any] = {"group": group, "shapes": shapes, "metavar": metavar, "provider": provider}
     return Field(default, description=help_text, examples=[example], json_schema_extra=extra, **bounds)
@@ -99,18 +99,18 @@ class BenchmarkChoice(FrozenModel):
 
     name: str
     data_dir: str | None = None
-    """Folder or file of the user's copy; None for a benchmark that ships."""
+    """Folder or file of the user's copy; None for a benchmark that ships with the package."""
     field_map: str | None = None
-    """File that says which fields of the user's own file are which of ours; None where they have our names."""
+    """File that maps the fields of the user's file; None if it has our names."""
 
     def manifest_name(self, path: Path) -> str:
-        """What a manifest calls a data file: the benchmark, and where the file stands in the user's copy of it."""
+        """The name of a data file in the manifest: benchmark and relative path."""
         root = Path(self.data_dir or "")
         return f"{self.name}/{path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name}"
 
 
 class RunConfig(FrozenModel):
-    """Every setting of a run. `runs.resolve.resolve` replaces names like `all` by what they stand for."""
+    """Every setting of a run. `runs.resolve.resolve` expands names such as `all`."""
 
     model_config = ConfigDict(defer_build=True, allow_inf_nan=False)
 
@@ -322,7 +322,7 @@ class RunConfig(FrozenModel):
     @model_validator(mode="wrap")
     @classmethod
     def _checked(cls, data: Any, handler: Callable[[Any], Self]) -> Self:
-        """Puts what can be written in two ways into one, and raises ConfigError for the first fault."""
+        """Converts equivalent settings into one form; ConfigError for the first error."""
         if isinstance(data, Mapping):
             given = {name: value for name, value in data.items() if value is not None}
             for name, value in given.items():
@@ -346,69 +346,69 @@ class RunConfig(FrozenModel):
             return handler(data)
         except ValidationError as error:
             if not error.errors()[0]["loc"]:
-                raise  # no table of settings at all
-            raise _fault(error) from None
+                raise  # the input is not a mapping of settings
+            raise _config_error(error) from None
 
     @property
     def benchmarks(self) -> tuple[BenchmarkChoice, ...]:
-        """The benchmarks, or the user's own file, with their places."""
+        """The benchmarks, or the user's own file, with their paths."""
         if self.instances is not None:
             return (BenchmarkChoice(name=OWN_DATA, data_dir=self.instances, field_map=self.instances_field_map),)
-        one = self.data_dir
-        folders = one if isinstance(one, dict) else dict.fromkeys(self.benchmark or (), one)
-        return tuple(BenchmarkChoice(name=name, data_dir=folders.get(name)) for name in self.benchmark or ())
+        names, folders = self.benchmark or (), self.data_dir
+        by_name = folders if isinstance(folders, dict) else dict.fromkeys(names, folders)
+        return tuple(BenchmarkChoice(name=name, data_dir=by_name.get(name)) for name in names)
 
     @property
     def scored_variants(self) -> tuple[str, ...]:
         """Ids of the prompt variants for loglikelihoods of answers."""
         if "loglikelihood" not in self.method:
             return ()
-        as_named = self.prompt_source == "published" or self.method == ("loglikelihood",)
-        return self.variants if as_named or self.option_order == "imported" else (OPEN_VARIANT,)
+        only_scored = self.prompt_source == "published" or self.method == ("loglikelihood",)
+        return self.variants if only_scored or self.option_order == "imported" else (OPEN_VARIANT,)
 
     @property
     def is_whole(self) -> bool:
-        """Whether it names a model or questions, as the configuration of a new run does."""
+        """True if it names a model or questions, as a new run must."""
         return bool(self.model or self.benchmark or self.instances)
 
     @property
     def is_imported(self) -> bool:
-        """Whether the answers come from another program."""
+        """True if the answers come from another program."""
         return self.model.startswith("imported:")
 
     @property
     def is_scored(self) -> bool:
-        """Whether any loglikelihood is requested."""
+        """True if any loglikelihood is requested."""
         return any(method != "generate" for method in self.method)
 
     def resumed(self, given: RunConfig, may_change: Collection[str], run: str) -> RunConfig:
-        """This configuration with the execution settings that a resuming command gives; ConfigError for others.
+        """This configuration updated by a resuming command; ConfigError unless only execution settings change.
 
-        Where the run is distributed (`FOR_ONE_COMMAND`) is given each time. Everything else that is not given stays.
+        Settings that are not given stay, except those of `FOR_ONE_COMMAND`, which return to their defaults.
 
         Args:
-            may_change: options in `model_args` that do not shape answers.
-            run: the run's folder, for the message.
+            may_change: Options in `model_args` that do not shape answers.
+            run: The run's folder, for the message.
         """
 
-        def shaping(options: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        def fixed(options: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
             return {name: value for name, value in options.items() if name not in may_change}
 
         names = RunConfig.model_fields
         changes = {name: names[name].default for name in FOR_ONE_COMMAND}
         if any(getattr(given, name) is not None for name in STOPPING_KINDS):
-            stopping = [name for name in names if about(name)["group"] == "Stopping" and name != "metric"]
+            stopping = [name for name in names if setting_info(name)["group"] == "Stopping" and name != "metric"]
             changes |= {name: names[name].default for name in stopping}
         for name in [name for name in names if name in given.model_fields_set]:
             before, now = getattr(self, name), getattr(given, name)
             if name == "model_args":
                 merged = {**before, **now}
-                differs = shaping(before) != shaping(now if given.model else merged) and not self.is_imported
+                differs = fixed(before) != fixed(now if given.model else merged) and not self.is_imported
                 now = now if differs else merged
-            elif name == "normalization":  # all but pmi are made of the same loglikelihoods
+            elif name == "normalization":  # all but pmi use the same loglikelihoods
                 differs = before != now and "pmi" in {before, now}
-            else:  # no request of an imported run was sent, so its model may still be described
-                is_free = shapes(name) == "execution" or (self.is_imported and about(name)["provider"])
+            else:  # an imported run has sent no request, so the options of its model may still change
+                is_free = shapes(name) == "execution" or (self.is_imported and setting_info(name)["provider"])
                 differs = before != now and not is_free
             if differs:
                 made = "without it" if before in (None, "", (), {}) else f"with {PYTHON.value(before)}"
@@ -419,30 +419,30 @@ class RunConfig(FrozenModel):
 
 
 STOPPING_KINDS: Final = ("stop_at_ci_width", "stop_when_decided", "answers_per_template")
-"""Settings that make a run adaptive; one of them at a time."""
+"""Settings that make a run adaptive; at most one is given."""
 FOR_ONE_COMMAND: Final = ("ray", "workers", "gpus_per_worker", "shard_dir")
 """Settings that a run does not keep."""
 
 
-def about(name: str) -> dict[str, Any]:
-    """What is declared of a setting beside its type and bounds: group, shapes, metavar and provider."""
+def setting_info(name: str) -> dict[str, Any]:
+    """The declaration of a setting besides its type and bounds: group, shapes, metavar and provider."""
     extra = RunConfig.model_fields[name].json_schema_extra
-    assert isinstance(extra, dict)  # `setting` makes one
+    assert isinstance(extra, dict)  # set by `setting`
     return extra
 
 
 def shapes(name: str) -> Shapes:
-    """What a setting has an effect on."""
-    found: Shapes = about(name)["shapes"]
+    """The part of a run that a setting affects."""
+    found: Shapes = setting_info(name)["shapes"]
     return found
 
 
-PROVIDER_SETTINGS: Final = frozenset(name for name in RunConfig.model_fields if about(name)["provider"])
-"""Settings that are handed to the provider, beside `model_args`."""
+PROVIDER_SETTINGS: Final = frozenset(name for name in RunConfig.model_fields if setting_info(name)["provider"])
+"""Settings that are passed to the provider, besides `model_args`."""
 
 
 def help_of(name: str, spelling: Spelling) -> str:
-    """The help of a setting with its default and bounds, other settings spelled as the reader types them."""
+    """The help of a setting with default, bounds, and other settings as the user types them."""
     field = RunConfig.model_fields[name]
     parts = [re.sub(r"\{(\w+)\}", lambda found: spelling.name(found[1]), field.description or "")]
     if field.default is not False and field.default not in (None, "", (), {}):
@@ -453,13 +453,13 @@ def help_of(name: str, spelling: Spelling) -> str:
 
 
 def _bounds(name: str) -> dict[str, float]:
-    """The bounds of a setting by their kind."""
-    metadata = RunConfig.model_fields[name].metadata
-    return {kind: getattr(one, kind) for one in metadata for kind in ("ge", "gt", "le") if hasattr(one, kind)}
+    """The bounds of a setting, by kind: ge, gt, le."""
+    bounds = RunConfig.model_fields[name].metadata
+    return {kind: getattr(bound, kind) for bound in bounds for kind in ("ge", "gt", "le") if hasattr(bound, kind)}
 
 
 def _allowed(name: str) -> str:
-    """What a setting may be, in words; empty where its help says it all."""
+    """Advice on the allowed values of a setting; empty if the error explains them."""
     match _bounds(name):
         case {"ge": low, "le": high}:
             return f"give a number from {low:g} to {high:g}"
@@ -470,14 +470,14 @@ def _allowed(name: str) -> str:
     return "give a whole number" if "int" in str(RunConfig.model_fields[name].annotation) else ""
 
 
-def _fault(error: ValidationError) -> ConfigError:
-    """The first fault of a configuration: the setting, its value, and what is allowed."""
-    fault = error.errors(include_url=False)[0]
-    name, value = str(fault["loc"][0]), fault["input"]
-    if fault["type"] == "extra_forbidden":
+def _config_error(error: ValidationError) -> ConfigError:
+    """The first error of a validation, as the setting, its value, and what is allowed."""
+    first = error.errors(include_url=False)[0]
+    name, value = str(first["loc"][0]), first["input"]
+    if first["type"] == "extra_forbidden":
         return ConfigError(name, value, "is no setting of a run", RunConfig.model_fields, wrong=name)
-    if fault["type"] == "literal_error":
-        known = re.findall(r"'([^']+)'", fault["ctx"]["expected"])
+    if first["type"] == "literal_error":
+        known = re.findall(r"'([^']+)'", first["ctx"]["expected"])
         return ConfigError(name, value, f"give {' or '.join(known)}", known)
-    problem = fault["msg"].removeprefix("Value error, ")
+    problem = first["msg"].removeprefix("Value error, ")
     return ConfigError(name, value, _allowed(name) or problem[:1].lower() + problem[1:])

@@ -1,6 +1,6 @@
-"""The errors, each with the exit code of the command: 2 for wrong use or bad input, 1 for work that failed.
+"""Errors with exit codes: 2 for wrong use or bad input, 1 for failed work.
 
-Every message is one sentence that a user can act on. No class derives from KeyError (it prints quotes round its text).
+Every message is one sentence that a user can act on. No class derives from KeyError, which quotes its text.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 class MbbqGenError(Exception):
-    """Anything that mbbq-gen raises on purpose."""
+    """Base class of all errors that mbbq-gen raises."""
 
     exit_code = 1
 
 
 class UsageError(MbbqGenError):
-    """Wrong use: what the user typed can't be done as typed."""
+    """Wrong use: an argument, option or setting is wrong."""
 
     exit_code = 2
 
 
 class UnknownNameError(UsageError):
-    """A name that nothing answers to; the message offers the nearest known names."""
+    """An unknown name; the message suggests the nearest known names."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = "") -> None:
         names = sorted(known)
@@ -41,7 +41,7 @@ class UnknownNameError(UsageError):
 
 
 class Spelling(NamedTuple):
-    """How one way of giving settings spells them: as options, as Python keywords, as keys of a file."""
+    """The spelling of settings: as options, Python keywords, or keys of a file."""
 
     prefix: str = ""
     dash: str = "_"
@@ -49,8 +49,8 @@ class Spelling(NamedTuple):
 
     def name(self, setting: str) -> str:
         """The setting as the user types it."""
-        typed = "model_arg" if self.prefix and setting == "model_args" else setting
-        return self.prefix + typed.replace("_", self.dash)
+        name = "model_arg" if self.prefix and setting == "model_args" else setting
+        return self.prefix + name.replace("_", self.dash)
 
     def value(self, value: Any) -> str:
         """A value in one line: lists with commas, tables as NAME=VALUE."""
@@ -69,27 +69,27 @@ FILE: Final = Spelling(equals=" = ")
 
 
 class ConfigError(UsageError):
-    """A setting of a run is wrong: the setting as its user types it, its value, what is allowed, the nearest name."""
+    """A wrong setting of a run, with its value, the allowed values and the nearest name."""
 
     def __init__(
         self, setting: str, value: Any, problem: str, known: Iterable[str] = (), *, wrong: str | None = None
     ) -> None:
-        """`known` are the names that the value could stand for, or those that `wrong` could have."""
+        """`known`: the allowed names, of which the nearest to `wrong` (default: the value) is suggested."""
         super().__init__(setting, value, problem)
         self.setting, self.value, self.problem = setting, value, problem
         self.near = difflib.get_close_matches(str(value) if wrong is None else wrong, list(known), n=1)
         self.spelling: Spelling | None = None
         self.place = ""
-        """The file, where the setting stands in one."""
+        """The file of the setting and a colon, if it is in one."""
 
     def spelled(self, spelling: Spelling, place: str = "") -> ConfigError:
-        """The same error as the user of this spelling reads it, unless it has one already."""
+        """This error, with a spelling and a place unless it has them already."""
         if self.spelling is None:
             self.spelling, self.place = spelling, place
         return self
 
     def __str__(self) -> str:
-        """The error in one line; `{name}` in the problem stands for another setting."""
+        """The error in one line; `{name}` in the problem is replaced by another setting."""
         spelling = self.spelling or PYTHON
         flag = self.value is None or (spelling.prefix and self.value is True)
         given = "" if flag else f"{spelling.equals}{spelling.value(self.value)}"
@@ -115,35 +115,35 @@ class PackError(MbbqGenError):
 
 
 class RunError(MbbqGenError):
-    """A run can't begin or go on."""
+    """A run can't start or continue."""
 
 
 class RunLockedError(RunError):
-    """Another process works on the run folder."""
+    """Another process has locked the run folder."""
 
 
 class DownloadError(MbbqGenError):
-    """A published release can't be had, or what was had is not the release."""
+    """A published release can't be downloaded, or the download differs from it."""
 
 
 class ProviderError(MbbqGenError):
-    """A model can't be had, or fails in a way that no retry mends."""
+    """A model is not available, or fails with an error that is not transient."""
 
 
 def describe_fault(error: ValidationError, tables: Mapping[str, Any]) -> str:
-    """The first fault of a validation error, in one line: key, what is wrong, and the value if it is short."""
+    """The first error of a validation as key, problem and, if short, value."""
     first, *others = describe_faults(error, tables)
     return first + (f" (and {len(others)} more)" if others else "")
 
 
 def describe_faults(error: ValidationError, tables: Mapping[str, Any]) -> list[str]:
-    """Every fault of a validation error, one line each."""
+    """Every error of a validation, one line each."""
     faults = error.errors(include_url=False)
     return [_describe(fault, tables) for fault in faults if not _is_echo(fault, faults)]
 
 
 def _is_echo(fault: ErrorDetails, faults: list[ErrorDetails]) -> bool:
-    """Whether a list is too short only because an entry in it is faulty. That entry has an error of its own."""
+    """True if a list is too short only because of a wrong entry, reported separately."""
     place = fault["loc"]
     inside = (other for other in faults if len(other["loc"]) > len(place) and other["loc"][: len(place)] == place)
     return fault["type"] == "too_short" and any(inside)
@@ -162,7 +162,7 @@ def _describe(fault: ErrorDetails, tables: Mapping[str, Any]) -> str:
 
 
 def _key_path(location: tuple[int | str, ...], tables: Any) -> str:
-    """`variant 'plain'.text` rather than `variant.3.text`: a list's entry is named by its id where it has one."""
+    """The path of a key, such as `variant 'plain'.text`: list entries are named by their ids."""
     path, here = "", tables
     for step in location:
         if isinstance(step, int):

@@ -34,7 +34,7 @@ def shipped_root() -> Path:
 
 @dataclass(frozen=True)
 class PackPaths:
-    """Where packs are looked for: `packs` first if the user gave a folder, then what ships."""
+    """The folders of language packs: the user's own first, then those of the package."""
 
     packs: Path | None = None
     """The user's own folder with `prompts`, `extractors` or `control_sets` in it, or None."""
@@ -53,13 +53,13 @@ class PackPaths:
         return None
 
     def names(self, kind: PackKind) -> list[str]:
-        """The names of all packs of a kind, sorted; those that start with an underscore are not a language."""
+        """The names of all packs of a kind, sorted; `_*.toml` files are no packs."""
         stems = {path.stem for root in self.roots for path in (root / kind).glob("*.toml")}
         return sorted(stem for stem in stems if not stem.startswith("_"))
 
     @property
     def roots(self) -> list[Path]:
-        """The folders that are searched, in order."""
+        """The folders in the order of the search."""
         return [self.shipped] if self.packs is None else [self.packs, self.shipped]
 
 
@@ -73,7 +73,7 @@ CACHE_VARIABLE = "MBBQ_GEN_CACHE"
 
 
 def cache_directory() -> Path:
-    """Where we keep what can be had again: MBBQ_GEN_CACHE if it is set, else the user's cache directory."""
+    """The cache directory: MBBQ_GEN_CACHE if it is set, else that of the user."""
     named = os.environ.get(CACHE_VARIABLE)
     if named:
         return Path(named).expanduser()
@@ -83,12 +83,12 @@ def cache_directory() -> Path:
 
 
 def stable_digest(*parts: object) -> str:
-    """The sha256, in hexadecimal, of the parts' texts, kept apart from each other by a separator."""
+    """The sha256, in hexadecimal, of the parts as texts with a separator between them."""
     return hashlib.sha256("\x1f".join(str(part) for part in parts).encode()).hexdigest()
 
 
 def stable_number(*parts: object) -> int:
-    """A non-negative 64-bit number that depends on the parts alone, evenly spread."""
+    """A 64-bit hash of the parts, as a non-negative number."""
     return int(stable_digest(*parts)[:16], 16)
 
 
@@ -96,14 +96,14 @@ def stable_number(*parts: object) -> int:
 
 _STORE: Final = "run.sqlite"
 _RUN_FILES: Final = ("run.", "manifest.json", "annotation")
-"""How the names of a run's own files begin."""
+"""Prefixes of the files that belong to a run."""
 _DISK_FAULTS: Final = frozenset({errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG})
-"""Errors of the disk; all others come of the path that was given."""
+"""Errors of the disk; all others are errors of the given path."""
 
 
 @contextmanager
 def write_errors(path: Path) -> Iterator[None]:
-    """Turns what goes wrong while a file is written into a UsageError (the path) or RunError (the disk)."""
+    """Turns errors of writing a file into UsageError (the path) or RunError (the disk)."""
     try:
         yield
     except OSError as error:
@@ -119,11 +119,11 @@ def write_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def output_file(path: Path, *, is_derived: bool = False) -> Iterator[Path]:
-    """A temporary file beside `path` that replaces it when the block ends without an error.
+    """A temporary file that replaces `path` when the block ends without an error.
 
-    The digest of what was written is kept in the cache directory, so that a later call can tell whether the file was
-    changed since. `is_derived`: it may be replaced whatever it holds, as the score file in a run folder. UsageError
-    where it may not be written or was changed by something else; RunError where the disk is full or failed.
+    The digest of the content is kept in the cache directory, so that a later call detects changes by others.
+    `is_derived`: always overwritten, as the score file in a run folder. UsageError if the path is not allowed or the
+    file was changed by others; RunError if the disk is full or fails.
     """
     with write_errors(path):
         check_output(path, is_derived=is_derived)
@@ -138,10 +138,10 @@ def output_file(path: Path, *, is_derived: bool = False) -> Iterator[Path]:
         finally:
             temporary.unlink(missing_ok=True)
     if not is_derived:
-        note = _note(target)
-        with suppress(OSError):  # without a cache directory, the file counts as changed from then on
-            note.parent.mkdir(parents=True, exist_ok=True)
-            note.write_text(digest, encoding="ascii")
+        record = _digest_file(target)
+        with suppress(OSError):  # without the digest, the file counts as changed by others
+            record.parent.mkdir(parents=True, exist_ok=True)
+            record.write_text(digest, encoding="ascii")
 
 
 def write_text(path: Path, parts: Iterable[str], *, is_derived: bool = False) -> None:
@@ -154,7 +154,7 @@ def write_text(path: Path, parts: Iterable[str], *, is_derived: bool = False) ->
 
 
 def check_output(path: Path, *, is_derived: bool = False) -> None:
-    """Raises UsageError where an output file may not be written; commands call it before long work, too."""
+    """Raises UsageError if an output file may not be written."""
     target = path.resolve()
     if not target.parent.is_dir():
         raise UsageError(f"{path}: there is no folder {path.parent}; make it first")
@@ -168,13 +168,13 @@ def check_output(path: Path, *, is_derived: bool = False) -> None:
         raise UsageError(f"{path}: is not a regular file; name another one")
     if is_derived or not target.stat().st_size:
         return
-    note = _note(target)
-    if not note.is_file() or note.read_text(encoding="ascii", errors="replace") != file_digest(target):
+    record = _digest_file(target)
+    if not record.is_file() or record.read_text(encoding="ascii", errors="replace") != file_digest(target):
         raise UsageError(
             f"{path}: exists, and is not as mbbq-gen wrote it last; name another file, or move this one away"
         )
 
 
-def _note(target: Path) -> Path:
-    """Where the digest of what was last written to a path is kept."""
+def _digest_file(target: Path) -> Path:
+    """The file with the digest of the content that was last written to a path."""
     return cache_directory() / "outputs" / stable_digest(os.fsencode(target))[:32]

@@ -1,4 +1,4 @@
-"""How options are shown: label styles, option orders, the texts in the order shown, and what orders depend on."""
+"""Label styles, option orders, options in the order shown, and the data that orders depend on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LATIN_SQUARES: tuple[tuple[Order, Order, Order], ...] = (
     ((0, 1, 2), (1, 2, 0), (2, 0, 1)),
     ((0, 2, 1), (1, 0, 2), (2, 1, 0)),
 )
-"""The six orders of (target, non-target, unknown) as two Latin squares: in each, every role has every place once."""
+"""The six orders of target, non-target and unknown as two Latin squares."""
 ALL_ORDERS: tuple[Order, ...] = LATIN_SQUARES[0] + LATIN_SQUARES[1]
 LABEL_STYLES: dict[str, tuple[str, str, str]] = {
     "A": ("A", "B", "C"),
@@ -24,28 +24,28 @@ LABEL_STYLES: dict[str, tuple[str, str, str]] = {
     "(A)": ("(A)", "(B)", "(C)"),
     "1": ("1", "2", "3"),
 }
-"""Label style → the labels as shown."""
+"""Label style → its labels."""
 OPEN_VARIANT: Final = "open"
 """Id of the variant that lists no options, for the loglikelihood of answers."""
 
 
 def labels_of(style: str) -> tuple[str, str, str]:
-    """The labels of a style; UnknownNameError where there is no such style."""
+    """The labels of a style; UnknownNameError for an unknown style."""
     if style not in LABEL_STYLES:
         raise UnknownNameError("label style", style, LABEL_STYLES)
     return LABEL_STYLES[style]
 
 
 def options_in_order(instance: Instance, order: Sequence[int], unknown_text: str | None = None) -> list[str]:
-    """The options' texts as they stand on show, by place; `unknown_text` is the unknown option's, if it has another."""
+    """The texts of the options in the order shown; `unknown_text` replaces that of the unknown option."""
     texts = [instance.options[index].text for index in order]
     if unknown_text is not None:
-        texts[shown_unknown(instance, order)] = unknown_text
+        texts[unknown_position(instance, order)] = unknown_text
     return texts
 
 
-def shown_unknown(instance: Instance, order: Sequence[int]) -> int:
-    """The place at which the unknown option stands."""
+def unknown_position(instance: Instance, order: Sequence[int]) -> int:
+    """The position of the unknown option in the order shown."""
     return list(order).index(instance.unknown_index)
 
 
@@ -53,7 +53,7 @@ Kind = tuple[Condition, Polarity, Alignment | None]
 
 
 class SamplingUnit(NamedTuple):
-    """What the choice of questions and of option orders needs to know of an instance."""
+    """The fields of an instance that samples and option orders depend on."""
 
     key: str
     benchmark: str
@@ -69,7 +69,7 @@ class SamplingUnit(NamedTuple):
 
     @classmethod
     def of(cls, instance: Instance) -> SamplingUnit:
-        """What the choice needs of an instance."""
+        """The sampling unit of an instance."""
         return cls(
             instance.key,
             instance.benchmark,

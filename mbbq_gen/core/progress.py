@@ -1,4 +1,4 @@
-"""The observer of a run: gets messages, and how far each stage is."""
+"""Progress listeners of a run, and progress bars."""
 
 from __future__ import annotations
 
@@ -17,55 +17,55 @@ if TYPE_CHECKING:
 
 Stage = Literal["planning", "asking", "collecting", "reading"]
 Advance = Callable[[int], None]
-"""Takes how many steps were finished since it was last called."""
+"""Gets the number of steps finished since the last call."""
 
 _log = logging.getLogger(__name__)
 
 
 class ProgressListener(Protocol):
-    """Hears what a run has to tell."""
+    """Gets the messages and the progress of a run."""
 
     def say(self, text: str) -> None:
-        """Takes a sentence that a person should know beside the result."""
+        """Gets a message for the user."""
 
     def stage(
         self, stage: Stage, total: int | None = None, status: Callable[[], str] = lambda: ""
     ) -> AbstractContextManager[Advance]:
-        """Opens a stage; returns a function that takes the number of steps finished since the last call.
+        """Starts a stage; the context is a function that gets the steps finished since its last call.
 
-        `status` tells how it stands in a few words, such as the requests under way; may be called on any thread.
+        `status` returns a few words, such as the number of requests under way; it may be called on any thread.
         """
 
 
 @dataclass(frozen=True)
 class ProgressEvent:
-    """How far a stage of a run is."""
+    """The progress of a stage of a run."""
 
     stage: Stage
     done: int
-    """Questions read and prompts made while planning; answers in the other stages."""
+    """Questions read and prompts made in planning; answers in other stages."""
     total: int | None
-    """None where nobody knows beforehand."""
+    """None if it is not known in advance."""
     status: str = ""
-    """How the stage stands in a few words, such as the requests under way."""
+    """A few words, such as the number of requests under way."""
 
 
 @dataclass(frozen=True)
 class CallbackListener:
-    """A watcher made of functions: what a caller from Python gives."""
+    """A listener made of two functions."""
 
     on_step: Callable[[ProgressEvent], None] = lambda _: None
-    on_words: Callable[[str], None] = _log.info
+    on_message: Callable[[str], None] = _log.info
 
     def say(self, text: str) -> None:
-        """Passes the sentence on."""
-        self.on_words(text.strip())
+        """Passes the message on."""
+        self.on_message(text.strip())
 
     @contextmanager
     def stage(
         self, stage: Stage, total: int | None = None, status: Callable[[], str] = lambda: ""
     ) -> Iterator[Advance]:
-        """Tells of the stage with its sums."""
+        """Passes the progress on, as the total of finished steps."""
         done = 0
 
         def advance(steps: int) -> None:
@@ -78,17 +78,14 @@ class CallbackListener:
 
 @dataclass
 class Bar:
-    """Shows how far a piece of work is. It appears after `delay` seconds, so that short work stays quiet.
-
-    Title and total may change while it is shown.
-    """
+    """A progress bar on a terminal that appears after `delay` seconds. Title and total may change."""
 
     title: str
     total: int | None
     unit: str
     delay: float = 1.0
     status: Callable[[], str] = lambda: ""
-    """Tells how the work stands in a few words, shown at the end of the line."""
+    """Returns a few words for the end of the line."""
     done: int = 0
     _progress: Progress | None = None
 
@@ -118,10 +115,10 @@ class Bar:
 
 @dataclass(frozen=True)
 class ProgressBars:
-    """Watches a run with a bar for each long stage (a `ProgressListener`)."""
+    """A `ProgressListener` that shows a bar for each long stage."""
 
     say: Callable[[str], None]
-    """Takes the sentences."""
+    """Gets the messages."""
 
     @contextmanager
     def stage(
@@ -137,12 +134,12 @@ def _columns(unit: str, status: Callable[[], str]) -> list[ProgressColumn]:
     from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
     from rich.text import Text
 
-    class State(ProgressColumn):
-        """Finished steps a second, and how the work stands: requests under way, or why none is sent."""
+    class Status(ProgressColumn):
+        """Finished steps per second, and the status."""
 
         def render(self, task: Task) -> Text:
             speed = task.finished_speed or task.speed
             rate = "" if speed is None else f"{speed:,.1f} {unit}/s  "
             return Text(rate + (status() if not task.finished else ""))
 
-    return [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), State()]
+    return [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), Status()]

@@ -1,9 +1,9 @@
-"""How much a model is to think before it answers: the levels that a run may ask for, and the room each is given.
+"""Reasoning effort: its levels, and the tokens added for each.
 
-    none      not at all                      minimal low medium high    an effort, in the service's own words
-    default   as the model decides            4096                       at most so many tokens
+    none      no reasoning                    minimal low medium high    an effort, as the service defines it
+    default   on, the model chooses           4096                       at most so many tokens
 
-What a level comes to at a service (`ReasoningSettings`) is for its provider to say, or to refuse.
+Each provider converts a level to parameters (`ReasoningSettings`) or raises an error.
 Design: docs/decisions/0018-reasoning.md.
 """
 
@@ -25,32 +25,32 @@ _TOKENS: Final = {
     "medium": (8192, 800),
     "high": (16384, 2000),
 }
-"""Level → tokens for thinking, beside those for the answer (a budget where a service takes nothing but budgets), and
-the tokens that thinking about one question is assumed to take."""
+"""Level → reasoning tokens allowed besides those for the answer (the budget at services that take budgets only), and
+reasoning tokens assumed for one question."""
 LEVELS: Final = tuple(_TOKENS)
-"""The levels that have a name; every other one is a number of tokens."""
-_MOST: Final = 1_000_000
+"""The named levels; all others are numbers of tokens."""
+_MOST_TOKENS: Final = 1_000_000
 
 
 class ReasoningSettings(FrozenModel):
-    """What a level comes to at a model: a line of the manifest."""
+    """The parameters of a level for a model, as in the manifest."""
 
     sent: dict[str, JsonValue] = Field(default_factory=dict)
     """Fields of the request, or variables of the chat template, by name."""
     left_out: tuple[str, ...] = ()
-    """Settings that are not sent beside it, because thinking takes none."""
+    """Settings that are not sent, because the model does not take them with reasoning."""
     room: int = Field(default=0, ge=0)
-    """Tokens that are added to the longest answer."""
+    """Tokens added to the maximum of the answer."""
 
 
 def parse_reasoning(names: Sequence[str]) -> tuple[str, ...]:
-    """The levels that were typed, each once, in their order; ConfigError for a wrong one."""
+    """The levels given, without duplicates; ConfigError for a wrong one."""
     levels = []
     for name in names:
         level = name.strip().lower()
         if level.isascii() and level.isdigit():
-            if not 1 <= int(level) <= _MOST:
-                raise ConfigError("reasoning_effort", name, f"give 1 to {_MOST:,} tokens, or `none`")
+            if not 1 <= int(level) <= _MOST_TOKENS:
+                raise ConfigError("reasoning_effort", name, f"give 1 to {_MOST_TOKENS:,} tokens, or `none`")
             level = str(int(level))
         elif level not in LEVELS:
             raise ConfigError("reasoning_effort", name, f"give {', '.join(LEVELS)} or a number of tokens", LEVELS)
@@ -59,26 +59,26 @@ def parse_reasoning(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def tokens_of(level: str) -> int | None:
-    """The tokens that a level names; None where it is a word."""
+    """The number of tokens of a level; None for a named level."""
     return int(level) if level.isdigit() else None
 
 
 def reasoning_token_allowance(level: str) -> int:
-    """Tokens for thinking beside those for the answer."""
+    """Reasoning tokens allowed besides those for the answer."""
     tokens = tokens_of(level)
     return _TOKENS[level][0] if tokens is None else tokens
 
 
 def expected_tokens(level: str | None) -> int:
-    """Tokens that thinking about one question takes, assumed; nobody knows before a run."""
+    """Reasoning tokens assumed for one question."""
     if level is None:
         return 0
     tokens = tokens_of(level)
     return _TOKENS[level][1] if tokens is None else min(tokens, _TOKENS["high"][1])
 
 
-def in_order(levels: Sequence[str]) -> list[str]:
-    """Levels from the least thinking to the most."""
+def sort_levels(levels: Sequence[str]) -> list[str]:
+    """Levels from the least to the most reasoning, without duplicates."""
 
     def rank(level: str) -> tuple[int, int]:
         return reasoning_token_allowance(level), LEVELS.index(level) if level in LEVELS else -1
@@ -86,6 +86,6 @@ def in_order(levels: Sequence[str]) -> list[str]:
     return sorted(dict.fromkeys(levels), key=rank)
 
 
-def refusal(model: str, level: str, why: str) -> UsageError:
-    """One line that says why a model does not support a level, and what to do."""
+def effort_error(model: str, level: str, why: str) -> UsageError:
+    """The error for a level that a model does not support."""
     return UsageError(f"--reasoning-effort {level}: {model} {why}")

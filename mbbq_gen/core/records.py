@@ -1,8 +1,8 @@
-"""The frozen records that flow between the steps, one an arrow of the design.
+"""The frozen records that one step passes to the next.
 
     Instance ─► Prompt ─► Request ─► Response ─► Extraction ─► Observation
 
-All of them are Pydantic models that refuse unknown keys, never change, and go to and from JSON Lines.
+All are frozen Pydantic models that refuse unknown keys and are stored as JSON.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ Polarity = Literal["negative", "non_negative"]
 Alignment = Literal["biased", "counter_biased"]
 Split = Literal["bias", "control"]
 Outcome = Literal[
-    "option",  # an option named by label or text
+    "option",  # names an option by label or text
     "abstention",  # says that the question cannot be answered
     "refusal",  # declines to answer
-    "multiple",  # commits to more than one option
-    "unparsed",  # nothing readable
+    "multiple",  # chooses more than one option
+    "unparsed",  # no answer was found
     "truncated",  # cut off before an answer
     "content_filter",  # blocked by the service
-    "empty",  # nothing, or nothing but blanks
-    "error",  # no response was had
+    "empty",  # empty or blank
+    "error",  # there is no response
 ]
 Confidence = Literal["high", "medium", "low"]
 Method = Literal[
-    "generate",  # what the model writes
-    "loglikelihood",  # how likely each answer's text is after the question
-    "label-loglikelihood",  # how likely each option's label is after the question that lists them
-    "first-token-logprobs",  # the labels' probabilities as first token of the answer
+    "generate",  # the model writes an answer
+    "loglikelihood",  # of each option's text after the question
+    "label-loglikelihood",  # of each option's label after the question that lists them
+    "first-token-logprobs",  # of the labels as first token of the answer
 ]
 
 NonBlank = Annotated[str, StringConstraints(min_length=1, pattern=r"\S")]
@@ -46,39 +46,39 @@ IdText = Annotated[str, Field(coerce_numbers_to_str=True, min_length=1, pattern=
 
 
 class FrozenModel(BaseModel):
-    """A frozen record: unknown keys are refused, and nothing changes once it is made."""
+    """Base class of frozen records; unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     parts: ClassVar[Mapping[str, type]] = {}
-    """Fields that hold tuples, or other records by their class: what `stored` can't see in JSON."""
+    """Field → tuple, or the class of its records: types that `decode` can't take from JSON."""
 
 
 RecordT = TypeVar("RecordT", bound=FrozenModel)
-_set: Final = object.__setattr__
+_set_attribute: Final = object.__setattr__
 
 
 @cache
-def _names_of(kind: type[FrozenModel]) -> set[str]:
+def _field_names(kind: type[FrozenModel]) -> set[str]:
     return set(kind.model_fields)
 
 
-def of_valid(kind: type[RecordT], fields: dict[str, Any]) -> RecordT:
-    """A record of fields that are known to be valid: all fields of the class, in its order; nothing is validated.
+def construct_valid(kind: type[RecordT], fields: dict[str, Any]) -> RecordT:
+    """A record made without validation, in an eighth of the time of `model_construct`.
 
-    As `model_construct`, in an eighth of its time.
+    `fields`: all fields of the class, valid and in its order.
     """
     record = kind.__new__(kind)
-    _set(record, "__dict__", fields)
-    _set(record, "__pydantic_fields_set__", _names_of(kind))
-    _set(record, "__pydantic_extra__", None)
-    _set(record, "__pydantic_private__", None)
+    _set_attribute(record, "__dict__", fields)
+    _set_attribute(record, "__pydantic_fields_set__", _field_names(kind))
+    _set_attribute(record, "__pydantic_extra__", None)
+    _set_attribute(record, "__pydantic_private__", None)
     return record
 
 
-def stored(kind: type[RecordT], line: str | bytes) -> RecordT:
-    """The record of JSON that `model_dump_json` of the same class wrote: nothing is validated a second time."""
+def decode(kind: type[RecordT], line: str | bytes) -> RecordT:
+    """A record from the JSON that `model_dump_json` wrote; validated only if an older version wrote it."""
     fields: dict[str, Any] = msgspec.json.decode(line)
-    if fields.keys() != _names_of(kind):  # by an older version
+    if fields.keys() != _field_names(kind):  # written by an older version
         return kind.model_validate_json(line)
     for name, inner in kind.parts.items():
         value = fields[name]
@@ -87,14 +87,14 @@ def stored(kind: type[RecordT], line: str | bytes) -> RecordT:
         if inner is tuple:
             fields[name] = tuple(value)
         elif isinstance(value, dict):
-            fields[name] = of_valid(inner, value)
+            fields[name] = construct_valid(inner, value)
         else:
-            fields[name] = tuple([of_valid(inner, part) for part in value])
-    return of_valid(kind, fields)
+            fields[name] = tuple([construct_valid(inner, part) for part in value])
+    return construct_valid(kind, fields)
 
 
 class Option(FrozenModel):
-    """One of the answers that a question offers."""
+    """One of the three answers of a question."""
 
     role: Role | None
     """Role of the option; None for a person if the data has no single target."""
@@ -104,10 +104,10 @@ class Option(FrozenModel):
 
 
 class Instance(FrozenModel):
-    """One question of a benchmark: a context, a question and three options, known by their role.
+    """One question of a benchmark: a context, a question and three options with their roles.
 
-    `options` are in the published order, which carries no meaning: the prompt decides the order as shown. A person's
-    `role` is None only where the data has no single target (then `has_single_target` is False).
+    `options` are in the published order; the prompt has its own order. The `role` of a person is None only if the data
+    has no single target (then `has_single_target` is False).
     """
 
     parts = {"options": Option, "data_issues": tuple}
@@ -121,42 +121,41 @@ class Instance(FrozenModel):
     instance_id: IdText
     """Unique within benchmark × split × language, and stable."""
     parallel_id: IdText | None = None
-    """Equal for the same question across languages and between the splits; None where there is no such question."""
+    """Equal for the same question across languages and splits; None if there is no such question."""
     template_id: IdText
-    """Equal for all instances of one template, across languages and splits: what statistics cluster on."""
+    """Equal for all instances of a template, across languages and splits; the cluster of statistics."""
     category: NonBlank
     """Slug of the bias category: age, disability_status, gender_identity…"""
     subcategory: str | None = None
     condition: Condition
-    """Whether the context tells the answer."""
+    """Whether the context contains the answer."""
     polarity: Polarity
     """`negative` asks who fits the stereotype, `non_negative` who does not."""
     context: NonBlank
     question: NonBlank
     options: tuple[Option, ...] = Field(min_length=3, max_length=3)
     gold_role: Role | None = None
-    """The role that is right; None where the right person has no role."""
+    """Role of the correct option; None if that person has no role."""
     gold_index: int | None = Field(default=None, ge=0, le=2)
-    """Place in `options` of the right answer; may be left out where `gold_role` is given."""
+    """Index in `options` of the correct option; may be left out if `gold_role` is given."""
     alignment: Alignment | None = None
-    """Of a disambiguated instance: does the right answer fit the stereotype? None for an ambiguous one."""
+    """Whether the correct answer fits the stereotype; None for an ambiguous instance."""
     corrected_gold_role: Role | None = None
-    """The right role where the published label is known to be wrong, else None."""
+    """Role of the correct option if the published label is known to be wrong, else None."""
     groups_swapped: bool = False
-    """True where the data set is known to tag each of the two people with the other one's group: by the context, the
-    roles of the two are the other way round. Scores keep the published roles unless corrected labels are requested."""
+    """True if the data set is known to have swapped the groups of the two people; `corrected` labels account for it."""
     has_single_target: bool = True
-    """False where the data has no single target: such rows count for accuracy, never for bias."""
+    """False if the data has no single target; the instance counts for accuracy, never for bias."""
     no_target_reason: str | None = None
     data_issues: tuple[str, ...] = ()
-    """Stable codes of problems in the row, corrected or kept (see `benchmarks/data_issues.toml`)."""
+    """Codes of problems in the row, corrected or kept (see `benchmarks/data_issues.toml`)."""
     metadata: dict[str, Any] = Field(default_factory=dict)
     """Other fields of the data set: stereotyped groups, source, gender, proper names, …"""
 
     @classmethod
     def of_row(cls, fields: dict[str, Any]) -> Self:
-        """The instance of a row whose types a schema has checked; raises ValidationError as validation does."""
-        instance = of_valid(cls, fields)
+        """The instance of a row whose types are checked already; raises ValidationError."""
+        instance = construct_valid(cls, fields)
         texts = (instance.context, instance.question, *(option.text for option in instance.options))
         if instance._problem() is None and all(map(str.strip, texts)) and instance.instance_id and instance.category:
             return instance
@@ -165,7 +164,7 @@ class Instance(FrozenModel):
     @model_validator(mode="before")
     @classmethod
     def _fill_derived(cls, data: Any) -> Any:
-        """Fills what the other fields tell: `gold_role` or `gold_index` from the other one, and `alignment`."""
+        """Derives `gold_role` and `gold_index` from each other, and `alignment`."""
         if not isinstance(data, dict):
             return data
         options = data.get("options")
@@ -192,7 +191,7 @@ class Instance(FrozenModel):
         return self
 
     def _problem(self) -> str | None:
-        """What is wrong between the fields, or None."""
+        """The first contradiction between fields, or None."""
         roles = [option.role for option in self.options]
         if roles.count("unknown") != 1:
             return f"options: exactly one must have the role 'unknown', found {roles.count('unknown')}"
@@ -215,30 +214,30 @@ class Instance(FrozenModel):
 
     @property
     def biased_role(self) -> Role | None:
-        """The role that the stereotype expects: `target` if negative, else `non_target`; None if not scorable."""
+        """The role that fits the stereotype: `target` if negative, else `non_target`; None if not scorable."""
         if not self.has_single_target:
             return None
         return "target" if self.polarity == "negative" else "non_target"
 
     @property
     def unknown_index(self) -> int:
-        """Place of the unknown option in `options`."""
+        """Index of the unknown option in `options`."""
         return [option.role for option in self.options].index("unknown")
 
     def alignment_of(self, answer: Role | None) -> Alignment | None:
-        """The alignment that the instance has if `answer` is right: None for ambiguous or unscorable ones."""
+        """The alignment if `answer` is correct; None for ambiguous or unscorable instances."""
         if self.condition == "ambiguous" or not self.has_single_target:
             return None
         return "biased" if answer == self.biased_role else "counter_biased"
 
     @property
     def key(self) -> str:
-        """Benchmark, split, language and id in one text, unique over all benchmarks."""
+        """Benchmark, split, language and id as one text, unique over all benchmarks."""
         return f"{self.benchmark}/{self.split}/{self.language}/{self.instance_id}"
 
 
 def other_person(role: Role | None) -> Role | None:
-    """The role of the other one of the two people; None for whoever has no role."""
+    """The role of the other person; None for a person without a role."""
     others: dict[Role | None, Role] = {"target": "non_target", "non_target": "target"}
     return others.get(role)
 
@@ -251,15 +250,15 @@ class Message(FrozenModel):
 
 
 class Continuation(FrozenModel):
-    """A text whose likelihood is requested."""
+    """A text whose loglikelihood is requested."""
 
     option: int = Field(ge=0, le=2)
-    """Index in `Instance.options` of the option that it stands for; several texts may stand for one."""
+    """Index in `Instance.options` of its option; several texts may belong to one."""
     text: NonBlank
 
 
 class Prompt(FrozenModel):
-    """Exactly what is sent for an instance: instance × prompt variant × option order × label style × method."""
+    """The messages for one instance, prompt variant, option order, label style and method."""
 
     parts = {
         **dict.fromkeys(("option_order", "option_labels", "num_fewshot"), tuple),
@@ -269,88 +268,88 @@ class Prompt(FrozenModel):
     prompt_id: NonBlank
     """Digest of all other fields, equal on every machine."""
     instance_key: NonBlank
-    """`Instance.key` of the instance that it shows."""
+    """`Instance.key` of its instance."""
     language: NonBlank
     variant: NonBlank
     label_style: NonBlank
-    """How the options are labelled: `A`, `a`, `(A)`, `1`, `native`, `none` (then the labels are the options' texts)."""
+    """`A`, `a`, `(A)`, `1`, `native`, or `none` (then the labels are the texts of the options)."""
     option_order: tuple[int, ...]
-    """`order[place]` is the index in `Instance.options` of the option shown at that place."""
+    """`option_order[position]` is the index in `Instance.options` of the option at that position."""
     option_labels: tuple[str, ...]
     messages: tuple[Message, ...]
     instruction_language: str | None = None
-    """Language of the instructions where it is not the question's."""
+    """Language of the instructions; None: that of the question."""
     no_context: bool = False
     """Whether the context was left out (BBQ App. F)."""
     num_fewshot: tuple[str, ...] = ()
-    """`Instance.key` of the solved examples that come before the question."""
+    """`Instance.key` of each solved example before the question."""
     unknown_text: str | None = None
-    """The unknown option as shown, where the variant has its own; None: as in the instance."""
+    """Text of the unknown option, if it differs from the instance's."""
     method: Method = "generate"
     """The method: generated text or loglikelihoods."""
     continuations: tuple[Continuation, ...] = ()
-    """The texts whose likelihoods are requested; none where the model writes."""
+    """The texts whose loglikelihoods are requested; empty for `generate`."""
     reasoning_effort: str | None = None
     """Reasoning effort (`mbbq_gen.core.reasoning`); None: not sent."""
     unconditional_prompt: tuple[Message, ...] = ()
-    """The prompt of unconditional likelihoods; empty if they are not requested."""
+    """The messages for unconditional loglikelihoods; empty if they are not requested."""
 
 
 class Request(FrozenModel):
-    """One question to a model, with what the scripted and oracle responders need to know of it."""
+    """One request to a model, with its prompt and instance for scripted models and oracles."""
 
     request_key: NonBlank
-    """Digest of provider kind, model, every generation setting and the messages: what cache and resume use."""
+    """Digest of provider kind, model, generation settings and messages; the key of cache and resuming."""
     messages: tuple[Message, ...]
     prompt: Prompt
     """The first prompt with these messages."""
     instance: Instance
-    """The instance of that prompt. A real model never sees it."""
+    """The instance of that prompt, which is never sent to a model."""
     max_tokens: int | None = None
-    """Most tokens of the answer, where that is fewer than the provider allows; None: as the provider does."""
+    """Maximum tokens of the answer; None: as set in the provider."""
 
     @property
     def is_follow_up(self) -> bool:
-        """Whether it continues the conversation that the prompt began."""
+        """True if it continues the conversation of the prompt."""
         first = self.prompt.messages
         return len(self.messages) > len(first) and self.messages[: len(first)] == first
 
 
 class Usage(FrozenModel):
-    """Tokens that a response took, as the model or service counted them; None where it did not say."""
+    """Numbers of tokens, as counted by the model or service; None if not reported."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
     reasoning_tokens: int | None = None
     cached_input_tokens: int | None = None
-    """The part of the input that the service had in its cache."""
+    """Input tokens that the service read from its cache."""
 
     @field_validator("*", mode="before")
     @classmethod
     def _read_count(cls, value: Any) -> int | None:
-        """A count that is none (negative, NaN, a word) tells nothing, and costs no answer."""
+        """A wrong count (negative, NaN, a word) is treated as missing."""
         return count_or_none(value)
 
 
 class ContinuationScore(FrozenModel):
-    """How likely a model finds an answer."""
+    """The loglikelihood of a continuation."""
 
     option: int = Field(ge=0, le=2)
     text: NonBlank
     logprob: float | None
-    """Sum of the natural logarithms of its tokens' probabilities; None if the service does not return it."""
+    """Sum of the natural log-probabilities of its tokens; None if the service does not return it."""
     tokens: int | None = Field(ge=1)
     """Number of tokens; None if a log does not have it."""
     characters: int = Field(ge=1)
     bytes: int = Field(ge=1)
     unconditional_logprob: float | None = None
-    """The same sum after `Prompt.prior` alone; None where it was not requested."""
+    """The same sum after `Prompt.unconditional_prompt`; None if not requested."""
 
     @classmethod
     def of(
         cls, answer: Continuation, logprob: float | None, tokens: int | None, unconditional_logprob: float | None = None
     ) -> ContinuationScore:
-        """The score of an answer, its characters and bytes counted."""
+        """The score of a continuation, with its numbers of characters and bytes."""
         return cls(
             option=answer.option,
             text=answer.text,
@@ -363,20 +362,20 @@ class ContinuationScore(FrozenModel):
 
 
 class ImportSource(FrozenModel):
-    """Where an imported answer comes from, in the words of the program that requested it."""
+    """The origin of an imported response, by the names of the other program."""
 
     tool: str
     """`lm-eval`, `inspect`, `helm`, `lighteval`, `euroeval` or `table`."""
     file: str
     id: str
-    """The row's own id; its number where it has none."""
+    """Id of the row, or its number if it has none."""
     task: str | None = None
     repeat: int = 1
-    """Which of several answers to the same question, counted from 1."""
+    """Number of the response among several to the same question, from 1."""
 
 
 class Response(FrozenModel):
-    """Exactly what came back, or why nothing did. Failures are never text."""
+    """The response to a request, or the error."""
 
     parts = {"usage": Usage, "unmetered_usage": Usage, "import_source": ImportSource, "scores": ContinuationScore}
 
@@ -391,7 +390,7 @@ class Response(FrozenModel):
     unmetered_usage: Usage | None = None
     """Maximum tokens beyond `usage`: usage that was not reported, and failed attempts. None: 0."""
     latency_s: float | None = None
-    """Seconds from sending to the end of the answer; for a batch, of its batch."""
+    """Seconds from sending to the end of the response; for a batch, of the whole batch."""
     refusal: str | None = None
     """The refusal, if the service returns it separately from the text."""
     reasoning: str | None = None
@@ -401,23 +400,19 @@ class Response(FrozenModel):
     request_id: str | None = None
     n_attempts: int | None = None
     batch: str | None = None
-    """The batch that it came with, by the service's name; None if it was sent alone."""
+    """The service's id of its batch; None if it was sent alone."""
     cached: bool = False
-    """Whether it was copied from an earlier run, and so cost nothing here."""
+    """Whether it was copied from an earlier run."""
     import_source: ImportSource | None = None
-    """Where it was imported from; None where it was requested here."""
+    """Origin of an imported response; None if it was requested here."""
     scores: tuple[ContinuationScore, ...] | None = None
-    """Loglikelihoods of the answers, if requested; then there is no text."""
+    """Loglikelihoods, if requested; then there is no text."""
     truncated_at: int | None = None
-    """Bytes after which we stopped taking the answer, because it was longer than we take; None: it is whole."""
+    """Size in bytes at which a response over the maximum was cut; None: it is complete."""
 
     @classmethod
     def of_answer(cls, fields: dict[str, Any]) -> Response:
-        """The response with these fields, as validation makes it: what has its plain type already is not validated.
-
-        Raises:
-            pydantic.ValidationError: as validation.
-        """
+        """The response with these fields, validated only if a type differs. Raises ValidationError."""
         values: dict[str, Any] = {**_NO_RESPONSE, **fields}
         for name, value in fields.items():
             if value is not None:
@@ -426,15 +421,15 @@ class Response(FrozenModel):
                     return cls(**fields)
                 if kind is str:
                     values[name] = storable_text(values[name])
-        found, had = values["finish_reason"], (values["error"], values["text"])
-        if found not in _FINISH_REASONS or (had.count(None) != 1 and found != "content_filter"):
+        reason, content = values["finish_reason"], (values["error"], values["text"])
+        if reason not in _FINISH_REASONS or (content.count(None) != 1 and reason != "content_filter"):
             return cls(**fields)
-        return of_valid(cls, values)
+        return construct_valid(cls, values)
 
     @model_validator(mode="before")
     @classmethod
     def _make_storable(cls, data: Any) -> Any:
-        """What a service sends may hold texts that no file can."""
+        """Replaces text and numbers that can't be stored."""
         if not isinstance(data, dict):
             return data
         return {
@@ -443,15 +438,15 @@ class Response(FrozenModel):
         }
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
-        had = (self.error, self.text, self.scores)
-        if sum(part is not None for part in had) != 1 and self.finish_reason != "content_filter":
+    def _check(self) -> Self:
+        content = (self.error, self.text, self.scores)
+        if sum(part is not None for part in content) != 1 and self.finish_reason != "content_filter":
             raise ValueError("a response has either a text, or scores of answers, or an error")
         return self
 
 
 _NO_RESPONSE: Final = {
-    name: None if given.is_required() else given.default for name, given in Response.model_fields.items()
+    name: None if field.is_required() else field.default for name, field in Response.model_fields.items()
 }
 _FINISH_REASONS: Final = frozenset({"stop", "length", "content_filter", "other", None})
 _PLAIN: Final[Mapping[str, type]] = {
@@ -459,15 +454,15 @@ _PLAIN: Final[Mapping[str, type]] = {
     **dict.fromkeys(("provider_finish_reason", "system_fingerprint", "request_id", "batch"), str),
     **{"usage": Usage, "unmetered_usage": Usage, "latency_s": float, "n_attempts": int, "truncated_at": int},
 }
-"""Field of a response → the type that needs no validation; other fields always need it."""
+"""Field of a response → the type that needs no validation; other fields are always validated."""
 
 
 class Extraction(FrozenModel):
-    """What a response was taken to mean, and why."""
+    """The option chosen in a response, with the evidence."""
 
     outcome: Outcome
     option: int | None = None
-    """Index into the options as shown; that of the unknown option for an unknown statement or a refusal."""
+    """Index into the options as shown; that of the unknown option for abstentions and refusals."""
     confidence: Confidence = "low"
     rule: str = ""
     spans: tuple[tuple[int, int], ...] = ()

@@ -1,11 +1,11 @@
-"""Reads lines, JSON and tables that anybody may have written; every fault is one line.
+"""Reads lines, JSON and tables from any source; every error is one line.
 
     JSON Lines      UTF-8, with or without a byte order mark, or UTF-16 with one
-    .csv .tsv       the same encodings; cells are separated by commas, semicolons or tabs, as the heading shows
+    .csv .tsv       the same encodings; the delimiter (comma, semicolon or tab) is inferred from the header
     .parquet        through polars
     .xlsx           the first sheet, where openpyxl is installed
 
-Whole numbers stay numbers, NaN is None, half of a surrogate pair becomes U+FFFD. Depth and digits of JSON are bounded.
+Whole numbers stay numbers, NaN is None, a lone surrogate becomes U+FFFD. Depth and digits of JSON are bounded.
 """
 
 from __future__ import annotations
@@ -28,29 +28,30 @@ from mbbq_gen.core.text import storable_text
 
 MEGABYTE: Final = 1 << 20
 MOST_LINE: Final = 64 * MEGABYTE
-"""The longest line or cell that is read."""
+"""Maximum bytes of a line or cell."""
 MOST_DEPTH: Final = 100
-"""Levels of nesting that are read."""
+"""Maximum levels of nesting."""
 
 _PARQUET: Final = ".parquet"
 _WORKBOOK: Final = ".xlsx"
 _DELIMITERS: Final[Mapping[str, str]] = {".csv": ",;\t", ".tsv": "\t"}
-"""File name's end → what may stand between two cells."""
+"""Extension → possible delimiters."""
 _BATCH: Final = 10_000
-"""Rows of a Parquet file that are held at once."""
+"""Rows of a Parquet file that are read at once."""
 _OTHER_FILES: Final = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"PAR1": "Parquet", b"\x28\xb5\x2f\xfd": "Zstandard"}
-"""First bytes → what a file is that is no text."""
+"""First bytes → kind of a file that is not text."""
+_CONSTANTS: Final = {"NaN": None, "Infinity": math.inf, "-Infinity": -math.inf}
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
-_HALF: Final = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _KEY: Final = re.compile(rb'"([A-Za-z_][A-Za-z_0-9.]*)"\s*:')
 
 
 class UnreadableError(Exception):
-    """One row or member can't be read; the others may be."""
+    """A single row or member can't be read."""
 
 
 def row_error(path: Path | str, row: int, message: str, field: str = "") -> DataError:
-    """The error that names a row of a file, and the field where there is one."""
+    """An error with file, row and, if given, field."""
     return DataError(f"{path}:{row}: {f'{field}: ' if field else ''}{message}")
 
 
@@ -58,16 +59,16 @@ def row_error(path: Path | str, row: int, message: str, field: str = "") -> Data
 
 
 def json_value(text: bytes | str) -> Any:
-    """What a piece of JSON holds; UnreadableError, in a few words, where it can't be read."""
+    """The value of a JSON text; UnreadableError if it can't be read."""
     try:
         if isinstance(text, bytes):
             is_wide = text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
             text = text.decode("utf-16" if is_wide else "utf-8", "surrogatepass")
-        value = json.loads(text.removeprefix("\ufeff"), parse_constant=_constant)
+        value = json.loads(text.removeprefix("\ufeff"), parse_constant=_CONSTANTS.__getitem__)
         is_deep = text.count("[") + text.count("{") > MOST_DEPTH
-        return _repaired(value) if is_deep or _HALF.search(text) else value
+        return _repaired(value) if is_deep or _SURROGATE.search(text) else value
     except UnicodeDecodeError as error:
-        raise UnreadableError(_last_key(error.object[: error.start]) + _not_utf8(error)) from error
+        raise UnreadableError(_last_key(error.object[: error.start]) + _encoding_problem(error)) from error
     except json.JSONDecodeError as error:
         cut = "; the line is cut off" if error.pos >= len(error.doc.rstrip()) or "Unterminated" in error.msg else ""
         field = _last_key(error.doc[: error.pos].encode("utf-8", "replace"))
@@ -79,20 +80,15 @@ def json_value(text: bytes | str) -> Any:
 
 
 def json_object(text: bytes | str) -> dict[str, Any]:
-    """The object that a piece of JSON holds; raises as `json_value`, and where it is something else."""
+    """The object of a JSON text; UnreadableError if it can't be read or is no object."""
     value = json_value(text)
     if not isinstance(value, dict):
         raise UnreadableError(f"a JSON object is needed, found {type(value).__name__}")
     return value
 
 
-def _constant(name: str) -> float | None:
-    """What `NaN`, `Infinity` and `-Infinity` stand for."""
-    return None if name == "NaN" else float(name)
-
-
 def _repaired(value: Any, levels: int = MOST_DEPTH) -> Any:
-    """The same value; half of a surrogate pair is U+FFFD, NaN is None. UnreadableError where it has more levels."""
+    """The value with U+FFFD for lone surrogates and None for NaN; UnreadableError beyond `levels`."""
     if isinstance(value, str):
         return storable_text(value)
     if isinstance(value, float):
@@ -107,12 +103,12 @@ def _repaired(value: Any, levels: int = MOST_DEPTH) -> Any:
 
 
 def _last_key(text: bytes) -> str:
-    """The last key that a piece of JSON names, which a fault at its end is in, and a colon."""
+    """The last key in a JSON text and a colon, to name the field of an error."""
     keys = _KEY.findall(text)
     return f"{keys[-1].decode()}: " if keys else ""
 
 
-def _not_utf8(error: UnicodeDecodeError) -> str:
+def _encoding_problem(error: UnicodeDecodeError) -> str:
     return f"not UTF-8 (byte 0x{error.object[error.start]:02x} at byte {error.start + 1}); save the file as UTF-8"
 
 
@@ -121,7 +117,7 @@ def _not_utf8(error: UnicodeDecodeError) -> str:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file, open for reading; UsageError where it can't be."""
+    """A file, open for reading; UsageError if it can't be opened."""
     try:
         with path.open("rb") as stream:
             yield stream
@@ -130,17 +126,17 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def read_lines(path: Path, stream: IO[bytes] | None = None) -> Iterator[bytes]:
-    """The lines of a text file in UTF-8, without a byte order mark, blank ones too.
+    """The lines of a text file as UTF-8 without a byte order mark, including blank lines.
 
-    `stream` is read in place of the file, such as stdin. UsageError where the file can't be opened; DataError where it
-    is no text, its encoding is not read, or a line is too long.
+    `stream`, such as stdin, is read instead of the file. UsageError if the file can't be opened; DataError if it is no
+    text, its encoding is not supported, or a line is too long.
     """
     with opened(path) if stream is None else nullcontext(stream) as given:
         file = given if isinstance(given, io.BufferedReader) else io.BufferedReader(given)  # type: ignore[type-var]
         encoding, number = _encoding(file.peek(4)[:4], path), 0
         text = io.TextIOWrapper(file, encoding, "surrogatepass", newline="\n") if encoding == "utf-16" else None
         try:
-            while line := file.readline(MOST_LINE + 1) if text is None else _utf8(text.readline(MOST_LINE + 1)):
+            while line := file.readline(MOST_LINE + 1) if text is None else _to_utf8(text.readline(MOST_LINE + 1)):
                 number += 1
                 if len(line) > MOST_LINE:
                     raise row_error(path, number, f"a line of more than {MOST_LINE // MEGABYTE} MB")
@@ -149,17 +145,17 @@ def read_lines(path: Path, stream: IO[bytes] | None = None) -> Iterator[bytes]:
             raise row_error(path, number + 1, f"not UTF-16 ({error.reason}); save the file as UTF-8") from error
 
 
-def _utf8(text: str) -> bytes:
+def _to_utf8(text: str) -> bytes:
     return storable_text(text).encode()
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file that hold something, each with its number counted from 1; raises as `read_lines`."""
+    """The lines that are not blank, with their numbers from 1; raises as `read_lines`."""
     return ((number, line) for number, line in enumerate(read_lines(path), start=1) if line.strip())
 
 
 def _encoding(head: bytes, path: Path) -> str:
-    """UTF-8 or UTF-16, by the first four bytes of a text; DataError where it is neither."""
+    """The encoding by the first four bytes; DataError unless it is UTF-8 or UTF-16."""
     other = next((name for start, name in _OTHER_FILES.items() if head.startswith(start)), None)
     if other is not None:
         raise DataError(f"{path}: a {other} file, not text; unpack it, or correct its extension")
@@ -174,21 +170,21 @@ def _encoding(head: bytes, path: Path) -> str:
 
 
 def is_table(path: Path) -> bool:
-    """Whether a file has cells rather than JSON, by its name."""
+    """True if a file is a table rather than JSON, by its extension."""
     return path.suffix.lower() in (*_DELIMITERS, _PARQUET, _WORKBOOK)
 
 
 def table_rows(
     path: Path, *, delimiter: str | None = None, required: Sequence[str] = ()
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows of a table by column, each with the line that it begins on.
+    """The rows of a table by column, each with the number of its first line.
 
-    Cells of CSV, TSV and workbooks are text; those of Parquet are what they are there. All names that are none of these
-    are CSV. UsageError where the file can't be opened; DataError for a missing or doubled column, or a wrong row.
+    Cells of CSV, TSV and workbooks are text; those of Parquet keep their types. Files with other extensions are read as
+    CSV. UsageError if the file can't be opened; DataError for a missing or duplicate column, or a wrong row.
 
     Args:
-        delimiter: what stands between two cells of a text; None: the heading shows it.
-        required: columns that must be there.
+        delimiter: Of CSV and TSV; None: inferred from the header.
+        required: Columns that must exist.
     """
     kind = path.suffix.lower()
     if kind == _PARQUET:
@@ -208,11 +204,11 @@ def table_rows(
 
 
 def _text_cells(path: Path, delimiter: str | None) -> Iterator[tuple[int, list[str]]]:
-    """The rows of CSV or TSV that hold something."""
+    """The rows of CSV or TSV that are not blank."""
     lines = decoded_lines(path)
     first, begin = next(lines, ""), 1
-    if named := re.fullmatch(r"sep=(.)\r?\n?", first):  # Excel's own first line
-        delimiter, first, begin = named[1], next(lines, ""), 2
+    if directive := re.fullmatch(r"sep=(.)\r?\n?", first):  # Excel's own first line
+        delimiter, first, begin = directive[1], next(lines, ""), 2
     if delimiter is None:
         possible = _DELIMITERS.get(path.suffix.lower(), _DELIMITERS[".csv"])
         delimiter = max(possible, key=_QUOTED.sub("", first).count)
@@ -230,17 +226,17 @@ def _text_cells(path: Path, delimiter: str | None) -> Iterator[tuple[int, list[s
 
 
 def decoded_lines(path: Path, stream: IO[bytes] | None = None) -> Iterator[str]:
-    """The lines of a text file, those that end with a carriage return alone too; raises as `read_lines`."""
+    """The lines of a text file, also split at single carriage returns; raises as `read_lines`."""
     for number, line in enumerate(read_lines(path, stream), start=1):
         try:
             text = line.decode("utf-8", "surrogatepass")
         except UnicodeDecodeError as error:
-            raise row_error(path, number, _not_utf8(error)) from error
+            raise row_error(path, number, _encoding_problem(error)) from error
         yield from io.StringIO(storable_text(text), newline="") if "\r" in text[:-2] else (storable_text(text),)
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows of a Parquet file, counted from 1; a part of them is held at once."""
+    """The rows of a Parquet file, numbered from 1 and read in batches."""
     import polars
     from polars.exceptions import PolarsError
 
@@ -257,7 +253,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _workbook_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a workbook's first sheet that hold something, as text."""
+    """The rows of a workbook's first sheet that are not blank, as text."""
     with closing(open_workbook(path)) as book:
         width = 0
         for number, values in enumerate(book.worksheets[0].iter_rows(values_only=True), start=1):
@@ -270,7 +266,7 @@ def _workbook_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def open_workbook(path: Path) -> Any:
-    """A workbook, as openpyxl gives it; UsageError where there is none, DataError where it can't be read."""
+    """A workbook of openpyxl; UsageError if it can't be opened, DataError if it can't be read."""
     try:
         import openpyxl
     except ImportError as error:
@@ -293,7 +289,7 @@ def open_workbook(path: Path) -> Any:
 
 
 def cell_text(cell: object) -> str:
-    """What a cell says: whole numbers without a fraction, true and false in small letters, nothing as empty."""
+    """A cell as text: `5` for 5.0, lower case for booleans, empty for None and NaN."""
     if cell is None:
         return ""
     if isinstance(cell, bool):

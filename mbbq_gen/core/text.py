@@ -1,7 +1,7 @@
-"""What comes from outside as files can hold it: halves of surrogate pairs are no text, NaN no JSON, depth has an end.
+"""Text that can be stored and shown safely, lists of names, and durations.
 
-JSON may spell half of a pair (`"\\ud83d"`), and models do where a text is cut inside an emoji; UTF-8 has none of it.
-It is replaced by U+FFFD, as browsers and most JSON readers do. Everything else stays: NUL, noncharacters, any length.
+JSON may contain a lone surrogate (`"\\ud83d"`), for example from a model whose text ends inside an emoji; UTF-8 can't
+encode it. It is replaced by U+FFFD, as in browsers. Everything else stays: NUL, noncharacters, any length.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from typing import Any, Final, TypeVar
 
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 
-_HALF: Final = re.compile(r"[\ud800-\udfff]")
-_DEEPEST: Final = 32
-"""Levels of a JSON value that are kept; a service's own words are a handful of levels deep."""
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+_MOST_DEPTH: Final = 32
+"""Levels of a JSON value that are kept."""
 _LARGEST: Final = 1 << 63
 
 
 def storable_text(text: str) -> str:
-    """A text that has an UTF-8: the same, or with U+FFFD for each half of a pair."""
-    return text if text.isascii() else _HALF.sub("\ufffd", text)
+    """The text with U+FFFD for each lone surrogate, so that UTF-8 can encode it."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
-def storable(value: Any, levels: int = _DEEPEST) -> Any:
-    """A JSON value that can be written and read again: numbers that JSON has not are texts, what is too deep is `…`."""
+def storable(value: Any, levels: int = _MOST_DEPTH) -> Any:
+    """A JSON value that can be stored: NaN as text, `…` beyond the maximum depth."""
     if isinstance(value, str):
         return storable_text(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -46,7 +46,7 @@ def storable(value: Any, levels: int = _DEEPEST) -> Any:
 
 
 def count_or_none(value: Any) -> int | None:
-    """A count that was reported: a whole number from 0 up; None for all else (negative, NaN, a word, missing)."""
+    """A whole number of at least 0; None for all other values."""
     if isinstance(value, str):
         return int(value) if value.isascii() and value.isdigit() and len(value) < 19 else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LARGEST:
@@ -55,64 +55,64 @@ def count_or_none(value: Any) -> int | None:
 
 
 _KEPT = frozenset("\n\u200c\u200d")
-"""Line ends, and the joiners that Indic and Persian spelling needs."""
-_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡", 9: "    "}
-"""Control character → its picture, which is as wide as a letter; a tab is four blanks."""
+"""Line ends, and the joiners of Indic and Persian spelling."""
+_CONTROL_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡", 9: "    "}
+"""Control character → its symbol, one letter wide; a tab is four blanks."""
 _FORMULA_STARTS = tuple("=+-@\t\r\n|%＝＋－＠")
 
 
 def visible_text(text: str) -> str:
-    """The text with every control, direction or otherwise invisible character shown for what it is.
+    """The text with control, direction and other invisible characters made visible.
 
-    Letters, marks and line ends stay. `\\x1b` becomes `␛`, a tab four blanks, a right-to-left override `⟨U+202E⟩`, half
-    a surrogate pair `⟨U+D800⟩`.
+    Letters, marks and line ends stay. `\\x1b` becomes `␛`, a tab four blanks, a right-to-left override `⟨U+202E⟩`, a
+    lone surrogate `⟨U+D800⟩`.
     """
     if text.replace("\n", "").isprintable():
         return text
-    return "".join(sign if sign in _KEPT or sign.isprintable() else _shown(sign) for sign in text)
+    return "".join(char if char in _KEPT or char.isprintable() else _visible(char) for char in text)
 
 
-def _shown(sign: str) -> str:
-    blank = " " if unicodedata.category(sign) == "Zs" else ""
-    return blank or _PICTURES.get(ord(sign)) or f"⟨U+{ord(sign):04X}⟩"
+def _visible(char: str) -> str:
+    blank = " " if unicodedata.category(char) == "Zs" else ""
+    return blank or _CONTROL_PICTURES.get(ord(char)) or f"⟨U+{ord(char):04X}⟩"
 
 
 def spreadsheet_safe(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula, and that holds nothing invisible."""
+    """A cell that is never read as a formula, with invisible characters made visible."""
     shown = visible_text(cell)
     return f"'{shown}" if shown.lstrip(" ").startswith(_FORMULA_STARTS) else shown
 
 
 def whole_percent(share: float) -> str:
-    """A share in whole per cent, rounded; 0% only for none and 100% only for all."""
+    """A share in per cent, rounded; 0% only for exactly 0, 100% only for exactly 1."""
     rounded = round(100 * share)
     return f"{min(max(rounded, 1), 99) if 0 < share < 1 else rounded}%"
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 model`, `1,200 models`."""
+    """A number with its noun: `1 model`, `1,200 models`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def shortened(text: str, limit: int) -> str:
-    """The text in one line of at most `limit` characters, its end left out if need be."""
+    """The text on one line, cut to `limit` characters."""
     line = " ".join(visible_text(text[: 4 * limit]).split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 T = TypeVar("T")
 Names = str | Sequence[str]
-"""A comma-separated list, as a text or taken apart already."""
+"""Names as one comma-separated text, or as a sequence."""
 
 
 def words(names: Names) -> list[str]:
-    """The entries of a list, each once, in order."""
+    """The names in order, stripped and without duplicates."""
     entries = names.split(",") if isinstance(names, str) else names
     return list(dict.fromkeys(stripped for entry in entries if (stripped := str(entry).strip())))
 
 
 def one_of(kind: str, name: str, known: Iterable[T]) -> T:
-    """The known name; UnknownNameError, with the nearest ones, where there is none."""
+    """The known value with this name; UnknownNameError if there is none."""
     names = {str(candidate): candidate for candidate in known}
     if name not in names:
         raise UnknownNameError(kind, name, names)
@@ -120,7 +120,7 @@ def one_of(kind: str, name: str, known: Iterable[T]) -> T:
 
 
 def all_of(kind: str, names: Names, known: Sequence[T]) -> list[T]:
-    """Every name of a list; raises as `one_of`, and where the list is empty."""
+    """The known values of several names; raises as `one_of`, and UsageError for an empty list."""
     found = [one_of(kind, word, known) for word in words(names)]
     if not found:
         raise UsageError(f"name at least one {kind}; known: {', '.join(map(str, known))}")
@@ -131,31 +131,31 @@ _DURATION: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>ms|s|m|h|d)")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
-def seconds_of(text: str, now: datetime | None = None) -> float | None:
-    """A time to wait, in seconds, from `1.5`, `6m0s`, `120ms`, an HTTP date or an ISO date; None where it is none."""
+def parse_seconds(text: str, now: datetime | None = None) -> float | None:
+    """Seconds to wait, from `1.5`, `6m0s`, `120ms` or a date; None for other text."""
     text = text.strip()
     with suppress(ValueError):
         return max(0.0, float(text)) if math.isfinite(float(text)) else None
     parts = list(_DURATION.finditer(text))
     if parts and "".join(part.group() for part in parts) == text:
         return sum(float(part["number"]) * _SECONDS[part["unit"]] for part in parts)
-    moment = moment_of(text)
-    return None if moment is None else max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
+    date = parse_date(text)
+    return None if date is None else max(0.0, (date - (now or datetime.now(UTC))).total_seconds())
 
 
-def moment_of(text: str) -> datetime | None:
-    """The moment that an HTTP date or an ISO date names; None where it is none."""
-    for read in (datetime.fromisoformat, parsedate_to_datetime):
+def parse_date(text: str) -> datetime | None:
+    """The time of an HTTP date or an ISO date; None for other text."""
+    for parse in (datetime.fromisoformat, parsedate_to_datetime):
         try:
-            moment = read(text)
+            date = parse(text)
         except (ValueError, TypeError, IndexError, OverflowError):
             continue
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return date if date.tzinfo else date.replace(tzinfo=UTC)
     return None
 
 
 def duration(seconds: float) -> str:
-    """A span of time in words: `45 s`, `10 minutes`, `3 min 20 s`, `2.5 hours`."""
+    """A duration in words: `45 s`, `10 minutes`, `3 min 20 s`, `2.5 hours`."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     if seconds >= 7200:

@@ -1,4 +1,4 @@
-"""What a run is passed on as: tables with a data dictionary, a folder for `datasets`, metadata for a model card.
+"""Exports as tables, data sets and model cards; imports of other programs' logs.
 
-Everything here is written from `mbbq_gen.api.Run`; every folder says its schema version and what each column means.
+Exports are made from `mbbq_gen.api.Run`; each folder has its schema version and a data dictionary.
 """

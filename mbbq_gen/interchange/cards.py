@@ -1,4 +1,4 @@
-"""Cards for the Hugging Face hub: evaluation results of a model card, and the card of a data set of responses.
+"""Hugging Face cards: results for a model card, and the card of a data set.
 
 `model_index` is the `model-index` metadata of a model card, which the hub and `huggingface_hub.ModelCard` read.
 `dataset_card` is the README.md of a folder that `datasets.load_dataset` reads.
@@ -35,16 +35,16 @@ LICENCE_IDS: Final = {
     "CC BY-SA 4.0": "cc-by-sa-4.0",
     "CC BY-NC-SA 4.0": "cc-by-nc-sa-4.0",
 }
-"""`BenchmarkInfo.licence` → id of the hub; other licences are not known to allow redistribution."""
+"""`BenchmarkInfo.licence` → id of the hub, for licences that allow redistribution."""
 _METHODS: Final = {
     "generate": "generated answers",
     "loglikelihood": "loglikelihood of the answers",
     "label-loglikelihood": "loglikelihood of the labels",
     "first-token-logprobs": "log-probabilities of the labels as first token",
 }
-"""Method → words for a result."""
+"""Method → its description in a result."""
 _SETTINGS = ("confidence_level", "prompt_effects", "average", "gold", "unparsed")
-"""Of the scores, as a result has them."""
+"""Fields of ScoreTable that each metric repeats."""
 RESULT_BY = ("benchmark", "language", "split")
 _CARD: Final = Template(Path(__file__).with_name("dataset_card.md").read_text(encoding="utf-8"))
 
@@ -60,7 +60,7 @@ def benchmark_infos(manifest: Manifest) -> list[BenchmarkInfo]:
 
 
 def closed_benchmarks(manifest: Manifest) -> list[str]:
-    """Benchmarks of the run not known to allow redistribution, with their licence."""
+    """Benchmarks of the run that are not known to allow redistribution, with their licences."""
     licences = {info.name: info.licence for info in benchmark_infos(manifest)}
     names = [choice.name for choice in manifest.config.benchmarks]
     return [
@@ -129,7 +129,7 @@ def card_metadata(metadata: Mapping[str, YamlValue], *, is_markdown: bool) -> st
 
 def dataset_card(source: ExportSource, splits: Sequence[str]) -> str:
     """README.md: configurations for `load_dataset`, settings, scores, licences and cautions."""
-    manifest, record, table = source.run.manifest, source.progress, source.scores_by(RESULT_BY)
+    manifest, counts, table = source.run.manifest, source.progress, source.scores_by(RESULT_BY)
     settings, infos = manifest.config, benchmark_infos(manifest)
     names = [choice.name for choice in settings.benchmarks]
     efforts = f"reasoning effort: {', '.join(settings.reasoning_effort)}; " if settings.reasoning_effort else ""
@@ -147,12 +147,12 @@ def dataset_card(source: ExportSource, splits: Sequence[str]) -> str:
     sources += [f"* **{_inline(name)}**: own questions of the author of the run." for name in own]
     if not source.settings.with_questions:
         sources += ["", "The questions are omitted; `instance_key` identifies each in its benchmark."]
-    pending = f" {record.pending:,} of {record.requests:,} requests have no response yet." if record.pending else ""
+    remark = f" {counts.pending:,} of {counts.requests:,} requests have no response yet." if counts.pending else ""
     body = _CARD.substitute(
         name=_inline(model_name(settings)),
         benchmarks=_inline(", ".join(names)),
         model=_inline(settings.model),
-        pending=pending,
+        pending=remark,
         facts="\n".join(f"* {_inline(line)}" for line in facts),
         scores="\n".join(_score_lines(table)),
         level=f"{table.confidence_level:.0%}",
@@ -184,8 +184,8 @@ def _score_lines(table: ScoreTable) -> list[str]:
     for group in table.groups:
         rows.append([*(_inline(group.group[name] or "") for name in table.by), f"{group.n_answers:,}"])
         for name in names:
-            found, signed = group.metrics[name], METRICS[name].low < 0
-            rows[-1].append(number(found.value, signed=signed) + ends_text(found, signed=signed))
+            estimate, signed = group.metrics[name], METRICS[name].low < 0
+            rows[-1].append(number(estimate.value, signed=signed) + ends_text(estimate, signed=signed))
     return markdown_table((*table.by, "answers", *names), rows)
 
 
@@ -201,6 +201,6 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[s
 def _inline(text: str) -> str:
     """A text in one line, escaped for Markdown and HTML."""
     line = shortened(text, 300)
-    for sign in "\\`*|<>[]":
-        line = line.replace(sign, f"&#{ord(sign)};")
+    for char in "\\`*|<>[]":
+        line = line.replace(char, f"&#{ord(char)};")
     return line

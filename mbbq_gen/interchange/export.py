@@ -1,4 +1,4 @@
-"""Exports of a run: a folder of tables with a data dictionary and a record.
+"""Exports of a run: a folder of tables with a data dictionary.
 
     DIR/samples.parquet          one row per response (samples.csv with --csv)
     DIR/scores.parquet           one row per group and metric (scores.csv)
@@ -8,7 +8,7 @@
     DIR/import_map.toml          field map to import the samples with `mbbq-gen import --from csv`
     DIR/export.json              settings, schema version, rows and sha256 of every file
 
-Files are written into a temporary folder and moved at the end; samples in parts, so memory does not grow with the run.
+Files are written into a temporary folder and moved at the end; samples in batches, so memory stays small.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ QUESTION_COLUMNS = (
     *("context", "question", "options", "option_groups", "chosen_text", "unknown_text", "metadata"),
     *("prompt", "messages"),
 )
-"""Columns of samples with the benchmark's own text, which `with_questions=False` omits."""
+"""Columns of samples with texts of the benchmark, which `with_questions=False` omits."""
 
 
 class ExportSettings(FrozenModel):
@@ -72,12 +72,12 @@ class ExportSettings(FrozenModel):
     n_resamples: int = 2000
     seed: int = 0
     prompt_effects: PromptEffects = "fixed"
-    """Intervals for these prompt variants, or for variants like them."""
+    """Intervals for these prompt variants (fixed) or for variants like them (random)."""
     average: Average = "questions"
-    """What scores are the mean over."""
+    """The units that scores are means over."""
     unseen_deviation: float = UNSEEN_TEMPLATE_DEVIATION
     unseen_stretch: float = STRETCH
-    """How far off a template that was not seen may lie, and how much farther near an end of the scale."""
+    """Deviation assumed for unseen templates, and its increase near an end of the scale."""
     with_questions: bool = True
     """Whether to include the benchmark's own text (`QUESTION_COLUMNS`)."""
 
@@ -98,7 +98,7 @@ class ExportRecord(FrozenModel):
     """The content of export.json."""
 
     schema_version: Literal["mbbq-gen.export/1"] = "mbbq-gen.export/1"
-    """Raised when a file changes its name or kind."""
+    """Incremented when a file changes its name or kind."""
     mbbq_gen: str
     """Version of the package that wrote it."""
     run: str
@@ -114,12 +114,12 @@ class ExportRecord(FrozenModel):
     """These three are explained in the data dictionary; they are empty for services."""
     requests: int
     answered: int
-    """Requests with a response; if fewer than `requests`, the export is of a part of the run."""
+    """Requests with a response; if fewer than `requests`, the run is not finished."""
     files: tuple[ExportedFile, ...] = Field(default=())
 
 
 RECORD_NAME = "export.json"
-_DRAFT = ".export-"
+_TEMPORARY = ".export-"
 _IMPORT_FIELDS: Final = {
     "response": "response",
     "id": "prompt_id",
@@ -164,7 +164,7 @@ class ExportSource:
         return self.scores_by(self.settings.by)
 
     def scores_by(self, by: tuple[str, ...]) -> ScoreTable:
-        """The scores by other groupings; methods are never pooled."""
+        """The scores by these groupings; methods are never pooled."""
         chosen = self.settings
         if len(self.run.manifest.config.method) > 1 and "method" not in by:
             by = (*by, "method")
@@ -180,7 +180,7 @@ class ExportSource:
         return strata_weights(self.run.observations(gold=chosen.gold, extractor=chosen.extractor))
 
     def samples(self) -> Iterator[polars.DataFrame]:
-        """The samples in parts, the first without rows, with types that any reader supports."""
+        """The samples in batches, with types that any reader supports; the first batch is empty."""
         import polars as pl
         import polars.selectors as cs
 
@@ -206,11 +206,11 @@ class ExportSource:
 
 
 def write_bundle(source: ExportSource, folder: Path, kind: Kind) -> ExportRecord:
-    """Writes a run as a folder of tables, as a whole at the end. Raises UsageError and RunError."""
+    """Writes a run as a folder of tables. Raises UsageError and RunError."""
     with write_errors(folder):
         _check_folder(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=_DRAFT, dir=folder) as place:
+        with TemporaryDirectory(prefix=_TEMPORARY, dir=folder) as place:
             made = Path(place)
             rows = _write_tables(source, made, kind)
             record = ExportRecord(
@@ -237,11 +237,11 @@ def write_bundle(source: ExportSource, folder: Path, kind: Kind) -> ExportRecord
 
 
 def _check_folder(folder: Path) -> None:
-    """Raises UsageError for a file, and for a folder that is no export or was changed since."""
+    """Raises UsageError for a file, and for a folder that is no export or was changed."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder}: is a file; name a folder for the export")
     entries = folder.iterdir() if folder.is_dir() else ()
-    foreign = next((entry for entry in entries if not entry.name.startswith(_DRAFT)), None)
+    foreign = next((entry for entry in entries if not entry.name.startswith(_TEMPORARY)), None)
     if foreign is None:
         return
     path = folder / RECORD_NAME
@@ -258,7 +258,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _write_tables(source: ExportSource, folder: Path, kind: Kind) -> dict[str, int | None]:
-    """Writes every file but the record; returns their names with the rows of tables."""
+    """Writes all files except export.json; returns their names with the number of rows."""
     splits, scores = source.run.manifest.config.splits, score_rows(source.scores)
     texts = _documents(source, scores)
     rows: dict[str, int | None] = {}
@@ -266,11 +266,11 @@ def _write_tables(source: ExportSource, folder: Path, kind: Kind) -> dict[str, i
         rows["samples.csv"] = _write_csv(folder / "samples.csv", source.samples())
         rows["scores.csv"] = _write_csv(folder / "scores.csv", [scores])
     else:
-        of_split: dict[str, str | None] = {"samples.parquet": None}
+        split_of: dict[str, str | None] = {"samples.parquet": None}
         if kind == "hf-dataset":
-            of_split = {f"samples/{split}.parquet": split for split in splits}
+            split_of = {f"samples/{split}.parquet": split for split in splits}
             texts["README.md"] = dataset_card(source, splits)
-        rows |= _write_parquet(source, folder, of_split) | {"scores.parquet": scores.height}
+        rows |= _write_parquet(source, folder, split_of) | {"scores.parquet": scores.height}
         scores.write_parquet(folder / "scores.parquet")
     for file, text in texts.items():
         (folder / file).write_text(text, encoding="utf-8")
@@ -280,17 +280,17 @@ def _write_tables(source: ExportSource, folder: Path, kind: Kind) -> dict[str, i
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
-def _write_parquet(source: ExportSource, folder: Path, of_split: Mapping[str, str | None]) -> dict[str, int]:
-    """Writes the samples of each split, or all, into a file of that name; one part is held in memory at a time."""
+def _write_parquet(source: ExportSource, folder: Path, split_of: Mapping[str, str | None]) -> dict[str, int]:
+    """Writes samples into Parquet files in batches; `split_of`: file → its split (None: all)."""
     import polars as pl
 
-    str(folder).encode()  # polars opens no other path: UnicodeEncodeError
+    str(folder).encode()  # polars needs a path that UTF-8 can encode: UnicodeEncodeError
     parts = folder / "parts"
     parts.mkdir()
     for number, batch in enumerate(source.samples()):
         batch.write_parquet(parts / f"{number:06}.parquet")
     rows = {}
-    for name, split in of_split.items():
+    for name, split in split_of.items():
         table = pl.scan_parquet(sorted(parts.glob("*.parquet")))
         table.filter(split is None or pl.col("split") == split).sink_parquet(folder / name, mkdir=True)
         rows[name] = pl.scan_parquet(folder / name).select(pl.len()).collect().item()
@@ -298,7 +298,7 @@ def _write_parquet(source: ExportSource, folder: Path, of_split: Mapping[str, st
 
 
 def _write_csv(path: Path, frames: Iterable[polars.DataFrame]) -> int:
-    """Concatenates tables as CSV for a spreadsheet and returns the number of rows."""
+    """Writes tables as one CSV for a spreadsheet; returns the number of rows."""
     rows = 0
     with path.open("w", encoding="utf-8", newline="") as stream:
         stream.write(UTF8_MARK)
@@ -309,7 +309,7 @@ def _write_csv(path: Path, frames: Iterable[polars.DataFrame]) -> int:
 
 
 def _documents(source: ExportSource, scores: polars.DataFrame) -> dict[str, str]:
-    """Texts by the names of their files: scores.json, manifest.json, the data dictionary, and the field map."""
+    """File name → text: scores, manifest, data dictionary and field map."""
     columns = source.schema()
     lead = f"Columns of the export of `{source.run.name}`. Empty cells are null."
     fields = [f'{name} = "{column}"\n' for name, column in _IMPORT_FIELDS.items() if column in columns]
@@ -337,7 +337,7 @@ _TEXTS: Final[dict[str, dict[str, str]]] = tomllib.loads(
     Path(__file__).with_name("data_dictionary.toml").read_text(encoding="utf-8")
 )
 SCHEMA_VERSION: Final = "mbbq-gen.samples/1"
-"""Raised when a column changes its name or meaning; new columns may come without."""
+"""Incremented when a column changes its name or meaning, not for new columns."""
 
 
 def data_dictionary(
@@ -346,7 +346,7 @@ def data_dictionary(
     metrics: Mapping[str, MetricDefinition],
     lead: str,
 ) -> str:
-    """The meaning of these columns and metrics as Markdown; items as of `Run.samples`."""
+    """The meaning of columns and metrics as Markdown; `items`: the columns of `Run.samples`."""
     meanings, head = _TEXTS["samples"] | _TEXTS["samples_of_some_runs"], ("column", "type", "meaning", "values")
     of_scores = _TEXTS["scores"]
     group = "The group's value of this grouping."
@@ -365,7 +365,7 @@ def data_dictionary(
 
 
 def _row(name: str, kind: polars.DataType, meaning: str) -> tuple[str, str, str, str]:
-    """Name, type, meaning and, if they are few, the possible values of a column."""
+    """Name, type, meaning and, for enums, the possible values of a column."""
     import polars as pl
 
     inner = kind

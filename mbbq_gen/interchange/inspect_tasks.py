@@ -1,11 +1,11 @@
-"""The benchmarks as tasks for inspect-ai: our prompts as samples, our extractor as scorer, our scores as metrics.
+"""The benchmarks as tasks of inspect-ai, with our prompts, extractor and metrics.
 
 inspect-ai finds them by its entry point (`pip install 'mbbq-gen[inspect]'`):
 
     inspect eval mbbq_gen/mbbq --model openai/gpt-4o-mini -T languages=en,tr -T sample=200
 
-A sample holds its instance and how it was shown, so `inspect score LOG --scorer mbbq_gen/extraction` needs nothing
-else, and `mbbq-gen import --from inspect LOG` makes a run with the same scores.
+The metadata of a sample has its instance and prompt, so `inspect score LOG --scorer mbbq_gen/extraction` needs no other
+file, and `mbbq-gen import --from inspect LOG` makes a run with the same scores.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ METRICS: Final = (
     "mbbq_bias_ambiguous",
     "mbbq_bias_disambiguated",
 )
-"""The metrics of a task; the imported log has all scores, with intervals."""
+"""The metrics of a task; `mbbq-gen score` has all, with intervals."""
 _GROUPS: Final = ("language", "split")
 _TURNS: Final[dict[str, Callable[..., ChatMessage]]] = {
     "system": ChatMessageSystem,
@@ -62,7 +62,7 @@ _PROMPT: Final = "mbbq_gen_prompt"
 _EXTRACTION: Final = "mbbq_gen_extraction"
 """Score metadata field with the extraction."""
 _INSTANCE: Final = "mbbq_gen_record"
-"""Metadata field with the whole instance; INSTANCE_KEY is the field with its key."""
+"""Metadata field with the instance; INSTANCE_KEY is the field with its key."""
 
 
 # --- tasks -----------------------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ _INSTANCE: Final = "mbbq_gen_record"
 def _task_of(benchmark: str) -> Callable[..., Task]:
     """The task of a benchmark."""
 
-    def benchmark_task(  # noqa: PLR0917 - inspect-ai gives them by name
+    def benchmark_task(  # noqa: PLR0917 - inspect-ai passes them by name
         languages: Names = "all",
         splits: Names = "all",
         variants: Names = "polite",
@@ -117,11 +117,11 @@ def _task_of(benchmark: str) -> Callable[..., Task]:
 
 
 def _samples(settings: RunConfig, resources: PackPaths) -> Iterator[Sample]:
-    """The samples, prompt by prompt."""
+    """One sample per prompt."""
     with TemporaryDirectory(prefix="mbbq-gen-inspect-") as folder, RunStore(Path(folder) / "plan.sqlite") as store:
-        draft = PromptPlan(settings, resources, InstanceSource(settings, resources))
-        draft.read(store)
-        for prompt in draft.prompts(store):
+        plan = PromptPlan(settings, resources, InstanceSource(settings, resources))
+        plan.read(store)
+        for prompt in plan.prompts(store):
             instance = store.instance(prompt.instance_key)
             names = ("language", "split", "category", "condition", "polarity")
             yield Sample(
@@ -146,7 +146,7 @@ def _samples(settings: RunConfig, resources: PackPaths) -> Iterator[Sample]:
 def bias_scores(gold: GoldLabels = "published") -> Metric:
     """Accuracy and bias by language and split; an undefined score is NaN.
 
-    With several epochs the first response to a question counts; import the log to count all.
+    Only the first epoch of a question counts; import the log to count all.
     """
 
     def compute(scores: list[SampleScore]) -> dict[str, Any]:
@@ -154,45 +154,45 @@ def bias_scores(gold: GoldLabels = "published") -> Metric:
 
         rows = []
         for entry in scores:
-            found = (entry.score.metadata or {}).get(_EXTRACTION)
+            stored = (entry.score.metadata or {}).get(_EXTRACTION)
             metadata = entry.sample_metadata
-            if found is None or metadata is None:
+            if stored is None or metadata is None:
                 continue
-            shown = metadata[_PROMPT]
+            prompt = metadata[_PROMPT]
             rows.append(
                 observe(
                     Instance.model_validate(metadata[_INSTANCE]),
-                    shown["option_order"],
-                    Extraction.model_validate(found),
+                    prompt["option_order"],
+                    Extraction.model_validate(stored),
                     model=None,
-                    variant=shown["variant"],
-                    label_style=shown["label_style"],
+                    variant=prompt["variant"],
+                    label_style=prompt["label_style"],
                     gold=gold,
                 )
             )
         if not rows:
             return {}
         table = score(observations_frame(rows), _GROUPS, METRICS, intervals=False)
-        found = {}
+        values = {}
         for group in table.groups:
             title = " ".join(str(group.group[grouping]) for grouping in _GROUPS)
             for name in METRICS:
                 value = group.metrics[name].value
-                found[f"{name} {title}"] = math.nan if value is None else value
-        return found
+                values[f"{name} {title}"] = math.nan if value is None else value
+        return values
 
     return compute
 
 
 @scorer(metrics=[bias_scores()])
 def extraction(extractor: str = "rules", gold: GoldLabels = "published", packs: str | None = None) -> Scorer:
-    """Extracts the chosen option: C for correct, I for incorrect, N if the service blocked the response.
+    """Extracts the chosen option: C correct, I incorrect, N no response.
 
-    The explanation holds outcome, rule and evidence.
+    The explanation has outcome, rule and evidence.
     """
     resources = PackPaths(packs=Path(packs) if packs else None)
 
-    async def read(state: TaskState, target: Target) -> Score:
+    async def extract(state: TaskState, target: Target) -> Score:
         instance = Instance.model_validate(state.metadata[_INSTANCE])
         turns = [{"role": "user", "content": state.input_text}]
         prompt = Prompt.model_validate({**state.metadata[_PROMPT], "messages": turns})
@@ -214,11 +214,11 @@ def extraction(extractor: str = "rules", gold: GoldLabels = "published", packs: 
             metadata={_EXTRACTION: found.model_dump(mode="json")},
         )
 
-    return read
+    return extract
 
 
 def _response(output: ModelOutput) -> Response:
-    """inspect-ai's output as our response."""
+    """The response of an output of inspect-ai."""
     if not output.choices:
         return Response(request_key="inspect", error=output.error or "no output")
     return Response(

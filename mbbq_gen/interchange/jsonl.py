@@ -1,9 +1,9 @@
-"""JSON Lines of instances with a choice or a response: extracted and scored without a run.
+"""Observations from JSON Lines of instances with an option or a response, scored without a run.
 
-A line is an instance record, its keys at the top or under `instance`, with `option` (position among the options as
-shown, from 0, or null) and/or `outcome`, or with `response` (null: there is none), which the extractor reads. `Answer`
-has the other fields. `option` (even null) and `outcome` override `response`. So the output of `mbbq-gen extract` can be
-scored as it is, with its list of shown options under `options`. Other keys are ignored.
+A line is an instance record, with its keys at the top or under `instance`, and either `option` (position among the
+options as shown, from 0, or null) and/or `outcome`, or `response` (null: there is none), which is extracted. `Answer`
+has the other fields. `option` (even null) and `outcome` override `response`, so the output of `mbbq-gen extract` can be
+scored as it is, with the options as shown under `options`. Other keys are ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mbbq_gen.scoring.observations import GoldLabels, Observation, contradiction
 
 
 class Answer(BaseModel):
-    """The fields of a line beside the instance."""
+    """The fields of a line besides the instance."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -38,7 +38,7 @@ class Answer(BaseModel):
     method: Method = "generate"
     reasoning_effort: str | None = None
     unknown_index: StrictInt | None = None
-    """Only checked: instance and option order determine it."""
+    """Only checked; it follows from instance and option order."""
     aliases: dict[str, tuple[str, ...]] | None = None
     prompt: str | None = None
     finish_reason: Literal["stop", "length", "content_filter", "other"] | None = None
@@ -47,7 +47,7 @@ class Answer(BaseModel):
 def observe_lines(
     lines: Iterable[str], source_name: str, *, gold: GoldLabels = "published", resources: PackPaths | None = None
 ) -> Iterator[Observation]:
-    """One observation per line that is not blank, in order; raises DataError with source, row, field and fault."""
+    """One observation per line that is not blank; raises DataError with source, row and field."""
     for number, line in enumerate(lines, start=1):
         if line.strip("\ufeff \t\r\n"):
             try:
@@ -71,7 +71,7 @@ def _observe_line(line: str, gold: GoldLabels, resources: PackPaths | None) -> O
         raise DataError(describe_fault(error, given)) from error
     _check(instance, answer, fields)
     if answer.outcome is None and "option" not in fields:
-        extraction = _read(instance, answer, resources)
+        extraction = _extract(instance, answer, resources)
     else:
         outcome: Outcome = answer.outcome or ("unparsed" if answer.option is None else "option")
         confidence = answer.confidence or "high"
@@ -93,7 +93,7 @@ def _observe_line(line: str, gold: GoldLabels, resources: PackPaths | None) -> O
 
 
 def _instance(fields: dict[str, Any]) -> Instance:
-    """The instance, from `instance` or from the keys of the line."""
+    """The instance, under `instance` or at the top of the line."""
     nested = fields.get("instance")
     if nested is not None and not isinstance(nested, dict):
         raise DataError("instance: must be an object, an instance record")
@@ -111,7 +111,7 @@ def _instance(fields: dict[str, Any]) -> Instance:
 
 
 def _check(instance: Instance, answer: Answer, fields: dict[str, Any]) -> None:
-    """Raises DataError if redundant fields disagree."""
+    """Raises DataError if fields contradict each other."""
     size = len(instance.options)
     if sorted(answer.option_order) != list(range(size)):
         raise DataError(f"option_order: {list(answer.option_order)} does not hold each of 0 to {size - 1} once")
@@ -126,7 +126,7 @@ def _check(instance: Instance, answer: Answer, fields: dict[str, Any]) -> None:
         raise DataError(f"unknown_index: {answer.unknown_index}, but the unknown option is shown at {unknown}")
 
 
-def _read(instance: Instance, answer: Answer, resources: PackPaths | None) -> Extraction:
+def _extract(instance: Instance, answer: Answer, resources: PackPaths | None) -> Extraction:
     """The extraction of the response; outcome `error` if there is none."""
     if answer.response is None:
         return Extraction(outcome="content_filter" if answer.finish_reason == "content_filter" else "error")

@@ -32,7 +32,7 @@ from mbbq_gen.core.option_display import (
     labels_of,
     options_in_order,
 )
-from mbbq_gen.core.records import Continuation, Instance, Message, Method, Prompt, of_valid
+from mbbq_gen.core.records import Continuation, Instance, Message, Method, Prompt, construct_valid
 from mbbq_gen.languages.packs import fill, placeholders
 from mbbq_gen.languages.prompt_pack import PromptVariant
 
@@ -191,7 +191,7 @@ def render_prompt(
         ",".join(map(str, order)),
         *(f"{message.role}:{message.content}" for message in messages),
     )
-    return of_valid(
+    return construct_valid(
         Prompt,
         {
             "prompt_id": digest[:20],
@@ -215,7 +215,7 @@ def render_prompt(
 
 
 def _message(role: str, content: str) -> Message:
-    return of_valid(Message, {"role": role, "content": content})
+    return construct_valid(Message, {"role": role, "content": content})
 
 
 def as_continuations(

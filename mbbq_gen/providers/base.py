@@ -21,7 +21,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths, stable_digest
-from mbbq_gen.core.reasoning import ReasoningSettings, refusal
+from mbbq_gen.core.reasoning import ReasoningSettings, effort_error
 from mbbq_gen.core.records import Message, Method, Prompt, Request, Response, Usage
 from mbbq_gen.core.tables import UnreadableError, json_value
 
@@ -196,7 +196,7 @@ class Provider(ABC):
         """The parameters of a reasoning effort; raises UsageError if the model does not support it."""
         if self.capabilities.reasoning:
             return ReasoningSettings()
-        raise refusal(self.name, level, "has no setting for reasoning effort; leave it out")
+        raise effort_error(self.name, level, "has no setting for reasoning effort; leave it out")
 
     def make_optional(self, names: Iterable[str]) -> None:  # noqa: B027
         """Allows the provider to drop these fields of a request's body if the model refuses them."""

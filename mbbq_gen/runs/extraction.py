@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self, get_args
 
 from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.option_display import options_in_order, shown_unknown
+from mbbq_gen.core.option_display import options_in_order, unknown_position
 from mbbq_gen.core.records import NO_RESPONSE, NORMALISATIONS, PARSED, Extraction, Normalise, Outcome, Response
 from mbbq_gen.core.text import one_of
 from mbbq_gen.extraction import current_version
@@ -77,7 +77,7 @@ def question_of(answered: CompletedPrompt) -> Question:
     return Question(
         options=tuple(options_in_order(instance, prompt.option_order, prompt.unknown_text)),
         labels=prompt.option_labels,
-        unknown_index=shown_unknown(instance, prompt.option_order),
+        unknown_index=unknown_position(instance, prompt.option_order),
         prompt=f"{prompt.messages[-1].content if prompt.messages else ''}\n{instance.question}",
         aliases={
             language: tuple(texts[role] for role in roles if role is not None)

@@ -17,7 +17,7 @@ from mbbq_gen.benchmarks.own_file import read_instances
 from mbbq_gen.benchmarks.registry import BENCHMARKS, benchmark_name, find_benchmark, load_lazily
 from mbbq_gen.benchmarks.releases import benchmark_folder
 from mbbq_gen.benchmarks.rows import LazyInstance
-from mbbq_gen.core.config import OWN_DATA, PROVIDER_SETTINGS, BenchmarkChoice, RunConfig, chosen, shapes
+from mbbq_gen.core.config import OWN_DATA, PROVIDER_SETTINGS, BenchmarkChoice, RunConfig, checked, shapes
 from mbbq_gen.core.errors import ConfigError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.option_display import LABEL_STYLES, OPEN_VARIANT, ORDER_POLICIES
@@ -55,7 +55,7 @@ def resolve(config: RunConfig, where: PackPaths) -> RunConfig:
         raise ConfigError("model", None, "name one as kind:model (see `mbbq-gen models`)")
     choices = config.benchmarks
     infos = [find_benchmark(choice.name) for choice in choices if choice.name != OWN_DATA]
-    chosen("option_order", [config.option_order], ORDER_POLICIES)
+    checked("option_order", [config.option_order], ORDER_POLICIES)
     confounded = [info.name for info in infos if info.confounded_order]
     if confounded and config.option_order == "published" and not config.allow_confounded_order:
         raise ConfigError(
@@ -66,14 +66,14 @@ def resolve(config: RunConfig, where: PackPaths) -> RunConfig:
         )
     known = where.names("prompts")
     if config.languages != ALL:
-        languages = chosen("languages", config.languages, known)
+        languages = checked("languages", config.languages, known)
     elif infos:
         languages = list(dict.fromkeys(code for info in infos for code in info.languages if code in known))
     else:
         found = dict.fromkeys(instance.language for instance in _own_questions(choices[0]))
-        languages = chosen("languages", list(found), known)
+        languages = checked("languages", list(found), known)
     if config.instruction_language:
-        chosen("instruction_language", [config.instruction_language], known)
+        checked("instruction_language", [config.instruction_language], known)
     config = config.model_copy(update={"languages": tuple(languages)})
     update: dict[str, Any] = {"label_style": _label_style(config), "variants": _variants(config, where)}
     check_together(config)
@@ -127,7 +127,7 @@ def _label_style(config: RunConfig) -> tuple[str, ...]:
                 f"the authors' prompts are sent unchanged; leave {{{name}}} out",
             )
         return (PUBLISHED_LABELS,)
-    styles = chosen("label_style", config.label_style or "A", [*LABEL_STYLES, NATIVE, UNLABELLED])
+    styles = checked("label_style", config.label_style or "A", [*LABEL_STYLES, NATIVE, UNLABELLED])
     scored = [method for method in config.method if method in ("label-loglikelihood", "first-token-logprobs")]
     if scored and UNLABELLED in styles:
         raise ConfigError("label_style", UNLABELLED, f"{{method}} {scored[0]} scores labels; use loglikelihood")
@@ -162,14 +162,14 @@ def _variants(config: RunConfig, where: PackPaths) -> tuple[str, ...]:
     if published:
         found = read_published(config.benchmarks, config.languages, config.instruction_language)
         known = list(dict.fromkeys(wording.variant.id for variants in found.values() for wording in variants))
-        return tuple(known if wanted == ALL else chosen("variants", wanted, known))
+        return tuple(known if wanted == ALL else checked("variants", wanted, known))
     known = [variant.id for variant in read_prompts(where, config.instruction_language or config.languages[0]).variant]
     only_scored = config.method == ("loglikelihood",)
     if wanted == ALL:
         return (OPEN_VARIANT,) if only_scored else tuple(known)
     plain = {"plain": list(AXES["wording"].levels)}
     wanted = tuple(dict.fromkeys(each for name in wanted for each in plain.get(name, [name])))
-    every = chosen("variants", wanted, [*known, OPEN_VARIANT, *(name for name in wanted if parse_variant_name(name))])
+    every = checked("variants", wanted, [*known, OPEN_VARIANT, *(name for name in wanted if parse_variant_name(name))])
     if only_scored:
         return tuple(every)
     named = [name for name in every if name != OPEN_VARIANT]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
 
-from mbbq_gen.core.config import RunConfig, chosen
+from mbbq_gen.core.config import RunConfig, checked
 from mbbq_gen.core.errors import ConfigError, UsageError
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.codes import Average
@@ -165,9 +165,9 @@ def rule_from(config: RunConfig, languages: Sequence[str]) -> StoppingRule | Non
     if config.metric:
         from mbbq_gen.scoring.metrics import METRICS  # imports numpy and polars
 
-        given["metrics"] = tuple(chosen("metric", config.metric, list(METRICS)))
+        given["metrics"] = tuple(checked("metric", config.metric, list(METRICS)))
     if config.group_by:
-        given["group_by"] = tuple(chosen("group_by", config.group_by, GROUPS))
+        given["group_by"] = tuple(checked("group_by", config.group_by, GROUPS))
     return StoppingRule(
         kind=kinds[named[0]],
         width=config.stop_at_ci_width,

@@ -16,7 +16,7 @@ from mbbq_gen.core.records import (
     Outcome,
     Prompt,
     Response,
-    stored,
+    decode,
 )
 from mbbq_gen.storage.schema import BATCH, EXTRACTION, read_extraction
 from mbbq_gen.storage.store import COMPLETED, COUNTS, NONE_RULE, CompletedPrompt, FollowUpReason, RunStore, StoredPrompt
@@ -34,11 +34,11 @@ def parse_completed(found: Iterable[StoredPrompt], store: RunStore | None = None
     text, instance = "", None
     for records in found:
         if instance is None or records.instance != text:
-            text, instance = records.instance, stored(Instance, records.instance)
-        response = stored(Response, records.response)
+            text, instance = records.instance, decode(Instance, records.instance)
+        response = decode(Response, records.response)
         if response.scores is not None and store is not None:
             response = response.model_copy(update={"scores": store.option_scores(response.request_key)})
-        yield CompletedPrompt(stored(Prompt, records.prompt), instance, response, records.parallels)
+        yield CompletedPrompt(decode(Prompt, records.prompt), instance, response, records.parallels)
 
 
 # --- prompts and extractions ------------------------------------------------------------------------------------------

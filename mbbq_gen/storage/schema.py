@@ -37,7 +37,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from mbbq_gen.core.errors import RunError, UsageError
-from mbbq_gen.core.records import Extraction, RecordT, Response, stored
+from mbbq_gen.core.records import Extraction, RecordT, Response, decode
 from mbbq_gen.storage.shards import RecordFiles
 
 SCHEMA_VERSION: Final = 3
@@ -186,7 +186,7 @@ class Database:
 
     def read(self, kind: type[RecordT], record: str) -> RecordT:
         """A stored record, as an object of a class."""
-        return stored(kind, self.text(record))
+        return decode(kind, self.text(record))
 
     def query(self, statement: str, parameters: Sequence[str | int] = ()) -> sqlite3.Cursor:
         """The rows of a SELECT."""

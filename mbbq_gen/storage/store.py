@@ -25,7 +25,7 @@ from mbbq_gen.core.records import (
     Request,
     Response,
     Role,
-    of_valid,
+    construct_valid,
 )
 from mbbq_gen.scoring.observations import INSTANCE_COLUMNS, QUESTION_ROW, Questions, question_row, questions_from_rows
 from mbbq_gen.storage.schema import BATCH, Database, Value, marks, replace_error, response_row
@@ -475,4 +475,4 @@ def duplicate_key(key: str) -> RunError:
 def _request(request_key: str, prompt: Prompt, instance: Instance) -> Request:
     """The request of a stored prompt."""
     values = {"request_key": request_key, "messages": prompt.messages, "prompt": prompt, "instance": instance}
-    return of_valid(Request, {**values, "max_tokens": None})
+    return construct_valid(Request, {**values, "max_tokens": None})

@@ -29,7 +29,7 @@ from mbbq_gen.annotation.review import (
     draw_sample,
     load_annotations,
 )
-from mbbq_gen.cli.annotation_session import Session
+from mbbq_gen.cli.annotation_session import AnnotationSession
 from mbbq_gen.cli.output import result_console
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.text import spreadsheet_safe
@@ -256,7 +256,7 @@ class _Kept:
         pressed: Iterator[str] = iter(keys)
         console = result_console()
         console.file, console.width = self.stream, 100
-        session = Session(
+        session = AnnotationSession(
             console,
             lambda: next(pressed),
             self.verdicts.append,

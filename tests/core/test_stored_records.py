@@ -17,7 +17,7 @@ from mbbq_gen.core.records import (
     Prompt,
     Response,
     Usage,
-    stored,
+    decode,
 )
 
 SCORE = ContinuationScore.of(Continuation(option=1, text="B"), -0.5, 1)
@@ -50,7 +50,7 @@ REFUSED: list[dict[str, Any]] = [
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
 def test_what_was_written_is_read_unchanged(record: FrozenModel) -> None:
     line = record.model_dump_json()
-    found = stored(type(record), line)
+    found = decode(type(record), line)
     assert found == record == type(record).model_validate_json(line)
     assert found.model_dump_json() == line
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mbbq_gen.cli.options import extracted
+from mbbq_gen.cli.options import extract_missing
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.text import visible_text
 from mbbq_gen.report.viewer import ViewServer, open_viewer
@@ -181,7 +181,7 @@ def test_nothing_of_a_hostile_run_runs_in_the_viewer(
     browser: webdriver.Chrome, tmp_path_factory: pytest.TempPathFactory, resources: PackPaths
 ) -> None:
     folder = RunFolder(hostile_report(tmp_path_factory.getbasetemp()).runs[0])
-    viewer = open_viewer(folder, extracted(folder, resources), resources, lambda _: None)
+    viewer = open_viewer(folder, extract_missing(folder, resources), resources, lambda _: None)
     with ViewServer(viewer) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

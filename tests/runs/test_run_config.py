@@ -10,7 +10,7 @@ import pytest
 
 from mbbq_gen import Run
 from mbbq_gen.cli.main import run_command_line
-from mbbq_gen.core.config import FOR_ONE_COMMAND, PROVIDER_SETTINGS, RunConfig, about, shapes
+from mbbq_gen.core.config import FOR_ONE_COMMAND, PROVIDER_SETTINGS, RunConfig, setting_info, shapes
 from mbbq_gen.core.errors import COMMAND, FILE, ConfigError, Spelling, UsageError
 from mbbq_gen.runs.study import study_schema
 from tests.support.api import replying
@@ -233,7 +233,7 @@ def test_an_execution_setting_may_change(
     if name in PROVIDER_SETTINGS:
         before |= {"model": "openai:fake", "base_url": (place / "server").read_text(encoding="utf-8")}
     change = {name: given_for(name, place)[name]}
-    if about(name)["group"] == "Stopping":
+    if setting_info(name)["group"] == "Stopping":
         before = ROUNDS
         change = {other: value for other, value in given_for(name, place).items() if other not in BASE}
     if name in {"workers", "gpus_per_worker", "shard_dir"}:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mbbq_gen.cli.options import InferenceOptions, extracted
+from mbbq_gen.cli.options import InferenceOptions, extract_missing
 from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.report.viewer import ViewServer, open_viewer
@@ -36,7 +36,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def index(run: Path, resources: PackPaths) -> SampleIndex:
     folder = RunFolder(run)
-    versions = extracted(folder, resources)
+    versions = extract_missing(folder, resources)
     with folder.open_store(read_only=True) as store:
         return SampleIndex(store, versions)
 
@@ -48,7 +48,7 @@ def server(run: Path, resources: PackPaths) -> Iterator[ViewServer]:
 
 def serve(run: Path, resources: PackPaths) -> Iterator[ViewServer]:
     folder = RunFolder(run)
-    viewer = open_viewer(folder, extracted(folder, resources), resources, lambda _: None)
+    viewer = open_viewer(folder, extract_missing(folder, resources), resources, lambda _: None)
     with ViewServer(viewer) as found:
         thread = threading.Thread(target=found.serve_forever)
         thread.start()

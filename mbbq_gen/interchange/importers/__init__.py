@@ -1,4 +1,4 @@
-"""Opens the log of any program that is known, by the program's name."""
+"""Opens logs of other programs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OPENERS: dict[Tool, Callable[[Path], Source]] = {
 
 
 def open_log(tool: Tool, path: Path, field_map: Path | None = None) -> Source:
-    """The file or folder that a program wrote; `field_map`: for `csv`, a TOML mapping columns. Raises MbbqGenError."""
+    """Opens a log; `field_map`: TOML file that maps the columns of `csv`. Raises MbbqGenError."""
     if field_map is not None and tool != "csv":
         raise UsageError(f"--columns is for --from csv; --from {tool} needs none")
     if not path.exists():

@@ -1,8 +1,7 @@
-"""What importers share: foreign answers, their fields, and files that anybody may have written.
+"""Shared code of importers: imported answers, access to fields, and safe reading of untrusted files.
 
-Nothing here trusts what a file says of itself: the size of a zip member is what comes out of it, not what its header
-claims, and a member's name is only ever compared, never opened as a path. A record that can't be read is one skipped
-row; every fault is one line.
+The size of a zip member is measured while it is decompressed, not taken from its header, and member names are never
+used as paths. A record that can't be read is one skipped row; every error is one line.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from mbbq_gen.core.records import Message, Response
 from mbbq_gen.core.tables import MEGABYTE, UnreadableError, json_object, json_value, opened
 
 MOST_JSON: Final = 1024 * MEGABYTE
-"""The largest JSON file that is read whole."""
+"""Maximum bytes of a JSON file that is read at once."""
 MOST_MEMBER: Final = 128 * MEGABYTE
-"""The most that may come out of one member of a zip file."""
+"""Maximum decompressed bytes of a member of a zip file."""
 _ZSTANDARD: Final = 93
-"""The method number of Zstandard in zip files; Python knows it from 3.14 on."""
+"""Compression method of Zstandard in zip files; supported by Python from 3.14 on."""
 _ENCRYPTED: Final = 0x1
 
 
@@ -36,13 +35,13 @@ _ENCRYPTED: Final = 0x1
 
 
 def require_file(path: Path, what: str) -> None:
-    """Raises UsageError where there is no file."""
+    """Raises UsageError if there is no file."""
     if not path.is_file():
         raise UsageError(f"{path}: no such file; give {what}")
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file holds; raises UsageError where it can't be opened, DataError where it is no JSON."""
+    """The value of a JSON file; UsageError if it can't be opened, DataError if it is wrong."""
     with opened(path) as stream:
         text = stream.read(MOST_JSON + 1)
     if len(text) > MOST_JSON:
@@ -54,29 +53,29 @@ def read_json(path: Path) -> Any:
 
 
 def read_object(path: Path, what: str) -> dict[str, Any]:
-    """The object that a JSON file of a program holds; raises as `read_json`, and DataError where it is no object."""
-    found = read_json(path)
-    if not isinstance(found, dict):
+    """The object of a JSON file; raises as `read_json`, and DataError for other values."""
+    value = read_json(path)
+    if not isinstance(value, dict):
         raise DataError(f"{path}: a JSON object is needed; is this {what}?")
-    return found
+    return value
 
 
 def open_archive(path: Path) -> zipfile.ZipFile:
-    """A zip file; raises UsageError where it can't be opened, DataError where it is none, damaged or cut off."""
+    """Opens a zip file; UsageError if it can't be read, DataError if it is damaged."""
     try:
         return zipfile.ZipFile(path)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
-    except Exception as error:  # a damaged file makes it fail in many ways
+    except Exception as error:  # damaged files raise many kinds of errors
         raise DataError(f"{path}: not a zip file, or cut off: {error}") from error
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """What a member holds.
+    """The content of a member of a zip file.
 
     Raises:
-        UnreadableError: where it is damaged, encrypted, or more comes out of it than is allowed.
-        MissingExtraError: where it is compressed with Zstandard and nothing that reads that is installed.
+        UnreadableError: It is damaged, encrypted or too large.
+        MissingExtraError: It is compressed with Zstandard, and the package zstandard is missing.
     """
     member = archive.getinfo(name)
     if member.flag_bits & _ENCRYPTED:
@@ -85,7 +84,7 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
         if member.compress_type != _ZSTANDARD:
             with archive.open(member) as stream:
                 return _bounded(stream)
-        packed = copy.copy(member)  # the member as it is stored, without its checksum, which is that of its content
+        packed = copy.copy(member)  # reads the compressed bytes; the checksum is that of the content
         packed.compress_type, packed.file_size = zipfile.ZIP_STORED, member.compress_size
         del packed.CRC
         from zstandard import ZstdDecompressor
@@ -105,12 +104,12 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
         ) from error
     except UnreadableError:
         raise
-    except Exception as error:  # likewise
+    except Exception as error:  # as above
         raise UnreadableError(f"damaged: {error}") from error
 
 
 def _bounded(stream: IO[bytes]) -> bytes:
-    """All that comes out of a stream; raises UnreadableError beyond MOST_MEMBER, and never holds more than that."""
+    """The content of a stream; UnreadableError once it is larger than MOST_MEMBER."""
     chunks, size = [], 0
     while chunk := stream.read(MEGABYTE):
         size += len(chunk)
@@ -123,16 +122,16 @@ def _bounded(stream: IO[bytes]) -> bytes:
 def latest_files(
     path: Path, names: re.Pattern[str], glob: str, model_of: Callable[[Path], Path], how: str
 ) -> tuple[list[Path], tuple[str, ...]]:
-    """The one file, or the latest file of each task below a folder; and what is to be said of older ones.
+    """The latest file of each task in a folder, or the file itself; and notes for the user.
 
     Args:
-        names: of the files, with the groups `task` and `date`.
-        glob: the same as a pattern of paths.
-        model_of: the folder of a file's model.
-        how: how the program writes such files.
+        names: Pattern of file names with the groups `task` and `date`.
+        glob: The same as a glob pattern.
+        model_of: Gets a file and returns the folder of its model.
+        how: How the program writes such files, for messages.
 
     Raises:
-        UsageError: where there are none, or they are of several models.
+        UsageError: There are no files, or files of several models.
     """
     if not path.is_dir():
         require_file(path, f"a {glob}, or its folder; {how}")
@@ -177,54 +176,54 @@ REASONS: Mapping[Reason, str] = {
     "duplicate_options": "two of the options read alike: their order is unknown",
     "ambiguous_match": "several questions of the benchmark have these texts",
 }
-"""Why a row is not imported → in words."""
+"""Reason why a row is not imported → its description."""
 FinishReason = Literal["stop", "length", "content_filter", "other"]
 
 
 class ImportedLoglikelihood(NamedTuple):
-    """How likely the model found one of the answers that a task compares."""
+    """The loglikelihood of one of the answers that a task compares."""
 
     text: str
-    """The answer, without spaces at its edges."""
+    """The answer, stripped."""
     logprob: float | None
-    """Sum of the natural logarithms of its tokens' probabilities; None: minus infinity, below all others."""
+    """Sum of the natural log-probabilities of its tokens; None: minus infinity."""
     unconditional_logprob: float | None = None
-    """The same without the question; None where it was not requested."""
+    """The same without the question; None if not requested."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedAnswer:
-    """One answer of another program's log."""
+    """One answer in a log."""
 
     id: str
-    """The row's own id; its number where it has none."""
+    """Id of the row, or its number if it has none."""
     task: str | None = None
     repeat: int = 1
-    """Which of several answers to the same question, counted from 1."""
+    """Number of the answer among several to the same question, from 1."""
     response: Response | None = None
-    """The response or the error; its key and source are set later. None where likelihoods were compared."""
+    """The response or the error; key and source are set later. None for loglikelihoods."""
     likelihoods: tuple[ImportedLoglikelihood, ...] = ()
     messages: tuple[Message, ...] = ()
-    """The messages sent; none where the file does not have them."""
+    """The messages sent; empty if the log does not have them."""
     context: str | None = None
     question: str | None = None
-    """Context and question where the file has them in fields of their own."""
+    """Context and question, if the log has a field for each."""
     text: str | None = None
-    """Context and question in one text, where the file has them so and beside what was sent."""
+    """Context and question as one text, if the log has it besides the messages."""
     options: tuple[str, ...] = ()
-    """The options in a list of their own, in the order in which the file has them."""
+    """The options, if the log lists them, in its order."""
     labels: tuple[str, ...] = ()
-    """The labels of `options`, where the file has them."""
+    """The labels of `options`, if the log has them."""
     hints: frozenset[str] = frozenset()
-    """Ids and the like, as text: they tell questions of equal texts apart."""
+    """Ids and similar values, as text, to distinguish questions with equal texts."""
     instance: str | None = None
-    """Key or id of our instance, where the file has it."""
+    """Key or id of our instance, if the log has it."""
     variant: str = "imported"
     """Name of the prompt variant."""
 
 
 class SkippedRow(NamedTuple):
-    """Why a row gives no answer of the run."""
+    """The reason why a row is not imported."""
 
     reason: Reason
     detail: str = ""
@@ -237,7 +236,7 @@ class Place(NamedTuple):
     row: str
 
     def __str__(self) -> str:
-        """The place as messages name it."""
+        """File and row, for messages."""
         return f"{self.file}:{self.row}"
 
 
@@ -246,35 +245,35 @@ Row = ImportedAnswer | SkippedRow
 
 @dataclass(frozen=True)
 class Source:
-    """A log that is ready to be read."""
+    """An opened log."""
 
     tool: Tool
     path: Path
     rows: Iterator[tuple[Place, Row]]
-    """One by one, in file order."""
+    """In file order, read one by one."""
     model: str | None = None
-    """The model's name, if the log says it; else that of the first row that does."""
+    """The model's name in the log; None: taken from the first row that has one."""
     files: tuple[Path, ...] = ()
-    """The files that are read."""
+    """The files that the log consists of."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """The model's settings in the log."""
     notes: tuple[str, ...] = ()
-    """Messages for the user before the rows are read."""
+    """Messages for the user."""
 
 
 def read_rows(
     file: str, records: Iterable[tuple[object, Any]], read: Callable[[Mapping[str, Any], str], Iterable[Row]]
 ) -> Iterator[tuple[Place, Row]]:
-    """The answers that `read` finds in the numbered records of a file: objects, JSON, or an UnreadableError."""
+    """The answers in numbered records, each an object, JSON, or an UnreadableError."""
     for number, record in records:
         place = Place(file, str(number))
         try:
             if isinstance(record, UnreadableError):
                 raise record
-            found = json_object(record) if isinstance(record, bytes) else record
-            if not isinstance(found, Mapping):
-                raise UnreadableError(f"an object is needed, found {type(found).__name__}")
-            yield from ((place, row) for row in read(found, place.row))
+            value = json_object(record) if isinstance(record, bytes) else record
+            if not isinstance(value, Mapping):
+                raise UnreadableError(f"an object is needed, found {type(value).__name__}")
+            yield from ((place, row) for row in read(value, place.row))
         except UnreadableError as error:
             yield place, SkippedRow("parse_error", str(error))
 
@@ -294,12 +293,12 @@ _LONGEST_NAME: Final = 500
 
 
 def find(record: Any, path: str) -> Any:
-    """The value at a path such as `output.choices.0.text`; None where there is none."""
+    """The value at a path such as `output.choices.0.text`; None if there is none."""
     return look_up(record, path)[1] if isinstance(record, Mapping) else None
 
 
 def take(record: Any, path: str, kind: type[_Kind]) -> _Kind:
-    """The value at a path, an empty one where there is none; UnreadableError where it is of another kind."""
+    """The value at a path, empty if there is none; UnreadableError for another type."""
     return _checked(find(record, path), path, kind)
 
 
@@ -310,17 +309,17 @@ def _checked(value: Any, path: str, kind: type[_Kind]) -> _Kind:
 
 
 def text(record: Any, path: str) -> str | None:
-    """The text at a path, None where there is none; raises as `take`."""
+    """The text at a path, None if there is none; raises as `take`."""
     return None if find(record, path) is None else take(record, path, str)
 
 
 def texts(record: Any, path: str) -> tuple[str, ...]:
-    """The list of texts at a path, empty ones for null; raises as `take`."""
+    """The list of texts at a path, with null as empty text; raises as `take`."""
     return tuple(_checked(entry, f"{path}[{place}]", str) for place, entry in enumerate(take(record, path, list)))
 
 
 def name(value: Any, default: str = "") -> str:
-    """An id or a name as text that can be stored and shown on one line; the default where there is none."""
+    """An id or a name as one line of text; the default if it is empty."""
     if value is None or value == "":
         return default
     shown = value if isinstance(value, str) else json.dumps(value, default=str)
@@ -329,18 +328,18 @@ def name(value: Any, default: str = "") -> str:
 
 
 def seconds(value: Any) -> float | None:
-    """A duration; None where it is none."""
-    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9
-    return float(value) if good else None
+    """A duration; None for other values."""
+    is_valid = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9
+    return float(value) if is_valid else None
 
 
 def finish(value: Any, known: Mapping[str, FinishReason]) -> FinishReason | None:
-    """Why a program says that a response ended, in our words."""
+    """Our finish reason for that of a program, by its table `known`."""
     return known.get(value, "other") if isinstance(value, str) else None
 
 
 def hints(*values: Any) -> frozenset[str]:
-    """Every short text and number in some values, as text: what may tell one question from another."""
+    """All short texts and numbers in nested values, as text."""
     found: set[str] = set()
     waiting = list(values)
     while waiting and len(found) < _MOST_HINTS:
@@ -355,7 +354,7 @@ def hints(*values: Any) -> frozenset[str]:
 
 
 def failure(message: Any, limit: int = 300) -> str:
-    """The first line of an error that a program recorded, cut to a length."""
+    """The first line of an error message, cut to a length."""
     lines = message.splitlines() if isinstance(message, str) else []
     line = next((line.strip() for line in lines if line.strip()), "failed for a reason that is not recorded")
     return line if len(line) <= limit else line[: limit - 1] + "…"
@@ -364,9 +363,10 @@ def failure(message: Any, limit: int = 300) -> str:
 def likelihoods(
     answers: Sequence[Any], numbers: Sequence[Any], alone: Mapping[str, Any]
 ) -> tuple[ImportedLoglikelihood, ...]:
-    """The likelihood of each answer, `alone`: without the question; none where the numbers are not those of texts."""
+    """The loglikelihood of each answer (`alone`: without the question); empty if a value is wrong."""
     found = [_log_probability(number) for number in numbers]
-    if len(answers) != len(found) or None in found or not all(isinstance(one, str) and one.strip() for one in answers):
+    are_texts = all(isinstance(answer, str) and answer.strip() for answer in answers)
+    if len(answers) != len(found) or None in found or not are_texts:
         return ()
     return tuple(
         ImportedLoglikelihood(answer.strip(), _finite(number), _finite(_log_probability(alone.get(answer))))
@@ -375,7 +375,7 @@ def likelihoods(
 
 
 def _log_probability(value: Any) -> float | None:
-    """A log-probability, minus infinity too; None where it is none."""
+    """A log-probability, including minus infinity; None for other values."""
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (ValueError, TypeError, OverflowError):
@@ -387,7 +387,7 @@ def _finite(number: float | None) -> float | None:
     return None if number is None or math.isinf(number) else number
 
 
-# --- what was sent ---------------------------------------------------------------------------------------------------
+# --- messages --------------------------------------------------------------------------------------------------------
 
 _ROLES: Final[dict[str, Literal["system", "user", "assistant"]]] = {
     "system": "system",
@@ -398,40 +398,40 @@ _ROLES: Final[dict[str, Literal["system", "user", "assistant"]]] = {
     "human": "user",
     "bot": "assistant",
 }
-"""The role of a turn as programs write it, in small letters → ours; the last two are OpenCompass's."""
+"""The role of a turn, in lower case → ours; the last two are those of OpenCompass."""
 
 
 def messages(record: Any, path: str) -> tuple[Message, ...]:
-    """The turns of a conversation as services take them; tool calls and the like are passed over."""
+    """The turns of a conversation in the format of OpenAI; turns with other roles are skipped."""
     found = []
     for place, turn in enumerate(take(record, path, list)):
         role = _ROLES.get(str(find(_checked(turn, f"{path}[{place}]", dict), "role")).lower())
         if role is not None:
-            said, _ = content(turn, "content" if "content" in turn else "prompt")
-            found.append(Message(role=role, content=said))
+            words, _ = content(turn, "content" if "content" in turn else "prompt")
+            found.append(Message(role=role, content=words))
     return tuple(found)
 
 
 def content(record: Any, path: str) -> tuple[str, str | None]:
-    """The words of a message, whose content is a text or a list of parts, and its reasoning where that is separate."""
+    """Text and reasoning of a message, whose content is a text or a list of parts."""
     if isinstance(find(record, path), str | None):
         return take(record, path, str), None
     parts = [part for part in take(record, path, list) if isinstance(part, Mapping)]
-    said = [part["text"] for part in parts if part.get("type") != "reasoning" and isinstance(part.get("text"), str)]
+    words = [part["text"] for part in parts if part.get("type") != "reasoning" and isinstance(part.get("text"), str)]
     reasoning = [text(part, "reasoning") or "" for part in parts if part.get("type") == "reasoning"]
-    return "".join(said), "\n".join(reasoning) or None
+    return "".join(words), "\n".join(reasoning) or None
 
 
 def sent(record: Any, path: str, parse: Callable[[str], Any] = json_value) -> tuple[Message, ...]:
-    """What was sent: messages, as a list or as a text that `parse` understands, or any other text as one message."""
+    """The messages at a path: a list, a text for `parse`, or any other text as one message."""
     if isinstance(find(record, path), list):
         return messages(record, path)
-    said = text(record, path)
-    if said and said.lstrip().startswith("[{"):
+    prompt = text(record, path)
+    if prompt and prompt.lstrip().startswith("[{"):
         try:
-            turns = messages({path: parse(said)}, path)
+            turns = messages({path: parse(prompt)}, path)
         except (UnreadableError, ValueError, SyntaxError, MemoryError, RecursionError):
             turns = ()
         if turns:
             return turns
-    return (Message(role="user", content=said),) if said else ()
+    return (Message(role="user", content=prompt),) if prompt else ()

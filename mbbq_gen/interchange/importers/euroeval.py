@@ -1,12 +1,11 @@
-"""Reads the model outputs that EuroEval leaves with `--debug`.
+"""Reads the model outputs that EuroEval writes with `--debug`.
 
-    MODEL-DATASET-model-outputs.json        {"digest": {"sequence": "the words", "messages" or "text": …, …}, …}
-                                            {"what was sent": {"sequence": "the words", "scores": …}, …}
+    MODEL-DATASET-model-outputs.json        {"digest": {"sequence": "response", "messages" or "text": …, …}, …}
+                                            {"prompt": {"sequence": "response", "scores": …}, …}
 
-The first is how EuroEval's repository writes today: keys are digests, and beside the words stands the row of the data
-set with what was sent, as messages or as a text. In the second, what was sent is the key: a text, or the messages as
-Python writes a list of tables. Without `--debug` there are digests and words alone. Read in EuroEval's `model_cache.py`
-and `generation.py`: 16.11.0, and as they stand in its repository since.
+The first is the format of EuroEval's repository: keys are digests, and each entry has the row of the data set with the
+prompt, as messages or as text. In the second, of 16.11.0, the key is the prompt: a text, or the `repr` of a list of
+messages. Without `--debug` there are only digests and responses. Source: EuroEval's `model_cache.py`, `generation.py`.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from mbbq_gen.interchange.importers.base import ImportedAnswer, Row, SkippedRow,
 _ENDING: Final = "-model-outputs.json"
 _RESULTS: Final = "euroeval_benchmark_results.jsonl"
 _NAME: Final = re.compile(r"(.+)-([^-]+-[a-z]{2}|[^-]{3,})")
-"""Model and data set. Both may hold hyphens; a language's code at the end belongs to the data set (`mbbq-nl`)."""
+"""Model and data set; a language code at the end belongs to the data set (`mbbq-nl`)."""
 _DIGEST: Final = re.compile(r"[0-9a-f]{32}")
 
 
 def open_euroeval(path: Path) -> Source:
-    """The outputs of one model on one data set; raises UsageError or DataError where a file has none."""
+    """The outputs of one model on one data set; UsageError or DataError for other files."""
     if path.is_dir() or path.suffix == ".jsonl":
         raise UsageError(f"{path}: has no answers; name one *{_ENDING}, which EuroEval writes with --debug")
     outputs = log.read_object(path, "a file of EuroEval")
@@ -40,11 +39,11 @@ def open_euroeval(path: Path) -> Source:
     model, task = _names(path)
 
     def answer(output: Mapping[str, Any], number: str) -> list[Row]:
-        said = log.text(output, "sequence")
-        if said is None:
+        response = log.text(output, "sequence")
+        if response is None:
             return [SkippedRow("unparsed", "no sequence")]
         sent = log.sent(output, "sent", ast.literal_eval)
-        return [ImportedAnswer(id=number, task=task, response=log.response(text=said), messages=sent, variant=task)]
+        return [ImportedAnswer(id=number, task=task, response=log.response(text=response), messages=sent, variant=task)]
 
     records = (
         {**output, "sent": _sent(key, output)} if isinstance(output, dict) else output
@@ -55,7 +54,7 @@ def open_euroeval(path: Path) -> Source:
 
 
 def _names(path: Path) -> tuple[str | None, str]:
-    """Model and data set, by the results beside the outputs, else by the file's name."""
+    """Model and data set, by the results file in the same folder, else by the file's name."""
     name, results = path.name.removesuffix(_ENDING), path.with_name(_RESULTS)
     for _, line in lines_of(results) if results.is_file() else ():
         with suppress(UnreadableError):
@@ -67,5 +66,5 @@ def _names(path: Path) -> tuple[str | None, str]:
 
 
 def _sent(key: str, output: Any) -> Any:
-    """What was sent: beside the words, or in the key; None where there is only its digest."""
+    """The prompt, in the entry or as its key; None if there is only its digest."""
     return log.find(output, "messages") or log.find(output, "text") or (None if _DIGEST.fullmatch(key) else key)

@@ -1,13 +1,12 @@
 """Reads a run folder of HELM.
 
-    RUN/scenario_state.json       everything: requests and responses
-    RUN/instances.json, display_requests.json, display_predictions.json      the shorter form for its web pages, which
-                                  is what HELM publishes; read where the first one is missing
+    RUN/scenario_state.json       requests and responses
+    RUN/instances.json, display_requests.json, display_predictions.json      the shorter form that HELM publishes for
+                                  its web pages; read if the first one is missing
     RUN/run_spec.json             the model and its settings
 
-`output_mapping` says which letter stood before which option. Options that were scored one by one
-(`multiple_choice_separate_…`) have no words of the model. Read in crfm-helm 0.5.16: `adaptation/request_state.py`,
-`presentation/run_display.py`.
+`output_mapping` maps labels to options. Options that were scored one by one (`multiple_choice_separate_…`) have no
+response. Source: crfm-helm 0.5.16, `adaptation/request_state.py`, `presentation/run_display.py`.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _FACTS: Final = ("method", "temperature", "max_tokens", "max_train_instances", "
 
 
 def open_helm(path: Path) -> Source:
-    """The requests of a run folder; raises UsageError or DataError where it is none."""
+    """The requests of a run folder; UsageError or DataError if it is none."""
     folder = path.parent if path.is_file() else path
     spec_path, state_path = folder / "run_spec.json", folder / _STATE
     spec = log.read_object(spec_path, _WHAT) if spec_path.is_file() else {}
@@ -70,30 +69,30 @@ def _list(value: Any, path: Path) -> list[Any]:
 
 
 def _from_display(predictions: list[Any], requests: list[Any], instances: list[Any]) -> Iterator[Any]:
-    """Predictions with their requests and instances, in lists of their own, as states of the longer form."""
+    """Converts predictions, requests and instances of the short form to request states."""
 
     def key(entry: Any, name: str) -> tuple[str, str]:
         return str(log.find(entry, name)), str(log.find(entry, "perturbation"))
 
     known = {key(entry, "id"): entry for entry in instances}
     sent = {(*key(entry, "instance_id"), str(log.find(entry, "train_trial_index"))): entry for entry in requests}
-    for one in predictions:
-        if not isinstance(one, Mapping):
-            yield one
+    for entry in predictions:
+        if not isinstance(entry, Mapping):
+            yield entry
             continue
-        trial = one.get("train_trial_index")
-        said = {"text": one.get("predicted_text"), "thinking": {"text": one.get("thinking_text")}}
+        trial = entry.get("train_trial_index")
+        completion = {"text": entry.get("predicted_text"), "thinking": {"text": entry.get("thinking_text")}}
         yield {
-            "instance": known.get(key(one, "instance_id"), {"id": one.get("instance_id")}),
-            "request": log.find(sent.get((*key(one, "instance_id"), str(trial))), "request"),
-            "result": None if said["text"] is None else {"completions": [said]},
+            "instance": known.get(key(entry, "instance_id"), {"id": entry.get("instance_id")}),
+            "request": log.find(sent.get((*key(entry, "instance_id"), str(trial))), "request"),
+            "result": None if completion["text"] is None else {"completions": [completion]},
             "train_trial_index": trial,
-            "reference_index": one.get("reference_index"),
+            "reference_index": entry.get("reference_index"),
         }
 
 
 def _answer(state: Mapping[str, Any], task: str) -> Row:
-    """The answer of a request about an instance of HELM."""
+    """The answer of one request state."""
     if state.get("reference_index") is not None:
         return SkippedRow("loglikelihood_only", "each option was scored by itself")
     response = _response(log.take(state, "result", dict))
@@ -120,7 +119,7 @@ def _answer(state: Mapping[str, Any], task: str) -> Row:
 
 
 def _response(result: Mapping[str, Any]) -> Response | None:
-    """The response or the error; None where nothing is recorded."""
+    """The response or the error; None if neither is recorded."""
     if result and not result.get("success", True):
         return log.response(error=log.failure(result.get("error")))
     if not log.take(result, "completions", list):

@@ -3,12 +3,11 @@
     LOG.eval      a zip file: header.json (of an unfinished log _journal/start.json), samples/ID_epoch_N.json
     LOG.json      the same in one: {"eval": {…}, "samples": […]}
 
-A sample holds the conversation (`messages`), the final output, and under `events` every exchange with a model. The
-solver `multiple_choice` can shuffle the options and then writes conversation and answer *anew*, in the unshuffled order
-and without the model's own words. So the exchange that the final output came from (its message has the same id) is what
-is read: there stand the options as they were shown and the words as they came. Long texts may be kept apart, under
-`attachments`, and messages under `events_data`. Read in inspect_ai 0.3.285: `log/_log.py`, `log/_condense.py`,
-`log/_recorders/eval.py`, `solver/_multiple_choice.py`.
+A sample has the conversation (`messages`), the final output, and in `events` all exchanges with a model. The solver
+`multiple_choice` can shuffle the options; it then *rewrites* conversation and answer in the unshuffled order, without
+the original response. So the importer reads the exchange of the final output (its message has the same id), with the
+options and the response in their original form. Long texts may be stored in `attachments`, messages in `events_data`.
+Source: inspect_ai 0.3.285, `log/_log.py`, `log/_condense.py`, `log/_recorders/eval.py`, `solver/_multiple_choice.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from mbbq_gen.interchange.importers import base as log
 from mbbq_gen.interchange.importers.base import ImportedAnswer, Row, SkippedRow, Source
 
 INSTANCE_KEY: Final = "mbbq_gen_instance"
-"""Metadata field in which our own tasks for inspect-ai keep the key of the instance."""
+"""Metadata field with the key of the instance, in our own tasks for inspect-ai."""
 _ATTACHMENT: Final = "attachment://"
 FINISH: Final[Mapping[str, log.FinishReason]] = {
     "stop": "stop",
@@ -37,7 +36,7 @@ _WHAT: Final = "a log of inspect-ai"
 
 
 def open_inspect(path: Path) -> Source:
-    """The samples of a log; raises UsageError or DataError where it is none or damaged."""
+    """The samples of a log; UsageError or DataError if it is no log or damaged."""
     log.require_file(path, f"{_WHAT}, LOG.eval or LOG.json")
     with path.open("rb") as stream:
         is_zip = stream.read(4) == b"PK\x03\x04"
@@ -98,11 +97,11 @@ def _answer(stored: Mapping[str, Any], task: str) -> Row:
     exchange = _exchange(stored, log.find(output, "choices.0.message.id"))
     if exchange is not None:
         pool = log.take(stored, "events_data.messages", list)
-        said = log.take(exchange, "input", list)
+        turns = log.take(exchange, "input", list)
         for span in log.take(exchange, "input_refs", list):
             if isinstance(span, list) and len(span) == 2 and all(isinstance(end, int) and end >= 0 for end in span):
-                said = said + pool[span[0] : span[1]]
-        sent = log.messages({"input": _restored(said, attachments)}, "input") or sent
+                turns = turns + pool[span[0] : span[1]]
+        sent = log.messages({"input": _restored(turns, attachments)}, "input") or sent
         output = log.take({"output": _restored(exchange.get("output"), attachments)}, "output", dict)
     elif sent and sent[-1].role == "assistant":
         sent = sent[:-1]
@@ -134,7 +133,7 @@ def _answer(stored: Mapping[str, Any], task: str) -> Row:
 
 
 def _restored(value: Any, attachments: Mapping[str, Any], depth: int = 12) -> Any:
-    """A value with its attachments; what is nested more deeply stays as it is."""
+    """A value with its attachments inserted, down to `depth` levels."""
     if isinstance(value, str) and value.startswith(_ATTACHMENT):
         return attachments.get(value.removeprefix(_ATTACHMENT), value)
     if depth and isinstance(value, Mapping):
@@ -145,25 +144,25 @@ def _restored(value: Any, attachments: Mapping[str, Any], depth: int = 12) -> An
 
 
 def _exchange(stored: Mapping[str, Any], message_id: Any) -> Mapping[str, Any] | None:
-    """The exchange with the model that a message came from; None where the log does not hold it."""
+    """The exchange with the model that produced a message; None if the log does not have it."""
     exchanges = (event for event in reversed(log.take(stored, "events", list)) if log.find(event, "event") == "model")
     if not isinstance(message_id, str):
         return None
-    return next((one for one in exchanges if log.find(one, "output.choices.0.message.id") == message_id), None)
+    return next((event for event in exchanges if log.find(event, "output.choices.0.message.id") == message_id), None)
 
 
 def _response(output: Mapping[str, Any], error: Any) -> Response | None:
-    """The response, or the error that prevented it; None where neither is recorded."""
+    """The response or the error; None if neither is recorded."""
     failed, model = error or output.get("error"), log.name(output.get("model")) or None
     if not log.take(output, "choices", list):
         if not failed:
             return None
         reported = failed.get("message") if isinstance(failed, Mapping) else failed
         return log.response(error=log.failure(reported), model=model)
-    said, reasoning = log.content(output, "choices.0.message.content")
+    text, reasoning = log.content(output, "choices.0.message.content")
     stop = log.find(output, "choices.0.stop_reason")
     return log.response(
-        text=said,
+        text=text,
         reasoning=reasoning,
         finish_reason=log.finish(stop, FINISH),
         provider_finish_reason=log.name(stop) or None,

@@ -1,13 +1,13 @@
 """Reads what lighteval writes with `--save-details`.
 
     OUT/results/MODEL/results_DATE.json                    models and settings
-    OUT/details/MODEL/DATE/details_TASK|SHOTS_DATE.parquet one row a document
-        doc             {query, choices, id, task_name, specific, …}      what the task made of a row of its data
-        model_response  {input, text, reasonings, logprobs, …}            what was sent, and what came back
+    OUT/details/MODEL/DATE/details_TASK|SHOTS_DATE.parquet one row per document
+        doc             {query, choices, id, task_name, specific, …}      the question of the task
+        model_response  {input, text, reasonings, logprobs, …}            the prompt and the responses
 
-`text` and `reasonings` have an entry a sample; `logprobs` has one for each of `choices`, where a task compares
-likelihoods and nothing is written. `input` is a text, or the messages. Read in lighteval 0.13.0:
-`logging/evaluation_tracker.py`, `models/model_output.py`, `tasks/requests.py`.
+`text` and `reasonings` have one entry per sample; `logprobs` has one for each of `choices`, if the task compares
+loglikelihoods. `input` is a text or messages. Source: lighteval 0.13.0, `logging/evaluation_tracker.py`,
+`models/model_output.py`, `tasks/requests.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _N_OPTIONS: Final = 3
 
 
 def open_lighteval(path: Path) -> Source:
-    """The details of one model: a file, or the latest of each task below a folder. Raises UsageError and DataError."""
+    """The details of one model: a file, or the latest of each task below a folder."""
     how = "lighteval writes them with --save-details"
     details, notes = log.latest_files(path, _DETAILS, "details_*.parquet", lambda file: file.parent.parent, how)
     results = list(dict.fromkeys(found for file in details if (found := _results_of(file)) is not None))
@@ -51,7 +51,7 @@ def open_lighteval(path: Path) -> Source:
 
 
 def _results_of(details: Path) -> Path | None:
-    """The results file that was written with some details: `OUT/details/MODEL/DATE/…` → `OUT/results/MODEL/…`."""
+    """The results file of a details file: `OUT/details/MODEL/DATE/…` → `OUT/results/MODEL/…`."""
     match = _DETAILS.fullmatch(details.name)
     parts = details.absolute().parts
     if match is None or "details" not in parts:
@@ -66,18 +66,18 @@ def _rows(path: Path) -> Iterator[tuple[log.Place, Row]]:
 
 
 def _answers(row: Mapping[str, Any], default_task: str, number: str) -> Iterator[Row]:
-    """The answers of one row: one for each sample, or the likelihoods."""
+    """The answers of one row: one for each sample, or one with loglikelihoods."""
     task = log.name(log.find(row, "doc.task_name"), default_task)
-    choices, said = log.texts(row, "doc.choices"), log.texts(row, "model_response.text")
+    choices, texts = log.texts(row, "doc.choices"), log.texts(row, "model_response.text")
     reasoning = log.texts(row, "model_response.reasonings")
     responses = [
-        log.response(text=text, reasoning=trace or None) for text, trace in zip_longest(said, reasoning[: len(said)])
+        log.response(text=text, reasoning=trace or None) for text, trace in zip_longest(texts, reasoning[: len(texts)])
     ]
     alone = log.take(row, "model_response.unconditioned_logprobs", list)
     without = dict(zip(choices, alone, strict=True)) if len(alone) == len(choices) else {}
     numbers = log.take(row, "model_response.logprobs", list)
-    likelihoods = () if said else log.likelihoods(choices, numbers, without)
-    if (not said and not likelihoods) or None in log.take(row, "model_response.text", list):
+    likelihoods = () if texts else log.likelihoods(choices, numbers, without)
+    if (not texts and not likelihoods) or None in log.take(row, "model_response.text", list):
         yield SkippedRow("unparsed", f"task {task}")
         return
     are_letters = all(len(choice.strip()) == 1 for choice in choices)
@@ -88,7 +88,7 @@ def _answers(row: Mapping[str, Any], default_task: str, number: str) -> Iterator
             repeat=repeat,
             response=response,
             likelihoods=likelihoods,
-            # the task's query where what was sent is not kept
+            # the query of the task, if the messages are not recorded
             messages=log.sent(row, "model_response.input") or log.sent(row, "doc.query"),
             options=tuple(map(str.strip, choices)) if len(choices) == _N_OPTIONS and not are_letters else (),
             hints=log.hints(log.find(row, "doc.specific"), log.find(row, "doc.id")),

@@ -1,6 +1,6 @@
-"""Makes a run folder of foreign answers: matched one by one, stored in batches.
+"""Makes a run folder from imported answers.
 
-The run is written into a temporary folder beside its own and moved there as a whole.
+The run is written into a temporary folder and moved at the end.
 """
 
 from __future__ import annotations
@@ -49,44 +49,44 @@ _UNKNOWN_MODEL = "unknown"
 
 
 class SkippedReason(FrozenModel):
-    """The rows that were not imported for one reason."""
+    """The rows skipped for one reason."""
 
     reason: Reason
     meaning: str
     count: int
     examples: tuple[str, ...]
-    """Where some of them stand, and what is in them."""
+    """Places and details of some of them."""
 
 
 class ImportCoverage(FrozenModel):
-    """How much of a benchmark has an answer."""
+    """The numbers of questions and answers of a benchmark, split and language."""
 
     benchmark: str
     split: str
     language: str
     questions: int
-    """That the benchmark has."""
+    """Questions in the benchmark."""
     answered: int
-    """That have at least one imported answer."""
+    """Questions with at least one imported answer."""
     answers: int
 
 
 class ImportSummary(FrozenModel):
-    """What an import did."""
+    """The result of an import."""
 
     run: str
     tool: str
     source: str
     model: str
     rows: int
-    """Answers that the log holds, imported or not."""
+    """Answers in the log, imported or not."""
     imported: int
     failed: int
-    """Of the imported ones, those that are an error instead of an answer."""
+    """Imported answers that are errors."""
     unlabelled: int
-    """Of the imported ones, those whose options were shown without labels or not at all."""
+    """Imported answers whose options were shown without labels or not at all."""
     reworded: int
-    """Of the imported ones, those whose unknown option was worded otherwise than in the benchmark."""
+    """Imported answers whose unknown option had another text than in the benchmark."""
     coverage: tuple[ImportCoverage, ...]
     skipped: tuple[SkippedReason, ...]
     notes: tuple[str, ...] = ()
@@ -101,27 +101,27 @@ def import_answers(
     resources: PackPaths,
     model: str | None = None,
 ) -> ImportSummary:
-    """Makes one run of one log: imports what can be imported and says what was done.
+    """Makes a run from the answers of a log that match a question.
 
     Args:
-        choices: the benchmarks, as the manifest names them.
-        instances: the questions of each benchmark that answers may be about.
-        model: the model's name; None: as in the log.
+        choices: The benchmarks, as in the manifest.
+        instances: The questions of each benchmark.
+        model: Name of the model; None: as in the log.
 
     Raises:
-        UsageError: where there are no questions, the folder holds something else, or a table has several models.
-        RunError: where nothing could be imported; no run is left then.
-        MbbqGenError: for faults of the benchmark or of the log.
+        UsageError: There are no questions, the folder has other content, or a table has several models.
+        RunError: Nothing could be imported; then no run is made.
+        MbbqGenError: The benchmark or the log is wrong.
     """
     if folder.exists() or folder.manifest_path.exists():
         raise UsageError(f"{folder.path}: holds a run already; name a new folder")
     tally = InputTally()
     with Bar("reading", None, "questions") as bar:
-        found = (tally.count_questions(choice, map(LazyInstance.of, some), bar.advance) for choice, some in instances)
-        matcher = Matcher(tally.build(question)[0] for questions in found for question in questions)
+        groups = (tally.count_questions(choice, map(LazyInstance.of, rows), bar.advance) for choice, rows in instances)
+        matcher = Matcher(tally.build(question)[0] for questions in groups for question in questions)
     if not len(matcher):
         raise UsageError("no question matches the benchmark, languages and splits that were given")
-    made = not folder.path.exists()
+    is_new = not folder.path.exists()
     folder.create()
     job = _Import(source, matcher, tally, model)
     try:
@@ -137,7 +137,7 @@ def import_answers(
             for entry in draft.path.iterdir():
                 shutil.move(entry, folder.path)
     except BaseException:
-        if made:
+        if is_new:
             with suppress(OSError):
                 folder.path.rmdir()
         raise
@@ -146,7 +146,7 @@ def import_answers(
 
 @dataclass
 class _Import:
-    """The answers of one log, and what has been seen of them so far."""
+    """The import of one log, with its counts so far."""
 
     source: Source
     matcher: Matcher
@@ -155,31 +155,31 @@ class _Import:
     answers: Counter[str] = field(default_factory=Counter)
     """Instance key → imported answers."""
     facts: Counter[str] = field(default_factory=Counter)
-    """How many of the imported ones are `failed`, `unlabelled`, `reworded`."""
+    """Numbers of imported answers that are `failed`, `unlabelled`, `reworded`."""
     skipped: Counter[Reason] = field(default_factory=Counter)
     examples: dict[Reason, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """Reason → the first rows, as messages show them."""
+    """Reason → places and details of the first rows."""
     models: dict[str, None] = field(default_factory=dict)
     variants: dict[str, None] = field(default_factory=dict)
     styles: dict[str, None] = field(default_factory=dict)
     methods: dict[Method, None] = field(default_factory=dict)
 
     def store_answers(self, store: RunStore, step: Callable[[], None]) -> None:
-        """Stores every row that can be matched, and the instances that they are about."""
+        """Stores the rows that match an instance, and these instances."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         rows = self._matched(step)
         while batch := list(islice(rows, _BATCH)):
             store.add_prompts((prompt, response.request_key) for prompt, response in batch)
             store.add_responses([(response, now) for _, response in batch])
         if not self.answers:
-            reasons = [f"{one.count:,}: {one.meaning} (as {one.examples[0]})" for one in self._skipped_reasons()]
-            why = "; ".join(reasons) or "there are no rows"
-            raise RunError(f"{self.source.path}: nothing could be imported; {why}")
+            reasons = [f"{row.count:,}: {row.meaning} (as {row.examples[0]})" for row in self._skipped_reasons()]
+            problem = "; ".join(reasons) or "there are no rows"
+            raise RunError(f"{self.source.path}: nothing could be imported; {problem}")
         found = map(self.matcher.instance, self.answers)
         store.add_instances((instance, instance.model_dump_json()) for instance in found)
 
     def _matched(self, step: Callable[[], None]) -> Iterator[tuple[Prompt, Response]]:
-        """The rows that can be matched, as prompts with their responses; the others are counted."""
+        """The prompts and responses of rows that match; counts the others."""
         seen: set[tuple[object, ...]] = set()
         for place, row in self.source.rows:
             step()
@@ -190,17 +190,17 @@ class _Import:
                 if origin in seen:
                     found = SkippedRow("duplicate", f"row {row.id}")
                 elif scored is None:
-                    found = SkippedRow("options_mismatch", ", ".join(one.text for one in row.likelihoods))
+                    found = SkippedRow("options_mismatch", ", ".join(answer.text for answer in row.likelihoods))
                 else:
                     seen.add(origin)
-                    yield self._taken(place, row, found, *scored)
+                    yield self._converted(place, row, found, *scored)
                     continue
             assert isinstance(found, SkippedRow)
             self.skipped[found.reason] += 1
             if self.skipped[found.reason] <= _MOST_EXAMPLES:
                 self.examples[found.reason].append(f"{place}: {found.detail}" if found.detail else str(place))
 
-    def _taken(
+    def _converted(
         self,
         place: Place,
         row: ImportedAnswer,
@@ -208,7 +208,7 @@ class _Import:
         method: Method,
         scores: tuple[ContinuationScore, ...] | None,
     ) -> tuple[Prompt, Response]:
-        """The prompt and the response; counted."""
+        """The prompt and the response of a row; counts it."""
         response = row.response or Response(request_key="imported", scores=scores)
         self.answers[match.instance.key] += 1
         self.facts["failed"] += response.error is not None
@@ -246,7 +246,7 @@ class _Import:
 
     @property
     def model_name(self) -> str:
-        """The model's name; raises UsageError where there are several."""
+        """The model's name; raises UsageError for several models."""
         if name := self.model or self.source.model:
             return name
         if len(self.models) > 1:
@@ -290,7 +290,7 @@ class _Import:
         )
 
     def summary(self, folder: RunFolder) -> ImportSummary:
-        """The result of the import; parts of the benchmark without an answer are left out."""
+        """The result of the import, without the parts of the benchmark that have no answer."""
         groups: dict[str, list[int]] = defaultdict(list)
         for key, count in sorted(self.answers.items()):
             groups["/".join(key.split("/", 3)[:3])].append(count)
@@ -315,7 +315,7 @@ class _Import:
         )
 
     def _skipped_reasons(self) -> tuple[SkippedReason, ...]:
-        """Why rows were not imported, the most frequent reason first."""
+        """The reasons why rows were skipped, the most frequent first."""
         return tuple(
             SkippedReason(reason=reason, meaning=REASONS[reason], count=n, examples=tuple(self.examples[reason]))
             for reason, n in self.skipped.most_common()
@@ -323,7 +323,7 @@ class _Import:
 
 
 def _questions(choices: Iterable[BenchmarkChoice]) -> dict[str, Any]:
-    """The settings of a run that name its questions."""
+    """The settings of a run for its questions."""
     own = next((choice for choice in choices if choice.name == OWN_DATA), None)
     if own is not None:
         return {"instances": own.data_dir, "instances_field_map": own.field_map}

@@ -1,18 +1,18 @@
-"""Reads answers out of a table or JSON Lines of any shape: a small TOML file says what stands where.
+"""Reads answers from a table or JSON Lines, with a TOML file that maps the fields.
 
-    [fields]                        # ours = theirs; a dot goes into a nested field or a list: "reply.text", "choices.0"
-    response = "model_output"       # needed: the model's words
-    context = "story"               # the question: by context and question, by what was sent (`prompt`), or by our
-    question = "question"           # own key or id (`instance`)
-    options = ["first", "second", "third"]      # as shown, likewise `labels`; or one field that holds a list
+    [fields]                        # our field = field of the table; nested: "reply.text", "choices.0"
+    response = "model_output"       # required
+    context = "story"               # the question: context and question, or the prompt as sent (`prompt`), or our own
+    question = "question"           # key or id (`instance`)
+    options = ["first", "second", "third"]      # in the order shown, as `labels`; or one field with a list
 
-    [constants]                     # the same in every row
+    [constants]                     # values for all rows
     model = "gpt-4o-mini"
 
-    [values.finish_reason]          # theirs = ours
+    [values.finish_reason]          # value in the table = our value
     max_tokens = "length"
 
-Without `labels`, options that a prompt shows have the labels they have there, others A, B and C.
+Without `labels`, options have the labels in the prompt, or else A, B and C.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ _TEXT_FIELDS: Final = frozenset(
     }
 )
 _KEY: Final = "__key__"
-"""Field of a row's key in a JSON file that is one object."""
+"""Field with the key of a row in a JSON file that is one object."""
 _LIST_FIELDS: Final = frozenset({"options", "labels"})
 _FIELDS: Final = _TEXT_FIELDS | _LIST_FIELDS | {"repeat"}
 _FINISH: Final[dict[str, log.FinishReason]] = {name: name for name in get_args(log.FinishReason)}
 
 
 class ColumnMap(Pack):
-    """Which of a table's fields holds what."""
+    """The map from our fields to those of a table."""
 
     fields: dict[str, Text | tuple[Text, ...]] = Field(default_factory=dict)
-    """Ours → theirs."""
+    """Our field → field of the table."""
     constants: dict[str, JsonValue] = Field(default_factory=dict)
-    """Ours → its value in every row."""
+    """Our field → its value in all rows."""
     values: dict[str, dict[str, JsonValue]] = Field(default_factory=dict)
-    """Ours → their value, as text → ours; others stay as they are."""
+    """Our field → value in the table, as text → our value; other values are kept."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -60,7 +60,7 @@ class ColumnMap(Pack):
             unknown = sorted(set(names) - _FIELDS)
             if unknown:
                 raise ValueError(f"{table}.{unknown[0]}: no such field; known: {', '.join(sorted(_FIELDS))}")
-        lists = [name for name, theirs in self.fields.items() if isinstance(theirs, tuple) and name not in _LIST_FIELDS]
+        lists = [name for name, value in self.fields.items() if isinstance(value, tuple) and name not in _LIST_FIELDS]
         if lists:
             raise ValueError(f"fields.{lists[0]}: one field holds it, not a list of them")
         if "response" not in self.fields:
@@ -72,7 +72,7 @@ class ColumnMap(Pack):
 
 
 def open_table(path: Path, field_map: Path | None) -> Source:
-    """The rows of a table or JSON Lines; raises UsageError without file or map, PackError where the map is wrong."""
+    """The rows of a table or JSON Lines; UsageError for a missing file, PackError for a wrong map."""
     log.require_file(path, "a CSV, TSV, Parquet, .xlsx or JSON Lines file")
     if field_map is None:
         raise UsageError("--from csv needs --columns TOML, a file that maps columns to the fields of mbbq-gen")
@@ -83,7 +83,7 @@ def open_table(path: Path, field_map: Path | None) -> Source:
 
 
 def _records(path: Path) -> Iterable[tuple[int | str, Any]]:
-    """The rows of a file with their numbers; those of a JSON file that is one object have their keys."""
+    """The rows of a file with their numbers, or the keys of a JSON object."""
     if is_table(path):
         return table_rows(path)
     try:
@@ -98,35 +98,35 @@ def _records(path: Path) -> Iterable[tuple[int | str, Any]]:
 
 
 class _Reader:
-    """Reads rows by a map."""
+    """Converts rows by a map."""
 
     def __init__(self, answer_map: ColumnMap, map_name: str) -> None:
         self._map, self._map_name = answer_map, map_name
-        self._met: Counter[tuple[str, str]] = Counter()
+        self._counts: Counter[tuple[str, str]] = Counter()
 
     def read(self, row: Mapping[str, Any], number: str) -> Iterator[Row]:
-        """The answer that a row holds."""
+        """The answer of a row."""
         found = {name: self._text(row, name) for name in _TEXT_FIELDS - {"prompt"}}
-        said, error, finish = self._text(row, "response", keep_empty=True), found["error"], found["finish_reason"]
-        if error is not None and not said:
+        text, error, finish = self._text(row, "response", keep_empty=True), found["error"], found["finish_reason"]
+        if error is not None and not text:
             response = log.response(error=log.failure(error), model=found["model"])
-        elif said is None and found["refusal"] is None and finish != "content_filter":
+        elif text is None and found["refusal"] is None and finish != "content_filter":
             yield SkippedRow("unparsed", "neither a response nor an error")
             return
         else:
             response = log.response(
-                text="" if said is None and found["refusal"] is not None else said,
+                text="" if text is None and found["refusal"] is not None else text,
                 finish_reason=log.finish(finish, _FINISH),
                 provider_finish_reason=finish,
                 **{name: found[name] for name in ("model", "refusal", "reasoning")},
             )
         identity = found["id"] or row.get(_KEY) or number
         variant, repeat = found["variant"] or "imported", self._value(row, "repeat")
-        self._met[identity, variant] += 1
+        self._counts[identity, variant] += 1
         yield ImportedAnswer(
             id=identity,
-            # a row is an answer of its own even where its id stands in another row too
-            repeat=int(repeat) if str(repeat).isdecimal() else self._met[identity, variant],
+            # rows with the same id are different answers
+            repeat=int(repeat) if str(repeat).isdecimal() else self._counts[identity, variant],
             response=response,
             messages=log.sent({"prompt": self._value(row, "prompt")}, "prompt"),
             options=self._list(row, "options"),
@@ -139,31 +139,31 @@ class _Reader:
         )
 
     def _text(self, row: Mapping[str, Any], name: str, *, keep_empty: bool = False) -> str | None:
-        """A field as text; None where it is empty."""
+        """A field as text; None if it is empty."""
         value = self._value(row, name)
         value = cell_text(value) if isinstance(value, int | float) else value
         found = log.text({(named := str(self._map.fields.get(name, name))): value}, named)
         return found if found or keep_empty else None
 
     def _list(self, row: Mapping[str, Any], name: str) -> tuple[str, ...]:
-        """A field that holds several texts: in fields of their own, in one list, or in one cell as JSON."""
-        theirs = self._map.fields.get(name)
-        if isinstance(theirs, tuple):
-            return log.texts({name: [self._get(row, step) for step in theirs]}, name)
+        """A field with several texts: in several fields, in one list, or in one cell as JSON."""
+        columns = self._map.fields.get(name)
+        if isinstance(columns, tuple):
+            return log.texts({name: [self._get(row, column) for column in columns]}, name)
         value = self._value(row, name)
         if isinstance(value, str):
             value = json_value(value) if value.strip() else None
         return log.texts({name: value}, name)
 
     def _value(self, row: Mapping[str, Any], name: str) -> Any:
-        """What a row has under one of our names; None where the map does not name it."""
-        theirs = self._map.fields.get(name)
-        value = self._get(row, theirs) if isinstance(theirs, str) else self._map.constants.get(name)
+        """The value of one of our fields in a row; None without an entry in the map."""
+        columns = self._map.fields.get(name)
+        value = self._get(row, columns) if isinstance(columns, str) else self._map.constants.get(name)
         return self._map.values.get(name, {}).get(str(value), value)
 
-    def _get(self, row: Mapping[str, Any], theirs: str) -> Any:
-        found, value = look_up(row, theirs)
+    def _get(self, row: Mapping[str, Any], column: str) -> Any:
+        found, value = look_up(row, column)
         if not found:
             names = ", ".join(list(row)[:12])
-            raise UnreadableError(f"no field {theirs!r}, which {self._map_name} names; the row has: {names}")
+            raise UnreadableError(f"no field {column!r}, which {self._map_name} names; the row has: {names}")
         return value

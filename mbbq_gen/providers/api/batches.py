@@ -22,7 +22,7 @@ from pydantic import JsonValue
 
 from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.records import FrozenModel, Request
-from mbbq_gen.core.text import count_or_none, moment_of, storable_text
+from mbbq_gen.core.text import count_or_none, parse_date, storable_text
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.http.errors import RejectedError, TransientError, is_too_large
 from mbbq_gen.providers.http.replies import FormFile, read_json, table_of, tables_of, text_or_none, value_at
@@ -290,7 +290,7 @@ class AnthropicBatches(BatchApi):
         first, last = ref.planned_at - self._earlier, ref.planned_at + self._later
         oldest = None
         async for entry in self.listed():  # the newest first
-            created = moment_of(str(entry.get("created_at")))
+            created = parse_date(str(entry.get("created_at")))
             if created is not None and created < first:
                 break
             count = sum(count_or_none(number) or 0 for number in table_of(entry.get("request_counts")).values())

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Literal
 from pydantic import Field, JsonValue, field_validator
 
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.reasoning import ReasoningSettings, reasoning_token_allowance, refusal
+from mbbq_gen.core.reasoning import ReasoningSettings, effort_error, reasoning_token_allowance
 from mbbq_gen.core.tables import UnreadableError, json_value
 from mbbq_gen.providers.base import JsonTable, ProviderOptions
 from mbbq_gen.providers.http.credentials import ENV_VARIABLE, holds_key
@@ -30,7 +30,7 @@ def reasoning_parameters(api: str, name: str, model: str, level: str) -> Reasoni
         if matches and re.search(row.get("model", ""), model) and not least <= room <= most:
             break
     if "why" in row:
-        raise refusal(name, level, row["why"])
+        raise effort_error(name, level, row["why"])
     sent = json.dumps(row["sent"]).replace('"{tokens}"', str(room)).replace("{level}", level)
     return ReasoningSettings(sent=json.loads(sent), left_out=tuple(row.get("left_out", ())), room=room)
 

@@ -23,7 +23,7 @@ from pydantic import JsonValue
 
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Response, Usage
-from mbbq_gen.core.text import moment_of, seconds_of
+from mbbq_gen.core.text import parse_date, parse_seconds
 from mbbq_gen.providers.http.credentials import hide_lookalikes
 
 TransientKind = Literal["rate", "server", "connect", "timeout", "broken", "malformed"]
@@ -164,10 +164,10 @@ _WAIT_TEXT: Final = re.compile(
 
 def _pause_of(status: int, headers: Mapping[str, str], payload: Any, message: str) -> float | None:
     """Seconds to wait after a failure: from Retry-After, fields of the body, its text, or reset headers."""
-    now = moment_of(headers.get("date", "")) or datetime.now(UTC)  # dates refer to the service's clock
-    if (milliseconds := seconds_of(headers.get("retry-after-ms", ""))) is not None:
+    now = parse_date(headers.get("date", "")) or datetime.now(UTC)  # dates refer to the service's clock
+    if (milliseconds := parse_seconds(headers.get("retry-after-ms", ""))) is not None:
         return milliseconds / 1000
-    seconds = seconds_of(headers.get("retry-after", ""), now)
+    seconds = parse_seconds(headers.get("retry-after", ""), now)
     if seconds is not None or (status != 429 and status < 500):
         return seconds
     waits: list[float] = []
@@ -182,7 +182,7 @@ def _pause_of(status: int, headers: Mapping[str, str], payload: Any, message: st
             text = f"{words['number']}{'ms' if unit.startswith('milli') else unit[0]}"
         return _seconds_until(text, now)
     for name in headers if not waits else ():
-        left = seconds_of(headers.get(name.replace("reset", "remaining"), "0"))
+        left = parse_seconds(headers.get(name.replace("reset", "remaining"), "0"))
         if left == 0 and _RESET_HEADER.fullmatch(name) and (seconds := _seconds_until(headers[name], now)) is not None:
             waits.append(seconds)
     return max(waits, default=None)
@@ -190,7 +190,7 @@ def _pause_of(status: int, headers: Mapping[str, str], payload: Any, message: st
 
 def _seconds_until(text: str, now: datetime) -> float | None:
     """Seconds from a duration, a date, or a moment in seconds or milliseconds since 1970."""
-    seconds = seconds_of(text, now)
+    seconds = parse_seconds(text, now)
     if seconds is None or seconds < 1e9:
         return seconds
     moment = seconds / 1000 if seconds > 1e11 else seconds

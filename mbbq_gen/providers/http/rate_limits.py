@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from mbbq_gen.core.text import duration, moment_of, seconds_of
+from mbbq_gen.core.text import duration, parse_date, parse_seconds
 from mbbq_gen.providers.base import SharedRateLimits
 from mbbq_gen.providers.http.errors import TransientError
 
@@ -448,7 +448,7 @@ def rate_limit(headers: Mapping[str, str], unit: str) -> tuple[float, float, flo
     """Limit, remaining units and seconds until the reset, from the headers of OpenAI or Anthropic; or None."""
     for before, after in (("x-ratelimit-", f"-{unit}"), (f"anthropic-ratelimit-{unit}-", "")):
         if (limit := headers.get(f"{before}limit{after}")) is not None:
-            seconds = seconds_of(headers.get(f"{before}reset{after}", ""), moment_of(headers.get("date", "")))
+            seconds = parse_seconds(headers.get(f"{before}reset{after}", ""), parse_date(headers.get("date", "")))
             with suppress(ValueError):
                 remaining = float(headers.get(f"{before}remaining{after}", ""))
                 return None if seconds is None else (float(limit), remaining, seconds)

@@ -34,7 +34,7 @@ from pydantic import JsonValue
 
 from mbbq_gen.core.errors import MbbqGenError, ProviderError, UsageError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.reasoning import ReasoningSettings, reasoning_token_allowance, refusal, tokens_of
+from mbbq_gen.core.reasoning import ReasoningSettings, effort_error, reasoning_token_allowance, tokens_of
 from mbbq_gen.core.records import Continuation, Message
 from mbbq_gen.languages.extraction_pack import read_shared_pack
 
@@ -208,14 +208,14 @@ def template_reasoning(model: str, template: str | None, level: str) -> Reasonin
         if template is not None and re.search(rf"(?<![\w.'\"]){name}(?![\w'\"])", template)
     }
     if tokens_of(level) is not None or level == "minimal":
-        raise refusal(model, level, "can't be held to it on this machine; name none, default, low, medium or high")
+        raise effort_error(model, level, "can't be held to it on this machine; name none, default, low, medium or high")
     sent: dict[str, JsonValue] = dict.fromkeys(sorted(known - {"reasoning_effort"}), level != "none")
     if level in ("low", "medium", "high") and "reasoning_effort" in known:
         return ReasoningSettings(sent={"reasoning_effort": level, **sent}, room=reasoning_token_allowance(level))
     if level in ("none", "default") and sent:
         return ReasoningSettings(sent=sent, room=reasoning_token_allowance(level))
     has = f"has only {', '.join(sorted(known))}" if known else "has no variable that says how much to think"
-    raise refusal(model, level, f"has no such setting: its chat template {has}; leave --reasoning-effort out")
+    raise effort_error(model, level, f"has no such setting: its chat template {has}; leave --reasoning-effort out")
 
 
 def plain_text(messages: Sequence[Message]) -> str:
