@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from mbbq_gen.statistics.hypothesis_tests import TestResult
     from mbbq_gen.statistics.variance_components import VarianceTable
 
-SPOKEN_OF = {
+PROMPTS_COVERED = {
     "fixed": "of these wordings, which are held fixed",
     "random": "of wordings like these, drawn by chance",
 }
@@ -132,7 +132,7 @@ def score_blocks(report: ScoreReport) -> Iterator[Block]:
     if report.average != "questions":
         yield f"\nscores: {AVERAGES[report.average]}"
     if report.prompt_effects == "random":
-        yield f"\nintervals and tests: {SPOKEN_OF[report.prompt_effects]}"
+        yield f"\nintervals and tests: {PROMPTS_COVERED[report.prompt_effects]}"
     yield from sign_blocks({name: definition.sign for name, definition in report.definitions.items()})
 
 
@@ -227,7 +227,7 @@ def power_blocks(table: PowerTable) -> Iterator[Block]:
     yield differences
     yield (
         f"\nfound with probability {table.power:g} by a two-sided test at level {table.level:g}, "
-        f"{SPOKEN_OF[table.prompt_effects]}.\n"
+        f"{PROMPTS_COVERED[table.prompt_effects]}.\n"
         f"{deviations_text(table.assumptions)}\n({table.assumptions.source})"
     )
 

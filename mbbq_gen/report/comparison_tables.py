@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, get_args
 
 from mbbq_gen.core.records import Confidence
 from mbbq_gen.core.text import whole_percent
-from mbbq_gen.report.analysis_tables import SPOKEN_OF, caution_lines, corrected_text, describe_test, matrix_table
+from mbbq_gen.report.analysis_tables import PROMPTS_COVERED, caution_lines, corrected_text, describe_test, matrix_table
 from mbbq_gen.report.tables import (
     DASH,
     Block,
@@ -59,7 +59,7 @@ def comparison_blocks(table: ComparisonTable) -> Iterator[Block]:
     how = "Hartung-Knapp" if table.average == "random-effects" else how
     yield (
         f"\n{table.sign}. Intervals: {table.confidence_level:.0%}, {how}; "
-        f"unparsed answers: {table.unparsed}; {SPOKEN_OF[table.prompt_effects]}. "
+        f"unparsed answers: {table.unparsed}; {PROMPTS_COVERED[table.prompt_effects]}. "
         f"p (Holm): {_P_BY[table.prompt_effects]}, corrected for the number of {family}."
         + (f" Scores: {AVERAGES[table.average]}." if table.average != "questions" else "")
     )

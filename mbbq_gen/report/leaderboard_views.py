@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mbbq_gen.analysis.ability import CHANCE
 from mbbq_gen.core.text import counted, visible_text
-from mbbq_gen.report.analysis_tables import SPOKEN_OF
+from mbbq_gen.report.analysis_tables import PROMPTS_COVERED
 from mbbq_gen.report.charts import Chart
 from mbbq_gen.report.charts.planes import AbilityPoint, ability_against_bias
 from mbbq_gen.report.charts.vega import Panel, Spec, datum, dots, reach_of, short_names
@@ -22,7 +22,7 @@ from mbbq_gen.report.tables import (
     ColumnKind,
     Table,
     bounds_text,
-    ends_text,
+    interval_text,
     number,
     rounded_up,
     share,
@@ -60,7 +60,7 @@ def rank_text(rank: RankInterval | None) -> str:
 def ranked_text(name: str, row: LeaderboardRow) -> str:
     """`+0.12 [+0.03, +0.21]`, of a bias its margin, `|bias| < 0.21 (TOST)`, and bounds; the range of ranks below it."""
     score, signed = row.scores[name], is_bias(name)
-    text = number(score.value, signed=signed) + ends_text(score, signed=signed)
+    text = number(score.value, signed=signed) + interval_text(score, signed=signed)
     if signed and score.equivalence_bound is not None:
         text += f", |bias| < {rounded_up(score.equivalence_bound)} (TOST)"
     if signed and (bounds := bounds_text(score.bounds)):
@@ -129,7 +129,7 @@ def board_notes(board: Leaderboard) -> list[str]:
     if board.average != "questions":
         notes.append(f"scores: {AVERAGES[board.average]}.")
     if board.prompt_effects == "random":
-        notes.append(f"intervals and ranks: {SPOKEN_OF[board.prompt_effects]}.")
+        notes.append(f"intervals and ranks: {PROMPTS_COVERED[board.prompt_effects]}.")
     return [*notes, board.no_overall_rank]
 
 
@@ -161,16 +161,18 @@ def _panel(
     """The panel of a score of the rows of the benchmark at a place on its page: which side is better, who is ahead."""
     ranked = [(row, rank) for row in rows if (rank := row.scores[name].rank) is not None]
     ahead = [f"{row.model} ({row.language})" for row, rank in ranked if rank.worst < rank.of]
-    sees = "Nearer to the line at 0 is better" if is_bias(name) else "Further right is better; the line is guessing"
+    finding = "Nearer to the line at 0 is better" if is_bias(name) else "Further right is better; the line is guessing"
     if not ranked:
-        sees += ". Nothing is ranked: fewer than two models had the same prompts and can do the task."
+        finding += ". Nothing is ranked: fewer than two models had the same prompts and can do the task."
     else:
-        sees += f". Surely ahead of another model: {listing(ahead)}." if ahead else ". No two models are surely apart."
+        finding += (
+            f". Surely ahead of another model: {listing(ahead)}." if ahead else ". No two models are surely apart."
+        )
     return Chart(
         name=f"panel-{place}-{name}",
         title=SCORE_TITLES[name],
-        sees=f"{sees} Its rank interval stands beside each score.",
-        alt=f"{sees} The numbers are in the table below.",
+        finding=f"{finding} Its rank interval stands beside each score.",
+        alt=f"{finding} The numbers are in the table below.",
         caption="",
         table=full_table(board, rows, name),
         spec=_panel_spec(rows, name, names),

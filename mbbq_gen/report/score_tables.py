@@ -19,9 +19,9 @@ from mbbq_gen.report.conclusions import (
     NEEDED,
     GroupAssessment,
     assess_groups,
-    by_name,
+    equivalence_text,
+    labelled_groups,
     model_sentences,
-    shown_smaller,
 )
 from mbbq_gen.report.run_tables import cost_line, setting_facts
 from mbbq_gen.report.tables import (
@@ -34,8 +34,8 @@ from mbbq_gen.report.tables import (
     LinkedText,
     Table,
     bounds_text,
-    ends_text,
     group_name,
+    interval_text,
     number,
     share,
     without_repeats,
@@ -89,18 +89,18 @@ def brief_blocks(scores: ScoreTable, width: int) -> Iterator[Block]:
     yield _LEGEND + (" over prompt variants like these" if scores.prompt_effects == "random" else "")
     if scores.average != "questions":
         yield f"scores: {AVERAGES[scores.average]}"
-    for named, group in by_name(found, names):
+    for named, group in labelled_groups(found, names):
         # What a bias that was not found is shown to be smaller than: what a model near 0 is credited with.
-        quiet = [one for one in group if one.ambiguous == "inconclusive" and not one.means_nothing]
-        margins = shown_smaller({one.language: one.bias.metrics[AMBIGUOUS] for one in quiet if one.bias})
+        quiet = [one for one in group if one.ambiguous == "inconclusive" and not one.is_uninterpretable]
+        margins = equivalence_text({one.language: one.bias.metrics[AMBIGUOUS] for one in quiet if one.bias})
         if margins:
             yield f"{named}no bias, in either direction, is larger than {margins} in ambiguous contexts ({BY_TOST})"
-    shown = [one.bias.metrics[name] for one in found if one.bias and not one.means_nothing for name in _BIASES]
+    shown = [one.bias.metrics[name] for one in found if one.bias and not one.is_uninterpretable for name in _BIASES]
     warnings = {code for score in shown if score.value is not None for code in score.warnings}
     yield from (f"{_MARK} {scores.warnings[code]}" for code in _DECIDING if code in warnings)
     if "low_parse_rate" in warnings:
         yield f"(a … b): {BOUNDS_NOTE}; shown where fewer than {LOW_PARSING:.0%} were parsed"
-    if any(one.means_nothing for one in found):
+    if any(one.is_uninterpretable for one in found):
         yield "(in brackets): cannot be interpreted; the first line says why"
 
 
@@ -110,8 +110,8 @@ def brief_table(found: Sequence[GroupAssessment], names: Sequence[str], width: i
     counts = ("answers", "parsed", "control\naccuracy", "accuracy\n(ambig.)", "accuracy\n(disamb.)")[not is_wide :]
     table = Table(
         *(Column(name, name) for name in names),
-        *(Column(title, title, "number", is_whole=True) for title in counts),
-        *(Column(title, title, is_whole=True) for title in ("bias\n(ambiguous)", "bias\n(disambiguated)")),
+        *(Column(title, title, "number", no_wrap=True) for title in counts),
+        *(Column(title, title, no_wrap=True) for title in ("bias\n(ambiguous)", "bias\n(disambiguated)")),
     )
     shown = without_repeats([[one.group[name] or DASH for name in names] for one in found], len(names))
     for one, values in zip(found, shown, strict=True):
@@ -130,9 +130,9 @@ def _brief_bias(one: GroupAssessment, metric: str, between: str) -> str:
     if score is None or score.value is None:
         return DASH
     text = number(score.value, signed=True)
-    if one.means_nothing:
+    if one.is_uninterpretable:
         return f"({text})"
-    text += (_MARK if set(score.warnings) & set(_DECIDING) else "") + ends_text(score, before=between)
+    text += (_MARK if set(score.warnings) & set(_DECIDING) else "") + interval_text(score, before=between)
     bounds = bounds_text(score.bounds) if "low_parse_rate" in score.warnings else ""
     return f"{text}\n({bounds})" if bounds else text
 
@@ -158,7 +158,7 @@ class Notes:
 
     def with_interval(self, score: MetricScore) -> str:
         """A signed score with marks, interval, and bounds in a line below: `+0.08¹ [-0.02, +0.17]`."""
-        text = number(score.value, signed=True) + self.marks(score.warnings) + ends_text(score)
+        text = number(score.value, signed=True) + self.marks(score.warnings) + interval_text(score)
         bounds = bounds_text(score.bounds)
         return f"{text}\n({bounds})" if bounds else text
 
@@ -179,7 +179,7 @@ def score_table(
 
     `judged`: for a page, where the numbers of answers lead to them and biases that mean nothing stand in brackets.
     """
-    nothing = {tuple(one.group.values()) for one in judged or () if one.means_nothing}
+    nothing = {tuple(one.group.values()) for one in judged or () if one.is_uninterpretable}
     defined = [METRICS[name] for name in metrics]
     titles = ("answers", "templates", *(one.title + (f" ({one.source})" if one.low < 0 else "") for one in defined))
     table = Table(
@@ -222,9 +222,9 @@ def metric_table(scores: ScoreTable, metrics: Sequence[str], notes: Notes) -> Ta
     numbers = ("value", "interval", "bounds", "template\nmean", "counts", "templates")
     table = Table(
         *(Column(name, name) for name in scores.by),
-        Column("metric", "metric", is_whole=True),
-        *(Column(name, name, "number", is_whole=True) for name in numbers),
-        Column("notes", "notes", is_whole=True),
+        Column("metric", "metric", no_wrap=True),
+        *(Column(name, name, "number", no_wrap=True) for name in numbers),
+        Column("notes", "notes", no_wrap=True),
     )
     for names, group in _named_groups(scores):
         for name in metrics:

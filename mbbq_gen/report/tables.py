@@ -81,7 +81,7 @@ def number(value: float | None, *, signed: bool = False) -> str:
     return text.replace("-0.00", "+0.00" if signed else "0.00")
 
 
-def ends_text(found: Interval, *, signed: bool = True, before: str = " ") -> str:
+def interval_text(found: Interval, *, signed: bool = True, before: str = " ") -> str:
     """The interval of a score: ` [-0.02, +0.17]`; nothing where there is none."""
     if found.ci_low is None or found.ci_high is None:
         return ""
@@ -90,7 +90,7 @@ def ends_text(found: Interval, *, signed: bool = True, before: str = " ") -> str
 
 def estimate_text(score: Interval) -> str:
     """A signed score with its interval: `+0.08 [-0.02, +0.17]`."""
-    return number(score.value, signed=True) + ends_text(score)
+    return number(score.value, signed=True) + interval_text(score)
 
 
 def rounded_up(margin: float) -> str:
@@ -175,7 +175,7 @@ class Column:
     title: str
     """Heading for a person."""
     kind: ColumnKind = "text"
-    is_whole: bool = False
+    no_wrap: bool = False
     """Whether its cells are never broken into lines in a terminal."""
 
 
@@ -225,7 +225,7 @@ class Table:
         shown = rich.table.Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for column in self.columns:
             side: Literal["left", "right"] = "left" if column.kind == "text" else "right"
-            shown.add_column(column.title, justify=side, overflow="fold", no_wrap=column.is_whole)
+            shown.add_column(column.title, justify=side, overflow="fold", no_wrap=column.no_wrap)
         for texts in self.texts():
             shown.add_row(*map(Text, texts))
         return shown
