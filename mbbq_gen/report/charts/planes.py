@@ -11,13 +11,7 @@ from urllib.parse import urlencode
 
 from mbbq_gen.analysis.ability import CHANCE
 from mbbq_gen.report.charts import Chart
-from mbbq_gen.report.charts.score_view import (
-    SUMMARY,
-    PlainNumber,
-    ScoreSet,
-    key_names,
-    key_table,
-)
+from mbbq_gen.report.charts.score_view import SUMMARY, PlainNumber, ScoreSet, key_names, key_table
 from mbbq_gen.report.charts.vega import (
     INK,
     LETTER_WIDTH,
