@@ -114,12 +114,12 @@ def read_sheet(path: Path) -> Iterator[SheetRow]:
     """
     for number, row in table_rows(path, required=("id", "verdict")):
         cells = {key: str(value or "").strip().removeprefix("'") for key, value in row.items()}
-        where, verdict, right = f"{path}:{number}", cells["verdict"].casefold(), cells.get("right", "")
-        if verdict and verdict not in _AGREES:
+        where, word, right = f"{path}:{number}", cells["verdict"].casefold(), cells.get("right", "")
+        if word and word not in _AGREES:
             raise DataError(f"{where}: verdict: {cells['verdict']!r}; write agree or disagree, or leave it empty")
-        if verdict or right:
+        if word or right:
             extractor = cells.get("extractor") or None
-            yield SheetRow(where, cells["id"], extractor, _AGREES.get(verdict), right, cells.get("note", ""))
+            yield SheetRow(where, cells["id"], extractor, _AGREES.get(word), right, cells.get("note", ""))
 
 
 def right_option(row: SheetRow, question: Question) -> int | None:

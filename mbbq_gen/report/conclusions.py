@@ -24,6 +24,8 @@ from mbbq_gen.statistics.hypothesis_tests import holm
 from mbbq_gen.statistics.intervals import LOW_PARSING
 
 K = TypeVar("K")
+_Values = tuple[str | None, ...]
+"""The values of the groupings of a group."""
 
 MIN_PARSE_RATE = 0.5
 """Below this parse rate, scores are those of a minority of the answers."""
@@ -118,25 +120,25 @@ def _p_value(score: TestedScore, confidence: float | None) -> float | None:
 
 
 def assess_groups(scores: ScoreTable) -> list[GroupAssessment]:
-    """The assessments of a table by language, split and others: one for each group without the split, in order."""
+    """One assessment for each group without its split, in order; the table is by language, split and others."""
     names = [name for name in scores.by if name != "split"]
-    splits: dict[tuple[str | None, ...], dict[str, GroupScore]] = {}
-    families: dict[tuple[str | None, ...], dict[tuple[str | None, ...], GroupScore]] = {}
+    splits: dict[_Values, dict[str, GroupScore]] = {}
+    families: dict[_Values, dict[_Values, GroupScore]] = {}
     for group in scores.groups:
         values, split = tuple(group.group[name] for name in names), group.group["split"] or ""
         splits.setdefault(values, {})[split] = group
         if split == "bias":
             family = tuple(group.group[name] for name in names if name != "language")
             families.setdefault(family, {})[values] = group
-    bias_directions: dict[str, dict[tuple[str | None, ...], Direction]] = {AMBIGUOUS: {}, DISAMBIGUATED: {}}
+    bias_directions: dict[str, dict[_Values, Direction]] = {AMBIGUOUS: {}, DISAMBIGUATED: {}}
     for metric, found in bias_directions.items():
         for members in families.values():
-            measured = {values: group.metrics[metric] for values, group in members.items()}
-            found.update(directions(measured, scores.confidence_level))
+            members_scores = {values: group.metrics[metric] for values, group in members.items()}
+            found.update(directions(members_scores, scores.confidence_level))
     assessments = []
     for values, parts in splits.items():
         bias, control = parts.get("bias"), parts.get("control")
-        on_control = {} if control is None else {0: control.metrics[AMBIGUOUS]}
+        on_control = {} if control is None else {"control": control.metrics[AMBIGUOUS]}
         assessments.append(
             GroupAssessment(
                 group=dict(zip(names, values, strict=True)),
@@ -145,7 +147,7 @@ def assess_groups(scores: ScoreTable) -> list[GroupAssessment]:
                 disambiguated=bias_directions[DISAMBIGUATED].get(values, "undefined"),
                 bias=bias,
                 control=control,
-                control_direction=directions(on_control, scores.confidence_level).get(0, "undefined"),
+                control_direction=directions(on_control, scores.confidence_level).get("control", "undefined"),
             )
         )
     return assessments

@@ -70,7 +70,7 @@ def ranked_text(name: str, row: LeaderboardRow) -> str:
 
 
 def _notes(row: LeaderboardRow, board: Leaderboard) -> str:
-    """The letters of a row's cautions, which are numbered by the leaderboard's."""
+    """The letters of a row's cautions: `a` is the leaderboard's first caution."""
     return " ".join(chr(ord("a") + list(board.cautions).index(code)) for code in row.cautions)
 
 

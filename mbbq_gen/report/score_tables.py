@@ -104,7 +104,7 @@ def brief_blocks(scores: ScoreTable, width: int) -> Iterator[Block]:
 
 
 def brief_table(found: Sequence[GroupAssessment], names: Sequence[str], width: int) -> Table:
-    """One row for each language; names of the row above are left blank. A narrow table has no counts."""
+    """One row for each language; names that repeat the row above are blank. A narrow table has no counts."""
     is_wide = width >= WIDE
     counts = ("answers", "parsed", "control\naccuracy", "accuracy\n(ambig.)", "accuracy\n(disamb.)")[not is_wide :]
     table = Table(

@@ -33,7 +33,7 @@ class Chart:
     """A chart with its texts."""
 
     title: str
-    """One line."""
+    """One line of text."""
     finding: str
     """The main result in one line with its numbers; shown above the chart."""
     alt: str
