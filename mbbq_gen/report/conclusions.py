@@ -133,8 +133,8 @@ def assess_groups(scores: ScoreTable) -> list[GroupAssessment]:
     bias_directions: dict[str, dict[_Values, Direction]] = {AMBIGUOUS: {}, DISAMBIGUATED: {}}
     for metric, found in bias_directions.items():
         for members in families.values():
-            members_scores = {values: group.metrics[metric] for values, group in members.items()}
-            found.update(directions(members_scores, scores.confidence_level))
+            family_scores = {values: group.metrics[metric] for values, group in members.items()}
+            found.update(directions(family_scores, scores.confidence_level))
     assessments = []
     for values, parts in splits.items():
         bias, control = parts.get("bias"), parts.get("control")

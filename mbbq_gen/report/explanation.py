@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mbbq_gen.core.records import ContinuationScore, Extraction
 from mbbq_gen.core.text import shortened, visible_text
+from mbbq_gen.extraction.claims import WHY
 from mbbq_gen.extraction.simple import LENGTHS, PRIOR, worth
 from mbbq_gen.report.tables import OUTCOME_TITLES, STANCE_TITLES, Table
 
@@ -33,8 +34,6 @@ _WON, _LOST, _EVIDENCE, _ASIDE = "bold green", "yellow", "underline", "dim"
 def print_explanation(explanation: Explanation, console: Console) -> None:
     """Prints the response, its extraction with the reason, and the candidates."""
     from rich.text import Text
-
-    from mbbq_gen.extraction.claims import WHY
 
     console.print(f"\nresponse ({len(explanation.response):,} characters)", style="bold")
     lines = response_text(explanation).split("\n", allow_blank=True)

@@ -246,10 +246,9 @@ _DEFAULTS: Final = {"extractor": "rules", "gold": "published", "unparsed": "disc
 def _score_command(scores: ScoreReport, runs: str, *options: str) -> Command:
     """The command that computes the same scores; `runs`: the folders, quoted for a shell."""
     values = {name: getattr(scores, name) for name in _DEFAULTS}
-    changed = [
-        f"--{name.replace('_', '-')} {one}" for name, one in values.items() if one not in (None, _DEFAULTS[name])
-    ]
-    return Command(" ".join(["mbbq-gen score", runs, "--group-by", ",".join(scores.by), *options, *changed]))
+    changed = {name: value for name, value in values.items() if value not in (None, _DEFAULTS[name])}
+    options += tuple(f"--{name.replace('_', '-')} {value}" for name, value in changed.items())
+    return Command(" ".join(["mbbq-gen score", runs, "--group-by", ",".join(scores.by), *options]))
 
 
 def _sections(

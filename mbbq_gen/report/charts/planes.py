@@ -77,17 +77,12 @@ def scatter(rows: Sequence[Spec], size: tuple[int, int], reach: float, series: S
                 values[-1] = row | {"name_x": name_x / size[0], "name_y": reach - name_y / size[1] * 2 * reach}
                 break
     at, colour = {"x": quantitative("x"), "y": quantitative("y")}, {"color": series["color"]}
-    named = {
-        "x": quantitative("name_x"),
-        "y": quantitative("name_y"),
-        "text": {"field": "name"},
-        "color": {"value": INK},
-    }
+    name_at = {"x": quantitative("name_x"), "y": quantitative("name_y"), "text": {"field": "name"}}
     layers = [
         interval("x", "x_low", "x_high", y=at["y"], **colour),
         interval("y", "y_low", "y_high", x=at["x"], **colour),
         *points(90, **at, **series, href={"field": "href"}),
-        layer({"type": "text", "fontWeight": "bold"}, where=are_valid("name_x"), **named),
+        layer({"type": "text", "fontWeight": "bold"}, where=are_valid("name_x"), **name_at, color={"value": INK}),
     ]
     return {"data": {"values": values}, "layer": layers}
 
@@ -103,7 +98,7 @@ def accuracy_scatter(found: ScoreSet) -> Spec:
     """Accuracy against bias, a plot for each condition with a point for each language and model."""
     places, models = key_names(key[1:] for key in found.groups), found.answers.model_names
     if (len(places) == 1 and len(models) > 1) or len(found.groups) > 2 * _MAX_NAMED:
-        places = dict.fromkeys(places, "")  # names are redundant (the legend has the models), or have no room
+        places = dict.fromkeys(places, "")  # the legend names the models, or there is no room for names
     shown = {
         condition: [
             point_row(places[key[1:]], models[key[0]], accuracy, bias)
