@@ -59,10 +59,15 @@ class SheetEntry:
         question = self.question
         return [f"{label}: {text}" for label, text in zip(question.labels, question.options, strict=True)]
 
-    def marked(self) -> list[tuple[str, bool]]:
-        """The response, or a separately sent refusal, in pieces, each with whether it is evidence; shortened."""
+    @property
+    def response(self) -> str:
+        """The text of the response, or the refusal if the service sends it separately."""
         response = self.answered.response
-        found = pieces(response.text or response.refusal or "", self.extraction.spans, _LENGTHS)
+        return response.text or response.refusal or ""
+
+    def marked(self) -> list[tuple[str, bool]]:
+        """The shortened response in pieces, each with whether it is evidence."""
+        found = pieces(self.response, self.extraction.spans, _LENGTHS)
         return [(text, kind == EVIDENCE) for text, kind in found]
 
 

@@ -15,7 +15,6 @@ from mbbq_gen.core.config import OWN_DATA
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel, Split
 from mbbq_gen.report.conclusions import (
-    LOW_PARSING,
     NEEDED,
     NO_CLAIM,
     UNINTERPRETABLE,
@@ -29,6 +28,7 @@ from mbbq_gen.runs.run_folder import serving_difference
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, Average, PromptEffects
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, combine
+from mbbq_gen.statistics.intervals import LOW_PARSING
 from mbbq_gen.statistics.panel import make_panel
 
 if TYPE_CHECKING:

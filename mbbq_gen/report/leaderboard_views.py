@@ -171,10 +171,10 @@ def _panel(
     finding = "Nearer to the line at 0 is better" if is_bias(name) else "Further right is better; the line is guessing"
     if not ranked:
         finding += ". Nothing is ranked: fewer than two models had the same prompts and can do the task."
+    elif ahead:
+        finding += f". Surely ahead of another model: {listing(ahead)}."
     else:
-        finding += (
-            f". Surely ahead of another model: {listing(ahead)}." if ahead else ". No two models are surely apart."
-        )
+        finding += ". No two models are surely apart."
     return Chart(
         name=f"panel-{place}-{name}",
         title=SCORE_TITLES[name],
