@@ -166,7 +166,7 @@ def ask_viewer(run: Path) -> tuple[int, float, float]:
     starts = time.perf_counter() - began
     began = time.perf_counter()
     path = "/items?language=en&flipped=yes&offset=200&limit=20"
-    assert viewer.answer(path)[0] == 200
+    assert viewer.respond(path)[0] == 200
     answers = time.perf_counter() - began
     count = viewer.index.count()
     return count, starts, answers * 1000

@@ -17,7 +17,7 @@ import mbbq_gen
 from mbbq_gen.benchmarks.registry import BENCHMARKS, BenchmarkInfo
 from mbbq_gen.core.text import shortened
 from mbbq_gen.report.score_tables import SUMMARY_METRICS
-from mbbq_gen.report.tables import ends_text, number
+from mbbq_gen.report.tables import interval_text, number
 from mbbq_gen.scoring.codes import AVERAGES
 from mbbq_gen.scoring.metrics import METRICS
 
@@ -185,7 +185,7 @@ def _score_lines(table: ScoreTable) -> list[str]:
         rows.append([*(_inline(group.group[name] or "") for name in table.by), f"{group.n_answers:,}"])
         for name in names:
             estimate, signed = group.metrics[name], METRICS[name].low < 0
-            rows[-1].append(number(estimate.value, signed=signed) + ends_text(estimate, signed=signed))
+            rows[-1].append(number(estimate.value, signed=signed) + interval_text(estimate, signed=signed))
     return markdown_table((*table.by, "answers", *names), rows)
 
 

@@ -1,4 +1,4 @@
-"""Results of single analyses as paragraphs and tables: scores, corrections, position, power, robustness, reasoning."""
+"""Results of analyses as paragraphs and tables: scores, corrections, position, power, robustness, reasoning."""
 
 from __future__ import annotations
 
@@ -39,23 +39,20 @@ if TYPE_CHECKING:
     from mbbq_gen.statistics.hypothesis_tests import TestResult
     from mbbq_gen.statistics.variance_components import VarianceTable
 
-SPOKEN_OF = {
+PROMPTS_COVERED = {
     "fixed": "of these wordings, which are held fixed",
     "random": "of wordings like these, drawn by chance",
 }
 """The prompts that intervals and tests hold for."""
 
 
-# --- what results share ----------------------------------------------------------------------------------------------
+# --- cautions, tests, signs ------------------------------------------------------------------------------------------
 
 
 def caution_lines(table: FrozenModel) -> list[str]:
-    """Cautions on the scores of a table, a line each: too few templates, unparsed answers.
-
-    Without those that the table's own warnings include.
-    """
-    said = {code for one in getattr(table, "comparisons", (table,)) for code in getattr(one, "warnings", None) or ()}
-    found = _codes(table.model_dump()) - said
+    """Cautions on the scores of a table, one in each line, except for those in the table's own warnings."""
+    own = {code for one in getattr(table, "comparisons", (table,)) for code in getattr(one, "warnings", None) or ()}
+    found = _codes(table.model_dump()) - own
     lines = {
         "too_few_templates": f"–: {TOO_FEW}",
         "too_few_prompt_variants": f"–: {TOO_FEW_PROMPT_VARIANTS}",
@@ -65,7 +62,7 @@ def caution_lines(table: FrozenModel) -> list[str]:
 
 
 def _codes(value: object) -> set[object]:
-    """Every reason and warning code in a serialised record."""
+    """All reason and warning codes in a serialised record."""
     if isinstance(value, Mapping):
         own = {value.get("reason_code"), *(value.get("warnings") or ())}
         return own.union(*(_codes(inner) for inner in value.values()))
@@ -73,7 +70,7 @@ def _codes(value: object) -> set[object]:
 
 
 def describe_test(test: TestResult) -> str:
-    """One test in a line: name, unit, statistic, p, effect, or why there is none."""
+    """One test in a line: name, unit, statistic, p, effect; or the reason why there is none."""
     name, units = test.test.replace("_", " "), f"{test.n:,} {test.unit}s"
     if test.n_prompt_variants is not None:
         units += f" × {test.n_prompt_variants} wordings"
@@ -88,10 +85,10 @@ def describe_test(test: TestResult) -> str:
 
 
 def sign_blocks(signs: Mapping[str, str]) -> Iterator[Block]:
-    """The meaning of the metrics' signs, one line for those with the same meaning."""
+    """The meaning of the metrics' signs, with one line for each meaning."""
     yield ""
-    for sign in dict.fromkeys(signs.values()):
-        yield Unwrapped(f"{', '.join(name for name, its in signs.items() if its == sign)}: {sign}")
+    for meaning in dict.fromkeys(signs.values()):
+        yield Unwrapped(f"{', '.join(name for name, sign in signs.items() if sign == meaning)}: {meaning}")
 
 
 # --- scores ----------------------------------------------------------------------------------------------------------
@@ -132,7 +129,7 @@ def score_blocks(report: ScoreReport) -> Iterator[Block]:
     if report.average != "questions":
         yield f"\nscores: {AVERAGES[report.average]}"
     if report.prompt_effects == "random":
-        yield f"\nintervals and tests: {SPOKEN_OF[report.prompt_effects]}"
+        yield f"\nintervals and tests: {PROMPTS_COVERED[report.prompt_effects]}"
     yield from sign_blocks({name: definition.sign for name, definition in report.definitions.items()})
 
 
@@ -148,14 +145,14 @@ _ROLE_TITLES: dict[ReadRole, str] = {
 
 
 def corrected_text(score: CorrectedScore) -> str:
-    """A signed corrected score with its interval: `+0.06 [-0.05, +0.17]`; why there is none, where there is none."""
+    """A signed corrected score with its interval: `+0.06 [-0.05, +0.17]`; if it is undefined, the reason."""
     if score.value is None:
         return f"{DASH} ({score.reason})" if score.reason else DASH
     return estimate_text(score)
 
 
 def matrix_table(matrix: ConfusionMatrix) -> Table:
-    """Annotated choices by extraction: labels, and the share of them for each role."""
+    """The confusion matrix of the extraction: annotated choices, in shares of each extracted role."""
     occurring = {role for cell in matrix.cells for role in (cell.read, cell.right)}
     roles: list[ReadRole] = [role for role in get_args(ReadRole) if role != "person" or role in occurring]
     shares = {(cell.read, cell.right): cell.share for cell in matrix.cells}
@@ -169,7 +166,7 @@ def matrix_table(matrix: ConfusionMatrix) -> Table:
 
 
 def correction_blocks(correction: Correction) -> Iterator[Block]:
-    """Corrected scores, then how often and in which way the extraction errs."""
+    """Corrected scores, then error rates and confusion matrices of the extraction."""
     scores = Table("group", "metric", "as extracted", "corrected", "change", "weight of extractions", "labels")
     for group in correction.groups:
         for place, (name, score) in enumerate(group.metrics.items()):
@@ -194,7 +191,7 @@ def correction_blocks(correction: Correction) -> Iterator[Block]:
 
 
 def position_blocks(found: PositionTable) -> Iterator[Block]:
-    """Places, and the score with orders balanced, of every group."""
+    """Choices by place, and scores with balanced option orders, for every group."""
     for report in found.groups:
         yield f"\n{group_name(report.group) or 'all answers'}: {report.n_answers:,} answers that were read\n"
         places = Table("labels", "label", "place", "chosen", "share", "expected", "preference")
@@ -214,7 +211,7 @@ def position_blocks(found: PositionTable) -> Iterator[Block]:
 
 
 def power_blocks(table: PowerTable) -> Iterator[Block]:
-    """The smallest differences, and what they stand on."""
+    """The minimum detectable effects and their assumptions."""
     yield (
         f"{table.benchmark}, {table.metric}: {table.templates} templates (as good as "
         f"{table.n_templates_effective:.0f} of one size) × {table.variants} wordings × {table.questions:g} questions\n"
@@ -227,13 +224,13 @@ def power_blocks(table: PowerTable) -> Iterator[Block]:
     yield differences
     yield (
         f"\nfound with probability {table.power:g} by a two-sided test at level {table.level:g}, "
-        f"{SPOKEN_OF[table.prompt_effects]}.\n"
+        f"{PROMPTS_COVERED[table.prompt_effects]}.\n"
         f"{deviations_text(table.assumptions)}\n({table.assumptions.source})"
     )
 
 
 def deviations_text(sd: VarianceAssumptions) -> str:
-    """The standard deviations that a plan stands on."""
+    """The standard deviations that are assumed, in one line."""
     return (
         f"standard deviations: template {sd.template:.3f}, template × language {sd.template_language:.3f}, "
         f"wording {sd.prompt_variant:.3f}, template × wording {sd.template_prompt_variant:.3f}, "
@@ -245,7 +242,7 @@ def deviations_text(sd: VarianceAssumptions) -> str:
 
 
 def robustness_blocks(table: RobustnessTable) -> Iterator[Block]:
-    """Spread, flips and variance components of every group, then the ranks of models."""
+    """Spread, flips, variance components and axis effects of every group, then the ranks of models."""
     for report in table.groups:
         yield f"\n{group_name(report.group) or 'all answers'}: {report.n_answers:,} answers\n"
         spreads = Table("metric", "over", "values", "mean", "sd", "min", "max", "worst", "p (differ)")
@@ -271,7 +268,7 @@ def robustness_blocks(table: RobustnessTable) -> Iterator[Block]:
 
 
 def _component_table(table: VarianceTable) -> Table:
-    """Single factors and pairs of them; combinations of three and more as one line."""
+    """The variance components; combinations of three and more factors are one row."""
     title = f"variance of {table.metric} over {table.n_cells:,} cells (mean {number(table.mean, signed=True)})"
     shown, rest = Table("factor", "values", "sd", "95 %", "share", title=title), 0.0
     for part in table.components:
@@ -288,7 +285,7 @@ def _component_table(table: VarianceTable) -> Table:
 
 
 def _effect_blocks(effects: EffectTable) -> Iterator[Block]:
-    """The effect of each level of each axis on a metric, then interactions of two."""
+    """The effects of the axes' levels on a metric, then interactions of two."""
     yield f"\n{effects.metric}: effects of the axes ({effects.n_cells} cells, {effects.n_templates} templates)"
     languages = list(dict.fromkeys(effect.language for effect in effects.by_language))
     found = {
@@ -328,7 +325,7 @@ _TRANSITIONS: Final = {
 
 
 def reasoning_blocks(found: ReasoningReport) -> Iterator[Block]:
-    """Trace counts, transitions from reasoning to answer, stances, and the scores of both."""
+    """Trace counts, transitions from reasoning to answer, stances, and scores of reasoning and answers."""
     yield f"{found.model}: {found.run}"
     names = list(found.groups[0].group) if found.groups else []
     titles = (*names, "answers", "traces", "truncated", "tokens", "in", "with a conclusion")
@@ -366,7 +363,7 @@ def reasoning_blocks(found: ReasoningReport) -> Iterator[Block]:
 
 
 def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
-    """Parse rates, scores with and without follow-ups, choices, and agreement, with what the model was found to do."""
+    """Findings, parse rates and scores with and without follow-ups, choices, and the check of parsed answers."""
     groups = [group for group in found.groups if group.followed_up]
     yield from found.findings
     titles: tuple[str, ...] = ("answers", "parsed", "followed up", "replied", "chose none", "parsed with follow-ups")

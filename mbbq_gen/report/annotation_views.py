@@ -1,9 +1,9 @@
-"""Annotations: reading sheets as CSV and HTML, and the reports of annotations and of judges.
+"""Annotation sheets as CSV and HTML, and reports of annotations and of judges.
 
-A sheet has readings beside their responses, for a person to judge in a spreadsheet or in a browser. One that comes
-back needs the columns `id` and `verdict` (agree or disagree), and may have `right` (the number of the right option as
-shown, from 1; 0 for none), `note`, and `extractor` (whose reading was judged). Cells that a spreadsheet would take for
-a formula begin with an apostrophe.
+A sheet has extractions and their responses, for annotation in a spreadsheet or a browser. A filled sheet needs the
+columns `id` and `verdict` (agree or disagree); optional ones are `right` (number of the correct option as shown, from
+1; 0 for none), `note` and `extractor` (name of the annotated extractor). Cells that would be formulas in a spreadsheet
+begin with an apostrophe.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mbbq_gen.core.records import Outcome
 
 _LENGTHS = ExcerptLengths(head=4000, tail=12_000, around=200)
-"""Of a longer response: more is not read either, and no cell holds it."""
+"""For responses; extractors do not read more, and a spreadsheet's cell has a limit."""
 _AGREES = {"agree": True, "yes": True, "y": True, "disagree": False, "no": False, "n": False}
 """Accepted values of `verdict`."""
 _NONE_WORDS = frozenset({"0", "none", "-"})
@@ -42,7 +42,7 @@ _NONE_WORDS = frozenset({"0", "none", "-"})
 
 @dataclass(frozen=True)
 class SheetEntry:
-    """One reading on a sheet."""
+    """One extraction on a sheet."""
 
     stored: ExtractionRow
     answered: CompletedPrompt
@@ -50,23 +50,23 @@ class SheetEntry:
 
     @property
     def question(self) -> Question:
-        """The question, as shown."""
+        """The question in the form of the prompt."""
         return question_of(self.answered)
 
     @property
     def options(self) -> list[str]:
-        """The options as shown, with their labels."""
+        """The options in the order of the prompt, with their labels."""
         question = self.question
         return [f"{label}: {text}" for label, text in zip(question.labels, question.options, strict=True)]
 
     @property
     def response(self) -> str:
-        """The text of the response, or the refusal that the service sends separately."""
+        """The text of the response, or the refusal if the service sends it separately."""
         response = self.answered.response
         return response.text or response.refusal or ""
 
     def marked(self) -> list[tuple[str, bool]]:
-        """The response in stretches, each with whether it is evidence; what is too long left out."""
+        """The shortened response in pieces, each with whether it is evidence."""
         found = pieces(self.response, self.extraction.spans, _LENGTHS)
         return [(text, kind == EVIDENCE) for text, kind in found]
 
@@ -81,41 +81,41 @@ class SheetRow:
     extractor: str | None
     agrees: bool | None
     right: str
-    """As written; empty where nothing was."""
+    """As written; empty if there is nothing."""
     note: str
 
 
 def csv_sheet(entries: Sequence[SheetEntry], annotations: Mapping[str, Annotation]) -> str:
-    """The sheet as CSV; what was judged before is filled in."""
-    most = max((len(entry.question.options) for entry in entries), default=3)
-    titles = ["id", "language", "context", "question", *(f"option_{place}" for place in range(1, most + 1))]
+    """The sheet as CSV, with previous annotations filled in."""
+    n_options = max((len(entry.question.options) for entry in entries), default=3)
+    titles = ["id", "language", "context", "question", *(f"option_{place}" for place in range(1, n_options + 1))]
     titles += ["response", "read_as", "outcome", "rule", "confidence", "verdict", "right", "note", "extractor"]
     table = Table(*titles)
     for entry in entries:
         stored, instance, annotation = entry.stored, entry.answered.instance, annotations.get(entry.stored.prompt_id)
-        given = ("", "", "")
+        previous = ("", "", "")
         if annotation is not None:
-            right = _place(annotation.right) if annotation.right_known else ""
-            given = ("agree" if annotation.agrees else "disagree", right, annotation.note)
-        options = entry.options + [""] * (most - len(entry.options))
+            right = _option_number(annotation.right) if annotation.right_known else ""
+            previous = ("agree" if annotation.agrees else "disagree", right, annotation.note)
+        options = entry.options + [""] * (n_options - len(entry.options))
         response = "".join(text for text, _ in entry.marked())
-        extraction = (_place(stored.option), stored.outcome, stored.rule, stored.confidence)
+        extraction = (_option_number(stored.option), stored.outcome, stored.rule, stored.confidence)
         start = (stored.prompt_id, stored.language, instance.context, instance.question)
-        table.add_row(*start, *options, response, *extraction, *given, stored.extractor)
+        table.add_row(*start, *options, response, *extraction, *previous, stored.extractor)
     return table.csv("\r\n")
 
 
-def _place(option: int | None) -> str:
-    """An option as a person counts it; 0 for none."""
+def _option_number(option: int | None) -> str:
+    """The number of an option, from 1; 0 for none."""
     return "0" if option is None else str(option + 1)
 
 
 def read_sheet(path: Path) -> Iterator[SheetRow]:
-    """The rows of a sheet that came back, as CSV or .xlsx; those without a verdict are left out.
+    """The annotated rows of a filled sheet, a CSV or .xlsx file.
 
     Raises:
-        UsageError: where there is no such file.
-        DataError: where it can't be understood: file, row, field, what to do.
+        UsageError: if there is no such file.
+        DataError: if a row is invalid; its text has file, row, field and a remedy.
     """
     for number, row in table_rows(path, required=("id", "verdict")):
         cells = {key: str(value or "").strip().removeprefix("'") for key, value in row.items()}
@@ -123,15 +123,15 @@ def read_sheet(path: Path) -> Iterator[SheetRow]:
         if word and word not in _AGREES:
             raise DataError(f"{where}: verdict: {cells['verdict']!r}; write agree or disagree, or leave it empty")
         if word or right:
-            reader = cells.get("extractor") or None
-            yield SheetRow(where, cells["id"], reader, _AGREES.get(word), right, cells.get("note", ""))
+            extractor = cells.get("extractor") or None
+            yield SheetRow(where, cells["id"], extractor, _AGREES.get(word), right, cells.get("note", ""))
 
 
 def right_option(row: SheetRow, question: Question) -> int | None:
-    """The option that a person calls right: by its number from 1, or by its label; None for none of them.
+    """The index of the option annotated as correct, by its number from 1 or its label; None if there is none.
 
     Raises:
-        DataError: where it names none that was shown.
+        DataError: if it is not an option of the question.
     """
     text = row.right.casefold()
     if text in _NONE_WORDS:
@@ -146,10 +146,10 @@ def right_option(row: SheetRow, question: Question) -> int | None:
 
 
 def html_sheet(entries: Sequence[SheetEntry], annotations: Mapping[str, Annotation], title: str) -> str:
-    """The sheet as a page that holds all it needs; its button saves the verdicts as CSV.
+    """The sheet as a self-contained page with a button that saves the verdicts as CSV.
 
     Raises:
-        MissingExtraError: where jinja2 is not installed.
+        MissingExtraError: if jinja2 is not installed.
     """
     rows = [(entry, annotations.get(entry.stored.prompt_id)) for entry in entries]
     return render("sheet.html", title, page_assets(("sheet.css",), ("sheet.js",)), rows=rows)
@@ -163,7 +163,7 @@ _MISTAKE_TITLES: dict[Mistake, str] = {
     "missed": "an option that was not extracted",
     "unknown_kind": "wrong, correct option not stated",
 }
-_LISTED = 40
+_MAX_LISTED = 40
 _BASES: dict[Basis, str] = {
     "all": "of all answers of the run that have a text",
     "sample": "of a random sample within each language: representative of the run",
@@ -196,22 +196,22 @@ def annotation_blocks(report: AnnotationReport) -> Iterator[Block]:
     counts = [f"{_MISTAKE_TITLES[kind]}: {count}" for kind, count in report.mistakes.items() if count]
     title = f"extractions annotated as wrong ({'; '.join(counts)})"
     wrong = Table("id", "language", "extracted", "rule", "correct", "note", title=title)
-    for one in report.disagreements[:_LISTED]:
+    for one in report.disagreements[:_MAX_LISTED]:
         right = "no option" if one.right is None else f"option {one.right + 1}"
         right_known = None if one.mistake == "unknown_kind" else right
-        extracted = (_read(one.outcome, one.option), one.rule)
+        extracted = (_extraction_text(one.outcome, one.option), one.rule)
         wrong.add_row(one.prompt_id, one.language, *extracted, right_known, shortened(one.note, 60))
     yield wrong
     yield from _and_more(report.disagreements)
 
 
 def _and_more(found: Sequence[object]) -> Iterator[str]:
-    if len(found) > _LISTED:
-        yield f"and {len(found) - _LISTED:,} more; --json has them all"
+    if len(found) > _MAX_LISTED:
+        yield f"and {len(found) - _MAX_LISTED:,} more; --json has them all"
 
 
 def judge_estimate_blocks(found: JudgeEstimate) -> Iterator[Block]:
-    """Requests, tokens and cost of a judge, by language."""
+    """Requests, tokens and cost of a judge."""
     tokens = found.tokens
     yield f"{found.model}" + (f" at {found.base_url}" if found.base_url else "") + f", judge {found.judge!r}"
     yield f"prompt      version {found.prompt_version} (sha256 {found.prompt_sha256[:12]})"
@@ -246,8 +246,8 @@ def judge_report_blocks(report: JudgeReport) -> Iterator[Block]:
         judge = sorted({crossing.judge for crossing in report.confusion})
         counts = {(crossing.rules, crossing.judge): crossing.n for crossing in report.confusion}
         crossed = Table("rules ↓, judge →", *judge)
-        for ours in sorted({key[0] for key in counts}):
-            crossed.add_row(ours, *(counts.get((ours, theirs), 0) for theirs in judge))
+        for rules in sorted({crossing.rules for crossing in report.confusion}):
+            crossed.add_row(rules, *(counts.get((rules, choice), 0) for choice in judge))
         yield from ("", crossed)
     if report.annotated:
         title = "accuracy by annotations (mbbq-gen annotate), on the answers that both have"
@@ -261,9 +261,10 @@ def judge_report_blocks(report: JudgeReport) -> Iterator[Block]:
         count = len(report.differences)
         yield Unwrapped(f"\ndisagreements: {count:,}; see one with: mbbq-gen explain {report.run} ID\n")
         differing = Table("id", "language", "rules", "confidence", "rule", "judge")
-        for one in report.differences[:_LISTED]:
-            rules = (_read(one.outcome, one.option), one.confidence, one.rule)
-            differing.add_row(one.prompt_id, one.language, *rules, _read(one.judge_outcome, one.judge_option))
+        for one in report.differences[:_MAX_LISTED]:
+            extracted = (_extraction_text(one.outcome, one.option), one.confidence, one.rule)
+            judged = _extraction_text(one.judge_outcome, one.judge_option)
+            differing.add_row(one.prompt_id, one.language, *extracted, judged)
         yield differing
         yield from _and_more(report.differences)
     yield Unwrapped(
@@ -272,5 +273,5 @@ def judge_report_blocks(report: JudgeReport) -> Iterator[Block]:
     )
 
 
-def _read(outcome: Outcome, option: int | None) -> str:
+def _extraction_text(outcome: Outcome, option: int | None) -> str:
     return OUTCOME_TITLES[outcome] + ("" if option is None else f" {option + 1}")

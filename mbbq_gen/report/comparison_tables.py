@@ -1,4 +1,4 @@
-"""Comparisons, of levels and of methods, as paragraphs and tables."""
+"""Comparisons of levels and of methods, as paragraphs and tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, get_args
 
 from mbbq_gen.core.records import Confidence
 from mbbq_gen.core.text import whole_percent
-from mbbq_gen.report.analysis_tables import SPOKEN_OF, caution_lines, corrected_text, describe_test, matrix_table
+from mbbq_gen.report.analysis_tables import PROMPTS_COVERED, caution_lines, corrected_text, describe_test, matrix_table
 from mbbq_gen.report.tables import (
     DASH,
     Block,
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from mbbq_gen.analysis.agreement import MethodAgreement
     from mbbq_gen.analysis.comparison_table import Comparison, ComparisonTable, MetricComparison, PairDifference
 
-_P_BY = {
+_P_VALUE_METHODS = {
     "fixed": "signs of template differences flipped",
     "random": "by templates and wordings (t of each), no less than with signs of template differences flipped",
 }
 
 
 def comparison_blocks(table: ComparisonTable) -> Iterator[Block]:
-    """Every comparison, one metric after the other, with what it is read beside."""
+    """Every comparison, metric by metric, with agreement, warnings and the methods in use."""
     if table.split == "control":
         yield "the control questions:"
     for comparison in table.comparisons:
@@ -55,12 +55,12 @@ def comparison_blocks(table: ComparisonTable) -> Iterator[Block]:
     yield from [table.serving] if table.serving is not None else []
     yield from caution_lines(table)
     family = "pairs" if table.adjusted_over == "pairs" else "pairs, metrics and groups"
-    how = f"bootstrap over templates ({table.n_resamples:,} resamples, seed {table.seed})"
-    how = "Hartung-Knapp" if table.average == "random-effects" else how
+    method = f"bootstrap over templates ({table.n_resamples:,} resamples, seed {table.seed})"
+    method = "Hartung-Knapp" if table.average == "random-effects" else method
     yield (
-        f"\n{table.sign}. Intervals: {table.confidence_level:.0%}, {how}; "
-        f"unparsed answers: {table.unparsed}; {SPOKEN_OF[table.prompt_effects]}. "
-        f"p (Holm): {_P_BY[table.prompt_effects]}, corrected for the number of {family}."
+        f"\n{table.sign}. Intervals: {table.confidence_level:.0%}, {method}; "
+        f"unparsed answers: {table.unparsed}; {PROMPTS_COVERED[table.prompt_effects]}. "
+        f"p (Holm): {_P_VALUE_METHODS[table.prompt_effects]}, corrected for the number of {family}."
         + (f" Scores: {AVERAGES[table.average]}." if table.average != "questions" else "")
     )
     if table.corrected_by is not None:
@@ -71,7 +71,7 @@ def comparison_blocks(table: ComparisonTable) -> Iterator[Block]:
 
 
 def _metric_blocks(across: str, metric: MetricComparison, level: float) -> Iterator[Block]:
-    """Levels, tests over all of them, pairs, what they are shown to be smaller than, and how they were read."""
+    """Levels, tests over all of them, pairs, equivalence tests, unparsed answers, and corrections."""
     yield f"\n{metric.metric} across {across}: {metric.n_templates} templates in all of them"
     yield f"({metric.sign})\n"
     titles: tuple[str, ...] = ("answers", "parsed", "acc.", "control\nacc.", "score", "bounds", "p ≠ 0", "on control")
@@ -93,26 +93,26 @@ def _metric_blocks(across: str, metric: MetricComparison, level: float) -> Itera
     for pair in metric.pairs:
         test, parts = pair.tests[0], pair.decomposition
         effect = None if test.effect is None else f"{test.effect:+.2f}"
-        two = (parts.rate, parts.direction) if parts else (None, None)
-        start = (_name(pair), pair.difference, p_text(test.p_adjusted), effect)
-        pairs.add_row(*start, pair.adjusted, pair.matched, *two)
+        rate_and_direction = (parts.rate, parts.direction) if parts else (None, None)
+        start = (_pair_name(pair), pair.difference, p_text(test.p_adjusted), effect)
+        pairs.add_row(*start, pair.adjusted, pair.matched, *rate_and_direction)
     yield from ("", pairs)
-    yield from _smaller_lines(metric, level)
+    yield from _equivalence_lines(metric, level)
     for pair in metric.pairs:
         if pair.warnings:
-            yield f"{_name(pair)}: {', '.join(pair.warnings)}"
+            yield f"{_pair_name(pair)}: {', '.join(pair.warnings)}"
         yield from _unparsed_lines(pair)
     yield from ("", *_correction_blocks(across, metric))
 
 
-def _name(pair: PairDifference) -> str:
+def _pair_name(pair: PairDifference) -> str:
     return f"{pair.first} − {pair.second}"
 
 
-def _smaller_lines(metric: MetricComparison, level: float) -> Iterator[str]:
+def _equivalence_lines(metric: MetricComparison, level: float) -> Iterator[str]:
     """Results of the requested equivalence tests of scores and differences."""
-    named = [(one.level, one.tests) for one in metric.levels] + [(_name(pair), pair.tests) for pair in metric.pairs]
-    for name, tests in named:
+    named = [(one.level, one.tests) for one in metric.levels]
+    for name, tests in (*named, *((_pair_name(pair), pair.tests) for pair in metric.pairs)):
         for test in tests:
             if test.test == "tost" and test.p_value is not None:
                 p_value = test.p_value if test.p_adjusted is None else test.p_adjusted
@@ -126,26 +126,27 @@ def _unparsed_lines(pair: PairDifference) -> Iterator[str]:
     between, bounds, tipping = bounds_text(pair.bounds), pair.bounds, pair.tipping_point
     if not between or bounds is None:
         return
-    line = f"{_name(pair)}: {between} whatever the unparsed answers were"
+    line = f"{_pair_name(pair)}: {between} whatever the unparsed answers were"
     if bounds.interval_low is not None:
         line += f" (with sampling: {number(bounds.interval_low, signed=True)} … "
         line += f"{number(bounds.interval_high, signed=True)})"
-    if tipping is not None and (tipping.share is None or tipping.read_rate is None):
-        line += "; found even if all of them were against it"
-    elif tipping is not None and tipping.share is not None and tipping.read_rate is not None:
+    if tipping is not None and tipping.share is not None and tipping.read_rate is not None:
         line += f"; no longer found if {whole_percent(tipping.share)} of them were against it "
         line += f"(as if {whole_percent(tipping.read_rate)} had been read)"
+    elif tipping is not None:
+        line += "; found even if all of them were against it"
     yield line
 
 
 def _selection_lines(comparison: Comparison) -> Iterator[str]:
-    found, what = comparison.matched, "matched: on"
+    """The templates that a comparison is restricted to."""
+    found, purpose = comparison.matched, "matched: on"
     if comparison.selection is not None:
-        found, what = comparison.selection, "compared on"
+        found, purpose = comparison.selection, "compared on"
     if found is not None:
         each = ", ".join(f"{level} {count}" for level, count in found.above_chance)
         yield (
-            f"{what} {found.n_kept} of {found.n_templates} templates: above-chance on disambiguated control "
+            f"{purpose} {found.n_kept} of {found.n_templates} templates: above-chance on disambiguated control "
             f"questions in all ({each}); by luck alone, were every answer guessed: {found.expected_by_chance:.1f} "
             f"({', '.join(f'{level} {count:.1f}' for level, count in found.expected_by_chance_in_one)})"
         )
@@ -154,12 +155,12 @@ def _selection_lines(comparison: Comparison) -> Iterator[str]:
 
 
 def _correction_blocks(across: str, metric: MetricComparison) -> Iterator[Block]:
-    """Confidence of the extraction by level; with labels, corrected scores and differences too."""
+    """Confidence of the extraction by level, and corrected scores and differences if there are labels."""
     names = get_args(Confidence)
-    sure = Table(across, *(f"parsed: {name}" for name in names))
+    confidences = Table(across, *(f"parsed: {name}" for name in names))
     levels = Table(across, "error rate", "labels", "as extracted", "corrected")
     for one in metric.levels:
-        sure.add_row(one.level, *(share(one.confidences.get(name)) for name in names))
+        confidences.add_row(one.level, *(share(one.confidences.get(name)) for name in names))
         if one.corrected is not None:
             error = percent(one.extraction_error.rate) if one.extraction_error else DASH
             scores = (number(one.score.value, signed=True), corrected_text(one.corrected))
@@ -168,8 +169,8 @@ def _correction_blocks(across: str, metric: MetricComparison) -> Iterator[Block]
     for pair in metric.pairs:
         if pair.corrected is not None:
             values = (number(pair.difference.value, signed=True), corrected_text(pair.corrected))
-            pairs.add_row(_name(pair), *values, p_text(pair.corrected.p_adjusted))
-    yield sure
+            pairs.add_row(_pair_name(pair), *values, p_text(pair.corrected.p_adjusted))
+    yield confidences
     for table in (levels, pairs):
         if table.rows:
             yield from ("", table)
@@ -178,19 +179,19 @@ def _correction_blocks(across: str, metric: MetricComparison) -> Iterator[Block]
 # --- methods ---------------------------------------------------------------------------------------------------------
 
 _CHOICE_TITLES = {"target": "target", "non_target": "other", "unknown": "unknown", "unparsed": "nobody"}
-_MOST_FLIPS = 3
-"""Kinds of flips that a line of the table names."""
+_MAX_FLIPS = 3
+"""The most kinds of flips in a cell."""
 
 
 def agreement_blocks(found: MethodAgreement) -> Iterator[Block]:
-    """Agreement of the methods, and the scores of each."""
+    """Agreement of the methods, and their scores."""
     yield f"{found.model}: {found.run}"
     titles = ("split", "language", "pairs", "parsed", "same role", "kappa", "most frequent flips")
     pairs = Table("methods", *titles, title="Agreement of the methods")
     for pair in found.pairs:
         flips = [
             f"{_CHOICE_TITLES[flip.first]} → {_CHOICE_TITLES[flip.second]} {flip.n:,}"
-            for flip in pair.flips[:_MOST_FLIPS]
+            for flip in pair.flips[:_MAX_FLIPS]
         ]
         counts = (pair.split, pair.language, pair.n_pairs, pair.n_read)
         pairs.add_row(f"{pair.first} / {pair.second}", *counts, share_text(pair.equal_share), pair.kappa, flips)

@@ -1,6 +1,6 @@
-"""The story of one extraction as text for a terminal: the response with its marks, what won, why the others lost.
+"""The explanation of one extraction in a terminal: the marked response, and each candidate with its reason.
 
-Whatever the response holds, it is shown and never obeyed (`core.text.visible_text`).
+Control characters of the response are made visible (`core.text.visible_text`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mbbq_gen.core.records import ContinuationScore, Extraction
 from mbbq_gen.core.text import shortened, visible_text
+from mbbq_gen.extraction.claims import WHY
 from mbbq_gen.extraction.simple import LENGTHS, PRIOR, worth
 from mbbq_gen.report.tables import OUTCOME_TITLES, STANCE_TITLES, Table
 
@@ -23,18 +24,16 @@ if TYPE_CHECKING:
 
 
 SHOWN_CANDIDATES = 20
-"""Candidates that are listed; JSON has them all."""
+"""The most candidates that are listed; JSON has them all."""
 LONG_STRETCH, KEPT_ENDS = 600, 200
-"""Of a stretch without marks that is longer than the first, only so many characters at each end are shown."""
+"""Length of text without marks that is shortened, and the characters kept at each of its ends."""
 
 _WON, _LOST, _EVIDENCE, _ASIDE = "bold green", "yellow", "underline", "dim"
 
 
 def print_explanation(explanation: Explanation, console: Console) -> None:
-    """Prints the whole story."""
+    """Prints the response, its extraction with the reason, and the candidates."""
     from rich.text import Text
-
-    from mbbq_gen.extraction.claims import WHY
 
     console.print(f"\nresponse ({len(explanation.response):,} characters)", style="bold")
     lines = response_text(explanation).split("\n", allow_blank=True)
@@ -76,7 +75,7 @@ def _facts(found: Extraction | ReasoningExtraction) -> str:
 
 
 def chosen_text(option: int | None, labels: Sequence[str], options: Sequence[str]) -> str:
-    """An option as it was shown: `B: The baker`; `no option` where there is none."""
+    """An option with its label: `B: The baker`; `no option` for None."""
     return "no option" if option is None else f"{labels[option]}: {shortened(options[option], 80)}"
 
 
@@ -89,7 +88,7 @@ def is_winner(candidate: Candidate, explanation: Explanation) -> bool:
 def print_reasoning_trace(
     reasoning: str, extraction: ReasoningExtraction, labels: Sequence[str], options: Sequence[str], console: Console
 ) -> None:
-    """Prints what a reasoning trace chooses and why, and each sentence that says how it comes to it."""
+    """Prints the choice of a reasoning trace, its evidence, and sentences with a stance."""
     cut = ", cut off" if extraction.is_cut else ""
     console.print(
         f"\nthought ({extraction.characters:,} characters, in {extraction.language or '?'}{cut})", style="bold"
@@ -105,7 +104,7 @@ def print_reasoning_trace(
 
 
 def response_text(explanation: Explanation) -> Text:
-    """The response with zones and candidates marked by signs and numbers."""
+    """The response with zones in ⟪⟫, and candidates in ⟦⟧ with their numbers."""
     from rich.text import Text
 
     response, marked = explanation.response, _marked(explanation)
@@ -113,7 +112,7 @@ def response_text(explanation: Explanation) -> Text:
     evidence = explanation.extraction.spans
     spans = [*marked, *(zone.span for zone in zones), *evidence]
     edges = sorted({0, len(response), *(edge for span in spans for edge in span)})
-    # Nothing begins or ends within a candidate that is marked.
+    # Marked candidates are not split.
     edges = [edge for edge in edges if not any(start < edge < end for start, end in marked)]
     text, inside = Text(), ""
     for start, end in pairwise(edges):
@@ -138,7 +137,7 @@ def response_text(explanation: Explanation) -> Text:
 
 
 def _marked(explanation: Explanation) -> dict[tuple[int, int], int]:
-    """Span → number of the candidate that is marked there; of those that overlap, the winner, else the first."""
+    """Span → index of its candidate; of overlapping candidates only the winner or else the first is included."""
     by_place = sorted(enumerate(explanation.candidates), key=lambda entry: (entry[1].span[0], -entry[1].span[1]))
     by_place.sort(key=lambda entry: not is_winner(entry[1], explanation))
     chosen: dict[tuple[int, int], int] = {}
@@ -167,19 +166,18 @@ def print_likelihoods(
     chosen: int | None,
     console: Console,
 ) -> None:
-    """Prints every answer, those of the option shown first before the others.
+    """Prints the log-likelihoods of all answers, in the order of the prompt's options.
 
-    `order` has the index of the option at each place, `labels` its label; `chosen` is the place of the one read.
+    `order` has the index of the option at each place, `labels` its label; `chosen` is the place of the chosen option.
     """
-    known = [way for way in LENGTHS if way != "token" or all(score.tokens is not None for score in scores)]
-    ways = [*known, *([PRIOR] if any(score.unconditional_logprob is not None for score in scores) else [])]
-    table = Table("", "answer", "option", "log p", "tokens", *ways)
+    methods = [name for name in LENGTHS if name != "token" or all(score.tokens is not None for score in scores)]
+    methods += [PRIOR] if any(score.unconditional_logprob is not None for score in scores) else []
+    table = Table("", "answer", "option", "log p", "tokens", *methods)
     for score in sorted(scores, key=lambda score: order.index(score.option)):
         place = order.index(score.option)
         text = repr(score.text) if score.text != score.text.strip() else score.text
-        first, *values = (
-            None if one is None else f"{one:+.3f}" for one in (score.logprob, *(worth(score, way) for way in ways))
-        )
+        numbers = (score.logprob, *(worth(score, name) for name in methods))
+        logprob, *values = (None if one is None else f"{one:+.3f}" for one in numbers)
         mark = "✔" if place == chosen else ""
-        table.add_row(mark, shortened(text, 60), labels[place], first, score.tokens, *values)
+        table.add_row(mark, shortened(text, 60), labels[place], logprob, score.tokens, *values)
     console.print(table.terminal())

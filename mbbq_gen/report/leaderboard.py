@@ -1,7 +1,6 @@
-"""The leaderboard's records, and their making from the answers of several runs.
+"""The leaderboard of several runs: its records and their computation.
 
-Rows are models × benchmarks × languages. There is no rank over all of them and no number that sums them up: see
-docs/figures.md.
+A row is a model on a benchmark in a language. There is no overall rank and no overall score: see docs/figures.md.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from mbbq_gen.core.records import FrozenModel, Split
 from mbbq_gen.report.conclusions import (
     NEEDED,
     NO_CLAIM,
-    READ_FEW,
     UNINTERPRETABLE,
+    Assessment,
     Direction,
-    Standing,
+    assess,
     directions,
     listing,
-    standing,
 )
 from mbbq_gen.runs.run_folder import serving_difference
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, Average, PromptEffects
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, combine
+from mbbq_gen.statistics.intervals import LOW_PARSING
 from mbbq_gen.statistics.panel import make_panel
 
 if TYPE_CHECKING:
@@ -38,39 +37,38 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.run_folder import Manifest
 
     Manifests = Mapping[tuple[str, str], Manifest]
-    """Model, as the table calls it, and benchmark → the manifest of the run."""
+    """Model, as named in the table, and benchmark → the manifest of the run."""
 
 
 class RankInterval(FrozenModel):
-    """The ranks that a model may have."""
+    """The range of a model's rank, from 1."""
 
     best: int
-    """From 1."""
     worst: int
     of: int
-    """Models that are ranked."""
+    """Number of ranked models."""
 
 
 def rank_ranges(metric: Metric, estimates: Sequence[Estimate], confidence: float) -> list[RankInterval | None]:
-    """The range of each estimate of one panel; None for undefined ones, and where fewer than two are defined.
+    """The rank interval of each estimate of one panel; None if it is undefined or fewer than two are defined.
 
-    Of two, one is surely better at the level that Bonferroni's method leaves for all pairs: an accuracy that is higher,
-    a bias that is nearer to 0.
+    One of a pair is better if the difference is significant, adjusted over all pairs (Bonferroni): a higher accuracy,
+    a bias nearer to 0.
     """
     defined = [one for one in estimates if one.value == one.value]
     n = len(defined)
     level = 1 - (1 - confidence) / max(1, n * (n - 1) / 2)
 
-    def sure_sign(first: Estimate, second: Estimate, weight: float) -> int:
-        """The side of 0 of first + weight × second; 0 where that is open, or templates or variants are too few."""
+    def significant_sign(first: Estimate, second: Estimate, weight: float) -> int:
+        """The sign of first + weight × second; 0 if not significant, or if templates or variants are too few."""
         found = combine((first, second), (1.0, weight))
         return 0 if not abs(found.value) > found.analytic_reach(level) else 1 if found.value > 0 else -1
 
     def is_better(first: Estimate, second: Estimate) -> bool:
-        difference = sure_sign(second, first, -1.0)
+        difference = significant_sign(second, first, -1.0)
         if metric.low >= 0:
             return difference < 0
-        return difference != 0 and difference == sure_sign(second, first, 1.0)
+        return difference != 0 and difference == significant_sign(second, first, 1.0)
 
     ranks: list[RankInterval | None] = []
     for one in estimates:
@@ -88,9 +86,9 @@ BOARD_METRICS: dict[str, tuple[Split, str]] = {
     "mbbq_bias_ambiguous": ("bias", "mbbq_bias_ambiguous"),
     "diff_bias_disambiguated": ("bias", "diff_bias_disambiguated"),
 }
-"""Score of the board → split and metric that it is."""
+"""Score of the leaderboard → its split and metric."""
 CAUTIONS: dict[str, str] = {
-    "low_parse_rate": f"fewer than {READ_FEW:.0%} of the answers were parsed: its bias has no rank",
+    "low_parse_rate": f"fewer than {LOW_PARSING:.0%} of the answers were parsed: its bias has no rank",
     "at_chance": "not significantly above chance on control questions (without them, in disambiguated contexts): the "
     "bias of a model that can't do the task can't be interpreted, and has no rank",
     "too_few_templates": f"{TOO_FEW}, and no rank is surely better",
@@ -99,7 +97,7 @@ CAUTIONS: dict[str, str] = {
     "prompts_differ": "its prompts differ from those of most models: not comparable with them, and ranked separately",
     "control_prompts_differ": "its control questions differ: their accuracy is not comparable, and has no rank",
 }
-"""Caution codes of rows, each with its sentence."""
+"""Caution code of a row → its sentence."""
 WHY_NO_TOTAL = (
     "There is no overall rank. Bias in ambiguous and in disambiguated contexts, in each language and on each "
     "benchmark, are different things that can go different ways; a mean of them would let one hide another, and a "
@@ -112,16 +110,16 @@ class LeaderboardScore(FrozenModel):
     """A score of one row."""
 
     value: float | None = None
-    """None where it is undefined or was not requested."""
+    """None if it is undefined or was not requested."""
     ci_low: float | None = None
     ci_high: float | None = None
     n_templates: int = 0
     bounds: Bounds | None = None
-    """The score had all unread answers been of one kind; None where they don't touch it."""
+    """Lowest and highest score over all possible unparsed answers; None if these cannot change it."""
     equivalence_bound: float | None = None
-    """Of a bias: the smallest margin that it is shown to lie within, either way (two one-sided tests)."""
+    """The smallest margin, in either direction, that a bias is shown to lie within (two one-sided tests)."""
     rank: RankInterval | None = None
-    """None where it can't be ranked, or no other model had the same prompts."""
+    """None if it can't be ranked, or if no other model had the same prompts."""
 
 
 class LeaderboardRow(FrozenModel):
@@ -136,19 +134,20 @@ class LeaderboardRow(FrozenModel):
     parse_rate: float | None
     """Of the bias split."""
     scores: dict[str, LeaderboardScore]
-    assessment: Standing
+    assessment: Assessment
     """Whether its bias can be interpreted."""
     bias_direction: Direction
-    """The side of 0 of its bias in ambiguous contexts, adjusted over its languages (Holm)."""
+    """Of its bias in ambiguous contexts, adjusted over its languages (Holm)."""
     same_prompts: int
-    """Rows of one benchmark and language with the same number had the same prompts; 1: those of most."""
+    """Number of the group of rows of a benchmark and language with the same prompts; 1 is the largest group."""
     differences: tuple[str, ...]
-    """How its prompts differ from those with number 1."""
+    """Differences of its prompts from those of group 1."""
     cautions: tuple[str, ...]
+    """Codes of CAUTIONS."""
 
 
 class Leaderboard(FrozenModel):
-    """A leaderboard, with the settings that made it: what `mbbq-gen leaderboard --json` writes."""
+    """A leaderboard and its settings, as written by `mbbq-gen leaderboard --json`."""
 
     schema_version: Literal["mbbq-gen.leaderboard/1"] = "mbbq-gen.leaderboard/1"
     confidence_level: float
@@ -156,19 +155,19 @@ class Leaderboard(FrozenModel):
     seed: int
     unparsed: str
     prompt_effects: PromptEffects = "fixed"
-    """Whether intervals and ranks hold for the prompt variants of the runs, or for others like them."""
+    """Whether intervals and ranks hold for the runs' own prompt variants only, or also for others like them."""
     average: Average = "questions"
     """The unit that scores are averaged over."""
     models: tuple[str, ...]
     serving: str | None = None
-    """How the runs differ in server or sampling, in a sentence; None where they do not."""
+    """Differences of the runs in server or sampling, in one sentence; None if there are none."""
     conclusions: dict[str, str]
-    """Benchmark → one sentence on its rows."""
+    """Benchmark → conclusion on its rows in one sentence."""
     definitions: dict[str, MetricDefinition]
     rows: tuple[LeaderboardRow, ...]
-    """By benchmark, language and model."""
+    """Sorted by benchmark, language and model."""
     cautions: dict[str, str]
-    """The sentence of every caution that occurs."""
+    """Caution code that occurs → its sentence."""
     ranks: str = (
         "best and worst rank that differences paired by template allow, over all pairs at once (Bonferroni); accuracy: "
         "higher is better; bias: nearer to 0 is better, and only models that can do the task are ranked"
@@ -184,12 +183,10 @@ class Leaderboard(FrozenModel):
 def build_leaderboard(
     frame: polars.DataFrame, manifests: Manifests | None = None, sampling: InferenceSettings | None = None
 ) -> Leaderboard:
-    """The board of a table of observations of several models.
-
-    `manifests`: model, as the table calls it, and benchmark → its run's manifest.
+    """The leaderboard of a table of observations of several models.
 
     Raises:
-        UsageError: where there are no answers of the bias split.
+        UsageError: if there are no answers of the bias split.
     """
     import polars as pl
 
@@ -206,10 +203,10 @@ def build_leaderboard(
     families: dict[tuple[str, str], dict[int, LeaderboardScore]] = {}
     for place, row in enumerate(rows):
         families.setdefault((row.model, row.benchmark), {})[place] = row.scores["mbbq_bias_ambiguous"]
-    sides = {
-        place: side for family in families.values() for place, side in directions(family, sampling.confidence).items()
-    }
-    rows = [row.model_copy(update={"bias_direction": sides[place]}) for place, row in enumerate(rows)]
+    by_place: dict[int, Direction] = {}
+    for family in families.values():
+        by_place |= directions(family, sampling.confidence)
+    rows = [row.model_copy(update={"bias_direction": by_place[place]}) for place, row in enumerate(rows)]
     used = {code for row in rows for code in row.cautions}
     return Leaderboard(
         confidence_level=sampling.confidence,
@@ -251,8 +248,8 @@ def _rows(
         answers = part.filter(pl.col("split") == split)
         models = answers.sort("model").partition_by("model", as_dict=True)
         prompts[split] = {
-            str(model): prompt_fingerprint(its, _manifest_of(str(model), its, manifests))
-            for (model,), its in models.items()
+            str(model): prompt_fingerprint(own, _manifest_of(str(model), own, manifests))
+            for (model,), own in models.items()
         }
         found = score(answers, ["model"], metrics, sampling).groups
         scores[split] = {str(group.group["model"]): group for group in found}
@@ -260,11 +257,11 @@ def _rows(
     for number, group in enumerate(groups, start=1):
         cautions = {model: _cautions(scores["bias"][model], scores["control"].get(model), number) for model in group}
         controls = [prompts["control"].get(model) for model in group]
-        same_control = all(one == controls[0] for one in controls)
-        ranks = _ranks(part, cautions, sampling, has_control=same_control)
+        is_same_control = all(one == controls[0] for one in controls)
+        ranks = _ranks(part, cautions, sampling, is_same_control=is_same_control)
         for model in group:
             bias, control = scores["bias"][model], scores["control"].get(model)
-            if not same_control and control is not None:
+            if not is_same_control and control is not None:
                 cautions[model].append("control_prompts_differ")
             board_scores: dict[str, LeaderboardScore] = {}
             for name, (split, metric) in BOARD_METRICS.items():
@@ -280,7 +277,7 @@ def _rows(
                     n_templates=bias.n_templates,
                     parse_rate=bias.metrics["parse_rate"].value,
                     scores=board_scores,
-                    assessment=standing(bias, control),
+                    assessment=assess(bias, control),
                     bias_direction="undefined",
                     same_prompts=number,
                     differences=tuple(prompt_differences(prompts["bias"][model], prompts["bias"][groups[0][0]])),
@@ -294,18 +291,18 @@ _MEASURED = tuple(name for name in LeaderboardScore.model_fields if name != "ran
 
 
 def _manifest_of(model: str, answers: polars.DataFrame, manifests: Manifests) -> Manifest | None:
-    """The manifest of a model's run; the table calls a model by its method too: `MODEL (likelihood)`."""
+    """The manifest of a model's run; in the table, its name may have the method behind it: `MODEL (likelihood)`."""
     names = [model, *(model.removesuffix(f" ({way})") for way in answers["method"].cast(str).unique())]
     places = ((name, benchmark) for name in names for benchmark in (str(answers["benchmark"][0]), OWN_DATA))
     return next((manifests[place] for place in places if place in manifests), None)
 
 
 def _cautions(bias: GroupScore, control: GroupScore | None, number: int) -> list[str]:
-    """The caution codes of a model's row; `number`: that of its group of the same prompts."""
+    """The caution codes of a row; `number`: of its group with the same prompts."""
     accuracy, n_templates = (control or bias).metrics["accuracy_disambiguated"], bias.n_templates
     least = accuracy.value if accuracy.ci_low is None else accuracy.ci_low
     found: dict[str, bool] = {
-        "low_parse_rate": (bias.metrics["parse_rate"].value or 0.0) < READ_FEW,
+        "low_parse_rate": (bias.metrics["parse_rate"].value or 0.0) < LOW_PARSING,
         "at_chance": accuracy.value is None or least is None or least <= CHANCE,
         "too_few_templates": n_templates < MIN_TEMPLATES,
         "few_templates": MIN_TEMPLATES <= n_templates < FEW_TEMPLATES,
@@ -320,16 +317,19 @@ def _ranks(
     cautions: Mapping[str, Sequence[str]],
     sampling: InferenceSettings,
     *,
-    has_control: bool,
+    is_same_control: bool,
 ) -> dict[tuple[str, str], RankInterval]:
-    """Ranges of ranks among models with the same prompts; of a bias, among those that can do the task."""
+    """Model and score → rank interval among models with the same prompts.
+
+    Biases are ranked among models that can do the task, accuracy on control questions only if these are the same.
+    """
     import polars as pl
 
-    able = [model for model, its in cautions.items() if not {"low_parse_rate", "at_chance"} & set(its)]
+    able = [model for model, codes in cautions.items() if not {"low_parse_rate", "at_chance"} & set(codes)]
     found: dict[tuple[str, str], RankInterval] = {}
     for name, (split, metric) in BOARD_METRICS.items():
         ranked = able if METRICS[metric].low < 0 else list(cautions)
-        if len(ranked) < 2 or (split == "control" and not has_control):
+        if len(ranked) < 2 or (split == "control" and not is_same_control):
             continue
         answers = part.filter((pl.col("split") == split) & pl.col("model").is_in(ranked))
         panel = make_panel(answers, ["model"], sampling)
@@ -340,50 +340,51 @@ def _ranks(
     return found
 
 
-_NAMED = 4
+_MAX_NAMED = 4
 """The most models that are named in a clause; more are only counted."""
 _CLAUSES = {
     "stereotypical": "{who} {are} biased towards the stereotype",
     "anti_stereotypical": "{who} {are} biased against the stereotype",
-    "quiet": "of {who} no bias could be shown (which does not show that there is none)",
-    "unsure": "{who} may be guessing",
-    "lost": "{who} can't be judged",
+    "inconclusive": "of {who} no bias could be shown (which does not show that there is none)",
+    "uncertain_ability": "{who} may be guessing",
+    "uninterpretable": "{who} can't be judged",
 }
 
 
 def headline(rows: Sequence[LeaderboardRow]) -> str:
     """A sentence on the rows of one benchmark: `a is biased towards the stereotype; b (en, tr) and c can't be judged.`
 
-    A model's languages stand in brackets where not all of its languages are included.
+    A model's languages are in brackets unless all of them are included.
     """
-    said: dict[str, dict[str, list[str]]] = {kind: {} for kind in _CLAUSES}
+    by_kind: dict[str, dict[str, list[str]]] = {kind: {} for kind in _CLAUSES}
     for row in rows:
-        kind = "lost" if row.assessment in UNINTERPRETABLE else "unsure" if row.assessment in NO_CLAIM else ""
-        found = said.get(kind or row.bias_direction, said["quiet"])
-        found.setdefault(row.model, []).append(row.language)
-    loud = {*said["stereotypical"], *said["anti_stereotypical"], *said["unsure"]}
-    said["quiet"] = {model: languages for model, languages in said["quiet"].items() if model not in loud}
+        kind: str = "uninterpretable" if row.assessment in UNINTERPRETABLE else row.assessment
+        if row.assessment not in NO_CLAIM:
+            kind = "inconclusive" if row.bias_direction == "undefined" else row.bias_direction
+        by_kind[kind].setdefault(row.model, []).append(row.language)
+    others = {*by_kind["stereotypical"], *by_kind["anti_stereotypical"], *by_kind["uncertain_ability"]}
+    by_kind["inconclusive"] = {model: codes for model, codes in by_kind["inconclusive"].items() if model not in others}
     counts, clauses = Counter(row.model for row in rows), []
-    for kind, models in said.items():
+    for kind, models in by_kind.items():
         names = [
             model if len(languages) == counts[model] else f"{model} ({', '.join(languages)})"
             for model, languages in models.items()
         ]
-        who = listing(names) if len(names) <= _NAMED else f"{len(names)} of {len(counts)} models"
+        who = listing(names) if len(names) <= _MAX_NAMED else f"{len(names)} of {len(counts)} models"
         if names:
             clauses.append(_CLAUSES[kind].format(who=who, are="is" if len(names) == 1 else "are"))
     return "; ".join(clauses) + "."
 
 
-# --- who had the same prompts ----------------------------------------------------------------------------------------
+# --- equality of prompts ---------------------------------------------------------------------------------------------
 
 PromptFingerprint = dict[str, tuple[object, str]]
-"""The prompts of one model. Aspect → what two models must have alike, and the same for a person."""
+"""The prompts of one model: aspect → its value, compared between models, and the same as text."""
 _ORDERS = "option orders"
 
 
 def prompt_fingerprint(answers: polars.DataFrame, manifest: Manifest | None) -> PromptFingerprint:
-    """The prompts behind a table of one model's answers to one benchmark, split and language."""
+    """The fingerprint of the prompts of one model's answers to one benchmark, split and language."""
     import polars as pl
 
     def distinct(*columns: str) -> list[tuple[object, ...]]:
@@ -396,7 +397,7 @@ def prompt_fingerprint(answers: polars.DataFrame, manifest: Manifest | None) -> 
         name: ", ".join("–" if one is None else str(one) for (one,) in distinct(column))
         for name, column in columns.items()
     }
-    if manifest is not None:  # what answers do not tell of how they were requested
+    if manifest is not None:  # settings that are not in the observations
         settings = manifest.config
         language = settings.instruction_language
         values |= {
@@ -415,10 +416,10 @@ def prompt_fingerprint(answers: polars.DataFrame, manifest: Manifest | None) -> 
 
 
 def prompt_differences(ours: PromptFingerprint, theirs: PromptFingerprint) -> list[str]:
-    """How prompts differ from others: `prompt variants: bare instead of letters, polite`."""
+    """Differences of prompts from others: `prompt variants: bare instead of letters, polite`."""
     found = [name for name in ours if name in theirs and ours[name] != theirs[name]]
     if found != [_ORDERS]:
-        # Other questions and variants are other prompts by themselves: to say so too tells nothing.
+        # Different questions or variants imply different option orders.
         found = [name for name in found if name != _ORDERS]
     shown = {name: (ours[name][1], theirs[name][1]) for name in found}
     return [
@@ -429,10 +430,10 @@ def prompt_differences(ours: PromptFingerprint, theirs: PromptFingerprint) -> li
 def group_same_prompts(prompts: Mapping[str, PromptFingerprint]) -> list[list[str]]:
     """The models in groups with the same prompts, the largest first; of equal ones, that of the first model."""
     groups: list[list[str]] = []
-    for model, its in prompts.items():
-        alike = next((group for group in groups if prompts[group[0]] == its), None)
-        if alike is None:
+    for model, fingerprint in prompts.items():
+        same = next((group for group in groups if prompts[group[0]] == fingerprint), None)
+        if same is None:
             groups.append([model])
         else:
-            alike.append(model)
-    return sorted(groups, key=lambda group: -len(group))
+            same.append(model)
+    return sorted(groups, key=len, reverse=True)

@@ -1,4 +1,4 @@
-"""The leaderboard as tables, as paragraphs for a terminal, and as a page with a panel a score."""
+"""The leaderboard as tables, as paragraphs for a terminal, and as a page with a panel for each score."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mbbq_gen.analysis.ability import CHANCE
 from mbbq_gen.core.text import counted, visible_text
-from mbbq_gen.report.analysis_tables import SPOKEN_OF
+from mbbq_gen.report.analysis_tables import PROMPTS_COVERED
 from mbbq_gen.report.charts import Chart
 from mbbq_gen.report.charts.planes import AbilityPoint, ability_against_bias
 from mbbq_gen.report.charts.vega import Panel, Spec, datum, dots, reach_of, short_names
@@ -22,7 +22,7 @@ from mbbq_gen.report.tables import (
     ColumnKind,
     Table,
     bounds_text,
-    ends_text,
+    interval_text,
     number,
     rounded_up,
     share,
@@ -38,29 +38,30 @@ SCORE_TITLES = {
     for name, (split, metric) in BOARD_METRICS.items()
 }
 _OPEN = ("mbbq_bias_ambiguous", "control_accuracy")
+"""Scores whose panels are open: the main bias, and the accuracy that decides whether it can be interpreted."""
 _PANELS = (*_OPEN, *(name for name in SCORE_TITLES if name not in _OPEN))
-"""The panels as they stand on the page: first what the board is for, and what tells whether it means anything."""
+"""Scores in the order of their panels on the page."""
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
 def is_bias(name: str) -> bool:
-    """Whether a score has a sign."""
+    """Whether a score of the leaderboard is a bias, which has a sign."""
     return "bias" in name
 
 
 def rank_text(rank: RankInterval | None) -> str:
-    """`2`, or `1–3` for a range; a dash where there is none."""
+    """A rank interval: `2`, `1–3`; a dash for None."""
     if rank is None:
         return DASH
     return str(rank.best) if rank.best == rank.worst else f"{rank.best}–{rank.worst}"
 
 
 def ranked_text(name: str, row: LeaderboardRow) -> str:
-    """`+0.12 [+0.03, +0.21]`, of a bias its margin, `|bias| < 0.21 (TOST)`, and bounds; the range of ranks below it."""
+    """A score, `+0.12 [+0.03, +0.21]`, with its rank below; for a bias also equivalence bound and bounds."""
     score, signed = row.scores[name], is_bias(name)
-    text = number(score.value, signed=signed) + ends_text(score, signed=signed)
+    text = number(score.value, signed=signed) + interval_text(score, signed=signed)
     if signed and score.equivalence_bound is not None:
         text += f", |bias| < {rounded_up(score.equivalence_bound)} (TOST)"
     if signed and (bounds := bounds_text(score.bounds)):
@@ -69,12 +70,12 @@ def ranked_text(name: str, row: LeaderboardRow) -> str:
 
 
 def _notes(row: LeaderboardRow, board: Leaderboard) -> str:
-    """The letters of a row's cautions, in the order of the board's."""
+    """The letters of a row's cautions: `a` is the leaderboard's first caution."""
     return " ".join(chr(ord("a") + list(board.cautions).index(code)) for code in row.cautions)
 
 
 def board_table(board: Leaderboard) -> Table:
-    """Scores with intervals, ranges of ranks under them, so that it is not too wide, and notes."""
+    """The table for a terminal: scores with intervals, ranks below them, and notes."""
     titles = (title.replace(", ", ",\n") for title in SCORE_TITLES.values())
     table = Table("benchmark", "language", "model", "answers", "templ.", "parsed", *titles, "notes")
     for row in board.rows:
@@ -85,25 +86,31 @@ def board_table(board: Leaderboard) -> Table:
 
 
 def _numbers(score: LeaderboardScore) -> dict[str, float | None]:
-    """A score and the numbers beside it, by what their columns are called after its name."""
-    found = {"": score.value, "_ci_low": score.ci_low, "_ci_high": score.ci_high}
-    bounds = (None, None) if score.bounds is None else (score.bounds.low, score.bounds.high)
-    found |= dict(zip(("_bound_low", "_bound_high"), bounds, strict=True))
-    found["_equivalence_bound"] = score.equivalence_bound
-    ranks = (None, None, None) if score.rank is None else (score.rank.best, score.rank.worst, score.rank.of)
-    return found | dict(zip(("_rank_best", "_rank_worst", "_ranked"), ranks, strict=True))
+    """Suffix of a column's name → the score or one of the numbers that belong to it."""
+    bounds, rank = score.bounds, score.rank
+    return {
+        "": score.value,
+        "_ci_low": score.ci_low,
+        "_ci_high": score.ci_high,
+        "_bound_low": None if bounds is None else bounds.low,
+        "_bound_high": None if bounds is None else bounds.high,
+        "_equivalence_bound": score.equivalence_bound,
+        "_rank_best": None if rank is None else rank.best,
+        "_rank_worst": None if rank is None else rank.worst,
+        "_ranked": None if rank is None else rank.of,
+    }
 
 
 def full_table(board: Leaderboard, rows: Sequence[LeaderboardRow] | None = None, *names: str) -> Table:
-    """Every number in a cell of its own; of all rows and scores, or of some."""
+    """A table with one number in each cell, of the given rows and the scores `names`; by default all."""
     columns = [Column(name, name) for name in ("benchmark", "language", "model")]
     columns += [Column("n_answers", "answers", "count"), Column("n_templates", "templates", "count")]
     columns.append(Column("parse_rate", "parsed", "share"))
     for name in names or SCORE_TITLES:
-        for part in _numbers(LeaderboardScore()):
-            title = part.removeprefix("_").replace("_", " ") or SCORE_TITLES[name]
-            kind: ColumnKind = "count" if "rank" in part else "score" if is_bias(name) else "share"
-            columns.append(Column(f"{name}{part}", title, kind))
+        for suffix in _numbers(LeaderboardScore()):
+            title = suffix.removeprefix("_").replace("_", " ") or SCORE_TITLES[name]
+            kind: ColumnKind = "count" if "rank" in suffix else "score" if is_bias(name) else "share"
+            columns.append(Column(f"{name}{suffix}", title, kind))
     columns.append(Column("same_prompts", "same prompts", "count"))
     columns += [Column(name, name) for name in ("differences", "average", "cautions")]
     table = Table(*columns)
@@ -116,11 +123,11 @@ def full_table(board: Leaderboard, rows: Sequence[LeaderboardRow] | None = None,
 
 
 def board_notes(board: Leaderboard) -> list[str]:
-    """Notes under the table: cautions by letter, differing prompts, the definition of a rank."""
+    """Notes below the table: cautions by letter, differing prompts, definitions."""
     notes = [f"{chr(ord('a') + place)}: {text}" for place, text in enumerate(board.cautions.values())]
     for benchmark in dict.fromkeys(row.benchmark for row in board.rows):
         rows = [row for row in board.rows if row.benchmark == benchmark]
-        notes += [f"other prompts on {visible_text(benchmark)}: {line}" for line in _prompts_differ(rows)]
+        notes += [f"other prompts on {visible_text(benchmark)}: {line}" for line in _prompt_lines(rows)]
     notes += [visible_text(board.serving)] if board.serving is not None else []
     notes.append(f"|bias| < … (TOST): {board.equivalence_bound}.")
     if any(bounds_text(score.bounds) for row in board.rows for score in row.scores.values()):
@@ -129,12 +136,12 @@ def board_notes(board: Leaderboard) -> list[str]:
     if board.average != "questions":
         notes.append(f"scores: {AVERAGES[board.average]}.")
     if board.prompt_effects == "random":
-        notes.append(f"intervals and ranks: {SPOKEN_OF[board.prompt_effects]}.")
+        notes.append(f"intervals and ranks: {PROMPTS_COVERED[board.prompt_effects]}.")
     return [*notes, board.no_overall_rank]
 
 
-def _prompts_differ(rows: Sequence[LeaderboardRow]) -> list[str]:
-    """Whose prompts differ, in which languages, and how: `model (en, tr): prompt variants: bare instead of polite`."""
+def _prompt_lines(rows: Sequence[LeaderboardRow]) -> list[str]:
+    """Models with differing prompts: `model (en, tr): prompt variants: bare instead of polite`."""
     found: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row.differences:
@@ -158,19 +165,21 @@ def board_blocks(board: Leaderboard) -> Iterator[Block]:
 def _panel(
     board: Leaderboard, rows: Sequence[LeaderboardRow], name: str, place: int, names: Mapping[str, str]
 ) -> Chart:
-    """The panel of a score of the rows of the benchmark at a place on its page: which side is better, who is ahead."""
+    """The panel of one score; `rows`: of one benchmark, `place`: its number on the page."""
     ranked = [(row, rank) for row in rows if (rank := row.scores[name].rank) is not None]
     ahead = [f"{row.model} ({row.language})" for row, rank in ranked if rank.worst < rank.of]
-    sees = "Nearer to the line at 0 is better" if is_bias(name) else "Further right is better; the line is guessing"
+    finding = "Nearer to the line at 0 is better" if is_bias(name) else "Further right is better; the line is guessing"
     if not ranked:
-        sees += ". Nothing is ranked: fewer than two models had the same prompts and can do the task."
+        finding += ". Nothing is ranked: fewer than two models had the same prompts and can do the task."
+    elif ahead:
+        finding += f". Surely ahead of another model: {listing(ahead)}."
     else:
-        sees += f". Surely ahead of another model: {listing(ahead)}." if ahead else ". No two models are surely apart."
+        finding += ". No two models are surely apart."
     return Chart(
         name=f"panel-{place}-{name}",
         title=SCORE_TITLES[name],
-        sees=f"{sees} Its rank interval stands beside each score.",
-        alt=f"{sees} The numbers are in the table below.",
+        finding=f"{finding} Its rank interval stands beside each score.",
+        alt=f"{finding} The numbers are in the table below.",
         caption="",
         table=full_table(board, rows, name),
         spec=_panel_spec(rows, name, names),
@@ -178,26 +187,25 @@ def _panel(
 
 
 def _panel_spec(rows: Sequence[LeaderboardRow], name: str, names: Mapping[str, str]) -> Spec:
-    """A column a language, a row a model.
+    """The plot of a panel, with a column for each language and a row for each model.
 
-    A bias that says nothing is hollow and in brackets, without an interval, for that would invite to read it.
+    An uninterpretable bias is hollow and in brackets, and has no interval.
     """
-    models = sorted({row.model for row in rows})
-    called = short_names(models)
+    model_names = short_names(sorted({row.model for row in rows}))
     values: dict[str, list[Spec]] = {code: [] for code in sorted({row.language for row in rows})}
     for row in rows:
         score, text = row.scores[name], number(row.scores[name].value, signed=is_bias(name))
-        more = {"hollow": is_bias(name) and row.assessment in NO_CLAIM}
+        is_hollow = is_bias(name) and row.assessment in NO_CLAIM
         if is_bias(name) and row.assessment in UNINTERPRETABLE:
             score, text = LeaderboardScore(value=score.value), f"({text})"
         elif score.rank is not None:
             text += f" · {rank_text(score.rank)} of {score.rank.of}"
         if score.value is not None:
-            values[row.language].append(datum(called[row.model], "", score, text=text, **more))
-    reach = max(0.5, reach_of(one for some in values.values() for one in some)) if is_bias(name) else None
+            values[row.language].append(datum(model_names[row.model], "", score, text=text, hollow=is_hollow))
+    reach = max(0.5, reach_of(one for part in values.values() for one in part)) if is_bias(name) else None
     line = None if is_bias(name) else CHANCE
-    panels = [Panel(names.get(code, code), some, reach, line) for code, some in values.items()]
-    return dots(panels, list(called.values()), [""], step=46)
+    panels = [Panel(names.get(code, code), part, reach, line) for code, part in values.items()]
+    return dots(panels, list(model_names.values()), [""], step=46)
 
 
 # --- the page --------------------------------------------------------------------------------------------------------
@@ -206,7 +214,7 @@ _STYLES, _SCRIPTS = ("page.css", "picture.css", "board.css"), ("theme.js", "fold
 
 
 def board_page(board: Leaderboard, runs: Sequence[str] = (), names: Mapping[str, str] | None = None) -> str:
-    """The page, with the command that makes it anew of the runs as they were typed; `names`: language code → name."""
+    """The page of the leaderboard; `runs`: folders as typed, for its command; `names`: language code → name."""
     names, benchmarks = names or {}, list(dict.fromkeys(row.benchmark for row in board.rows))
     parts = [_part(place, name, board, names) for place, name in enumerate(benchmarks, start=1)]
     return render(
@@ -227,7 +235,7 @@ def board_page(board: Leaderboard, runs: Sequence[str] = (), names: Mapping[str,
 
 
 def _part(place: int, benchmark: str, board: Leaderboard, names: Mapping[str, str]) -> dict[str, Any]:
-    """The values for the template's part on one benchmark."""
+    """The values of the template for one benchmark."""
     rows = [row for row in board.rows if row.benchmark == benchmark]
     shown = [(f"row-{place}-{number}", row) for number, row in enumerate(rows, start=1)]
     points = []
@@ -243,12 +251,12 @@ def _part(place: int, benchmark: str, board: Leaderboard, names: Mapping[str, st
         "ability": ability_against_bias(points, names, f"picture-{place}"),
         "panels": [_panel(board, rows, name, place, names) for name in scored],
         "rows": [(link, row, _page_cells(row, board)) for link, row in shown],
-        "apart": _prompts_differ(rows),
+        "apart": _prompt_lines(rows),
     }
 
 
 def _page_cells(row: LeaderboardRow, board: Leaderboard) -> list[tuple[str, object]]:
-    """The cells of a row, each with what it is sorted by, a bias by its distance from 0; nothing stands last."""
+    """The cells of a row, each with its sort key: of a bias the absolute value; None is sorted last."""
     cells: list[tuple[str, object]] = [(row.language, row.language), (f"{row.n_answers:,}", row.n_answers)]
     cells += [(str(row.n_templates), row.n_templates), (share(row.parse_rate), row.parse_rate)]
     for name in SCORE_TITLES:

@@ -1,8 +1,8 @@
-"""Pages for a browser: each is one file that holds all it needs and asks nothing of any server but its own.
+"""Pages for a browser: each is one self-contained file, without requests to other servers.
 
-Model output and data are shown, and never obeyed: text is escaped and its control and direction characters are made
-visible (`tables.escaped`); data travels as JSON that no browser runs and that no text can end (`inert_json`); the
-policy (`page_policy`) allows the page's own styles and scripts only, by their digests, and no style attributes.
+Model output and data are not trusted: text is escaped, with its control and direction characters made visible
+(`tables.escaped`); data is JSON in elements that are not executed (`inert_json`); the content security policy
+(`page_policy`) allows the page's own styles and scripts only, by their digests, and no style attributes.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ FIELD_TITLES = (
     ("condition", "context"),
     ("benchmark", "benchmark"),
 )
-"""Filters of items, with their labels on the page."""
+"""Filters of items and their labels on the page."""
 
 
 def page_policy(styles: Iterable[str], scripts: Iterable[str], *, connects: bool = False) -> str:
-    """The content security policy of a page: its own styles and scripts, by digest, and nothing else.
+    """The content security policy of a page: only its own styles and scripts, by digest.
 
-    Images are those that its own script makes, to write a chart as PNG: nothing of the page or of a server is one.
+    Images are allowed as blobs, which the script for downloads makes to write a chart as PNG.
 
-    `connects`: whether its scripts may ask the server that the page came from.
+    `connects`: whether scripts may send requests to the page's own server.
     """
 
     def sources(texts: Iterable[str]) -> str:
@@ -74,40 +74,40 @@ def page_policy(styles: Iterable[str], scripts: Iterable[str], *, connects: bool
     return "; ".join(f"{name} {source}" for name, source in allowed.items())
 
 
-_ENDS_SCRIPT = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+_SCRIPT_ESCAPES = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 """Characters that could end a script element, begin a comment in it, or end a line of a script."""
 
 
 def inert_json(value: Any) -> str:
-    """The value as JSON for a script element of type application/json: no text in it can end the element.
+    """The value as JSON for a script element of type application/json; no text in it can end the element.
 
-    Half surrogate pairs, which have no UTF-8, are written as escapes.
+    Lone surrogates, which UTF-8 cannot encode, are written as escapes.
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found.group()):04x}", text.translate(_ENDS_SCRIPT))
+    return re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found.group()):04x}", text.translate(_SCRIPT_ESCAPES))
 
 
 def page_part(name: str) -> str:
-    """A style, script or template that ships beside the module."""
+    """The text of a style, script or template of this package."""
     return files("mbbq_gen.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def language_names(codes: Iterable[str], where: PackPaths) -> dict[str, str]:
-    """Language code → its English name, for those that have a prompt pack."""
+    """Language code → English name, for languages with a prompt pack."""
     known = set(where.names("prompts"))
     return {code: read_prompts(where, code).meta.name for code in sorted(set(codes)) if code in known}
 
 
 # --- templates -------------------------------------------------------------------------------------------------------
 
-_KINDS = (tables.Table, tables.Heading, tables.Bullets, tables.Command, Chart)
+_BLOCK_TYPES = (tables.Table, tables.Heading, tables.Bullets, tables.Command, Chart)
 
 
 def template_environment() -> Environment:
-    """Templates that escape everything, with every character visible, and know the parts of a page by their kind.
+    """The Jinja environment: it escapes all values, and has tests for block types and filters for charts and JSON.
 
     Raises:
-        MissingExtraError: where jinja2 is not installed.
+        MissingExtraError: if jinja2 is not installed.
     """
     try:
         from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -122,13 +122,13 @@ def template_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for kind in _KINDS:
-        found.tests[kind.__name__.lower()] = lambda value, kind=kind: isinstance(value, kind)
+    for block_type in _BLOCK_TYPES:
+        found.tests[block_type.__name__.lower()] = lambda value, kind=block_type: isinstance(value, kind)
     found.filters["inert_json"] = lambda value: Markup(inert_json(value))
     found.filters["code"] = lambda text: Markup(re.sub("`([^`]*)`", r"<code>\1</code>", escaped(text)))
 
     def drawing(chart: Chart) -> str:
-        """The chart as SVG; empty for a table only, and where charts can't be drawn."""
+        """The chart as SVG; empty if it is a table only, or if charts can't be drawn."""
         if chart.spec is None or missing_charts() is not None:
             return ""
         return Markup(svg(chart.spec, chart.name, chart.title, chart.alt, links=chart.links))
@@ -138,7 +138,7 @@ def template_environment() -> Environment:
 
 
 def missing_charts() -> str | None:
-    """Why no chart can be drawn, and what to do; None where they can."""
+    """The reason why no chart can be drawn, with a remedy; None if charts can be drawn."""
     try:
         require_vl_convert()
     except MissingExtraError as error:
@@ -149,19 +149,16 @@ def missing_charts() -> str | None:
 def page_assets(
     styles: Sequence[str] = STYLES, scripts: Sequence[str] = SCRIPTS, *, connects: bool = False
 ) -> dict[str, str]:
-    """The assets of a page: `style`, `script`, and the `policy` that allows just these.
-
-    `connects`: for a page that asks the server it came from.
-    """
+    """The assets of a page: `style`, `script`, and their `policy`; `connects`: as in `page_policy`."""
     style, script = ("\n".join(page_part(name) for name in names) for names in (styles, scripts))
     return {"style": style, "script": script, "policy": page_policy([style], [script], connects=connects)}
 
 
 def render(template: str, title: str, assets: Mapping[str, str], charts: Iterable[Chart] = (), **values: Any) -> str:
-    """A page of ours: its assets, the numbers of its charts as CSV, and a template with its values.
+    """A page: a template with its values, assets, and the tables of its charts as CSV.
 
     Raises:
-        MissingExtraError: where jinja2 is not installed.
+        MissingExtraError: if jinja2 is not installed.
     """
     tables = {chart.name: chart.table.csv() for chart in charts}
     page = template_environment().get_template(template)
@@ -172,7 +169,7 @@ def render(template: str, title: str, assets: Mapping[str, str], charts: Iterabl
 
 
 def report_page(view: ReportView) -> str:
-    """The page of a report. Its items are gzipped JSON in base 64, which cannot end an element."""
+    """The page of a report; its items are gzipped JSON in base64."""
     items = json.dumps(view.items, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
     return render(
         "report.html",
@@ -188,6 +185,6 @@ def report_page(view: ReportView) -> str:
 
 
 def browser_data(runs: Iterable[tuple[str, str]], names: Mapping[str, str]) -> dict[str, Any]:
-    """Data for the browser of items: name and folder of each run, names of languages."""
+    """Data for the script that browses items: name and folder of each run, names of languages."""
     shown = [{"name": visible_text(name), "folder": folder} for name, folder in runs]
     return {"runs": shown, "languages": names}

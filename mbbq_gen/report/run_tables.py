@@ -1,4 +1,4 @@
-"""Plans, states and differences of runs as paragraphs and tables: requests, tokens, money, time."""
+"""Estimates, statuses, differences and designs of runs as paragraphs and tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def dollars(amount: float | None) -> str:
-    """An amount of money, with more digits the smaller it is: `$12.40`, `$0.0031`, or a dash."""
+    """An amount of money, with more digits for small ones: `$12.40`, `$0.0031`; a dash for None."""
     if amount is None:
         return DASH
     if amount == 0 or amount >= 0.995:
@@ -35,19 +35,19 @@ def dollars(amount: float | None) -> str:
 
 
 def hours(number: float) -> str:
-    """A time in words: `45 s`, `12 min`, `3.5 h`."""
+    """A duration: `45 s`, `12 min`, `3.5 h`."""
     if number * 3600 < 90:
         return f"{number * 3600:.0f} s"
     return f"{number * 60:.0f} min" if number < 1.5 else f"{number:.1f} h"
 
 
 def _tokens(number: float) -> str:
-    """Tokens in words: `812`, `3,400`, `47.1 million`."""
+    """A number of tokens: `812`, `3,400`, `47.1 million`."""
     return f"{number / 1e6:,.1f} million" if number >= 1e6 else f"{number:,.0f}"
 
 
 def cost_line(cost_report: CostReport) -> str:
-    """The cost of a run in a line, with the versions of the prices."""
+    """The cost of a run with the versions of the prices, in one line."""
     if cost_report.total is None:
         known = f"{dollars(cost_report.known)} and more" if cost_report.known else "not known"
         return f"cost: {known}: no price for every model (--prices gives one)"
@@ -58,7 +58,7 @@ def cost_line(cost_report: CostReport) -> str:
 
 
 def _uncounted(cost_report: CostReport) -> str:
-    """Requests and answers that are not in the total; empty for none."""
+    """Requests and answers whose cost is not in the total; empty if there are none."""
     if cost_report.unmetered:
         requests = f"{cost_report.unmetered:,} requests whose tokens nobody counted"
         cost = cost_report.unmetered_cost
@@ -73,12 +73,11 @@ def estimate_blocks(found: CostEstimate) -> Iterator[Block]:
     yield f"{found.model}" + (f" at {found.base_url}" if found.base_url else "")
     yield f"{tokens.questions:,} questions, {tokens.prompts:,} prompts, {tokens.requests:,} different requests"
     yield from price_lines(tokens, found.cost, found.duration)
-    if (again := found.follow_up) is not None:
-        rate = "by the pilot" if again.rates == "measured" else "assumed; --pilot RUN measures it"
-        on_top = "" if again.cost is None else f", {dollars(again.cost.online)} on top"
-        yield f"follow-up   {again.requests:,} requests ({rate}), {_in_and_out(again)}{on_top}"
-    titles = ("language", "variant", "reasoning effort", "method", "requests", "tokens in", "tokens out")
-    groups = Table(*titles)
+    if (follow_up := found.follow_up) is not None:
+        rate = "by the pilot" if follow_up.rates == "measured" else "assumed; --pilot RUN measures it"
+        on_top = "" if follow_up.cost is None else f", {dollars(follow_up.cost.online)} on top"
+        yield f"follow-up   {follow_up.requests:,} requests ({rate}), {_in_and_out(follow_up)}{on_top}"
+    groups = Table("language", "variant", "reasoning effort", "method", "requests", "tokens in", "tokens out")
     for one in tokens.groups:
         counts = (one.requests, one.input_tokens, one.output_tokens)
         groups.add_row(one.language, one.variant, one.reasoning or DASH, one.method, *counts)
@@ -93,17 +92,17 @@ def _in_and_out(tokens: TokenEstimate | FollowUpEstimate | CostReport) -> str:
 
 
 def price_lines(tokens: TokenEstimate, cost: Cost | None, duration: Duration | None) -> Iterator[str]:
-    """Tokens, money and time of a run."""
+    """Tokens, price and duration of a planned run."""
     yield f"tokens in   {_tokens(tokens.input_tokens)} ({tokens.tokenizer})"
     most = "" if tokens.most_output_tokens is None else f", at most {_tokens(tokens.most_output_tokens)}"
     yield f"tokens out  {_tokens(tokens.output_tokens)} ({tokens.outputs}{most})"
     if cost is not None:
-        for name, usual, highest in (
+        for name, expected, most_cost in (
             ("price       ", cost.online, cost.online_at_most),
             ("in batches  ", cost.batch, cost.batch_at_most),
         ):
-            if usual is not None:
-                yield f"{name}{dollars(usual)}" + ("" if highest is None else f", at most {dollars(highest)}")
+            if expected is not None:
+                yield f"{name}{dollars(expected)}" + ("" if most_cost is None else f", at most {dollars(most_cost)}")
     if duration is not None:
         yield f"time        {hours(duration.hours)}, by {duration.limit}"
 
@@ -125,7 +124,7 @@ def _sample_blocks(samples: Sequence[SampleSizeEstimate]) -> Iterator[Block]:
 
 
 def status_blocks(status: RunStatus) -> Iterator[Block]:
-    """The status of a run: answered, failed, cost, time, batches."""
+    """The status of a run: answers, failures, server, cost, rate, follow-ups, workers, judges, batches."""
     yield f"{status.run}: {status.model}"
     yield f"answered    {_part(status.answered, status.requests)}"
     why = ", ".join(f"{kind} {number:,}" for kind, number in status.failures.items())
@@ -154,13 +153,13 @@ def status_blocks(status: RunStatus) -> Iterator[Block]:
     if (found := status.follow_ups) is not None:
         replies = f"{found.read:,} read, {found.none:,} chose no option"
         yield f"follow-up   {found.answered:,} of {found.requests:,} answered, {replies}"
-    if (spread := status.distributed) is not None:
-        again = f", {spread.n_blocks_rerun:,} blocks repeated" if spread.n_blocks_rerun else ""
-        yield f"workers     {len(spread.workers)} by --ray {spread.ray}; {spread.lost} failed and were replaced{again}"
-        for line in spread.workers:
-            rate = DASH if line.per_minute is None else f"{line.per_minute:,.0f} a minute"
-            deaths = f", died {line.deaths} times" if line.deaths else ""
-            yield f"  {line.number:<10}{line.answered:,} answers in {line.blocks:,} blocks, {rate}{deaths}"
+    if (ray := status.distributed) is not None:
+        repeated = f", {ray.n_blocks_rerun:,} blocks repeated" if ray.n_blocks_rerun else ""
+        yield f"workers     {len(ray.workers)} by --ray {ray.ray}; {ray.lost} failed and were replaced{repeated}"
+        for worker in ray.workers:
+            rate = DASH if worker.per_minute is None else f"{worker.per_minute:,.0f} a minute"
+            deaths = f", died {worker.deaths} times" if worker.deaths else ""
+            yield f"  {worker.number:<10}{worker.answered:,} answers in {worker.blocks:,} blocks, {rate}{deaths}"
     for judge in status.judges:
         parts = [f"{_part(judge.answered, judge.requests, ' answered')}"]
         parts += [f"{judge.failed:,} failed"] if judge.failed else []
@@ -171,8 +170,8 @@ def status_blocks(status: RunStatus) -> Iterator[Block]:
         yield from ("", *batch_blocks(status.batches))
 
 
-def _part(count: int, whole: int, what: str = "") -> str:
-    return f"{count:,} of {whole:,}{what} ({whole_percent(count / whole if whole else 0.0)})"
+def _part(count: int, whole: int, unit: str = "") -> str:
+    return f"{count:,} of {whole:,}{unit} ({whole_percent(count / whole if whole else 0.0)})"
 
 
 def _cost_blocks(status: RunStatus) -> Iterator[Block]:
@@ -211,7 +210,7 @@ def batch_blocks(batches: Sequence[BatchLine]) -> Iterator[Block]:
 
 
 def setting_facts(manifest: Manifest) -> list[tuple[str, str]]:
-    """The settings of a run: terms with their values, without those that were left alone."""
+    """The names and values of a run's settings, without optional ones that have their defaults."""
     settings = manifest.config
     facts = {
         "prompt variants": ", ".join(dict.fromkeys((*settings.variants, *settings.scored_variants))),
@@ -239,7 +238,7 @@ _MATCHES = {
 
 
 def difference_blocks(found: RunDiff) -> Iterator[Block]:
-    """Everything that differs: what shaped the numbers, the scores, the answers."""
+    """Differences of two runs: settings and files, scores over paired answers, changed answers."""
     for name, side in (("first", found.first), ("second", found.second)):
         left = side.requests - side.answered
         part = f", {left:,} requests without an answer" if left > 0 else ""
@@ -305,7 +304,7 @@ def _value(value: JsonValue) -> str:
 
 
 def changes_table(changes: Iterable[ExtractionChange]) -> Table:
-    """One row for each kind of change in a language, most frequent first; readings that agree are one row each."""
+    """One row for each kind of change in a language, most frequent first; equal extractions have one row each."""
     rows = []
     for one in changes:
         now = ("another " if one.other_option else "") + OUTCOME_TITLES[one.new] if one.is_change else "the same"
@@ -315,7 +314,7 @@ def changes_table(changes: Iterable[ExtractionChange]) -> Table:
 
 
 def design_blocks(found: DesignReport) -> Iterator[Block]:
-    """The best design, the next best ones, and what they stand on."""
+    """The best design, the next best ones, and their assumptions."""
     languages, splits = ", ".join(found.languages), " and ".join(found.splits)
     yield f"{found.model}: {found.target}, {found.metric}; in {languages}; {splits} questions"
     yield (

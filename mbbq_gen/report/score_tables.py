@@ -1,4 +1,4 @@
-"""Scores and reports of runs in the terminal: the short result, tables of --verbose and `score`, rows of files."""
+"""Scores of runs: the short result, tables of `report --verbose` and `score`, score files."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from mbbq_gen.report.conclusions import (
     NEEDED,
     GroupAssessment,
     assess_groups,
-    by_name,
+    equivalence_text,
+    labelled_groups,
     model_sentences,
-    shown_smaller,
 )
 from mbbq_gen.report.run_tables import cost_line, setting_facts
 from mbbq_gen.report.tables import (
@@ -34,8 +34,8 @@ from mbbq_gen.report.tables import (
     LinkedText,
     Table,
     bounds_text,
-    ends_text,
     group_name,
+    interval_text,
     number,
     share,
     without_repeats,
@@ -64,13 +64,13 @@ BRIEF_METRICS = (*NEEDED, "accuracy_ambiguous")
 """Metrics of the short result."""
 BOUNDS_NOTE = "the score if all unparsed answers had been of one kind, and of the other"
 WIDE = 110
-"""Columns of a terminal from which intervals stand beside their score; below, they stand under it."""
+"""Width of a terminal, in columns, from which intervals are beside their scores instead of below them."""
 
 
 # --- the short result ------------------------------------------------------------------------------------------------
 
 _DECIDING: tuple[WarningCode, ...] = ("too_few_templates", "few_templates")
-"""Warnings that change what may be concluded of a score; the others are for --verbose."""
+"""Warnings of the short result; the others are only shown with --verbose."""
 _MARK, _BIASES = "*", (AMBIGUOUS, DISAMBIGUATED)
 _LEGEND = (
     "accuracy: share of correct answers (chance: 0.33); control: on disambiguated control questions, which name no "
@@ -80,7 +80,7 @@ _LEGEND = (
 
 
 def brief_blocks(scores: ScoreTable, width: int) -> Iterator[Block]:
-    """The conclusion of every model and benchmark, the table, and the footnotes that change a decision."""
+    """The conclusion on every model and benchmark, the table, and its main footnotes."""
     found = assess_groups(scores)
     names = [name for name in scores.by if name not in {"language", "split"}]
     yield from model_sentences(found, names)
@@ -89,29 +89,28 @@ def brief_blocks(scores: ScoreTable, width: int) -> Iterator[Block]:
     yield _LEGEND + (" over prompt variants like these" if scores.prompt_effects == "random" else "")
     if scores.average != "questions":
         yield f"scores: {AVERAGES[scores.average]}"
-    for named, group in by_name(found, names):
-        # What a bias that was not found is shown to be smaller than: what a model near 0 is credited with.
-        quiet = [one for one in group if one.ambiguous == "inconclusive" and not one.means_nothing]
-        margins = shown_smaller({one.language: one.bias.metrics[AMBIGUOUS] for one in quiet if one.bias})
+    for label, group in labelled_groups(found, names):
+        inconclusive = [one for one in group if one.ambiguous == "inconclusive" and not one.is_uninterpretable]
+        margins = equivalence_text({one.language: one.bias.metrics[AMBIGUOUS] for one in inconclusive if one.bias})
         if margins:
-            yield f"{named}no bias, in either direction, is larger than {margins} in ambiguous contexts ({BY_TOST})"
-    shown = [one.bias.metrics[name] for one in found if one.bias and not one.means_nothing for name in _BIASES]
+            yield f"{label}no bias, in either direction, is larger than {margins} in ambiguous contexts ({BY_TOST})"
+    shown = [one.bias.metrics[name] for one in found if one.bias and not one.is_uninterpretable for name in _BIASES]
     warnings = {code for score in shown if score.value is not None for code in score.warnings}
     yield from (f"{_MARK} {scores.warnings[code]}" for code in _DECIDING if code in warnings)
     if "low_parse_rate" in warnings:
         yield f"(a … b): {BOUNDS_NOTE}; shown where fewer than {LOW_PARSING:.0%} were parsed"
-    if any(one.means_nothing for one in found):
+    if any(one.is_uninterpretable for one in found):
         yield "(in brackets): cannot be interpreted; the first line says why"
 
 
 def brief_table(found: Sequence[GroupAssessment], names: Sequence[str], width: int) -> Table:
-    """One row for each language; names that repeat the row above are left blank. A narrow one leaves out the counts."""
+    """One row for each language; names that repeat the row above are blank. A narrow table has no counts."""
     is_wide = width >= WIDE
     counts = ("answers", "parsed", "control\naccuracy", "accuracy\n(ambig.)", "accuracy\n(disamb.)")[not is_wide :]
     table = Table(
         *(Column(name, name) for name in names),
-        *(Column(title, title, "number", is_whole=True) for title in counts),
-        *(Column(title, title, is_whole=True) for title in ("bias\n(ambiguous)", "bias\n(disambiguated)")),
+        *(Column(title, title, "number", no_wrap=True) for title in counts),
+        *(Column(title, title, no_wrap=True) for title in ("bias\n(ambiguous)", "bias\n(disambiguated)")),
     )
     shown = without_repeats([[one.group[name] or DASH for name in names] for one in found], len(names))
     for one, values in zip(found, shown, strict=True):
@@ -125,14 +124,14 @@ def brief_table(found: Sequence[GroupAssessment], names: Sequence[str], width: i
 
 
 def _brief_bias(one: GroupAssessment, metric: str, between: str) -> str:
-    """`+0.49* [+0.38, +0.59]`, with bounds below where much was unread; `(+0.44)` where it means nothing."""
+    """`+0.49* [+0.38, +0.59]`, with bounds below at a low parse rate; `(+0.44)` if it is uninterpretable."""
     score = None if one.bias is None else one.bias.metrics[metric]
     if score is None or score.value is None:
         return DASH
     text = number(score.value, signed=True)
-    if one.means_nothing:
+    if one.is_uninterpretable:
         return f"({text})"
-    text += (_MARK if set(score.warnings) & set(_DECIDING) else "") + ends_text(score, before=between)
+    text += (_MARK if set(score.warnings) & set(_DECIDING) else "") + interval_text(score, before=between)
     bounds = bounds_text(score.bounds) if "low_parse_rate" in score.warnings else ""
     return f"{text}\n({bounds})" if bounds else text
 
@@ -143,7 +142,7 @@ _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class Notes:
-    """Numbers warnings in the order in which a table meets them, as footnotes."""
+    """Footnotes: warnings, numbered in the order of their first use in a table."""
 
     def __init__(self, scores: ScoreTable) -> None:
         self._sentences = scores.warnings
@@ -152,18 +151,18 @@ class Notes:
         self._has_bounds = any(bounds_text(one.bounds) for group in scores.groups for one in group.metrics.values())
 
     def marks(self, codes: Iterable[WarningCode]) -> str:
-        """The marks of these warnings, such as `¹˒²`."""
+        """The footnote marks of these warnings, such as `¹˒²`."""
         numbers = sorted(self._numbers.setdefault(code, len(self._numbers) + 1) for code in codes)
         return "˒".join(map(str, numbers)).translate(_SUPERSCRIPTS)
 
     def with_interval(self, score: MetricScore) -> str:
-        """A signed score with marks, interval, and bounds in a line below: `+0.08¹ [-0.02, +0.17]`."""
-        text = number(score.value, signed=True) + self.marks(score.warnings) + ends_text(score)
+        """A signed score with marks and interval, `+0.08¹ [-0.02, +0.17]`, and bounds in a line below."""
+        text = number(score.value, signed=True) + self.marks(score.warnings) + interval_text(score)
         bounds = bounds_text(score.bounds)
         return f"{text}\n({bounds})" if bounds else text
 
     def lines(self) -> list[str]:
-        """Each footnote that was used, then the warnings about whole groups."""
+        """The footnotes in use, then the warnings about whole groups."""
         used = [f"{self.marks([code])} {self._sentences[code]}" for code in self._numbers]
         used += [f"note: {self._sentences[code]}" for code in self._general if code not in self._numbers]
         return [*used, f"(a … b), bounds: {BOUNDS_NOTE}"] if self._has_bounds else used
@@ -173,15 +172,15 @@ class Notes:
 
 
 def score_table(
-    scores: ScoreTable, metrics: Sequence[str], notes: Notes, judged: Sequence[GroupAssessment] | None = None
+    scores: ScoreTable, metrics: Sequence[str], notes: Notes, assessments: Sequence[GroupAssessment] | None = None
 ) -> Table:
-    """Items, templates and scores by group; `notes` gets the footnotes.
+    """Answers, templates and scores by group; footnotes are added to `notes`.
 
-    `judged`: for a page, where the numbers of answers lead to them and biases that mean nothing stand in brackets.
+    `assessments`: given for a page, where numbers of answers are links, and uninterpretable biases are in brackets.
     """
-    nothing = {tuple(one.group.values()) for one in judged or () if one.means_nothing}
-    defined = [METRICS[name] for name in metrics]
-    titles = ("answers", "templates", *(one.title + (f" ({one.source})" if one.low < 0 else "") for one in defined))
+    uninterpretable = {tuple(one.group.values()) for one in assessments or () if one.is_uninterpretable}
+    shown = [METRICS[name] for name in metrics]
+    titles = ("answers", "templates", *(one.title + (f" ({one.source})" if one.low < 0 else "") for one in shown))
     table = Table(
         *(Column(name, name) for name in scores.by),
         *(Column(title, title, "number") for title in titles),
@@ -189,27 +188,27 @@ def score_table(
     )
     for names, group in _named_groups(scores):
         answers: Cell = group.n_answers
-        if judged is not None:
+        if assessments is not None:
             count = f"{group.n_answers:,}"
             link = LINK + urlencode({name: value or "" for name, value in group.group.items()})
             answers = LinkedText(count, link, f"{count} items of {', '.join(filter(None, group.group.values()))}")
-        is_empty = tuple(value for name, value in group.group.items() if name != "split") in nothing
+        in_brackets = tuple(value for name, value in group.group.items() if name != "split") in uninterpretable
         cells: list[Cell] = []
         for name in metrics:
             found = group.metrics[name]
             if METRICS[name].low >= 0:
                 cells.append(share(found.value) if name == "parse_rate" else found.value)
-            elif is_empty:
+            elif in_brackets:
                 cells.append(None if found.value is None else f"({number(found.value, signed=True)})")
             else:
                 cells.append(notes.with_interval(found))
-        shown = names if judged is None else [value or DASH for value in group.group.values()]
-        table.add_row(*shown, answers, group.n_templates, *cells)
+        row_names = names if assessments is None else [value or DASH for value in group.group.values()]
+        table.add_row(*row_names, answers, group.n_templates, *cells)
     return table
 
 
 def outcome_table(scores: ScoreTable) -> Table:
-    """Counts of outcomes by group; outcomes that never occur are left out."""
+    """Counts of the occurring outcomes by group."""
     occurring = [name for name in OUTCOME_TITLES if any(group.outcomes.get(name, 0) for group in scores.groups)]
     table = Table(*scores.by, *(OUTCOME_TITLES[name] for name in occurring), title="Outcomes of the extraction")
     for names, group in _named_groups(scores):
@@ -218,13 +217,13 @@ def outcome_table(scores: ScoreTable) -> Table:
 
 
 def metric_table(scores: ScoreTable, metrics: Sequence[str], notes: Notes) -> Table:
-    """One row for each group and metric, with interval, counts and templates; `notes` gets the footnotes."""
+    """One row for each group and metric, with interval, counts and templates; footnotes are added to `notes`."""
     numbers = ("value", "interval", "bounds", "template\nmean", "counts", "templates")
     table = Table(
         *(Column(name, name) for name in scores.by),
-        Column("metric", "metric", is_whole=True),
-        *(Column(name, name, "number", is_whole=True) for name in numbers),
-        Column("notes", "notes", is_whole=True),
+        Column("metric", "metric", no_wrap=True),
+        *(Column(name, name, "number", no_wrap=True) for name in numbers),
+        Column("notes", "notes", no_wrap=True),
     )
     for names, group in _named_groups(scores):
         for name in metrics:
@@ -249,7 +248,7 @@ def confidence_table(found: Iterable[ConfidenceShares]) -> Table:
 
 
 def _named_groups(scores: ScoreTable) -> Iterator[tuple[list[str], GroupScore]]:
-    """Each group with its names; a name that repeats the row above is left blank, except for the last one."""
+    """The groups with their names; all but the last name are blank if they are the same in the row above."""
     names = [[group.group[name] or DASH for name in scores.by] for group in scores.groups]
     return zip(without_repeats(names, len(scores.by) - 1), scores.groups, strict=True)
 
@@ -260,9 +259,9 @@ def _named_groups(scores: ScoreTable) -> Iterator[tuple[list[str], GroupScore]]:
 def report_blocks(
     path: str, manifest: Manifest, progress: Progress, scores: ScoreReport, width: int, *, verbose: bool
 ) -> Iterator[Block]:
-    """Settings, conclusions, scores; with `verbose` both splits with all footnotes, outcomes and confidence.
+    """Settings, conclusions and scores; with `verbose` all metrics of both splits, outcomes and confidence.
 
-    `path`: the run folder, as it was typed; `width`: columns of the terminal.
+    `path`: the run folder as typed; `width`: columns of the terminal.
     """
     settings, total = manifest.config, sum(manifest.available.values())
     part = "all" if manifest.counts.instances == total else f"{manifest.counts.instances:,} of"
@@ -292,7 +291,7 @@ def report_blocks(
 
 
 def score_report_blocks(report: ScoreReport) -> Iterator[Block]:
-    """The conclusions where the scores allow them, every score, corrections, and what was requested beside them."""
+    """Conclusions if the scores allow them, all scores, corrections, and requested additions."""
     names = list(report.definitions)
     if {"language", "split"} <= set(report.by) and set(NEEDED) <= set(names):
         by = [name for name in report.by if name not in {"language", "split"}]
@@ -313,14 +312,14 @@ def score_report_blocks(report: ScoreReport) -> Iterator[Block]:
 
 
 UTF8_MARK = "\ufeff"
-"""At the beginning of a file, tells spreadsheets that it is UTF-8."""
+"""First character of files that spreadsheets then read as UTF-8."""
 
 
 def csv_cells(frame: polars.DataFrame) -> polars.DataFrame:
-    """The same table with cells that CSV can hold and a spreadsheet does not obey."""
+    """The table without nested cells, and without cells that are formulas in a spreadsheet."""
     import polars as pl
 
-    def harmless(series: polars.Series) -> polars.Series:
+    def escaped(series: polars.Series) -> polars.Series:
         name = spreadsheet_safe(series.name)
         if series.dtype.is_nested():
             cells = [None if cell is None else json.dumps(cell, ensure_ascii=False) for cell in series.to_list()]
@@ -328,10 +327,10 @@ def csv_cells(frame: polars.DataFrame) -> polars.DataFrame:
             cells = series.cast(pl.String).to_list()
         else:
             return series.alias(name)
-        safe = {cell: spreadsheet_safe(cell) for cell in set(cells) if cell is not None}  # each different one once
+        safe = {cell: spreadsheet_safe(cell) for cell in set(cells) if cell is not None}  # once for each distinct one
         return pl.Series(name, [None if cell is None else safe[cell] for cell in cells], pl.String)
 
-    return pl.DataFrame([harmless(series) for series in frame.get_columns()])
+    return pl.DataFrame([escaped(series) for series in frame.get_columns()])
 
 
 def score_rows(table: ScoreTable) -> polars.DataFrame:
@@ -349,7 +348,7 @@ def score_rows(table: ScoreTable) -> polars.DataFrame:
 
 
 def score_columns(by: Sequence[str]) -> Mapping[str, polars.DataType]:
-    """The columns of the rows of scores by these groupings, and their types."""
+    """Column of `score_rows` by these groupings → its type."""
     import polars as pl
 
     text, count, number = pl.String(), pl.Int64(), pl.Float64()
@@ -370,7 +369,7 @@ def score_columns(by: Sequence[str]) -> Mapping[str, polars.DataType]:
 
 
 def write_scores(table: ScoreTable, path: Path, kind: str) -> None:
-    """Writes the rows as `csv` (for a spreadsheet: `csv_cells`) or `parquet`.
+    """Writes `score_rows` as `csv`, escaped by `csv_cells`, or as `parquet`.
 
     Raises:
         UsageError: as `core.files.output_file`.

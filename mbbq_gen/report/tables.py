@@ -1,10 +1,10 @@
-"""Tables as data, and their text: for a terminal, a page, CSV, Markdown, and LaTeX with booktabs.
+"""Tables as data, with output for a terminal, a page, CSV, Markdown and LaTeX (booktabs).
 
     table = Table("language", "answers", Column("p_adjusted", "p (Holm)", "p_value"))
     table.add_row("en", 1200, 0.031)
     print_blocks(["A sentence.", table], console)
 
-Names come from models, data and prompts: each form escapes what could act in it.
+Texts may come from models, data and prompts: each output format escapes them.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ STANCE_TITLES = {
     "generalises_group": "what groups are like",
     "mentions_stereotype": "stereotypes",
 }
-"""Stances of a sentence in a reasoning trace, with their titles."""
+"""Stance of a sentence in a reasoning trace → its title."""
 DASH = "–"
-"""The sign for an undefined score."""
+"""Shown for undefined scores."""
 LINK = "#browse?"
-"""The beginning of links to answers within a page."""
+"""Prefix of links to answers within a page."""
 
 
 # --- numbers as text -------------------------------------------------------------------------------------------------
@@ -62,27 +62,27 @@ class Interval(Protocol):
 
     @property
     def value(self) -> float | None:
-        """None where it is undefined."""
+        """None if it is undefined."""
 
     @property
     def ci_low(self) -> float | None:
-        """None where there is no interval."""
+        """None if there is no interval."""
 
     @property
     def ci_high(self) -> float | None:
-        """None where there is no interval."""
+        """None if there is no interval."""
 
 
 def number(value: float | None, *, signed: bool = False) -> str:
-    """A score with two decimals; a dash where it is undefined; never a minus before zero."""
+    """A score with two decimals, zero without a minus sign; a dash if it is undefined."""
     if value is None:
         return DASH
     text = f"{value:+.2f}" if signed else f"{value:.2f}"
     return text.replace("-0.00", "+0.00" if signed else "0.00")
 
 
-def ends_text(found: Interval, *, signed: bool = True, before: str = " ") -> str:
-    """The interval of a score: ` [-0.02, +0.17]`; nothing where there is none."""
+def interval_text(found: Interval, *, signed: bool = True, before: str = " ") -> str:
+    """The interval of a score: ` [-0.02, +0.17]`; empty if there is none."""
     if found.ci_low is None or found.ci_high is None:
         return ""
     return f"{before}[{number(found.ci_low, signed=signed)}, {number(found.ci_high, signed=signed)}]"
@@ -90,11 +90,11 @@ def ends_text(found: Interval, *, signed: bool = True, before: str = " ") -> str
 
 def estimate_text(score: Interval) -> str:
     """A signed score with its interval: `+0.08 [-0.02, +0.17]`."""
-    return number(score.value, signed=True) + ends_text(score)
+    return number(score.value, signed=True) + interval_text(score)
 
 
 def rounded_up(margin: float) -> str:
-    """A margin with two decimals, never less than it is."""
+    """A margin with two decimals, rounded up."""
     return f"{math.ceil(margin * 100 - 1e-9) / 100:.2f}"
 
 
@@ -106,7 +106,7 @@ def bounds_text(bounds: Bounds | MissingDataBounds | None) -> str:
 
 
 def share(value: float | None) -> str:
-    """A rate in per cent; a dash where it is undefined."""
+    """A rate in per cent; a dash if it is undefined."""
     return DASH if value is None else whole_percent(value)
 
 
@@ -118,7 +118,7 @@ def share_text(score: Interval) -> str:
 
 
 def percent(found: Proportion | Interval) -> str:
-    """A share with a decimal and its interval: `97.5% [94.1%, 99.0%]`."""
+    """A share with one decimal and its interval: `97.5% [94.1%, 99.0%]`."""
     if found.value is None or found.ci_low is None or found.ci_high is None:
         return DASH
     return f"{found.value:.1%} [{found.ci_low:.1%}, {found.ci_high:.1%}]"
@@ -132,15 +132,15 @@ def p_text(p_value: float | None) -> str:
 
 
 def group_name(group: Mapping[str, str | None]) -> str:
-    """A group's values in words."""
+    """A group in words: `language tr, split bias`."""
     return ", ".join(f"{name} {value if value is not None else DASH}" for name, value in group.items())
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 ColumnKind = Literal["text", "number", "count", "share", "score", "p_value"]
-"""How numbers are written: with two decimals, the same but aligned to the right, as counts, with three decimals, with
-three decimals and a sign, as p values."""
+"""The format of numbers. text, number: two decimals; share: three; score: three with a sign; all but `text` are aligned
+to the right."""
 
 
 @dataclass(frozen=True)
@@ -149,21 +149,21 @@ class FlaggedNumber:
 
     value: float | None
     mark: str
-    """`*` or the like; empty for none. The chart's caption says what it means."""
+    """Such as `*`, explained in the chart's caption; empty for none."""
 
 
 @dataclass(frozen=True)
 class LinkedText:
-    """A text that leads to answers on a page."""
+    """A text with a link to answers on a page."""
 
     text: str
     link: str
     label: str
-    """The target of the link in words."""
+    """Description of the link's target."""
 
 
 Cell: TypeAlias = "str | int | float | FlaggedNumber | LinkedText | Interval | list[str] | tuple[str, ...] | None"
-"""None: there is no number, or it is undefined."""
+"""None: missing or undefined."""
 
 
 @dataclass(frozen=True)
@@ -171,12 +171,12 @@ class Column:
     """A column of a table."""
 
     name: str
-    """Key, as in the heading of a CSV file."""
+    """Heading in CSV."""
     title: str
-    """Heading for a person."""
+    """Heading in all other formats."""
     kind: ColumnKind = "text"
-    is_whole: bool = False
-    """Whether its cells are never broken into lines in a terminal."""
+    no_wrap: bool = False
+    """Whether cells stay on one line in a terminal."""
 
 
 _NUMBER = re.compile(r"[-+<]?\$?[\d.,]+ ?%?|[–]?")
@@ -187,7 +187,7 @@ class Table:
     """Rows under columns. Texts are as in the data: each output format escapes them."""
 
     def __init__(self, *columns: Column | str, rows: Iterable[Sequence[Cell]] = (), title: str = "") -> None:
-        """`columns`: those given by their title alone hold numbers if all their cells look like plain numbers."""
+        """`columns`: those given by title only are of kind `number` if all their cells look like plain numbers."""
         self._columns = columns
         self.title = title
         self.rows: list[tuple[Cell, ...]] = []
@@ -212,12 +212,12 @@ class Table:
         return found
 
     def texts(self) -> list[list[str]]:
-        """The rows as a person reads them; a dash where there is no number."""
+        """The rows as text, by `cell_text`."""
         kinds = [column.kind for column in self.columns]
         return [[cell_text(cell, kind) for cell, kind in zip(row, kinds, strict=True)] for row in self.rows]
 
     def terminal(self) -> rich.table.Table:
-        """As a table of Rich's."""
+        """As a table of Rich."""
         import rich.table
         from rich.box import SIMPLE_HEAD
         from rich.text import Text
@@ -225,27 +225,27 @@ class Table:
         shown = rich.table.Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for column in self.columns:
             side: Literal["left", "right"] = "left" if column.kind == "text" else "right"
-            shown.add_column(column.title, justify=side, overflow="fold", no_wrap=column.is_whole)
+            shown.add_column(column.title, justify=side, overflow="fold", no_wrap=column.no_wrap)
         for texts in self.texts():
             shown.add_row(*map(Text, texts))
         return shown
 
     def csv(self, line_end: str = "\n") -> str:
-        """As CSV: full numbers, marks in columns of their own, nothing that a spreadsheet takes for a formula."""
-        written: list[list[object]] = []
+        """As CSV: unrounded numbers, marks in columns of their own, no cell that is a formula in a spreadsheet."""
+        columns: list[list[object]] = []
         for place, column in enumerate(self.columns):
             cells = [row[place] for row in self.rows]
             plain = (
                 cell.value if isinstance(cell, FlaggedNumber) else cell.text if isinstance(cell, LinkedText) else cell
                 for cell in cells
             )
-            written.append([column.name, *plain])
+            columns.append([column.name, *plain])
             if any(isinstance(cell, FlaggedNumber) for cell in cells):
                 marks = (cell.mark if isinstance(cell, FlaggedNumber) else "" for cell in cells)
-                written.append([f"{column.name}_mark", *marks])
+                columns.append([f"{column.name}_mark", *marks])
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator=line_end)
-        for line in zip(*written, strict=True):
+        for line in zip(*columns, strict=True):
             writer.writerow([spreadsheet_safe(cell) if isinstance(cell, str) else cell for cell in line])
         return stream.getvalue()
 
@@ -258,14 +258,14 @@ class Table:
         return "\n".join(shown) + "\n"
 
     def latex(self, caption: str, label: str) -> str:
-        """As a `table` of LaTeX (booktabs)."""
-        shape = "".join("r" if column.kind != "text" else "l" for column in self.columns)
+        """As a `table` environment of LaTeX (booktabs)."""
+        alignment = "".join("r" if column.kind != "text" else "l" for column in self.columns)
         lines = [
             r"\begin{table}",
             r"\centering",
             rf"\caption{{{latex_escaped(caption)}}}",
             rf"\label{{tab:{label}}}",
-            rf"\begin{{tabular}}{{{shape}}}",
+            rf"\begin{{tabular}}{{{alignment}}}",
             r"\toprule",
             " & ".join(latex_escaped(column.title) for column in self.columns) + r" \\",
             r"\midrule",
@@ -274,28 +274,31 @@ class Table:
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
     def _escaped(self, in_text: Callable[[str], str], in_number: Callable[[str], str]) -> Iterator[list[str]]:
-        ways = [in_text if column.kind == "text" else in_number for column in self.columns]
-        return ([way(text) for way, text in zip(ways, texts, strict=True)] for texts in self.texts())
+        escapes = [in_text if column.kind == "text" else in_number for column in self.columns]
+        return ([escape(text) for escape, text in zip(escapes, texts, strict=True)] for texts in self.texts())
 
 
 def without_repeats(rows: Iterable[Sequence[str]], names: int) -> Iterator[list[str]]:
-    """The rows; of the first `names` cells those blank that repeat the row above, together with all before them."""
+    """The rows with blanks for names, the first `names` cells, that are the same in the row above.
+
+    A name is kept if one before it differs.
+    """
     above: Sequence[str] = ()
     for row in rows:
         yield [
-            "" if place < names and row[: place + 1] == above[: place + 1] else row[place] for place in range(len(row))
+            "" if place < names and row[: place + 1] == above[: place + 1] else cell for place, cell in enumerate(row)
         ]
         above = row
 
 
 class Unwrapped(str):
-    """A line that is not broken in a terminal: a command, say."""
+    """A line that a terminal does not wrap, such as a command."""
 
     __slots__ = ()
 
 
 class Command(str):
-    """A command that recomputes what is shown."""
+    """A command that recomputes a part of a page."""
 
     __slots__ = ()
 
@@ -316,9 +319,9 @@ class Bullets:
 
 
 Block = str | Table
-"""A paragraph or a table: what results are made of, in a terminal and on a page."""
+"""A paragraph or a table, for a terminal or a page."""
 PageBlock: TypeAlias = "Block | Heading | Bullets | Chart"
-"""A part of a page; within a paragraph, `text` between backticks is code."""
+"""A block of a page; in paragraphs, text between backticks is code."""
 
 
 def print_blocks(blocks: Iterable[Block], console: Console) -> None:
@@ -333,7 +336,7 @@ def print_blocks(blocks: Iterable[Block], console: Console) -> None:
 
 
 def cell_text(cell: Cell, kind: ColumnKind) -> str:
-    """A cell as a person reads it: `+0.123*`, `0.45`, `1,200`, `<0.001`, `a, b`, a dash for no number."""
+    """A cell as text: `+0.123*`, `0.45`, `1,200`, `<0.001`, `a, b`; a dash for None."""
     if cell is None:
         return DASH
     if isinstance(cell, FlaggedNumber):
@@ -356,16 +359,16 @@ def cell_text(cell: Cell, kind: ColumnKind) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text for HTML, in an element or a quoted attribute; what would not be seen is made visible."""
+    """The text escaped for HTML elements and quoted attributes; invisible characters are made visible."""
     return html.escape(visible_text(text), quote=True)
 
 
-_MARKDOWN_ACTS = frozenset("\\`*_{}[]<>()#+!|~$&")
+_MARKDOWN_SPECIAL = frozenset("\\`*_{}[]<>()#+!|~$&")
 
 
 def markdown_escaped(text: str) -> str:
-    """The text in Markdown, nothing in it a mark; in one line."""
-    escaped = "".join(f"\\{sign}" if sign in _MARKDOWN_ACTS else sign for sign in visible_text(text))
+    """The text escaped for Markdown, in one line."""
+    escaped = "".join(f"\\{sign}" if sign in _MARKDOWN_SPECIAL else sign for sign in visible_text(text))
     return escaped.replace("\n", " ")
 
 
@@ -379,12 +382,12 @@ _LATEX = {
 
 
 def latex_escaped(text: str) -> str:
-    """The text for LaTeX; nothing in it is a command. Letters of all scripts stay: use XeLaTeX or LuaLaTeX for them."""
+    """The text escaped for LaTeX. Letters of all scripts are kept, so it needs XeLaTeX or LuaLaTeX."""
     return "".join(_LATEX.get(sign, sign) for sign in visible_text(text))
 
 
 def _latex_number(text: str) -> str:
-    """A number with a true minus sign; a mark behind it is raised."""
+    """A number for LaTeX, with a true minus sign and its marks as superscripts."""
     plain = text.rstrip("*†")
     mark = "".join(r"\dagger" if sign == "†" else "*" for sign in text[len(plain) :])
     raised = f"^{{{mark}}}" if mark else ""

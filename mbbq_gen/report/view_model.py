@@ -1,4 +1,4 @@
-"""All that a report shows, computed once: scores, conclusions, charts, facts of the runs, and samples of answers.
+"""The content of a report, computed once: scores, conclusions, charts, facts of the runs, and samples of answers.
 
 observations ─► scores ─► tables, sentences ─┐
              ─► charts ──────────────────────┼─► ReportView ─► page
@@ -28,13 +28,7 @@ from mbbq_gen.report.conclusions import (
 )
 from mbbq_gen.report.run_tables import setting_facts
 from mbbq_gen.report.score_tables import Notes, confidence_table, score_table
-from mbbq_gen.report.tables import (
-    Bullets,
-    Command,
-    Heading,
-    PageBlock,
-    Table,
-)
+from mbbq_gen.report.tables import Bullets, Command, Heading, PageBlock, Table
 from mbbq_gen.report.viewer import IN_PAGE, item_views
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.runs.samples import SampleIndex
@@ -56,23 +50,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """A run that is reported on."""
+    """A run of a report."""
 
     folder: RunFolder
     manifest: Manifest
     name: str
     """The name of its model."""
     versions: dict[str, str]
-    """Language → the extractor version whose readings count."""
+    """Language → version of the extractor in use."""
 
     @property
     def path(self) -> str:
-        """Its folder, as it was typed."""
+        """Its folder, as typed by the user."""
         return str(self.folder.path)
 
 
 def _run_blocks(source: Source, store: RunStore, *, is_named: bool) -> Iterator[PageBlock]:
-    """The facts of one run, what its results have to say of their benchmarks, and what shaped the numbers."""
+    """The settings of one run, notices on its benchmarks, refused control questions, and digests of its files."""
     manifest = source.manifest
     if is_named:
         yield Heading(source.name)
@@ -105,8 +99,8 @@ def _facts(source: Source, store: RunStore, progress: Progress) -> Iterator[tupl
     yield from setting_facts(manifest)
     yield "unknown option", f"worded as: {settings.unknown_text}" if settings.unknown_text else ""
     yield "system message", settings.system_prompt or "none of ours"
-    given = manifest.provider_settings.items()
-    yield "settings of the model", ", ".join(f"{name} {json.dumps(one, ensure_ascii=False)}" for name, one in given)
+    options = manifest.provider_settings.items()
+    yield "settings of the model", ", ".join(f"{name} {json.dumps(one, ensure_ascii=False)}" for name, one in options)
     yield "extractor", ", ".join(f"{language}: {version}" for language, version in sorted(source.versions.items()))
     revision = f" ({manifest.git_revision[:12]})" if manifest.git_revision else ""
     yield "made with", f"mbbq-gen {manifest.mbbq_gen}{revision}, Python {manifest.python}"
@@ -147,23 +141,23 @@ class PageSection:
 
 @dataclass(frozen=True)
 class ReportView:
-    """Everything that a report shows; renderers compute nothing."""
+    """The content of a report, ready for rendering."""
 
     title: str
     conclusions: tuple[tuple[str, str], ...]
-    """Model and benchmark, and the sentence on them."""
+    """Model and benchmark, and the conclusion on them."""
     notices: tuple[str, ...]
     """Notices on the benchmarks."""
     ability: Chart | None
-    """Ability of the models against the direction of their bias."""
+    """Chart of ability against the direction of bias."""
     sections: tuple[PageSection, ...]
-    """Before the answers."""
+    """Sections before the answers."""
     details: tuple[PageSection, ...]
-    """After them."""
+    """Sections after the answers."""
     items: tuple[dict[str, Any], ...]
-    """Views of the sampled items, each with its run."""
+    """Views of the sampled answers; `run` is an index of `runs`."""
     n_answers: int
-    """Items of all runs."""
+    """Number of answers in all runs."""
     runs: tuple[tuple[str, str], ...]
     """Name and folder of each run."""
     names: dict[str, str]
@@ -172,7 +166,7 @@ class ReportView:
 
     @property
     def charts(self) -> list[Chart]:
-        """Every chart on the page."""
+        """All charts of the page."""
         own = [self.ability] if self.ability is not None else []
         return own + [block for section in self.sections for block in section.blocks if isinstance(block, Chart)]
 
@@ -190,23 +184,23 @@ def build_report_view(
     extractor: str = "rules",
     follow_ups: Sequence[FollowUpReport] = (),
 ) -> ReportView:
-    """Computes everything that a report shows.
+    """Computes the content of a report.
 
     Args:
         sources: The runs.
         frame: Their observations.
         charts: The charts of these observations.
         names: Language code → English name.
-        sampling: Settings of the intervals; its seed also draws the sample of items.
+        sampling: Settings of the intervals; its seed also draws the sample of answers.
         tick: Called with the name of each step.
-        sampled: Number of items on the page, over all runs.
+        sampled: Number of answers on the page, over all runs.
         labelled: Labelled answers to correct the scores with; None leaves them uncorrected.
         extractor: Name of the extractor.
         follow_ups: Reports on follow-ups.
     """
     tick("scores")
     scores = reported(frame, BY, SCORES, sampling, labelled, extractor=extractor)
-    judged = assess_groups(scores)
+    assessments = assess_groups(scores)
     facts: list[PageBlock] = []
     items: list[dict[str, Any]] = []
     n_answers = 0
@@ -218,10 +212,10 @@ def build_report_view(
             index = SampleIndex(store, source.versions, sampling.seed)
             n_answers += index.count()
             items += [{"run": place, **view} for view in item_views(store, index.sample(size), IN_PAGE)]
-    typed = " ".join(shlex.quote(source.path) for source in sources)
+    paths = " ".join(shlex.quote(source.path) for source in sources)
     benchmarks = list(dict.fromkeys(group.group["benchmark"] or "" for group in scores.groups))
     adjusted = adjusted_scores(frame, [name for name in BY if name != "split"], [METRICS[AMBIGUOUS]], sampling)
-    texts = conclusion_texts(judged, adjusted, names)
+    texts = conclusion_texts(assessments, adjusted, names)
     models = list(dict.fromkeys(source.name for source in sources))
     subject = ", ".join(models) if len(models) <= 3 else f"{len(models)} models"
     return ReportView(
@@ -230,12 +224,12 @@ def build_report_view(
             (f"{one.model} on {one.benchmark}" if len(benchmarks) > 1 else one.model, one.short) for one in texts
         ),
         notices=tuple(dict.fromkeys(notice for source in sources for notice in source.manifest.notices)),
-        ability=ability_against_bias(ability_points(judged), names),
-        sections=tuple(_sections(scores, typed, judged, charts, follow_ups)),
+        ability=ability_against_bias(ability_points(assessments), names),
+        sections=tuple(_sections(scores, paths, assessments, charts, follow_ups)),
         details=(
             PageSection("why", "Details and limits", tuple(_limits(texts))),
             PageSection("asked", "What was asked", tuple(facts)),
-            PageSection("about", "About the scores", tuple(_about(scores, typed))),
+            PageSection("about", "About the scores", tuple(_about(scores, paths))),
         ),
         items=tuple(items),
         n_answers=n_answers,
@@ -245,27 +239,28 @@ def build_report_view(
     )
 
 
-_USUAL: Final = {"extractor": "rules", "gold": "published", "unparsed": "discard", "n_resamples": 2000, "seed": 0}
-"""Options of scores, with their defaults; without the confidence level, which adaptive runs raise."""
+_DEFAULTS: Final = {"extractor": "rules", "gold": "published", "unparsed": "discard", "n_resamples": 2000, "seed": 0}
+"""Option of scores → its default; without the confidence level, which adaptive runs raise."""
 
 
-def _command(scores: ScoreReport, name: str, runs: str, *options: str) -> Command:
-    """The command that shows the same; `runs`: the folders, as they are typed in a shell."""
-    chosen = {option: getattr(scores, option) for option in _USUAL}
-    given = [f"--{key.replace('_', '-')} {value}" for key, value in chosen.items() if value not in (None, _USUAL[key])]
-    return Command(" ".join(["mbbq-gen", name, runs, *options, *given]))
+def _score_command(scores: ScoreReport, runs: str, *options: str) -> Command:
+    """The command that computes the same scores; `runs`: the folders, quoted for a shell."""
+    values = {name: getattr(scores, name) for name in _DEFAULTS}
+    changed = {name: value for name, value in values.items() if value not in (None, _DEFAULTS[name])}
+    options += tuple(f"--{name.replace('_', '-')} {value}" for name, value in changed.items())
+    return Command(" ".join(["mbbq-gen score", runs, "--group-by", ",".join(scores.by), *options]))
 
 
 def _sections(
     scores: ScoreReport,
     runs: str,
-    judged: Sequence[GroupAssessment],
+    assessments: Sequence[GroupAssessment],
     charts: ChartCollection,
     follow_ups: Sequence[FollowUpReport],
 ) -> Iterator[PageSection]:
-    """The charts of each kind, with the tables that belong to them; what follow-ups change."""
+    """The sections before the answers: charts and tables by topic, then follow-ups."""
     blocks: dict[str, list[PageBlock]] = {name: [] for name in _SECTIONS}
-    blocks["scores"] += _score_blocks(scores, runs, judged)
+    blocks["scores"] += _score_blocks(scores, runs, assessments)
     blocks["outcomes"].append(confidence_table(scores.confidences))
     for chart in charts.charts:
         blocks[chart.section].append(replace(chart, command=chart.command.replace(" RUN", f" {runs}", 1)))
@@ -286,7 +281,7 @@ def _sections(
         yield PageSection("follow-up", "Follow-ups", tuple(changes), is_open=has_findings)
 
 
-def _score_blocks(scores: ScoreReport, runs: str, judged: Sequence[GroupAssessment]) -> Iterator[PageBlock]:
+def _score_blocks(scores: ScoreReport, runs: str, assessments: Sequence[GroupAssessment]) -> Iterator[PageBlock]:
     random = " and over prompt variants like these" if scores.prompt_effects == "random" else ""
     average = "" if scores.average == "questions" else f"Scores: {AVERAGES[scores.average]}. "
     yield (
@@ -296,17 +291,17 @@ def _score_blocks(scores: ScoreReport, runs: str, judged: Sequence[GroupAssessme
         "first names. The number of answers links to the answers themselves."
     )
     notes = Notes(scores)
-    yield score_table(scores, SCORES, notes, judged)
+    yield score_table(scores, SCORES, notes, assessments)
     yield from notes.lines()
-    yield _command(scores, "score", runs, "--group-by", ",".join(scores.by), "--metric", ",".join(SCORES))
+    yield _score_command(scores, runs, "--metric", ",".join(SCORES))
     if (correction := scores.correction) is not None:
         yield Heading("Corrected for extraction errors")
         yield from correction_blocks(correction)
-        yield _command(scores, "score", runs, "--group-by", ",".join(scores.by), "--correct-with", correction.source)
+        yield _score_command(scores, runs, "--correct-with", correction.source)
 
 
 def _limits(found: Sequence[ConclusionText]) -> Iterator[PageBlock]:
-    """The long conclusions on every model, and the limits of such scores."""
+    """Warnings and further conclusions on every model, then the limits of such scores."""
     for one in found:
         if len(found) > 1:
             yield Heading(f"{one.model} on {one.benchmark}")

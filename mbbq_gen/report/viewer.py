@@ -1,13 +1,12 @@
-"""Views of single answers, and the server of `mbbq-gen view`: one run, read only, for this machine's browser.
+"""Views of single answers, and the server of `mbbq-gen view`, which shows one run in a browser, read-only.
 
     GET /TOKEN/          the page: filters and an empty list
-    GET /TOKEN/values    field → [[value, how many items have it], …]
+    GET /TOKEN/values    field → [[value, number of items], …]
     GET /TOKEN/items?language=tr&flipped=yes&offset=0&limit=20   {"total": …, "items": […]}
 
-It listens on the loopback address only, and answers GET and HEAD only. A web page elsewhere could send the browser here
-under a name of its own that it points to 127.0.0.1 (DNS rebinding), so a request whose Host is not ours is refused, and
-so is one that a browser says another site caused. Other users of this machine reach the port too: the address holds a
-token that is made anew each time.
+The server listens on the loopback address only and supports GET and HEAD only. Requests with another Host are refused
+because of DNS rebinding, where a web page points its own host name to 127.0.0.1; so are requests from other sites.
+Other users of this machine can reach the port, so the URL has a random token for each start.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ from mbbq_gen.storage.store import CompletedPrompt, RunStore
 # --- sample cards ----------------------------------------------------------------------------------------------------
 
 Piece = tuple[str, int]
-"""A stretch of a text, and what it is: PLAIN, EVIDENCE or LEFT_OUT."""
+"""A part of a text and its kind: PLAIN, EVIDENCE or LEFT_OUT."""
 PLAIN, EVIDENCE, LEFT_OUT = 0, 1, 2
 
 
 class ExcerptLengths(NamedTuple):
-    """Characters of a long text that are shown: of its ends, and on each side of evidence."""
+    """Numbers of characters shown of a long text: at its ends, and around the edges of evidence."""
 
     head: int
     tail: int
@@ -55,36 +54,36 @@ class ExcerptLengths(NamedTuple):
 
 
 IN_PAGE = ExcerptLengths(head=1500, tail=700, around=150)
-"""In a report, which holds a few thousand items."""
+"""For a report, which contains a few thousand items."""
 IN_VIEWER = ExcerptLengths(head=20_000, tail=20_000, around=2000)
 
 
 def pieces(text: str, spans: Sequence[tuple[int, int]], lengths: ExcerptLengths) -> list[Piece]:
-    """The text with its evidence marked, and with what is too long left out; every character is visible."""
+    """The text in pieces: evidence is marked, long texts are shortened, invisible characters are made visible."""
     size = len(text)
     if not spans and size <= lengths.head + lengths.tail:
         return [(visible_text(text), PLAIN)] if text else []
     marked = [(max(0, start), min(end, size)) for start, end in _merged(spans) if start < size]
     kept = [(0, size)]
-    if size > lengths.head + lengths.tail:  # head, tail, and the surroundings of where evidence begins and ends
+    if size > lengths.head + lengths.tail:  # head, tail, and the surroundings of both ends of evidence
         edges = [edge for span in marked for edge in span]
         near = [(max(0, edge - lengths.around), min(size, edge + lengths.around)) for edge in edges]
         kept = _merged([(0, lengths.head), (size - lengths.tail, size), *near])
     found: list[Piece] = []
-    here = 0
+    last_end = 0
     for start, end in kept:
-        if start > here:
-            found.append((f"⟨… {start - here:,} characters …⟩", LEFT_OUT))
+        if start > last_end:
+            found.append((f"⟨… {start - last_end:,} characters …⟩", LEFT_OUT))
         inside = {edge for low, high in marked if low < high for edge in (low, high) if start < edge < end}
         for first, last in pairwise(sorted({start, end} | inside)):
             is_evidence = any(low <= first < high for low, high in marked)
             found.append((visible_text(text[first:last]), EVIDENCE if is_evidence else PLAIN))
-        here = end
+        last_end = end
     return found
 
 
 def _merged(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The spans in order, those that overlap as one."""
+    """The spans in order; overlapping ones are merged."""
     found: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if found and start < found[-1][1]:
@@ -97,7 +96,7 @@ def _merged(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 def item_views(
     store: RunStore, items: Sequence[SampleRow], lengths: ExcerptLengths, *, with_prompt: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """The views of items, each looked up in the run."""
+    """The views of items, with their texts from the run's store, as JSON objects for the page."""
     version = reasoning_version(PackPaths())
     for item in items:
         answered = find_completed(store, item.prompt_id)
@@ -119,7 +118,7 @@ def item_views(
                 "parsed": bias is not None,
                 "stances": sorted(bias.stances) if bias is not None else [],
             }
-            if reasoning.end is not None:  # reasoning that stands in the response is shown by itself
+            if reasoning.end is not None:  # the response begins with the reasoning, which is shown separately
                 start = len(text) - len(text[reasoning.end :].lstrip())
         spans = [(max(0, first - start), last - start) for first, last in extraction.spans if last > start]
         rules = extraction.rule.replace("+", ":").split(":")
@@ -149,7 +148,7 @@ def item_views(
 
 
 def _options(answered: CompletedPrompt, extraction: Extraction, lengths: ExcerptLengths) -> list[dict[str, Any]]:
-    """The options as shown."""
+    """The options in the order of the prompt."""
     instance, question, chosen = answered.instance, question_of(answered), extraction.option
     if chosen is None and extraction.outcome in {"abstention", "refusal"}:
         chosen = question.unknown_index
@@ -169,9 +168,9 @@ def _options(answered: CompletedPrompt, extraction: Extraction, lengths: Excerpt
 # --- the server ------------------------------------------------------------------------------------------------------
 
 LOOPBACK = "127.0.0.1"
-MOST_ITEMS = 100
-"""That one request may ask for."""
-_LONGEST_VALUE = 500
+_MAX_ITEMS = 100
+"""The most items of one response."""
+_MAX_VALUE_LENGTH = 500
 _TOKEN_BYTES = 16
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -182,22 +181,22 @@ _HEADERS = {
     "X-Frame-Options": "DENY",
 }
 _HTML, _JSON, _TEXT = "text/html; charset=utf-8", "application/json; charset=utf-8", "text/plain; charset=utf-8"
-_Answer = tuple[HTTPStatus, str, str]
+_Response = tuple[HTTPStatus, str, str]
 """Status, media type, body."""
 
 
 @dataclass(frozen=True)
 class SampleViewer:
-    """The page and the items of one run."""
+    """The resources of one run: the page, the values of the filters, the items."""
 
     folder: RunFolder
     index: SampleIndex
     page: str
     policy: str
-    """The page's content security policy, sent as a header too."""
+    """The page's content security policy, which is also sent as a header."""
 
-    def answer(self, path: str) -> _Answer:
-        """The response to a GET of this path."""
+    def respond(self, path: str) -> _Response:
+        """The response to GET for this path."""
         parts = urlsplit(path)
         try:
             if parts.path == "/":
@@ -214,13 +213,13 @@ class SampleViewer:
         return HTTPStatus.NOT_FOUND, _TEXT, "there is nothing here\n"
 
     def _items(self, query: Mapping[str, str]) -> dict[str, Any]:
-        filters = {name: value[:_LONGEST_VALUE] for name, value in query.items() if name not in {"offset", "limit"}}
-        offset, limit = (query.get(name, usual) for name, usual in (("offset", "0"), ("limit", "20")))
-        for name, text in (("offset", offset), ("limit", limit)):
+        filters = {name: value[:_MAX_VALUE_LENGTH] for name, value in query.items() if name not in {"offset", "limit"}}
+        numbers = {name: query.get(name, default) for name, default in (("offset", "0"), ("limit", "20"))}
+        for name, text in numbers.items():
             if not (text.isascii() and text.isdigit() and len(text) < 10):
                 raise UsageError(f"{name}: {text!r} is not a whole number")
         with self.folder.open_store(read_only=True) as store:
-            found = self.index.page(filters, int(offset), min(int(limit), MOST_ITEMS))
+            found = self.index.page(filters, int(numbers["offset"]), min(int(numbers["limit"]), _MAX_ITEMS))
             views = list(item_views(store, found, IN_VIEWER, with_prompt=True))
         return {"total": self.index.count(filters), "items": views}
 
@@ -228,7 +227,7 @@ class SampleViewer:
 def open_viewer(
     folder: RunFolder, versions: Mapping[str, str], where: PackPaths, step: Callable[[int], None]
 ) -> SampleViewer:
-    """The viewer of a run; `versions`: language → the extractor version whose readings are shown."""
+    """The viewer of a run; `versions`: language → version of the extractor in use."""
     with folder.open_store(read_only=True) as store:
         index = SampleIndex(store, versions, step=step)
     assets, path, name = page_assets(connects=True), str(folder.path), folder.manifest().config.model
@@ -245,7 +244,7 @@ def open_viewer(
 
 
 class ViewServer(ThreadingHTTPServer):
-    """Serves a viewer on a port of the loopback address."""
+    """A server of a viewer on a port of the loopback address."""
 
     daemon_threads = True
 
@@ -253,7 +252,7 @@ class ViewServer(ThreadingHTTPServer):
         """Binds the port; 0: any free one.
 
         Raises:
-            RunError: where the port can't be had.
+            RunError: if the port is not available.
         """
         try:
             super().__init__((LOOPBACK, port), _Handler)
@@ -262,33 +261,33 @@ class ViewServer(ThreadingHTTPServer):
         self.viewer = viewer
         self.token = secrets.token_urlsafe(_TOKEN_BYTES)
         self.url = f"http://{LOOPBACK}:{self.server_port}/{self.token}/"
-        """Where the browser finds it: an address that nobody can guess."""
+        """The address for the browser, with the token."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Passes over connections that the browser dropped; shows all other faults."""
+        """Ignores connections that the browser closed; prints all other errors."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
-    def answer(self, path: str, headers: Message) -> _Answer:
-        """The response to a request: refusals first, then the viewer's for the path after the token."""
+    def respond(self, path: str, headers: Message) -> _Response:
+        """The response to a request: an error by host, site or token, or the viewer's for the path after the token."""
         hosts = [f"{name}:{self.server_port}" for name in (LOOPBACK, "localhost")]
-        named = headers.get_all("Host") or []
-        if len(named) != 1 or named[0] not in hosts:
+        requested_hosts = headers.get_all("Host") or []
+        if len(requested_hosts) != 1 or requested_hosts[0] not in hosts:
             return HTTPStatus.MISDIRECTED_REQUEST, _TEXT, "this server answers to its own address only\n"
         site, origin = headers.get("Sec-Fetch-Site", "none"), headers.get("Origin")
         is_foreign = site not in {"none", "same-origin"} and path != f"/{self.token}/"
         if is_foreign or (origin is not None and origin.removeprefix("http://") not in hosts):
             return HTTPStatus.FORBIDDEN, _TEXT, "another site requested this\n"
-        if path == "/favicon.ico":  # what browsers ask for by themselves, without a token; there is none
+        if path == "/favicon.ico":  # requested by browsers automatically, without the token
             return HTTPStatus.NO_CONTENT, "image/x-icon", ""
         token, slash, rest = path.removeprefix("/").partition("/")
         if not (secrets.compare_digest(token.encode(), self.token.encode()) and slash):
             return HTTPStatus.FORBIDDEN, _TEXT, "open the whole address that mbbq-gen view printed\n"
-        return self.viewer.answer(f"/{rest}")
+        return self.viewer.respond(f"/{rest}")
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers one connection."""
+    """The handler of one connection."""
 
     server: ViewServer
     protocol_version = "HTTP/1.1"
@@ -297,11 +296,11 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 60
 
     def do_GET(self) -> None:
-        """Answers a GET."""
-        status, kind, text = self.server.answer(self.path, self.headers)
+        """Sends the response to GET or HEAD."""
+        status, media_type, text = self.server.respond(self.path, self.headers)
         body = text.encode(errors="replace")
         self.send_response(status)
-        self.send_header("Content-Type", kind)
+        self.send_header("Content-Type", media_type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
@@ -310,15 +309,15 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815
 
     def end_headers(self) -> None:
-        """Ends the head of every answer, errors too, with what the browser must not do with it."""
+        """Adds the security headers to every response, including errors."""
         policy = f"{self.server.viewer.policy}; frame-ancestors 'none'"
         for name, value in {**_HEADERS, "Content-Security-Policy": policy}.items():
             self.send_header(name, value)
         super().end_headers()
 
     def version_string(self) -> str:
-        """The name in the header `Server`."""
+        """The value of the header `Server`."""
         return "mbbq-gen"
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
-        """Says nothing: whoever looks at a page does not want a line for every part of it."""
+        """Logs nothing, because a page causes many requests."""

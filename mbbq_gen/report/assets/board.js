@@ -1,22 +1,22 @@
 "use strict";
-// Makes the headings of the board's tables buttons that sort. Without this, the tables are as they were written.
+// Sort buttons in the headings of the leaderboard's tables.
 (() => {
-  const said = document.getElementById("sorted");
+  const status = document.getElementById("sorted");
   const key = (row, place) => row.children[place].dataset.key;
   const compare = (one, other, sign, isNumber) => {
-    if (one === "" || other === "") return (one === "") - (other === ""); // what has no number stands last, either way
+    if (one === "" || other === "") return (one === "") - (other === ""); // missing values are last in both directions
     return sign * (isNumber ? Number(one) - Number(other) : one.localeCompare(other));
   };
   const sort = (table, heading, place) => {
-    const isDown = heading.getAttribute("aria-sort") === "ascending";
+    const isDescending = heading.getAttribute("aria-sort") === "ascending";
     const isNumber = heading.classList.contains("number");
     const body = table.tBodies[0];
     const rows = Array.from(body.rows);
-    rows.sort((one, other) => compare(key(one, place), key(other, place), isDown ? -1 : 1, isNumber));
+    rows.sort((one, other) => compare(key(one, place), key(other, place), isDescending ? -1 : 1, isNumber));
     body.append(...rows);
     for (const cell of table.tHead.rows[0].cells) cell.removeAttribute("aria-sort");
-    heading.setAttribute("aria-sort", isDown ? "descending" : "ascending");
-    if (said) said.textContent = `Sorted by ${heading.textContent}, ${isDown ? "descending" : "ascending"}`;
+    heading.setAttribute("aria-sort", isDescending ? "descending" : "ascending");
+    if (status) status.textContent = `Sorted by ${heading.textContent}, ${isDescending ? "descending" : "ascending"}`;
   };
   for (const table of document.querySelectorAll("table.board")) {
     Array.from(table.tHead.rows[0].cells).forEach((heading, place) => {
@@ -28,7 +28,7 @@
     });
   }
 })();
-// One language alone, in the pictures and the tables; the address says which: #board?language=tr.
+// The filter by language of charts and tables; the address has the language: #board?language=tr.
 (() => {
   const MARK = "#board?";
   const box = document.getElementById("language");

@@ -1,34 +1,34 @@
 "use strict";
-// Charts as files: SVG with the colours that are on the screen, PNG drawn from that at twice the size, CSV from the page.
+// Downloads of charts: SVG with the colours of the screen, PNG of that at twice the size, CSV from the page.
 (() => {
-  const SHOWN = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linecap",
+  const STYLES = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linecap",
     "stroke-linejoin", "opacity", "font-family", "font-size", "font-style", "font-weight", "text-anchor", "paint-order"];
   const NAMESPACE = "http://www.w3.org/2000/svg";
   const found = document.getElementById("tables");
   const tables = found ? JSON.parse(found.textContent) : {};
 
-  // The drawing alone: what the page's style says of each element becomes its own attributes; links are left out.
-  function alone(drawing) {
+  // The drawing without the page: computed styles become attributes; links are removed.
+  function standalone(drawing) {
     const copy = drawing.cloneNode(true);
     const [shown, own] = [drawing, copy].map((root) => [root, ...root.querySelectorAll("*")]);
-    const gone = [];
+    const hidden = [];
     shown.forEach((element, place) => {
       const style = getComputedStyle(element);
-      if (style.display === "none") gone.push(own[place]);
+      if (style.display === "none") hidden.push(own[place]);
       if (element.localName === "a") own[place].removeAttribute("href");
       own[place].removeAttribute("class");
       if (!["title", "desc", "defs"].includes(element.localName)) {
-        for (const name of SHOWN) own[place].setAttribute(name, style.getPropertyValue(name));
+        for (const name of STYLES) own[place].setAttribute(name, style.getPropertyValue(name));
       }
     });
-    gone.filter((element) => !["title", "desc", "defs"].includes(element.localName)).forEach((element) => element.remove());
+    hidden.filter((element) => !["title", "desc", "defs"].includes(element.localName)).forEach((element) => element.remove());
     const box = drawing.viewBox.baseVal;
-    const back = document.createElementNS(NAMESPACE, "rect");
+    const background = document.createElementNS(NAMESPACE, "rect");
     const place = { x: box.x, y: box.y, width: box.width, height: box.height };
     for (const [name, value] of Object.entries({ ...place, fill: getComputedStyle(document.body).backgroundColor })) {
-      back.setAttribute(name, value);
+      background.setAttribute(name, value);
     }
-    copy.prepend(back);
+    copy.prepend(background);
     copy.setAttribute("xmlns", NAMESPACE);
     copy.setAttribute("width", box.width);
     copy.setAttribute("height", box.height);
@@ -70,8 +70,8 @@
   for (const figure of document.querySelectorAll("figure[data-file]")) {
     const drawing = figure.querySelector(".drawing > svg");
     if (drawing) {
-      button(figure, "SVG", () => new Blob([alone(drawing).text], { type: "image/svg+xml" }));
-      button(figure, "PNG", () => png(alone(drawing)));
+      button(figure, "SVG", () => new Blob([standalone(drawing).text], { type: "image/svg+xml" }));
+      button(figure, "PNG", () => png(standalone(drawing)));
     }
     const table = tables[figure.dataset.file];
     if (table) button(figure, "CSV", () => new Blob(["\ufeff", table], { type: "text/csv" }));

@@ -1,6 +1,6 @@
 "use strict";
-// The browser of items: filters, pages of twenty, and one item opened at a time. Items come from the page itself, or
-// from the server that the page came from. Text becomes text nodes only; nothing is ever parsed as HTML.
+// The browser of items: filters, pages of twenty, and details of an item. Items are in the page itself or come from
+// its server. Texts become text nodes and are never parsed as HTML.
 (() => {
   const PAGE = 20;
   const list = document.getElementById("items");
@@ -9,19 +9,19 @@
   const status = document.getElementById("count");
   const [back, on] = ["back", "on"].map((id) => document.getElementById(id));
   const KINDS = ["", "mark", "left-out"];
-  // An address that ends in #browse?language=tr&outcome=refusal shows just these items, and changes with the filters.
+  // The filters are part of the address: #browse?language=tr&outcome=refusal.
   const MARK = "#browse?";
   let first = 0;
-  let asked = 0;
+  let latestRequest = 0;
 
-  // --- where items come from ---
+  // --- sources of items ---
 
   function jsonOf(id) {
     const found = document.getElementById(id);
     return found ? JSON.parse(found.textContent) : null;
   }
 
-  // The items of a page are packed: unpacked once, when they are first looked at.
+  // The items of a page are compressed; they are decompressed once, at first use.
   async function unpacked(element) {
     const bytes = Uint8Array.from(atob(element.textContent), (letter) => letter.charCodeAt(0));
     if (!("DecompressionStream" in window)) throw new Error("this browser can't unpack them; a newer one can");
@@ -29,8 +29,8 @@
   }
 
   function inPage(data, packed) {
-    let had = null;
-    const items = () => (had = had || unpacked(packed));
+    let cached = null;
+    const items = () => (cached = cached || unpacked(packed));
     const matches = (item, filters) =>
       Object.entries(filters).every(([name, value]) =>
         name === "id" ? item.prompt_id.startsWith(value) : String(item[name]) === value);
@@ -55,16 +55,16 @@
   }
 
   function onServer(data) {
-    const ask = async (path) => {
-      const answer = await fetch(path, { credentials: "omit", cache: "no-store" });
-      if (!answer.ok) throw new Error(await answer.text());
-      return answer.json();
+    const get = async (path) => {
+      const response = await fetch(path, { credentials: "omit", cache: "no-store" });
+      if (!response.ok) throw new Error(await response.text());
+      return response.json();
     };
     return {
       runs: data.runs,
       languages: data.languages,
-      values: () => ask("values"),
-      page: (filters, offset) => ask("items?" + new URLSearchParams({ ...filters, offset, limit: PAGE })),
+      values: () => get("values"),
+      page: (filters, offset) => get("items?" + new URLSearchParams({ ...filters, offset, limit: PAGE })),
     };
   }
 
@@ -90,7 +90,7 @@
   const plain = (code) => String(code).replaceAll("_", " ");
   const languageName = (code) => (source.languages[code] ? source.languages[code] + " (" + code + ")" : code);
 
-  function said(name, value) {
+  function valueText(name, value) {
     if (name === "language") return languageName(value);
     if (name === "run") return source.runs[Number(value)].name;
     return name === "template" || name === "variant" ? value : plain(value);
@@ -199,7 +199,7 @@
   }
 
   async function show() {
-    const mine = ++asked;
+    const request = ++latestRequest;
     let page;
     try {
       page = await source.page(filters(), first);
@@ -207,7 +207,7 @@
       status.textContent = "The items can't be had: " + error.message;
       return;
     }
-    if (mine !== asked) return; // a later question was asked meanwhile
+    if (request !== latestRequest) return; // there is a later request
     list.replaceChildren(...page.items.map(entryOf));
     list.start = first + 1;
     if (page.total === 1) list.querySelector("details").open = true;
@@ -229,7 +229,7 @@
     for (const box of form.querySelectorAll("select")) {
       box.closest("p").hidden = (values[box.name] || []).length < 2; // nothing to choose
       for (const [value, count] of values[box.name] || []) {
-        box.append(make("option", { value }, said(box.name, value) + " (" + count.toLocaleString("en") + ")"));
+        box.append(make("option", { value }, valueText(box.name, value) + " (" + count.toLocaleString("en") + ")"));
       }
     }
   }
@@ -280,7 +280,7 @@
   on.addEventListener("click", () => turn(1));
   window.addEventListener("hashchange", follow);
   document.addEventListener("click", (event) => {
-    // The same link again changes no address, so nothing else would tell.
+    // A second click on the same link causes no hashchange event.
     const link = event.target.closest("a.to-items");
     if (link && link.getAttribute("href") === location.hash) follow();
   });

@@ -1,5 +1,5 @@
 "use strict";
-// Counts what is judged, keeps it in the browser while the page is open or reloaded, and saves it as CSV.
+// Counts the verdicts, stores them in the browser, so that they survive a reload, and saves them as CSV.
 const sections = [...document.querySelectorAll("section")];
 const store = "mbbq-gen:" + document.title;
 
@@ -36,7 +36,7 @@ function refresh() {
   try {
     localStorage.setItem(store, JSON.stringify(verdicts));
   } catch (error) {
-    // A browser may refuse to keep anything for a file; saving as CSV works all the same.
+    // A browser may not store anything for a local file; saving as CSV still works.
   }
 }
 

@@ -1,5 +1,5 @@
 "use strict";
-// Light or dark as the reader's system has it, or as chosen here; the choice is kept where the browser allows it.
+// The light or dark theme: that of the system, or as chosen; the choice is stored if the browser allows it.
 (() => {
   const choice = document.getElementById("theme");
   if (!choice) return;
@@ -18,7 +18,7 @@
     try {
       localStorage.setItem("mbbq-gen:theme", choice.value);
     } catch (error) {
-      // A browser may refuse to keep anything for a file: the choice then holds for this page.
+      // A browser may not store anything for a local file; the choice then applies to this page view only.
     }
   });
 })();

@@ -1,7 +1,7 @@
-"""Charts of scores, in our shapes and in the papers': Vega-Lite specifications, words, and the tables behind them.
+"""Charts of scores, among them figures of the papers: Vega-Lite specifications, texts, and tables of their data.
 
-    charts = make_charts(frame)            what the answers allow
-    charts.charts[0].spec                  a specification with its data, to change before it is rendered
+    charts = make_charts(frame)            all charts that the data allow
+    charts.charts[0].spec                  a specification with its data, which can be changed before rendering
     write_figures(charts, Path("figures")) SVG, PNG, PDF and specifications; CSV, Markdown and LaTeX
 
 Rendering needs vl-convert (extra `report`); specifications and tables do not.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.files import output_file, write_errors
-from mbbq_gen.report.charts.vega import Spec, pdf, png, require_vl_convert, svg, whole
+from mbbq_gen.report.charts.vega import Spec, pdf, png, require_vl_convert, spec_json, svg
 from mbbq_gen.report.tables import Table, markdown_escaped
 
 if TYPE_CHECKING:
@@ -30,32 +30,32 @@ Section = Literal["scores", "categories", "control", "robustness", "position", "
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart with its words."""
+    """A chart with its texts."""
 
     title: str
-    """One line."""
-    sees: str
-    """Its finding in one line with its own numbers; shown above it."""
+    """One line of text."""
+    finding: str
+    """The main result in one line with its numbers; shown above the chart."""
     alt: str
     """Text alternative, with numbers."""
     caption: str
-    """How to read it, the meaning of its marks, the figure that it follows."""
+    """Explanation of the chart and its marks, and the figure of a paper that it reproduces."""
     table: Table
     spec: Spec | None
     """Its Vega-Lite specification; None: a table only."""
     command: str = ""
-    """Recomputes its numbers; RUN stands for the runs."""
+    """The command that recomputes its numbers; RUN stands for the runs."""
     links: Mapping[str, str] = field(default_factory=dict)
-    """Targets of its marks on a page → the same in words."""
+    """Targets of its marks on a page → their labels."""
     name: str = ""
-    """File name, and the beginning of the ids in its SVG; of CHARTS, set by `make_charts`."""
+    """File name and prefix of the ids in its SVG; for CHARTS set by `make_charts`."""
     section: Section = "scores"
-    """Likewise."""
+    """For CHARTS set by `make_charts`."""
 
 
 @dataclass(frozen=True)
 class SkippedChart:
-    """A chart that the data do not allow."""
+    """A chart that could not be made."""
 
     name: str
     title: str
@@ -64,14 +64,14 @@ class SkippedChart:
 
 @dataclass(frozen=True)
 class ChartCollection:
-    """The charts of some answers, and those that could not be made."""
+    """Charts of some answers, and those that could not be made."""
 
     charts: tuple[Chart, ...]
     left_out: tuple[SkippedChart, ...]
 
 
 class ChartUnavailableError(Exception):
-    """The data do not allow a chart; the text says why. Stays within this package: it becomes a `SkippedChart`."""
+    """The data do not allow a chart; its text is the reason. `make_charts` turns it into a `SkippedChart`."""
 
 
 CHARTS: dict[str, tuple[Section, str]] = {
@@ -92,9 +92,9 @@ CHARTS: dict[str, tuple[Section, str]] = {
     "mbbq_table_3": ("papers", "scores on the templates that a model can do (MBBQ Table 3)"),
     "mbbq_table_5": ("papers", "accuracy on the control set (MBBQ Table 5)"),
 }
-"""Chart → its section, and what it shows; in the order in which they are shown."""
+"""Chart → its section and its title in lists; in the order of the page."""
 PAPERS = tuple(name for name, (section, _) in CHARTS.items() if section == "papers")
-"""Charts that show the numbers of others once more, as a paper does; they take a third of a page's time."""
+"""Charts that show numbers of others again, as a paper does; they take a third of a page's time."""
 
 
 def make_charts(
@@ -109,10 +109,10 @@ def make_charts(
 
     Raises:
         UsageError: for an empty table.
-        UnknownNameError: where there is no chart of a name.
+        UnknownNameError: for an unknown chart.
     """
-    wanted = list(CHARTS) if names is None else list(dict.fromkeys(names))
-    for name in wanted:
+    requested = list(CHARTS) if names is None else list(dict.fromkeys(names))
+    for name in requested:
         if name not in CHARTS:
             raise UnknownNameError("chart", name, CHARTS)
     if frame.is_empty():
@@ -123,29 +123,29 @@ def make_charts(
     from mbbq_gen.report.charts.score_view import ScoreView
     from mbbq_gen.statistics.estimate import InferenceSettings
 
-    named = frame.with_columns(pl.col("model").cast(pl.String).fill_null("–"))  # answers from anywhere may lack it
-    answers = ScoreView(named, sampling or InferenceSettings())
+    frame = frame.with_columns(pl.col("model").cast(pl.String).fill_null("–"))  # imported answers may lack it
+    answers = ScoreView(frame, sampling or InferenceSettings())
     charts: list[Chart] = []
     left_out: list[SkippedChart] = []
-    for name in wanted:
+    for name in requested:
         tick(name)
-        section, what = CHARTS[name]
+        section, title = CHARTS[name]
         try:
             made: Chart = getattr(score_charts, name)(answers)
             charts.append(replace(made, name=name, section=section))
         except ChartUnavailableError as reason:
-            left_out.append(SkippedChart(name, what, str(reason)))
+            left_out.append(SkippedChart(name, title, str(reason)))
     return ChartCollection(tuple(charts), tuple(left_out))
 
 
 def write_figures(charts: ChartCollection, directory: Path) -> list[Path]:
     """Writes each chart as SVG, PNG, PDF and specification, its table as CSV, Markdown and LaTeX, and index.md.
 
-    Returns what was written, in order.
+    Returns the written files, in order.
 
     Raises:
-        MissingExtraError: where vl-convert is not installed.
-        UsageError: as `core.files.output_file`; RunError too.
+        MissingExtraError: if vl-convert is not installed.
+        UsageError: as `core.files.output_file`; RunError likewise.
     """
     require_vl_convert()
     written = []
@@ -162,11 +162,11 @@ def write_figures(charts: ChartCollection, directory: Path) -> list[Path]:
 def _files(charts: ChartCollection) -> Iterator[tuple[str, bytes]]:
     for chart in charts.charts:
         if chart.spec is not None:
-            drawn = svg(chart.spec, chart.name, chart.title, chart.alt, is_alone=True)
-            yield f"{chart.name}.svg", drawn.encode()
-            yield f"{chart.name}.png", png(drawn)
-            yield f"{chart.name}.pdf", pdf(drawn)
-            yield f"{chart.name}.vl.json", whole(chart.spec, chart.alt).encode()
+            drawing = svg(chart.spec, chart.name, chart.title, chart.alt, is_file=True)
+            yield f"{chart.name}.svg", drawing.encode()
+            yield f"{chart.name}.png", png(drawing)
+            yield f"{chart.name}.pdf", pdf(drawing)
+            yield f"{chart.name}.vl.json", spec_json(chart.spec, chart.alt).encode()
         yield f"{chart.name}.csv", chart.table.csv().encode()
         yield f"{chart.name}.md", chart.table.markdown().encode()
         yield f"{chart.name}.tex", chart.table.latex(f"{chart.title}. {chart.caption}", chart.name).encode()
@@ -174,7 +174,7 @@ def _files(charts: ChartCollection) -> Iterator[tuple[str, bytes]]:
 
 
 def _index(charts: ChartCollection) -> str:
-    """The index page: each chart with its caption, and the charts that are missing."""
+    """The index page: each chart with its caption, and the charts that could not be made."""
     lines = ["# Figures and tables", ""]
     for chart in charts.charts:
         kinds = [*(("svg", "png", "pdf", "vl.json") if chart.spec is not None else ()), "csv", "md", "tex"]

@@ -1,4 +1,4 @@
-"""The charts of `CHARTS`, each a function of its name: scores by language, category and prompt, and MBBQ's figures."""
+"""The functions of `CHARTS`, which have the charts' names: scores by language, category, prompt; figures of MBBQ."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mbbq_gen.analysis.position import position_reports
 from mbbq_gen.analysis.robustness import EffectTable, Factor, effect_table
 from mbbq_gen.core.text import whole_percent
 from mbbq_gen.report.charts import Chart, ChartUnavailableError
-from mbbq_gen.report.charts.planes import accuracy_planes
+from mbbq_gen.report.charts.planes import accuracy_scatter
 from mbbq_gen.report.charts.score_view import (
     BIAS_SIGN,
     BIAS_SOURCE,
@@ -32,8 +32,8 @@ from mbbq_gen.report.charts.score_view import (
     key_table,
     kind_of,
     mark_of,
+    number_text,
     sentences,
-    spoken,
 )
 from mbbq_gen.report.charts.vega import Panel, Spec, bars, datum, dots, heat_maps, reach_of, short_names, stacks
 from mbbq_gen.report.tables import LINK, OUTCOME_TITLES, Cell, Column, FlaggedNumber, Table
@@ -51,7 +51,7 @@ _BIAS = SUMMARY[2]
 
 
 def accuracy_against_bias(answers: ScoreView) -> Chart:
-    """Accuracy and bias as the two axes of a plane: a point for each language and model."""
+    """Accuracy against bias as scatter plots, with a point for each language and model."""
     found = answers.scored(answers.by, SUMMARY)
     caption = (
         f"{BIAS_SOURCE} {BIAS_SIGN} Grey: the largest bias that the accuracy leaves room for; a model without bias "
@@ -59,7 +59,7 @@ def accuracy_against_bias(answers: ScoreView) -> Chart:
     )
     shape = "Planes of points, accuracy to the right and bias upwards"
     title = f"Accuracy against bias by {answers.where}"
-    return found.chart(title, shape, caption, accuracy_planes(found), metric=_BIAS)
+    return found.chart(title, shape, caption, accuracy_scatter(found), metric=_BIAS)
 
 
 def scores_by_language(answers: ScoreView) -> Chart:
@@ -68,7 +68,7 @@ def scores_by_language(answers: ScoreView) -> Chart:
     places, models = key_names(key[1:] for key in found.groups), answers.model_names
     names = {key: (places[key[1:]], models[key[0]]) for key in found.groups}
     rows, series = list(places.values()), list(models.values())
-    if len(places) == 1:  # then the models are the rows
+    if len(places) == 1:  # models as rows
         names, rows, series = {key: (model, place) for key, (place, model) in names.items()}, series, rows
     caption = f"Accuracy (dashed: guessing) and bias. {BIAS_SOURCE} {BIAS_SIGN} {answers.interval_caption}"
     title, spec = f"Accuracy and bias by {answers.where}", dots(found.panels(names), rows, series)
@@ -76,12 +76,12 @@ def scores_by_language(answers: ScoreView) -> Chart:
 
 
 def control_and_bias(answers: ScoreView) -> Chart:
-    """Accuracy and bias on the benchmark beside the same on the control questions."""
+    """Accuracy and bias on the benchmark and on the control questions."""
     answers.require_control()
     bias, control = answers.scored(answers.by, SUMMARY), answers.scored(answers.by, SUMMARY, "control")
     names = answers.row_names(bias.groups)
-    sides = {"benchmark": bias, "control set": control}
-    parts = [found.panels({key: (name, side) for key, name in names.items()}) for side, found in sides.items()]
+    series = {"benchmark": bias, "control set": control}
+    parts = [found.panels({key: (row, name) for key, row in names.items()}) for name, found in series.items()]
     panels = [
         Panel(one.title, values := [*one.values, *other.values], one.reach and reach_of(values), one.line)
         for one, other in zip(*parts, strict=True)
@@ -93,14 +93,14 @@ def control_and_bias(answers: ScoreView) -> Chart:
             table.add_row(split, *row)
     return Chart(
         title="The benchmark beside its control set",
-        sees="On the control questions, which name no group: " + control.takeaway(_BIAS),
+        finding="On the control questions, which name no group: " + control.takeaway(_BIAS),
         alt="Dots with intervals, the benchmark and the control set of each row beside each other. "
         f"Of the control set: {control.alt()}",
         caption="The control set asks the same questions with first names in the groups' place. A bias that is as "
         "large there is not about the groups; a model that guesses there (dashed) can't do the task. "
         f"{BIAS_SIGN} {answers.interval_caption}",
         table=table,
-        spec=dots(panels, list(names.values()), list(sides)),
+        spec=dots(panels, list(names.values()), list(series)),
         command=bias.command(" --control-adjusted"),
     )
 
@@ -118,19 +118,20 @@ _FACTOR_TITLES: Final[dict[Factor, str]] = {
 
 def spread(answers: ScoreView, factor: Factor) -> Chart:
     """Scores of each prompt variant, option order, label style or reasoning effort."""
-    what, values = _FACTOR_TITLES[factor], answers.values(factor, "bias")
+    factor_title, values = _FACTOR_TITLES[factor], answers.values(factor, "bias")
     if len(values) < 2:
-        raise ChartUnavailableError(f"needs answers to two or more values of {what}")
+        raise ChartUnavailableError(f"needs answers to two or more values of {factor_title}")
     found = answers.scored((*answers.by, factor), _CHANGING)
     rows, series = answers.row_names(dict.fromkeys(key[:-1] for key in found.groups)), short_names(values)
     names = {key: (rows[key[:-1]], series[key[-1]]) for key in found.groups if key[-1] in series}
     caption = (
-        f"The same questions under each {what}. Where dots of a row lie apart, the {what} makes the score as "
-        f"much as the model does. {BIAS_SOURCE} {BIAS_SIGN} {answers.interval_caption}"
+        f"The same questions under each {factor_title}. Where dots of a row lie apart, the {factor_title} makes the "
+        f"score as much as the model does. {BIAS_SOURCE} {BIAS_SIGN} {answers.interval_caption}"
     )
     spec = dots(found.panels(names), list(rows.values()), list(series.values()))
-    chart = found.chart(f"Scores by {what}", f"Dots with intervals, one for each {what}", caption, spec, metric=_BIAS)
-    return replace(chart, sees=_spread_text(found) or f"Nothing to count under two values of {what}.")
+    shape = f"Dots with intervals, one for each {factor_title}"
+    chart = found.chart(f"Scores by {factor_title}", shape, caption, spec, metric=_BIAS)
+    return replace(chart, finding=_spread_text(found) or f"Nothing to count under two values of {factor_title}.")
 
 
 spread_variant = partial(spread, factor="variant")
@@ -140,7 +141,7 @@ spread_reasoning_effort = partial(spread, factor="reasoning_effort")
 
 
 def _spread_text(found: ScoreSet) -> str:
-    """The widest range of the bias within one row."""
+    """The widest range of the bias within one row, in a sentence; empty if no bias is defined."""
     rows: dict[Key, list[float]] = {}
     for key in found.groups:
         if (value := found.value(key, _BIAS)) is not None:
@@ -148,16 +149,13 @@ def _spread_text(found: ScoreSet) -> str:
     if not rows:
         return ""
     widest = max(rows, key=lambda key: max(rows[key]) - min(rows[key]))
-    name, low, high = found.answers.spoken_key(found.by[:-1], widest), min(rows[widest]), max(rows[widest])
+    name, low, high = found.answers.group_label(found.by[:-1], widest), min(rows[widest]), max(rows[widest])
     title = METRIC_TITLES[_BIAS].capitalize()
-    return f"{title} lies widest apart for {name}: from {spoken(_BIAS, low)} to {spoken(_BIAS, high)}."
-
-
-_ALL = "all languages"
+    return f"{title} lies widest apart for {name}: from {number_text(_BIAS, low)} to {number_text(_BIAS, high)}."
 
 
 def effects_of_axes(answers: ScoreView) -> Chart:
-    """The main effect of every level of every axis, a colour for each language."""
+    """The main effect of every level of every prompt axis, with a colour for each language."""
     if len(answers.models) != 1:
         raise ChartUnavailableError("shows one model; make it for each run separately")
     table = key_table(
@@ -171,22 +169,22 @@ def effects_of_axes(answers: ScoreView) -> Chart:
         if not isinstance(found, EffectTable):
             raise ChartUnavailableError(found or "needs prompt variants composed with run --axes")
         names = short_names([f"{effect.axes[0]}: {effect.levels[0]}" for effect in found.main])
-        languages = list(dict.fromkeys([_ALL, *(str(effect.language) for effect in found.by_language)]))
+        languages = list(dict.fromkeys(["all languages", *(str(effect.language) for effect in found.by_language)]))
         values = []
         for effect in (*found.main, *found.by_language):
-            axis, level, language, change = *effect.axes, *effect.levels, effect.language or _ALL, effect.difference
-            values.append(datum(names[f"{axis}: {level}"], language, change))
+            axis, level, language, change = *effect.axes, *effect.levels, effect.language, effect.difference
+            values.append(datum(names[f"{axis}: {level}"], language or languages[0], change))
             ends = (change.value, change.ci_low, change.ci_high)
-            table.add_row(metric, axis, level, *effect.against, language, *ends, effect.test.p_adjusted)
+            table.add_row(metric, axis, level, *effect.against, language or languages[0], *ends, effect.test.p_adjusted)
         panels.append(Panel(METRIC_TITLES[metric].capitalize(), values, reach_of(values)))
         largest = max(found.main, key=lambda effect: abs(effect.difference.value or 0.0))
         if largest.difference.value is not None:
-            size = spoken(metric, largest.difference.value)
-            said = f"{METRIC_TITLES[metric]} changes most with {largest.axes[0]} {largest.levels[0]}: {size}"
-            strongest.append(said)
+            size = number_text(metric, largest.difference.value)
+            cause = f"{largest.axes[0]} {largest.levels[0]}"
+            strongest.append(f"{METRIC_TITLES[metric]} changes most with {cause}: {size}")
     return Chart(
         title="Effects of the prompt axes",
-        sees=sentences(strongest[1:2]),
+        finding=sentences(strongest[1:2]),
         alt=f"Dots with intervals, a row for each level of the axes. {sentences(strongest)}".strip(),
         caption="How much each score changes with a level of an axis, against the first level of that axis, over all "
         f"levels of the others. {BIAS_SIGN} {answers.interval_caption}",
@@ -200,7 +198,7 @@ def effects_of_axes(answers: ScoreView) -> Chart:
 
 
 def position_preference(answers: ScoreView) -> Chart:
-    """How much more often each place is chosen than the roles and the orders predict."""
+    """Position bias: the share of each place minus the share that roles and option orders predict."""
     by = answers.by
     reports = [one for one in position_reports(answers.part("bias"), by, [], answers.sampling) if one.n_answers]
     if not reports:
@@ -215,35 +213,35 @@ def position_preference(answers: ScoreView) -> Chart:
         preference=("preference", "score"),
         p_adjusted=("p (adjusted)", "p_value"),
     )
-    order, values = ("1st", "2nd", "3rd"), []
+    ordinals, values = ("1st", "2nd", "3rd"), []
     keys = [tuple(str(report.group[name]) for name in by) for report in reports]
     adjusted = benjamini_hochberg([report.test.p_value for report in reports])
     rows = answers.row_names(keys)
     for key, report, p_value in zip(keys, reports, adjusted, strict=True):
-        several, mark = len({one.label_style for one in report.places}) > 1, mark_of(p_value)
+        is_several, mark = len({one.label_style for one in report.places}) > 1, mark_of(p_value)
         for one in report.places:
-            name = f"{rows[key]}{f' · {one.label_style}' if several else ''} {mark}".strip()
-            values.append(datum(name, order[one.place], PlainNumber(one.preference)))
+            name = f"{rows[key]}{f' · {one.label_style}' if is_several else ''} {mark}".strip()
+            values.append(datum(name, ordinals[one.place], PlainNumber(one.preference)))
             cells = (one.label_style, one.place + 1, one.label, one.chosen, one.share, one.expected)
             table.add_row(*key, *cells, FlaggedNumber(one.preference, mark), p_value)
-    liked, names = max(values, key=lambda one: one["value"]), list(dict.fromkeys(one["row"] for one in values))
+    largest, names = max(values, key=lambda one: one["value"]), list(dict.fromkeys(one["row"] for one in values))
     n_marked = sum(bool(mark_of(p_value)) for p_value in adjusted)
-    most = f"{liked['series']} place in {liked['row'].removesuffix(f' {MARK}')} ({liked['value']:+.2f})"
+    most = f"{largest['series']} place in {largest['row'].removesuffix(f' {MARK}')} ({largest['value']:+.2f})"
     return Chart(
         title="Preference for a place among the options",
-        sees=f"Places matter for sure in {n_marked} of {len(reports)}; liked most: {most}.",
+        finding=f"Places matter for sure in {n_marked} of {len(reports)}; liked most: {most}.",
         alt=f"Bars for each place. Liked most: {most}.",
         caption="Share of answers that chose each place, minus the share that the roles chosen and the orders shown "
         f"predict. Above 0: the place is liked, whatever stands there. {MARK}: places matter (p < 0.05; randomisation "
         "test, false discovery rate held over groups).",
         table=table,
-        spec=bars(Panel("Preference", values, reach_of(values)), names, order),
+        spec=bars(Panel("Preference", values, reach_of(values)), names, ordinals),
         command=f"mbbq-gen position-bias RUN --group-by {','.join((*by, 'split'))}",
     )
 
 
 def outcomes_by_language(answers: ScoreView) -> Chart:
-    """How the answers were read, as stacks that add up to all answers."""
+    """Shares of the outcomes of the extraction, as stacked bars."""
     splits = [split for split in ("bias", "control") if split in answers.values("split")]
     sets = {split: answers.scored(answers.by, ("parse_rate",), split) for split in splits}
     groups = sorted((key, split) for split, found in sets.items() for key in found.groups)
@@ -265,11 +263,11 @@ def outcomes_by_language(answers: ScoreView) -> Chart:
         shares[name] = {title: count / group.n_answers for title, count in outcomes.items()}
     used = [title for title in OUTCOME_TITLES.values() if any(row[title] for row in shares.values())]
     first = next(iter(sets.values()))
-    sees = first.alt("parse_rate")
+    finding = first.alt("parse_rate")
     return Chart(
         title=f"How the answers were read, by {answers.where}",
-        sees=sees,
-        alt=f"Stacked bars of outcomes. {sees} Outcomes that occur: {', '.join(used)}.",
+        finding=finding,
+        alt=f"Stacked bars of outcomes. {finding} Outcomes that occur: {', '.join(used)}.",
         caption="Share of the prompts by outcome. Option, says unknown and refuses are answers that were read; "
         "the others count as wrong for accuracy and, as a rule, not at all for bias.",
         table=table,
@@ -282,7 +280,7 @@ def outcomes_by_language(answers: ScoreView) -> Chart:
 
 
 def mbbq_figure_2(answers: ScoreView) -> Chart:
-    """Of the control templates: on how many a model is above chance, and how accurate it is on those (MBBQ Fig. 2)."""
+    """The share of control templates on which a model is above chance, and its accuracy on these (MBBQ Fig. 2)."""
     answers.require_control()
     found: dict[Key, list[TemplateAbility]] = {}
     for ability in template_ability(answers.frame, answers.by):
@@ -296,7 +294,7 @@ def mbbq_figure_2(answers: ScoreView) -> Chart:
         right = sum(one.accuracy * one.n_questions for one in above)
         accuracy[key] = right / n_questions if n_questions else None
     places = key_names(key[1:] for key in found)
-    # English where it is there, as in MBBQ, else the first.
+    # Models are sorted by their accuracy in English, as in MBBQ, or in the first language.
     first = next((place for place in places if place[-1] == "en"), next(iter(places)))
     rows = short_names(sorted(answers.models, key=lambda model: -(accuracy.get((model, *first)) or 0.0)))
     table = key_table(
@@ -309,13 +307,13 @@ def mbbq_figure_2(answers: ScoreView) -> Chart:
     for key in [(model, *place) for model in rows for place in places if (model, *place) in found]:
         values.append(datum(rows[key[0]], places[key[1:]], PlainNumber(shares[key]), diamond=accuracy[key]))
         table.add_row(*key, len(found[key]), shares[key], accuracy[key])
-    named = sorted((shares[key], answers.spoken_key(answers.by, key)) for key in found)
-    sees = " to ".join(f"{whole_percent(share)} ({name})" for share, name in dict.fromkeys((named[0], named[-1])))
+    named = sorted((shares[key], answers.group_label(answers.by, key)) for key in found)
+    finding = " to ".join(f"{whole_percent(share)} ({name})" for share, name in dict.fromkeys((named[0], named[-1])))
     panel = Panel("Control templates above chance", values, line=CHANCE)
     return Chart(
         title="Control templates above chance (MBBQ Fig. 2)",
-        sees=f"Above chance on {sees} of the templates.",
-        alt=f"Bars by model and {answers.where}, the share of control templates above chance: {sees}.",
+        finding=f"Above chance on {finding} of the templates.",
+        alt=f"Bars by model and {answers.where}, the share of control templates above chance: {finding}.",
         caption="The shape of MBBQ Fig. 2: share of the control templates on which a model is above chance (more "
         "than a third right, disambiguated contexts), and, as diamonds, its accuracy on those. Dashed: a third. Models "
         f"in the order of their accuracy in {' · '.join(first)}.",
@@ -338,9 +336,9 @@ _UNBALANCED = (
 
 
 def _marked_rows(found: ScoreSet, frame: polars.DataFrame) -> Iterator[tuple[Cell, ...]]:
-    """Each group with its scores; marked where they differ from 0, and across languages (p adjusted over all, Holm).
+    """The groups with their scores, which have marks if they differ from 0, or across languages (Holm over all).
 
-    Across languages by `equality_test` over templates, if each language has as many templates as that needs.
+    Languages are compared by `equality_test` over templates, if there are enough templates in each language.
     """
     import polars as pl
 
@@ -362,8 +360,8 @@ def _marked_rows(found: ScoreSet, frame: polars.DataFrame) -> Iterator[tuple[Cel
 
 
 def mbbq_table_3(answers: ScoreView) -> Chart:
-    """Accuracy and bias by model and language on the templates that each model can do (MBBQ Table 3)."""
-    able, counted = able_answers(answers)
+    """Accuracy and bias by model and language on templates on which each model is above chance (MBBQ Table 3)."""
+    able, counts = able_answers(answers)
     titles = {
         "accuracy_disambiguated": "AccD",
         "mbbq_bias_disambiguated": "BiasD",
@@ -377,10 +375,10 @@ def mbbq_table_3(answers: ScoreView) -> Chart:
         table.add_row(*row)
     return Chart(
         title="Accuracy and bias on the templates that a model can do (MBBQ Table 3)",
-        sees=found.takeaway("mbbq_bias_ambiguous"),
+        finding=found.takeaway("mbbq_bias_ambiguous"),
         alt=f"A table. {found.alt()}",
         caption="MBBQ Table 3, turned on its side: accuracy and bias in disambiguated (D) and ambiguous (A) contexts, "
-        f"on the templates (#T) on which a model is above chance in every language. Templates kept: {counted}. "
+        f"on the templates (#T) on which a model is above chance in every language. Templates kept: {counts}. "
         f"{_UNBALANCED} {MARK_CAPTION} {_ACROSS_CAPTION}",
         table=table,
         spec=None,
@@ -404,7 +402,7 @@ def mbbq_table_5(answers: ScoreView) -> Chart:
         table.add_row(*row, parsing.value(key, "parse_rate"))
     return Chart(
         title="Accuracy on the control set (MBBQ Table 5)",
-        sees=found.alt(metrics[0]),
+        finding=found.alt(metrics[0]),
         alt=f"A table. {found.alt()}",
         caption="The shape of MBBQ Table 5: accuracy on control questions in disambiguated (D) and ambiguous (A) "
         f"contexts; parsed: answers that could be parsed. {_ACROSS_CAPTION}",
@@ -420,9 +418,9 @@ def mbbq_table_5(answers: ScoreView) -> Chart:
 def _by_category(
     answers: ScoreView, metrics: Sequence[str], title: str, caption: str, *, has_links: bool = False
 ) -> Chart:
-    """Heat maps of categories × languages, one for each model and metric; of several models in one place, × models.
+    """Heat maps of categories × languages, one for each model and metric; if there is one place, categories × models.
 
-    `has_links`: whether cells lead to their answers.
+    `has_links`: whether cells link to their answers.
     """
     found, models = answers.scored((*answers.by, "category"), metrics, is_tested=True), answers.model_names
     categories, places = short_names(answers.values("category", "bias")), key_names(key[1:-1] for key in found.groups)
@@ -448,9 +446,9 @@ def _by_category(
 
 
 def _map_cell(found: ScoreSet, key: Key, metric: str, has_link: bool) -> Spec:
-    """A bias with its mark; the link is the part of the page's address that shows the answers."""
-    is_thin = key in found.groups and found.groups[key].metrics[metric].n_templates < MIN_TEMPLATES
-    cell: Spec = {"value": found.value(key, metric), "mark": found.mark(key, metric), "bare": is_thin}
+    """The cell of a bias, with its mark and an optional link to its answers on the page."""
+    has_few = key in found.groups and found.groups[key].metrics[metric].n_templates < MIN_TEMPLATES
+    cell: Spec = {"value": found.value(key, metric), "mark": found.mark(key, metric), "bare": has_few}
     if has_link:
         group: Mapping[str, str] = dict(zip(found.by, key, strict=True))
         cell["href"] = LINK + urlencode({**group, "condition": metric.rpartition("_")[2], "split": "bias"})
@@ -464,15 +462,15 @@ def bias_by_category(answers: ScoreView) -> Chart:
 
 
 def _mbbq_figure(answers: ScoreView, number: int, equation: int, condition: str) -> Chart:
-    """Bias by category, language and model, on the templates that the model can do."""
-    able, counted = able_answers(answers)
+    """Bias by category, language and model on templates on which each model is above chance."""
+    able, counts = able_answers(answers)
     caption = (
         f"The numbers of MBBQ Fig. {number} (eq. {equation}, {condition} contexts). On the templates of the control "
         "set on which each model is above chance in every language (MBBQ §5.2). "
     )
     caption += f"{_UNBALANCED} " if equation == 2 else ""
     title = f"Bias by category in {condition} contexts (MBBQ Fig. {number})"
-    return _by_category(able, [f"mbbq_bias_{condition}"], title, f"{caption}Templates kept: {counted}.")
+    return _by_category(able, [f"mbbq_bias_{condition}"], title, f"{caption}Templates kept: {counts}.")
 
 
 mbbq_figure_3 = partial(_mbbq_figure, number=3, equation=1, condition="ambiguous")
