@@ -115,9 +115,7 @@ def _target(
         found = [index for index in people if _fits_both(row, index, category, template)]
         wanted = [*sorted(template.stereotyped), template.second]
     else:
-        listed = template.stereotyped or {
-            normalise_group(group) for group in row.additional_metadata.stereotyped_groups
-        }
+        listed = template.stereotyped or {*map(normalise_group, row.additional_metadata.stereotyped_groups)}
         # In Nationality the group is a region, so the noun phrase is compared too.
         terms = [term.strip(" {}").casefold() for term in row.terms]
         by_term = {index for index in people if category == "nationality" and terms[index] in listed}
