@@ -1,4 +1,4 @@
-"""Pronouns and words outside the mentions that agree with the gender of a person."""
+"""Pronouns and other words outside the mentions that agree with the gender of a person."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class GenderedText(TextWords):
         self.mentions, self.inside = mentions, covered(mentions)
         opening = -1 if self.rules.unspaced else min(self.inside, default=0)
         self.later = [place for place in range(len(words)) if place > opening and place not in self.inside]
-        """Indexes of words after the first mention and outside mentions; a pronoun before it refers to someone else."""
+        """Indexes of words after the first mention and outside mentions; earlier pronouns refer to someone else."""
         self.outside = {words[place].low for place in self.later}
-        """The words there that may show a gender."""
+        """Those words, which may show a gender."""
         if self.rules.joined:
             gendered = [one for one in (*self.rules.male_words, *self.rules.female_words) if len(one) > 1]
             self.outside |= {one for one in gendered if any(word.startswith(one) for word in self.outside)}
@@ -49,7 +49,7 @@ class GenderedText(TextWords):
         """Index of a word → gender of the names → its replacement."""
 
     def compatible_genders(self) -> frozenset[NameGender]:
-        """The genders of the names for which all pronouns can agree; empty if there are none."""
+        """The genders of names with which all pronouns can agree; may be empty."""
         rules, mentions, outside = self.rules, self.mentions, self.outside
         if self.neutral is not None:
             return frozenset(_GENDERS)
@@ -79,7 +79,7 @@ class GenderedText(TextWords):
         return frozenset(found & (genders_of_nouns or found) & (forced or found))
 
     def preferred_gender(self) -> NameGender | None:
-        """The gender of the names with the fewest changes; None if both have as many."""
+        """The gender of the names with the fewest changes; None for equal numbers."""
         rules, nouns = self.rules, {word.low for word in self.words}
         outside = self.outside if self.neutral is None else set()
         signs = [] if rules.verbs_agree else [(nouns & {*rules.male_nouns}, nouns & {*rules.female_nouns})]
@@ -128,7 +128,7 @@ class GenderedText(TextWords):
         return (loose & (male | {"der"} if men else set())) | (loose & female if women else set())
 
     def write(self, place: int, male: str | None, female: str | None) -> None:
-        """Records the masculine and the feminine form of a word; None: unchanged. A capital stays one."""
+        """Records the masculine and the feminine form of a word, with its capital; None: unchanged."""
         for gender, text in zip(_GENDERS, (female, male), strict=True):
             if text is not None:
                 is_capital = self.words[place].text[0].isupper()
@@ -144,7 +144,7 @@ class GenderedText(TextWords):
             self.write(place, text, text)
         stand_ins = rules.agreement.stand_ins if rules.agreement is not None else {}
         for place, word in enumerate(self.words):
-            # A word for anyone in place of one about one or both people: "the other man". Not "women's football", nor
+            # A neutral word replaces one about one or both people: "the other man". Not "women's football", nor
             # "al otro hombre", whose article would have to change too.
             article = place > 1 and self.words[place - 2].low in rules.contractions
             of_two = self.before(place) in rules.neutral_behind and not article and not self._is_owner(place)
@@ -160,17 +160,17 @@ class GenderedText(TextWords):
             verb = self.words[mention.first - 1].low if mention.first and mention.by_verb else ""
             if verb in rules.naming:
                 self.edits.setdefault(mention.first - 1, {}).update(dict.fromkeys(_GENDERS, rules.naming[verb]))
-            for behind in self.words[mention.last + 1 : mention.last + 2]:
-                if behind.gap == "," and mention.gender == "m" and behind.low in {*forms, *forms.values()}:
-                    self.edits.setdefault(mention.last + 1, {})["f"] = forms.get(behind.low, behind.text)
+            for after in self.words[mention.last + 1 : mention.last + 2]:
+                if after.gap == "," and mention.gender == "m" and after.low in {*forms, *forms.values()}:
+                    self.edits.setdefault(mention.last + 1, {})["f"] = forms.get(after.low, after.text)
         if rules.agreement is not None and not rules.verbs_agree:
             self._write_agreeing(rules.agreement)
         return self.edits
 
     def _is_owner(self, place: int) -> bool:
-        """Whether an `'s` stands after a word: "women's football"."""
-        behind = self.words[place + 1] if place + 1 < len(self.words) else None
-        return behind is not None and behind.low == "s" and behind.gap in _APOSTROPHES
+        """Whether `'s` follows a word: "women's football"."""
+        after = self.words[place + 1] if place + 1 < len(self.words) else None
+        return after is not None and after.low == "s" and after.gap in _APOSTROPHES
 
     def _neutral_pronouns(self) -> dict[int, str] | None:
         rules = self.rules.pronouns
@@ -180,7 +180,7 @@ class GenderedText(TextWords):
         for place in self.later if self.inside else range(len(self.words)):
             low = self.words[place].low
             if low in rules.subjects:
-                verb = self._verb_behind(place)
+                verb = self._verb_after(place)
                 if verb is None:
                     return None
                 found[place] = rules.subjects[low]
@@ -192,7 +192,7 @@ class GenderedText(TextWords):
                 return None
         return found
 
-    def _verb_behind(self, place: int) -> dict[int, str] | None:
+    def _verb_after(self, place: int) -> dict[int, str] | None:
         """Index → form of the verb after a neutral pronoun; None if a second verb may have the same subject."""
         rules, words = self.rules.pronouns, self.words
         assert rules is not None
@@ -202,8 +202,8 @@ class GenderedText(TextWords):
         changed = self._neutral_verb(words[verb].low) if verb < len(words) and words[verb].follows else None
         if changed is None:
             return {}
-        behind = next((word.low for word in words[verb + 1 :] if word.gap or word.low not in rules.adverbs), "")
-        if behind in rules.participles:
+        after = next((word.low for word in words[verb + 1 :] if word.gap or word.low not in rules.adverbs), "")
+        if after in rules.participles:
             changed = rules.perfects.get(words[verb].low, changed)  # "he*'s* never been"
         for one, second in itertools.pairwise(words[verb + 1 : verb + 2 + VERB_REACH]):
             if one.low in rules.and_words and not second.gap and self._neutral_verb(second.low) is not None:
@@ -243,7 +243,7 @@ class GenderedText(TextWords):
                 if words[place].low in rules.stops or (new_clause and words[place].low in self.language.determiners):
                     break
                 if words[place].low in rules.copulas:
-                    self._describe_behind(place, rules)
+                    self._describe_after(place, rules)
                 place += 1
 
     def _ends_sentence(self, place: int) -> bool:
@@ -270,11 +270,11 @@ class GenderedText(TextWords):
                 return True
         return False
 
-    def _describe_behind(self, copula: int, rules: Agreement) -> None:
+    def _describe_after(self, copula: int, rules: Agreement) -> None:
         """Changes the word that agrees after a copula, and an article before it: "fue la única"."""
         words = self.words
         at, articles = copula + 1, list[int]()
-        while (low := self.behind(at - 1)) in rules.adverbs or _pair(low, rules.articles):
+        while (low := self.after(at - 1)) in rules.adverbs or _pair(low, rules.articles):
             if _pair(low, rules.articles):
                 if words[at - 1].low in rules.places:
                     return  # "estaba en la lista"
@@ -287,7 +287,7 @@ class GenderedText(TextWords):
         if self._by_ending(at, rules.forms, endings, rules):
             for place in articles:
                 self._by_gender(place, rules.articles)
-        if at + 2 < len(words) and self.behind(at) in rules.and_words and at + 2 not in self.inside:
+        if at + 2 < len(words) and self.after(at) in rules.and_words and at + 2 not in self.inside:
             self._by_ending(at + 2, rules.forms, endings, rules)
 
     def _standing_in(self, mention: Mention, rules: Agreement) -> None:
@@ -330,9 +330,9 @@ class GenderedText(TextWords):
                     first -= 1
                 if self.before(first):
                     self._by_gender(first - 1, rules.both_articles)
-                behind = self.behind(place) if place + 1 not in self.inside else ""
+                after = self.after(place) if place + 1 not in self.inside else ""
                 for ending in (f"{rules.male}s", f"{rules.female}s"):  # "dos candidatas *políticas*"
-                    if behind.endswith(ending) and len(behind) > len(ending) + 2:
+                    if after.endswith(ending) and len(after) > len(ending) + 2:
                         stem = words[place + 1].text[: -len(ending)]
                         self.write(place + 1, f"{stem}{rules.male}s", f"{stem}{rules.female}s")
 
@@ -351,8 +351,8 @@ class GenderedText(TextWords):
         words = self.words
         for place in range(1, len(words)):
             is_pair = words[place].low in rules.two and _pair(self.before(place), rules.both_articles)
-            behind = self.behind(place)  # may be a noun: "las dos horas"
-            if not is_pair or place in self.inside or (behind.endswith("s") and behind not in rules.clitics):
+            after = self.after(place)  # may be a noun: "las dos horas"
+            if not is_pair or place in self.inside or (after.endswith("s") and after not in rules.clitics):
                 continue
             self._by_gender(place - 1, rules.both_articles)
             if place > 2 and words[place - 2].low in rules.owners and words[place - 3].low in rules.both:
@@ -365,9 +365,9 @@ class GenderedText(TextWords):
         copula = next((at for at in rest if self.words[at].low in rules.plural_copulas), None)
         if copula is None:
             return
-        while self.behind(copula) in rules.adverbs:
+        while self.after(copula) in rules.adverbs:
             copula += 1
-        while self.behind(copula) and copula + 1 not in self.inside:
+        while self.after(copula) and copula + 1 not in self.inside:
             if not self._by_ending(copula + 1, rules.both, rules.both_endings, rules):
                 break  # "son hermanos mellizos"
             copula += 1

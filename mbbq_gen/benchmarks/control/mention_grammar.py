@@ -1,7 +1,7 @@
 """The words of a text about one of the two people: distinguishing words, nouns, case, gender, stand-ins.
 
 A stand-in is a word for a person who is distinguished later: "*one* was fat and *the other*, thin". Methods here and in
-`mentions` raise SubstitutionRefusedError for texts in which the grammar can't tell with certainty.
+`mentions` raise SubstitutionRefusedError for ambiguous texts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STAND_IN_REACH = 5
 
 @dataclass(frozen=True)
 class Mention:
-    """A mention of a person: some words of a text."""
+    """A mention of a person: consecutive words of a text."""
 
     person: int
     first: int
@@ -37,12 +37,12 @@ class Mention:
     kept: str = ""
     """The word that remains of a contracted determiner: Spanish `a` of `al`."""
     case: str | None = None
-    """The form of a name that the mention's ending asks for."""
+    """The form of a name for the mention's ending."""
     gender: NameGender | None = None
     """Its grammatical gender; None: unknown."""
     by_verb: bool = False
     """Whether a verb links it to a stand-in, which stays: "one was *fat*"."""
-    behind: str = ""
+    after: str = ""
     """Text after the name in place of a verb of the mention: Dutch "heet"."""
     bare: bool = False
     """Whether the verb before the previous name applies to it too: "one *was called* Ann and the other, Eve"."""
@@ -82,12 +82,12 @@ class PersonText(TextWords):
         self.number, self.people, self.person, self.other = number, people, people[number], people[1 - number]
 
     def spells(self, place: int, wanted: tuple[str, ...]) -> bool:
-        """Whether these words stand there in sequence."""
+        """Whether a sequence of words begins at an index."""
         there = self.words[place : place + len(wanted)]
         return tuple(word.low for word in there) == wanted and all(word.follows for word in there[1:])
 
     def is_determined(self, place: int) -> bool:
-        """Whether a determiner stands right before."""
+        """Whether a determiner precedes a word."""
         return place > 0 and self.words[place].follows and self.words[place - 1].low in self.language.determiners
 
     def determined(self, place: int) -> tuple[str, NameGender | None]:
@@ -97,28 +97,29 @@ class PersonText(TextWords):
         return rules.contractions.get(low, ""), "m" if low in rules.male_determiners else gender
 
     def cores(self) -> Iterator[tuple[int, int]]:
-        """First and last index of each group of distinguishing words; refuses a group of too few words."""
+        """Yields the first and last index of each group of distinguishing words; refuses incomplete groups."""
         person, other, language = self.person, self.other, self.language
         known = {*person.words} | language.determiners
         owned = [
             place
             for place, word in enumerate(self.words)
-            if self.tells(person, word.low) and (word.low not in other.telling or word.low in person.telling)
+            if self.distinguishes(person, word.low)
+            and (word.low not in other.distinctive or word.low in person.distinctive)
         ]
         while owned:
             core = [owned.pop(0)]
             while owned and not self.is_closed(core[-1]):
-                # Telling words are parts of one mention if only words of the description stand between.
-                behind = self.words[core[-1] + 1 : owned[0] + 1]
-                is_near = len(behind) <= SAME_PERSON_WORDS + 1 and all(word.follows for word in behind)
-                if not is_near or not all(word.low in known for word in behind[:-1]):
+                # Distinguishing words belong to one mention if all words between them are in the description.
+                after = self.words[core[-1] + 1 : owned[0] + 1]
+                is_near = len(after) <= SAME_PERSON_WORDS + 1 and all(word.follows for word in after)
+                if not is_near or not all(word.low in known for word in after[:-1]):
                     break
                 core.append(owned.pop(0))
-            # Small words at an end where the description has none are not its own: "un chapeau *avec* ma sœur".
+            # Drops small words at an end where the description has none: "un chapeau *avec* ma sœur".
             small = [language.same_as_any(self.words[place].low, person.small) for place in core]
-            while len(core) > 1 and small[-1] and person.telling[-1] not in person.small:
+            while len(core) > 1 and small[-1] and person.distinctive[-1] not in person.small:
                 core, small = core[:-1], small[:-1]
-            while len(core) > 1 and small[0] and person.telling[0] not in person.small:
+            while len(core) > 1 and small[0] and person.distinctive[0] not in person.small:
                 core, small = core[1:], small[1:]
             reach = len(other.words) - len(person.words)
             near = self.words[max(core[0] - reach, 0) : core[-1] + 1 + reach] if person.apart_from else ()
@@ -127,11 +128,11 @@ class PersonText(TextWords):
             there = [self.words[place].low for place in core]
             is_several = self._is_counted(core[0]) or all(language.is_plural(low, person.words) for low in there)
             if is_several and all(language.is_weak(low) for low in there):
-                continue  # "two friends", where the text calls one of them a friend
-            many = len(person.telling) >= MANY_WORDS or bool(person.small or person.apart_from)
-            wanted = person.telling if many or person.attachment == "behind" else (person.key,)
+                continue  # "two friends", if "friend" is one of them
+            many = len(person.distinctive) >= MANY_WORDS or bool(person.small or person.apart_from)
+            wanted = person.distinctive if many or person.attachment == "after" else (person.key,)
             free = {*person.small, *other.words} if person.small else set()
-            if all(any(language.same(low, telling) for low in there) for telling in wanted):
+            if all(any(language.same(low, distinctive) for low in there) for distinctive in wanted):
                 yield core[0], core[-1]
             elif not all(language.is_weak(low) or language.same_as_any(low, free) for low in there):
                 raise SubstitutionRefusedError("unreplaced_mention", shown(self.words, core[0], core[-1]))
@@ -146,12 +147,12 @@ class PersonText(TextWords):
                 return False
         return False
 
-    def tells(self, person: PersonDescription, word: str) -> bool:
-        """Whether a word distinguishes a person, endings aside; a first name has none."""
-        return word in person.telling if person.is_name else self.language.same_as_any(word, person.telling)
+    def distinguishes(self, person: PersonDescription, word: str) -> bool:
+        """Whether a word distinguishes a person, ignoring endings except for first names."""
+        return word in person.distinctive if person.is_name else self.language.same_as_any(word, person.distinctive)
 
     def is_closed(self, place: int) -> bool:
-        """Whether the word's ending is a case, which closes the mention."""
+        """Whether a word has a case ending, which closes the mention."""
         bases = self.language.bases(self.person.words)
         return self.rules.joined and self.language.case_of(self.words[place].low, bases) is not None
 
@@ -168,14 +169,14 @@ class PersonText(TextWords):
     def is_modifier(self, place: int) -> bool:
         """Whether a word is a modifier that distinguishes neither person."""
         low = self.words[place].low
-        return low in self.rules.modifiers and not any(low in person.telling for person in self.people)
+        return low in self.rules.modifiers and not any(low in person.distinctive for person in self.people)
 
     def is_head(self, word: str) -> bool:
         """Whether a word may be the noun of the mention."""
         rules, language, person = self.rules, self.language, self.person
         if word in rules.plurals or language.same(word, person.noun) or language.is_head(word):
             return True
-        small = (rules.modifiers, rules.small_words, rules.closing_verbs, language.link_words, person.telling)
+        small = (rules.modifiers, rules.small_words, rules.closing_verbs, language.link_words, person.distinctive)
         if rules.noun_anywhere or rules.noun_last or any(word in words for words in small):
             return False
         return any(language.same(word, own) for own in person.words if own not in language.determiners)
@@ -198,27 +199,27 @@ class PersonText(TextWords):
 
     def opened(self, last: int) -> int:
         """The index of the last word, with the phrase that an opener begins: "dressed *in an old coat*"."""
-        behind, place = self.behind(last), last
-        if f"{self.words[last].low} {behind}" in self.rules.openers:
-            while (low := self.behind(place)) and low not in self.rules.clause_words:
+        after, place = self.after(last), last
+        if f"{self.words[last].low} {after}" in self.rules.openers:
+            while (low := self.after(place)) and low not in self.rules.clause_words:
                 place += 1
         return place
 
     def case(self, first: int, last: int) -> str | None:
         """The form of a name for the case of a mention; refuses unknown forms, and a relation stated after it."""
         rules, language, word = self.rules, self.language, self.words[last]
-        behind = self.words[last + 1 : last + 3]
-        if len(behind) > 1 and not behind[0].gap.strip("'’") and behind[0].gap:
-            behind = behind[1:]  # an ending after an apostrophe
-        if behind and behind[0].low in rules.relations_behind:
-            raise SubstitutionRefusedError("people_related", f"{word.text} {behind[0].text}")
+        after = self.words[last + 1 : last + 3]
+        if len(after) > 1 and not after[0].gap.strip("'’") and after[0].gap:
+            after = after[1:]  # an ending after an apostrophe
+        if after and after[0].low in rules.relations_behind:
+            raise SubstitutionRefusedError("people_related", f"{word.text} {after[0].text}")
         if word.low in rules.articles_behind:
             return rules.articles_behind[word.low]
         if rules.declensions:
             return self._declined_case(first, last)
         bases = language.bases(self.person.words)
         found = language.case_of(word.low, bases)
-        # Where a person needs an article, a last word without one is in no case: Basque "eta *40 urteko* bi lagun".
+        # If people need an article, a last word without one has no case: Basque "eta *40 urteko* bi lagun".
         is_name = len(self.person.words) == 1 and word.text[0].isupper()
         lacks_article = bool(rules.article_endings) and not word.low.endswith(rules.article_endings) and not is_name
         if lacks_article and last + 1 < len(self.words):
@@ -300,7 +301,7 @@ class PersonText(TextWords):
         for place, word in enumerate(there):
             stems = language.stems(word.low) if rules.cases else {word.low}
             collective = bool(stems & {*rules.collectives})  # a group that is one thing: a couple, a family
-            if rules.nouns_placed and any(language.is_head(behind.low) for behind in there[place + 1 :]):
+            if rules.nouns_placed and any(language.is_head(after.low) for after in there[place + 1 :]):
                 collective = False
             inside = {before.low for before in there[:place]} & {*rules.small_words}
             if rules.verbs_agree and word.low != noun and (inside or word.low in person.words):
