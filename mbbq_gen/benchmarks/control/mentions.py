@@ -93,29 +93,29 @@ class MentionFinder(PersonText):
         if (before_verb := self._before_verb(first, last)) is not None:
             return before_verb
         right, headed = self._right(last)
-        low, inner, found = self._left(first, right)
-        if {word.low for word in self.words[low:first]} & {*rules.relatives}:
+        left, inner, found = self._left(first, right)
+        if {word.low for word in self.words[left:first]} & {*rules.relatives}:
             right += self.after(right) in rules.closing_verbs  # "een die dun *was*"
-        has_noun = any(self.language.same(word.low, person.noun) for word in self.words[low : right + 1])
+        has_noun = any(self.language.same(word.low, person.noun) for word in self.words[left : right + 1])
         headed = headed or found or (person.attachment == "noun" and (has_noun or not rules.joined))
-        if (opened := self._opened_around(low, right)) is not None:
+        if (opened := self._opened_around(left, right)) is not None:
             return opened
-        if self.is_said_of_stand_in(low, right):
-            self.refuse_several(low, right)
-            low -= self.is_determined(low)
-            case = self.case(low, right)
-            gender = self.gender_there(low, right) or self.gender_of_stand_in(low)
-            return Mention(number, low, self.opened(right), case=case, gender=gender, by_verb=True)
-        opening = low - self.is_determined(low)
+        if self.is_said_of_stand_in(left, right):
+            self.refuse_several(left, right)
+            left -= self.is_determined(left)
+            case = self.case(left, right)
+            gender = self.gender_there(left, right) or self.gender_of_stand_in(left)
+            return Mention(number, left, self.opened(right), case=case, gender=gender, by_verb=True)
+        opening = left - self.is_determined(left)
         is_had = person.attachment == "after" or (rules.head_first and person.attachment == "adjective")
         if is_had and self.is_had_by_stand_in(opening):
             kept = rules.having[self.words[opening - 1].low]
             gender = self.gender_of_stand_in(opening)
-            return Mention(number, opening - 1, right, kept, self.case(low, right), gender, by_verb=True)
-        if not headed and not self._is_bare_adjective(low, right):
-            raise self._refuse("group_stated_elsewhere", low - 2, right)
-        self.refuse_several(low, right)
-        start, kept, gender = self._with_determiner(low)
+            return Mention(number, opening - 1, right, kept, self.case(left, right), gender, by_verb=True)
+        if not headed and not self._is_bare_adjective(left, right):
+            raise self._refuse("group_stated_elsewhere", left - 2, right)
+        self.refuse_several(left, right)
+        start, kept, gender = self._with_determiner(left)
         # A genitive after a noun replaces a preposition: "von", for German "die Wahl *der* Frau".
         of_man = person.gender != "f" and self.words[start].low in rules.male_determiners
         after_noun = self.before(start) and not self.words[start - 1].gap and self.words[start - 1].text[0].isupper()
@@ -142,15 +142,15 @@ class MentionFinder(PersonText):
             start -= 1 + self.is_determined(start - 1)
         gender = self.gender_there(start, right) or gender
         gender = (person.gender if rules.genitives else gender) or self.gender_of_noun()
-        return Mention(number, start, self.opened(right), kept, self.case(low, right), gender, inner=inner)
+        return Mention(number, start, self.opened(right), kept, self.case(left, right), gender, inner=inner)
 
-    def _left(self, low: int, right: int) -> tuple[int, int | None, bool]:
+    def _left(self, left: int, right: int) -> tuple[int, int | None, bool]:
         """The first word except a determiner, the first word after a stand-in, and whether a noun was found."""
         inner, has_head = None, False
-        while (step := self._left_step(low, right)) is not None:
-            inner = low if step[1] and self.words[step[0]].low in self.rules.stand_ins else inner
-            low, has_head = step[0], has_head or step[1]
-        return low, inner, has_head
+        while (step := self._left_step(left, right)) is not None:
+            inner = left if step[1] and self.words[step[0]].low in self.rules.stand_ins else inner
+            left, has_head = step[0], has_head or step[1]
+        return left, inner, has_head
 
     def _left_step(self, place: int, right: int) -> tuple[int, bool] | None:
         """The index of the previous word if it belongs to the mention, and whether it is the noun."""
@@ -213,26 +213,26 @@ class MentionFinder(PersonText):
             return far
         return None
 
-    def _with_determiner(self, low: int) -> tuple[int, str, NameGender | None]:
+    def _with_determiner(self, left: int) -> tuple[int, str, NameGender | None]:
         """The first word of a mention with its determiner, and the result of `determined` for it."""
-        rules, word, nearest = self.rules, self.words[low], max(low - DETERMINER_REACH, 0)
-        if self.is_determined(low):
-            owned = self.words[low - 1].low in rules.possessives and self.is_determined(low - 1)
-            first = low - 2 if owned else low - 1
+        rules, word, nearest = self.rules, self.words[left], max(left - DETERMINER_REACH, 0)
+        if self.is_determined(left):
+            owned = self.words[left - 1].low in rules.possessives and self.is_determined(left - 1)
+            first = left - 2 if owned else left - 1
             return first, *self.determined(first)
-        for far in range(low, nearest if rules.reaching else low, -1):
+        for far in range(left, nearest if rules.reaching else left, -1):
             if self.words[far].gap or self.words[far - 1].low in rules.reaching:
-                return (low if self.words[far].gap else far - 1), "", None
-        bare = low == 0 or word.gap or self.words[low - 1].low in rules.before_bare
+                return (left if self.words[far].gap else far - 1), "", None
+        bare = left == 0 or word.gap or self.words[left - 1].low in rules.before_bare
         needs = rules.needs_determiner and not self.person.is_name and word.low not in rules.undetermined
         if bare or not needs or word.low in rules.stand_ins:
-            return low, "", None
-        for far in range(low - 1, nearest, -1):
+            return left, "", None
+        for far in range(left - 1, nearest, -1):
             if self.words[far].gap:
                 break
             if self.words[far - 1].low in self.language.determiners:
                 return far - 1, *self.determined(far - 1)
-        raise self._refuse("unreplaced_mention", low - 1, low)
+        raise self._refuse("unreplaced_mention", left - 1, left)
 
     def _led_in(self, start: int, right: int) -> int:
         """The first word of a mention with modifiers and lead-in; refuses a person after a word of relation."""
@@ -257,9 +257,9 @@ class MentionFinder(PersonText):
         is_own = noun in self.person.words and noun not in self.person.distinctive
         return is_own and noun not in self.language.determiners
 
-    def _is_bare_adjective(self, low: int, right: int) -> bool:
+    def _is_bare_adjective(self, left: int, right: int) -> bool:
         """Whether an adjective without a noun means a person: Spanish "el gordo", Basque "bizardunak"."""
-        rules, person, word = self.rules, self.person, self.words[low]
+        rules, person, word = self.rules, self.person, self.words[left]
         if not rules.bare_adjectives or person.attachment != "adjective":
             return False
         after = self.after(right)
@@ -272,10 +272,10 @@ class MentionFinder(PersonText):
             other = preposition in rules.copulas or preposition in rules.clause_relatives
             if preposition in rules.small_words and not other:
                 return False  # "vivía en un *pueblo*", of "hombre de pueblo"
-        opens = low == 0 or bool(word.gap) or self.words[low - 1].low in rules.before_bare
+        opens = left == 0 or bool(word.gap) or self.words[left - 1].low in rules.before_bare
         article = self.words[right].low in rules.articles_behind
         declined = opens and (article or (rules.noun_anywhere and self.is_closed(right)))
-        return declined or self.is_determined(low) or self.before(low) in rules.stand_ins
+        return declined or self.is_determined(left) or self.before(left) in rules.stand_ins
 
     def _right(self, place: int) -> tuple[int, bool]:
         """The index of the last word of the mention, and whether a noun follows the distinguishing words."""
@@ -399,9 +399,9 @@ class MentionFinder(PersonText):
         is_said = ends and self.before(first) in rules.stand_ins
         return Mention(self.number, first, last, by_verb=True) if is_said else None
 
-    def _opened_around(self, low: int, right: int) -> Mention | None:
+    def _opened_around(self, left: int, right: int) -> Mention | None:
         """A person described by an opener around the verb: "de andere *gekleed* was *in een oud pak*"."""
-        for rest in (low, low - 1 - self.is_determined(low)):
+        for rest in (left, left - 1 - self.is_determined(left)):
             first = rest - 2
             if first < 1 or any(word.gap for word in self.words[first : rest + 1]):
                 continue
