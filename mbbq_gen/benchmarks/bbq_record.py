@@ -126,7 +126,6 @@ class BbqRow(_Record, frozen=True):
 
 Block = list[tuple[RowLocation, BbqRow]]
 
-
 _decoder: Final = msgspec.json.Decoder(BbqRow)
 _STEP: Final = re.compile(r"\w+")
 _MISSING: Final = re.compile("Object missing required field `(.+)`")

@@ -263,8 +263,9 @@ def unpack(
                     with opened() as content, found[path].open("xb") as copy:
                         shutil.copyfileobj(content, copy, _CHUNK)
     except _UNREADABLE as error:
-        reason = str(error).strip().splitlines()[:1] or [type(error).__name__]
-        raise DownloadError(f"{label}: not a complete tar or zip archive ({reason[0]}); get it again") from error
+        raise DownloadError(
+            f"{label}: not a complete tar or zip archive ({_first_line(error)}); get it again"
+        ) from error
     return found
 
 

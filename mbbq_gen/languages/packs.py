@@ -19,7 +19,6 @@ LanguageCode = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}(-[A-Za-z0-
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
 Text = Annotated[str, StringConstraints(min_length=1, pattern=r"\S")]
 
-
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 TO_DO = "TODO"
 """Placeholder in a new pack for a text by a speaker of the language."""

@@ -320,9 +320,8 @@ class GenderedText(TextWords):
                 continue
             near = {other.low for other in words[max(place - BOTH_REACH, 0) : place + 1]}
             of_things = word.gap == "," and word.low in rules.both_behind  # "dos accidentes, ambos por su culpa"
-            of_things |= self.before(place) in rules.places or self._is_of_epicene(
-                place, rules
-            )  # "en una trabaja Emma"
+            of_things |= self.before(place) in rules.places  # "en una trabaja Emma"
+            of_things |= self._is_of_epicene(place, rules)
             if near & {*rules.both_behind} and not of_things:
                 self._by_gender(place, rules.both)
                 first = place  # an article or possessive before, over a number: "*los* dos candidatos"

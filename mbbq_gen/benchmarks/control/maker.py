@@ -45,7 +45,6 @@ REASONS: Final[dict[str, str]] = {
 }
 """Code → why a question has no control question."""
 
-
 Made = Instance | SubstitutionRefusedError
 """A control question, or the refusal."""
 

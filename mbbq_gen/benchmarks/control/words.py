@@ -17,7 +17,6 @@ LEAST_STEM = 3
 NAME_LENGTHS = (1, 2, 3, 4)
 """Possible numbers of letters of a first name in a language without spaces."""
 
-
 _PARTING_LISTS = (
     "determiners", "heads", "plurals", "collectives", "modifiers", "modifiers_behind", "numbers", "stand_ins",
     "copulas", "links", "small_words", "relations", "relations_behind", "male_words", "female_words", "group_words",

@@ -45,7 +45,6 @@ PLACEHOLDER: Final = "unknown"
 _NOT_PARALLEL: Final = frozenset({"20b", "32a", "32b"})
 """Templates of PhysicalAppearance that differ between the languages."""
 
-
 Texts = Annotated[list[str], BeforeValidator(python_literal)]
 Info = Annotated[list[str], Field(min_length=2), BeforeValidator(python_literal)]
 
