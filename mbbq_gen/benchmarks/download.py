@@ -263,9 +263,8 @@ def unpack(
                     with opened() as content, found[path].open("xb") as copy:
                         shutil.copyfileobj(content, copy, _CHUNK)
     except _UNREADABLE as error:
-        raise DownloadError(
-            f"{label}: not a complete tar or zip archive ({_first_line(error)}); get it again"
-        ) from error
+        reason = _first_line(error)
+        raise DownloadError(f"{label}: not a complete tar or zip archive ({reason}); get it again") from error
     return found
 
 

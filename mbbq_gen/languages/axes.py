@@ -24,7 +24,6 @@ from typing import Final, Literal, NamedTuple
 from mbbq_gen.core.errors import ConfigError
 
 Design = Literal["full", "fractional"]
-DESIGNS: Final[tuple[Design, ...]] = ("full", "fractional")
 
 PARAPHRASES: Final = 6
 PERSONAS: Final = (

@@ -118,11 +118,6 @@ class LanguageStatus:
     native_name: str
     packs: tuple[PackKind, ...]
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether all three packs exist."""
-        return len(self.packs) == len(PACK_KINDS)
-
 
 def list_languages(resources: PackPaths) -> list[LanguageStatus]:
     """Every language that has at least one pack, sorted by code."""
