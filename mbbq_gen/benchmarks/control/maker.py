@@ -13,7 +13,7 @@ from typing import Final
 
 from mbbq_gen.benchmarks.control.mention_grammar import SubstitutionRefusedError
 from mbbq_gen.benchmarks.control.people import NamePairs, describe_apart, describe_people, write_name
-from mbbq_gen.benchmarks.control.spans import Places, person_spans
+from mbbq_gen.benchmarks.control.spans import Spans, person_spans
 from mbbq_gen.benchmarks.control.substitution import (
     SubstitutionPlan,
     apply_plan,
@@ -67,24 +67,24 @@ class ControlGenerator:
         self._planned = lru_cache(maxsize=4096)(self._plan)
 
     def _plan(
-        self, text: str, options: tuple[str, str], places: Places | None
+        self, text: str, options: tuple[str, str], spans: Spans | None
     ) -> SubstitutionPlan | SubstitutionRefusedError:
         people = self._described(options)
         try:
-            if places is not None:
-                return plan_from_spans(text, places, people or describe_apart(options, self._language), self._language)
+            if spans is not None:
+                return plan_from_spans(text, spans, people or describe_apart(options, self._language), self._language)
             if people is None:
                 return SubstitutionRefusedError("indistinct_people", " / ".join(options))
             return plan_substitution(text, people, self._language)
         except SubstitutionRefusedError as refusal:
             return refusal.with_traceback(None)
 
-    def plan(self, text: str, options: tuple[str, str], places: Places | None = None) -> SubstitutionPlan:
+    def plan(self, text: str, options: tuple[str, str], spans: Spans | None = None) -> SubstitutionPlan:
         """The plan of a text about the people of two options; raises SubstitutionRefusedError.
 
-        `places` are their positions in the text; None: they are searched.
+        `spans` are their positions in the text; None: they are searched.
         """
-        plan = self._planned(text, options, places)
+        plan = self._planned(text, options, spans)
         if isinstance(plan, SubstitutionRefusedError):
             raise SubstitutionRefusedError(plan.reason, plan.what)
         return plan
@@ -100,9 +100,9 @@ class ControlGenerator:
         options, rules, language = people_of(instance), self._language.rules, self._language
         if (unfilled := _UNFILLED.search(instance.context)) is not None:
             raise SubstitutionRefusedError("no_mention", unfilled[0])
-        places = person_spans(instance, options) if rules.closing_cases else None
-        context = self.plan(instance.context, options, places)
-        question = self.question_plan(instance.question, options, None if places is None else ())
+        spans = person_spans(instance, options) if rules.closing_cases else None
+        context = self.plan(instance.context, options, spans)
+        question = self.question_plan(instance.question, options, None if spans is None else ())
         for number, option in enumerate(options):
             if number not in context.people:
                 raise SubstitutionRefusedError("no_mention", option)
@@ -147,10 +147,10 @@ class ControlGenerator:
         }
         return instance.model_copy(update=changes)
 
-    def question_plan(self, question: str, options: tuple[str, str], places: Places | None = None) -> SubstitutionPlan:
+    def question_plan(self, question: str, options: tuple[str, str], spans: Spans | None = None) -> SubstitutionPlan:
         """The plan of a question; refuses a question about a group itself."""
         phrase, rules = self._language.phrase(question), self._language.rules
-        people = self._described(options) if places is not None else None
+        people = self._described(options) if spans is not None else None
         distinctive = [word for person in people or () for word in person.distinctive]
         refused = {"plural_group": rules.plural_questions, "question_about_group": rules.gender_questions}
         for reason, words in refused.items():
@@ -160,14 +160,14 @@ class ControlGenerator:
             if self._language.same_as_any(word, distinctive):
                 raise SubstitutionRefusedError("question_about_group", word)  # "women's quota", of a woman
         try:
-            plan = self.plan(question, options, places)
+            plan = self.plan(question, options, spans)
         except SubstitutionRefusedError as refusal:
             if refusal.reason in ("unreplaced_mention", "group_stated_elsewhere"):
                 raise SubstitutionRefusedError("question_about_group", refusal.what) from refusal
             raise
         for slot in plan.replaced:
-            if len(plan.people) == 1 or slot.was.split()[0].casefold() not in rules.definites:
-                raise SubstitutionRefusedError("question_about_group", slot.was)
+            if len(plan.people) == 1 or slot.original.split()[0].casefold() not in rules.definites:
+                raise SubstitutionRefusedError("question_about_group", slot.original)
         return plan
 
 

@@ -36,15 +36,15 @@ def find_mentions(words: Sequence[Word], people: People, language: Language) -> 
     for one, other in itertools.pairwise(found):
         if one.last >= other.first:
             raise SubstitutionRefusedError("unreplaced_mention", shown(words, one.first, other.last))
-    for place, (before, mention) in enumerate(itertools.pairwise(list(found)), 1):
+    for index, (before, mention) in enumerate(itertools.pairwise(list(found)), 1):
         # A stand-in stays if the previous one stays too: "one of whom is *gay* and the other who's *straight*".
         marks = "".join(word.gap for word in words[before.last + 1 : mention.first + 1])
         if before.by_verb and mention.inner is not None and not {*marks} & {*".?!"}:
-            found[place] = replace(mention, first=mention.inner, by_verb=True, gender=None)
-    for place, (before, mention) in enumerate(itertools.pairwise(list(found)), 1):
+            found[index] = replace(mention, first=mention.inner, by_verb=True, gender=None)
+    for index, (before, mention) in enumerate(itertools.pairwise(list(found)), 1):
         # A comma replaces the previous verb of naming: Catalan "una es deia Anna i l'altra, Mireia".
         elided = mention.by_verb and not mention.kept and words[mention.first].gap == ","
-        found[place] = replace(mention, bare=before.by_verb and bool(before.kept) and elided)
+        found[index] = replace(mention, elided=before.by_verb and bool(before.kept) and elided)
     return found
 
 
@@ -60,13 +60,13 @@ def _repeated_nouns(mentions: Sequence[Mention], words: Sequence[Word], language
         if comma is None:
             continue
         phrase = tuple(word.low for word in there[:comma])
-        for place, word in enumerate(words):
-            if place in inside or not language.same(word.low, phrase[-1]):
+        for index, word in enumerate(words):
+            if index in inside or not language.same(word.low, phrase[-1]):
                 continue
-            first = place - len(phrase) + 1
-            if first < 0 or tuple(one.low for one in words[first : place + 1]) != phrase:
+            first = index - len(phrase) + 1
+            if first < 0 or tuple(one.low for one in words[first : index + 1]) != phrase:
                 raise SubstitutionRefusedError("group_stated_elsewhere", word.text)
-            yield Mention(mention.person, first, place)
+            yield Mention(mention.person, first, index)
 
 
 class MentionFinder(PersonText):
@@ -100,15 +100,15 @@ class MentionFinder(PersonText):
         headed = headed or found or (person.attachment == "noun" and (has_noun or not rules.joined))
         if (opened := self._opened_around(left, right)) is not None:
             return opened
-        if self.is_said_of_stand_in(left, right):
+        if self.is_predicate_of_stand_in(left, right):
             self.refuse_several(left, right)
             left -= self.is_determined(left)
             case = self.case(left, right)
             gender = self.gender_there(left, right) or self.gender_of_stand_in(left)
             return Mention(number, left, self.opened(right), case=case, gender=gender, by_verb=True)
         opening = left - self.is_determined(left)
-        is_had = person.attachment == "after" or (rules.head_first and person.attachment == "adjective")
-        if is_had and self.is_had_by_stand_in(opening):
+        is_feature = person.attachment == "after" or (rules.head_first and person.attachment == "adjective")
+        if is_feature and self.is_feature_of_stand_in(opening):
             kept = rules.having[self.words[opening - 1].low]
             gender = self.gender_of_stand_in(opening)
             return Mention(number, opening - 1, right, kept, self.case(left, right), gender, by_verb=True)
@@ -125,13 +125,13 @@ class MentionFinder(PersonText):
         start = self._led_in(start, right)
         # A predicate is not a mention: "they saw a man *who* X *was*", "de ene spreker *blauwe ogen* had".
         verb = self.words[right + 1].low if right + 1 < len(self.words) else ""
-        is_said = self.before(start) in rules.relatives and not self.words[start - 1].gap and verb in rules.copulas
-        is_had = person.attachment == "after" and self.after(right) in rules.having_last
+        is_predicate = self.before(start) in rules.relatives and not self.words[start - 1].gap and verb in rules.copulas
+        is_feature = person.attachment == "after" and self.after(right) in rules.having_last
         own, there = person.words, [word.low for word in self.words[start : right + 1]]
         relative = next((word for word in rules.clause_relatives if word in own[:-1]), None)
         # The verb of a description without its relative pronoun: "one *wore* a hat".
         is_clause = relative is not None and own[own.index(relative) + 1] in there and relative not in there
-        if is_said or is_clause or (is_had and self.is_head(self.before(first))):
+        if is_predicate or is_clause or (is_feature and self.is_head(self.before(first))):
             raise self._refuse("group_stated_elsewhere", start - 1, right)
         after_verb = rules.having_last and self.before(start) in rules.copulas and start + 3 <= right
         if after_verb and there[1] in rules.stand_ins and self.is_head(there[2]):  # "was de ene vrouw *gekleed in …*"
@@ -152,51 +152,51 @@ class MentionFinder(PersonText):
             left, has_head = step[0], has_head or step[1]
         return left, inner, has_head
 
-    def _left_step(self, place: int, right: int) -> tuple[int, bool] | None:
+    def _left_step(self, index: int, right: int) -> tuple[int, bool] | None:
         """The index of the previous word if it belongs to the mention, and whether it is the noun."""
-        if place == 0 or not self.words[place].follows:
+        if index == 0 or not self.words[index].follows:
             return None
         rules, language, person = self.rules, self.language, self.person
-        before = self.words[place - 1].low
+        before = self.words[index - 1].low
         for link in () if rules.head_last else language.links:
-            start = place - len(link)
+            start = index - len(link)
             if start >= 1 and self.spells(start, link) and (self.words[start].follows or self.is_aside(start, right)):
                 head = self._head_before_link(start)
                 if head is not None:
                     return head, True
-        is_verb = (before in rules.copulas or before in rules.having) and not self.words[place - 1].gap
-        if self.words[place].gap or (is_verb and self.is_verb_of_stand_in(place - 1)):
+        is_verb = (before in rules.copulas or before in rules.having) and not self.words[index - 1].gap
+        if self.words[index].gap or (is_verb and self.is_verb_of_stand_in(index - 1)):
             return None  # "la otra *estaba* gorda"
         own = (rules.noun_last or rules.joined) and before in person.words
         if rules.head_last and language.is_head(before) and not own:
             return None
-        if before in rules.stand_ins and self.is_determined(place - 1):
-            return place - 1, True
+        if before in rules.stand_ins and self.is_determined(index - 1):
+            return index - 1, True
         is_small = before in rules.small_words
-        if is_small and rules.head_first and rules.verbs_agree and self.is_head(self.words[place].low):
+        if is_small and rules.head_first and rules.verbs_agree and self.is_head(self.words[index].low):
             return None  # "كان *على* لاعبة تنس على كرسي"
         may_be_head = (
             (rules.head_first and (not rules.declensions or language.same(before, person.noun)))
             or before in rules.stand_ins
             or before in person.words
-            or (rules.noun_anywhere and not self.is_closed(place - 1))
+            or (rules.noun_anywhere and not self.is_closed(index - 1))
         )
         if may_be_head and self.is_head(before) and not (rules.noun_anywhere and is_small):
-            return place - 1, True
+            return index - 1, True
         if before in rules.modifiers or (rules.declensions and language.same_as_any(before, rules.modifiers)):
-            return place - 1, False
+            return index - 1, False
         if not self.is_own(before):
             return None
         # A determiner within the description, as in "que ha anat a *la* escola", but not "a *la* germana".
-        two, three = (tuple(word.low for word in self.words[max(place - 2, 0) : end]) for end in (place, place + 1))
+        two, three = (tuple(word.low for word in self.words[max(index - 2, 0) : end]) for end in (index, index + 1))
         own_two = itertools.pairwise(person.words)
         own_three = zip(person.words, person.words[1:], person.words[2:], strict=False)
-        spelled = place > 1 and any(two == one[:2] and language.same(three[2], one[2]) for one in own_three)
-        inside = place > 1 and two[0] in rules.small_words and spelled
+        spelled = index > 1 and any(two == one[:2] and language.same(three[2], one[2]) for one in own_three)
+        inside = index > 1 and two[0] in rules.small_words and spelled
         # A small word, if both words are in the description: "from *a*", of "guy from a small town".
-        pair = (self.words[place - 1].low, self.words[place].low)
+        pair = (self.words[index - 1].low, self.words[index].low)
         fits = not is_small or not rules.nouns_placed or pair in own_two
-        return (place - 1, False) if fits and (before not in language.determiners or inside) else None
+        return (index - 1, False) if fits and (before not in language.determiners or inside) else None
 
     def _head_before_link(self, start: int) -> int | None:
         """The index of the noun before a link: "the *one* who is", "un *profesor* de universidad que era"."""
@@ -277,88 +277,88 @@ class MentionFinder(PersonText):
         declined = opens and (article or (rules.noun_anywhere and self.is_closed(right)))
         return declined or self.is_determined(left) or self.before(left) in rules.stand_ins
 
-    def _right(self, place: int) -> tuple[int, bool]:
+    def _right(self, index: int) -> tuple[int, bool]:
         """The index of the last word of the mention, and whether a noun follows the distinguishing words."""
-        rules, person, headed, first = self.rules, self.person, False, place
+        rules, person, headed, first = self.rules, self.person, False, index
         may_be_small = rules.head_first or rules.noun_anywhere or rules.noun_last
         openers = {opener.split()[0] for opener in rules.openers}
-        while after := self.after(place):
+        while after := self.after(index):
             of_other = self.distinguishes(self.other, after) and not self.distinguishes(person, after)
-            if of_other or self.ends_person(place):
+            if of_other or self.ends_person(index):
                 break
             others = rules.article_prefix and after not in person.words  # "لدى أب *طفل*"
             if self.is_head(after) and not (may_be_small and after in rules.small_words) and not others:
-                place, headed = place + 1, True
+                index, headed = index + 1, True
                 continue
-            pair = (self.words[place].low, after)  # "గ్రామం *నుంచి* వచ్చిన ఒక విద్యార్థిని"
+            pair = (self.words[index].low, after)  # "గ్రామం *నుంచి* వచ్చిన ఒక విద్యార్థిని"
             spelled = rules.noun_last and pair in itertools.pairwise(person.words)
             if after in rules.modifiers_behind or self.describes(after) or spelled or after in openers:
-                place += 1
+                index += 1
                 continue
-            rest = self._rest_of_description(place)
-            if rest > place:
+            rest = self._rest_of_description(index)
+            if rest > index:
                 inflected = rules.joined or rules.nouns_placed
                 headed |= inflected and self.is_head(self.words[rest].low)
-                place = rest
+                index = rest
                 break
-            step = self._link_right(place)
+            step = self._link_right(index)
             if step is None:
                 break
-            place, has = step
+            index, has = step
             headed |= has
-        return self._closed_right(first, place, headed)
+        return self._closed_right(first, index, headed)
 
-    def _closed_right(self, first: int, place: int, headed: bool) -> tuple[int, bool]:
+    def _closed_right(self, first: int, index: int, headed: bool) -> tuple[int, bool]:
         """Extends the result of `_right` by an article, nominalizer or tail."""
         rules, language, person = self.rules, self.language, self.person
         if rules.articles_behind and (
-            self.words[place].low.endswith(rules.article_endings) or not self.is_closed(place)
+            self.words[index].low.endswith(rules.article_endings) or not self.is_closed(index)
         ):
-            end = place  # over modifiers to the article: "gizon *bat*", "gizon *zahar bat*"
+            end = index  # over modifiers to the article: "gizon *bat*", "gizon *zahar bat*"
             while (low := self.after(end)) in rules.modifiers or low in language.determiners:
                 if low in rules.articles_behind:
                     break
                 end += 1
             if low in rules.articles_behind:
-                place = end + 1
+                index = end + 1
                 # The article may belong to another noun, before the person's: "langile baten *semea*", a worker's son.
-                has_noun = any(language.same(word.low, person.noun) for word in self.words[first:place])
-                if not has_noun and self.after(place) and language.same(self.after(place), person.noun):
-                    place, headed = place + 1, True
+                has_noun = any(language.same(word.low, person.noun) for word in self.words[first:index])
+                if not has_noun and self.after(index) and language.same(self.after(index), person.noun):
+                    index, headed = index + 1, True
         if rules.unspaced:
-            headed |= any(word.low == person.noun for word in self.words[first : place + 1])
+            headed |= any(word.low == person.noun for word in self.words[first : index + 1])
             # A nominalizer after an adjective, at the end of its clause.
-            is_person = self.after(place) in rules.nominalizers and person.attachment == "adjective"
-            if not headed and is_person and self.ends(place + 1):
-                return place + 1, True
+            is_person = self.after(index) in rules.nominalizers and person.attachment == "adjective"
+            if not headed and is_person and self.ends(index + 1):
+                return index + 1, True
         for tail in language.tails:
-            if self.spells(place + 1, tail) and not self.words[place + 1].gap:
-                place += len(tail)
-        return place, headed
+            if self.spells(index + 1, tail) and not self.words[index + 1].gap:
+                index += len(tail)
+        return index, headed
 
-    def _rest_of_description(self, place: int) -> int:
+    def _rest_of_description(self, index: int) -> int:
         """The end of the description, if the rest of it follows in the text: "the man *of few words*"."""
-        own, low = self.person.words, self.words[place].low
+        own, low = self.person.words, self.words[index].low
         if low not in own or any(word in own for word in self.rules.closing_verbs):
-            return place
+            return index
         rest = own[own.index(low) + 1 :]
-        there = self.words[place + 1 : place + 1 + len(rest)]
+        there = self.words[index + 1 : index + 1 + len(rest)]
         lows = tuple(word.low for word in there)
         alike = lows == rest
         if (self.rules.joined or self.rules.noun_last) and len(lows) == len(rest) > 1:
             alike |= lows[:-1] == rest[:-1] and self.language.same(lows[-1], rest[-1])  # the noun in another case
-        return place + len(rest) if alike and all(word.follows for word in there) else place
+        return index + len(rest) if alike and all(word.follows for word in there) else index
 
-    def _link_right(self, place: int) -> tuple[int, bool] | None:
+    def _link_right(self, index: int) -> tuple[int, bool] | None:
         """The end of a following link and its word, and whether that is a noun; None without a link."""
         rules, language, person = self.rules, self.language, self.person
-        at_noun = person.attachment == "noun" or language.same(self.words[place].low, person.noun)
+        at_noun = person.attachment == "noun" or language.same(self.words[index].low, person.noun)
         if rules.nouns_placed and at_noun:
             return None  # a possession of the person: "残疾人的朋友"
         for link in language.links:
-            end = place + len(link) + 1
+            end = index + len(link) + 1
             is_other_article = link[0] in rules.articles_behind and link[0] not in person.words
-            if is_other_article or not self.spells(place + 1, link) or end >= len(self.words):
+            if is_other_article or not self.spells(index + 1, link) or end >= len(self.words):
                 continue
             low, is_head = self.words[end].low, self.is_head(self.words[end].low)
             described = language.same_as_any(low, person.distinctive) or (rules.noun_last and self.describes(low))
@@ -385,8 +385,8 @@ class MentionFinder(PersonText):
         if owner is None or not self.is_determined(owner) or self.words[owner].gap:
             return None
         if ends:
-            is_had = rules.having_last and person.attachment == "after" and owner == first - 1
-            return Mention(self.number, first, last, by_verb=True) if is_had else None
+            is_feature = rules.having_last and person.attachment == "after" and owner == first - 1
+            return Mention(self.number, first, last, by_verb=True) if is_feature else None
         low = self.words[verb].low
         if low in rules.having_last:
             return Mention(self.number, first, verb, after=rules.having_last[low], by_verb=True)
@@ -396,8 +396,8 @@ class MentionFinder(PersonText):
             # "slordig was *gekleed in een pak*"
             return Mention(self.number, first, self.opened(verb + 1), after=low, by_verb=True)
         ends = self.ends(verb) or self.words[verb + 1].low in rules.clause_words
-        is_said = ends and self.before(first) in rules.stand_ins
-        return Mention(self.number, first, last, by_verb=True) if is_said else None
+        is_predicate = ends and self.before(first) in rules.stand_ins
+        return Mention(self.number, first, last, by_verb=True) if is_predicate else None
 
     def _opened_around(self, left: int, right: int) -> Mention | None:
         """A person described by an opener around the verb: "de andere *gekleed* was *in een oud pak*"."""

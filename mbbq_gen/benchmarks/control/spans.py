@@ -27,11 +27,11 @@ KEY = "person_spans"
 NOUN_REACH = 5
 """Maximum number of words between a slot and the noun that it describes."""
 _SPANS = TypeAdapter(dict[str, list[tuple[StrictInt, StrictInt, StrictInt]]])
-Places = tuple[tuple[int, int, int], ...]
+Spans = tuple[tuple[int, int, int], ...]
 """Start, end and person of each position."""
 
 
-def person_spans(instance: Instance, options: tuple[str, str]) -> Places | None:
+def person_spans(instance: Instance, options: tuple[str, str]) -> Spans | None:
     """The positions of the people of two options in the context; None if the data does not give both.
 
     Raises DataError for invalid positions.
@@ -39,11 +39,11 @@ def person_spans(instance: Instance, options: tuple[str, str]) -> Places | None:
     if (given := instance.metadata.get(KEY)) is None:
         return None
     try:
-        places = sorted(_SPANS.validate_python(given)["context"])
-        found = tuple((start, end, options.index(instance.options[option].text)) for start, end, option in places)
-        ends = [0, *(end for _, end, _ in places)]
-        are_apart = all(end <= place[0] < place[1] for end, place in zip(ends, places, strict=False))
-        if not are_apart or ends[-1] > len(instance.context) or any(option < 0 for *_, option in places):
+        spans = sorted(_SPANS.validate_python(given)["context"])
+        found = tuple((start, end, options.index(instance.options[option].text)) for start, end, option in spans)
+        ends = [0, *(end for _, end, _ in spans)]
+        are_apart = all(end <= span[0] < span[1] for end, span in zip(ends, spans, strict=False))
+        if not are_apart or ends[-1] > len(instance.context) or any(option < 0 for *_, option in spans):
             raise ValueError
     except (ValidationError, KeyError, IndexError, ValueError):
         message = "'context' must list places [from, to, option] in the context, apart, each of one of the two people"
@@ -51,9 +51,9 @@ def person_spans(instance: Instance, options: tuple[str, str]) -> Places | None:
     return found if {person for *_, person in found} == {0, 1} else None
 
 
-def split_nouns(words: Sequence[Word], places: Places, language: Language) -> list[Word]:
+def split_nouns(words: Sequence[Word], spans: Spans, language: Language) -> list[Word]:
     """The words, with general nouns split from the slots that they are joined to: "18세|운전자는"."""
-    ends, heads = {end for _, end, _ in places}, tuple(head for head in language.rules.heads if len(head) > 1)
+    ends, heads = {end for _, end, _ in spans}, tuple(head for head in language.rules.heads if len(head) > 1)
     found: list[Word] = []
     for word in words:
         end = next((end for end in ends if word.start < end < word.end), word.end)
@@ -75,10 +75,10 @@ class _Slot(NamedTuple):
 class SlotMentions:
     """Extends slots to whole mentions."""
 
-    def __init__(self, words: Sequence[Word], places: Places, people: People, language: Language) -> None:
+    def __init__(self, words: Sequence[Word], spans: Spans, people: People, language: Language) -> None:
         self.words, self.people, self.language, self.rules = words, people, language, language.rules
         self.slots: list[_Slot] = []
-        for start, end, person in places:
+        for start, end, person in spans:
             inside = [number for number, word in enumerate(words) if word.start < end and word.end > start]
             if not inside or words[inside[0]].start < start:
                 raise SubstitutionRefusedError("unreplaced_mention", " ".join(words[number].text for number in inside))

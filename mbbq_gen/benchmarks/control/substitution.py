@@ -16,7 +16,7 @@ from mbbq_gen.benchmarks.control.agreement import GenderedText
 from mbbq_gen.benchmarks.control.mention_grammar import Mention, SubstitutionRefusedError, covered, is_aside, shown
 from mbbq_gen.benchmarks.control.mentions import find_mentions
 from mbbq_gen.benchmarks.control.people import People, PersonDescription, write_name
-from mbbq_gen.benchmarks.control.spans import Places, SlotMentions, split_nouns
+from mbbq_gen.benchmarks.control.spans import SlotMentions, Spans, split_nouns
 from mbbq_gen.benchmarks.control.words import LEAST_STEM, Language, TextWords, Word
 from mbbq_gen.languages.control_pack import ControlSet, NameGender
 
@@ -35,7 +35,7 @@ class Refusals(TextWords):
     def __init__(self, words: Sequence[Word], mentions: Sequence[Mention], language: Language) -> None:
         super().__init__(words, language)
         self.mentions, self.inside = mentions, covered(mentions)
-        self.outside = [word for place, word in enumerate(words) if place not in self.inside]
+        self.outside = [word for index, word in enumerate(words) if index not in self.inside]
 
     def _refuse(self, reason: str, *words: Word, between: str = " ") -> NoReturn:
         raise SubstitutionRefusedError(reason, between.join(word.text for word in words))
@@ -66,7 +66,7 @@ class Refusals(TextWords):
                 self._refuse("group_stated_elsewhere", *pair)
             if self.after(mention.last):
                 self._refuse_after(mention)
-        pairs = ((before, mention) for place, mention in enumerate(self.mentions) for before in self.mentions[:place])
+        pairs = ((before, mention) for index, mention in enumerate(self.mentions) for before in self.mentions[:index])
         for before, mention in pairs:
             # A determiner introduces a new person with the same words: "the parent drove *their* old parent".
             marks = {mark for word in words[before.last + 1 : mention.first + 1] for mark in word.gap}
@@ -99,8 +99,8 @@ class Refusals(TextWords):
 
     def refuse_openers(self) -> None:
         """Refuses an opener outside mentions, which describes a person further: "is *dressed in* rags"."""
-        for place, (one, other) in enumerate(itertools.pairwise(self.words) if self.mentions else ()):
-            if place not in self.inside and f"{one.low} {other.low}" in self.rules.openers:
+        for index, (one, other) in enumerate(itertools.pairwise(self.words) if self.mentions else ()):
+            if index not in self.inside and f"{one.low} {other.low}" in self.rules.openers:
                 raise SubstitutionRefusedError("group_stated_elsewhere", f"{one.low} {other.low}")
 
     def refuse_left_over(self, people: People) -> None:
@@ -123,12 +123,12 @@ class Refusals(TextWords):
                 part for person in people for word in person.distinctive if "-" in word for part in word.split("-")
             }
             nouns_of = [person.noun for person in people] if rules.head_first else []
-            for place, word in enumerate(self.words):
-                before = self.words[place - 1].low if place else ""
+            for index, word in enumerate(self.words):
+                before = self.words[index - 1].low if index else ""
                 determined = before in language.determiners and not word.gap.strip("'’")
                 alone = determined and not word.low.endswith(rules.plural_signs)
                 known = [*parts, *(nouns_of if alone else ())]
-                if place not in self.inside and language.same_as_any(word.low, known):
+                if index not in self.inside and language.same_as_any(word.low, known):
                     self._refuse("unreplaced_mention", word)
         if rules.unspaced:
             # The first and the last letters of the distinguishing words may be parts of other words.
@@ -182,12 +182,12 @@ class Refusals(TextWords):
         is_open = before and before not in functions and self.words[first].low not in determiners
         if not self.rules.noun_last or not is_open or mention.by_verb:
             return
-        for place in range(first - 1, max(first - 1 - PHRASE_REACH, -1), -1):
-            if place in self.inside:
+        for index in range(first - 1, max(first - 1 - PHRASE_REACH, -1), -1):
+            if index in self.inside:
                 return
-            if self.words[place].low in determiners:
-                self._refuse("group_stated_elsewhere", self.words[place], self.words[first], between=" … ")
-            if self.words[place].gap:
+            if self.words[index].low in determiners:
+                self._refuse("group_stated_elsewhere", self.words[index], self.words[first], between=" … ")
+            if self.words[index].gap:
                 return
 
     def _is_like_a_name(self, own: Sequence[Mention], person: PersonDescription) -> bool:
@@ -197,7 +197,7 @@ class Refusals(TextWords):
             return True
         first_letter = self.words[0].text[0]
         if first_letter.lower() != first_letter.upper():
-            words = [self.words[place] for place in covered(own) if place]
+            words = [self.words[index] for index in covered(own) if index]
             within = (word.text for word in words if not word.gap.endswith((*'.?!«"…',)))
             return any(text[0].isupper() and not text.isupper() for text in within)
         if person.is_common or any(self.language.is_head(word) for word in person.words):
@@ -252,7 +252,7 @@ class NameSlot:
     person: int
     form: str
     """A key of `grammar.forms`; `""` for the name itself."""
-    was: str
+    original: str
     """The replaced text."""
     before: str = ""
     """Text before the name, with its space."""
@@ -266,7 +266,7 @@ class NameSlot:
 class GenderSlot:
     """A word that agrees with the gender of the names."""
 
-    was: str
+    original: str
     by_gender: tuple[tuple[NameGender, str], ...]
 
 
@@ -313,10 +313,10 @@ def plan_substitution(text: str, people: People, language: Language) -> Substitu
     return _planned(text, refusals, people)
 
 
-def plan_from_spans(text: str, places: Places, people: People, language: Language) -> SubstitutionPlan:
+def plan_from_spans(text: str, spans: Spans, people: People, language: Language) -> SubstitutionPlan:
     """The plan of a text with given positions of the two people; raises as `plan_substitution` does."""
-    words = split_nouns(language.words(text), places, language)
-    refusals = Refusals(words, SlotMentions(words, places, people, language).find(), language)
+    words = split_nouns(language.words(text), spans, language)
+    refusals = Refusals(words, SlotMentions(words, spans, people, language).find(), language)
     refusals.refuse_beside()
     refusals.refuse_heads(people)
     inflected = []  # with the stems of the distinguishing words added: "조울증이", "조울증"
@@ -339,8 +339,8 @@ def _planned(text: str, refusals: Refusals, people: People) -> SubstitutionPlan:
     for mention in mentions:
         start, end, name = _name_slot(text, words, mention, language)
         slots[start] = (end, name)
-    for place, by_gender in gendered.changes().items():
-        word = words[place]
+    for index, by_gender in gendered.changes().items():
+        word = words[index]
         slots[word.start] = (word.end, GenderSlot(word.text, tuple(by_gender.items())))
     pieces, at = list[Piece](), 0
     for start, (end, piece) in sorted(slots.items(), key=lambda slot: slot[0]):
@@ -357,11 +357,11 @@ def _either_form(text: str, language: Language) -> SubstitutionPlan | None:
     if agreement is None or not text.endswith("?"):
         return None
     words = language.words(text)
-    for place, word in enumerate(words):
-        first = 2 * place + 1 - len(words)
+    for index, word in enumerate(words):
+        first = 2 * index + 1 - len(words)
         if word.low not in agreement.or_words or first < 0:
             continue
-        one, other = words[first:place], words[place + 1 :]
+        one, other = words[first:index], words[index + 1 :]
         if not one or any(each.gap for each in (*one[1:], word, *other)):
             continue
         articles = (one[0].low, other[0].low)
@@ -382,9 +382,9 @@ def apply_plan(plan: SubstitutionPlan, names: tuple[str, str], gender: NameGende
             name = names[piece.person]
             for form in filter(None, (piece.form, piece.next_form)):
                 name = write_name(control_set, name, form)
-            written += [piece.before, name if piece.before else _as_written(name, piece.was), piece.after]
+            written += [piece.before, name if piece.before else _as_written(name, piece.original), piece.after]
         elif isinstance(piece, GenderSlot):
-            written.append(dict(piece.by_gender).get(gender, piece.was))
+            written.append(dict(piece.by_gender).get(gender, piece.original))
         else:
             written.append(piece)
     return "".join(written)
@@ -409,14 +409,14 @@ def _name_slot(text: str, words: Sequence[Word], mention: Mention, language: Lan
         start, joined = before.start, before.low
     if joined in rules.before_names:
         return start, end, NameSlot(mention.person, rules.before_names[joined], text[start:end], after=after)
-    named = mention.by_verb and (bool(kept) or mention.bare)  # "es diu Anna", but "és l'Anna"
+    named = mention.by_verb and (bool(kept) or mention.elided)  # "es diu Anna", but "és l'Anna"
     form = form or ("" if named else rules.name_form or "")
     following = next((word for word in words[mention.last + 1 :] if word.start >= end), None)
-    was, next_form = text[start:end], ""
+    original, next_form = text[start:end], ""
     if following is not None and not following.gap and (next_form := rules.behind_names.get(following.low, "")):
         end = following.end
-    kept = f"{_as_written(kept, was)} " if kept else ""
-    return start, end, NameSlot(mention.person, form, was, kept, after, next_form)
+    kept = f"{_as_written(kept, original)} " if kept else ""
+    return start, end, NameSlot(mention.person, form, original, kept, after, next_form)
 
 
 def _closes_with_comma(words: Sequence[Word], mention: Mention, language: Language) -> bool:
@@ -433,5 +433,5 @@ def _closes_with_comma(words: Sequence[Word], mention: Mention, language: Langua
     return opens and continues and following.gap == ","
 
 
-def _as_written(kept: str, was: str) -> str:
-    return kept[0].upper() + kept[1:] if was[0].isupper() else kept
+def _as_written(kept: str, original: str) -> str:
+    return kept[0].upper() + kept[1:] if original[0].isupper() else kept

@@ -129,9 +129,9 @@ class Language:
                 return [word._replace(low=bare)]
             stems = (one for one in (bare, rest) if any(one.removesuffix(end) in known for end in ("", *rules.endings)))
             if prefix and (stem := next(stems, None)) is not None:
-                place = word.start + len(prefix)
-                first = Word(word.text[: len(prefix)], prefix, word.start, place, word.gap)
-                return [first, Word(word.text[len(prefix) :], stem, place, word.end, "")]
+                index = word.start + len(prefix)
+                first = Word(word.text[: len(prefix)], prefix, word.start, index, word.gap)
+                return [first, Word(word.text[len(prefix) :], stem, index, word.end, "")]
         return [word]
 
     def _stems(self, word: str) -> frozenset[str]:
@@ -239,14 +239,14 @@ class TextWords:
     def __init__(self, words: Sequence[Word], language: Language) -> None:
         self.words, self.language, self.rules = words, language, language.rules
 
-    def before(self, place: int) -> str:
+    def before(self, index: int) -> str:
         """The word before an index, with only spaces between; empty if there is none."""
-        return self.words[place - 1].low if place > 0 and not self.words[place].gap else ""
+        return self.words[index - 1].low if index > 0 and not self.words[index].gap else ""
 
-    def after(self, place: int) -> str:
+    def after(self, index: int) -> str:
         """The word after an index, with only spaces between; empty if there is none."""
-        return self.words[place + 1].low if place + 1 < len(self.words) and not self.words[place + 1].gap else ""
+        return self.words[index + 1].low if index + 1 < len(self.words) and not self.words[index + 1].gap else ""
 
-    def ends(self, place: int) -> bool:
+    def ends(self, index: int) -> bool:
         """Whether the text or a part of it ends after an index."""
-        return place + 1 >= len(self.words) or bool(self.words[place + 1].gap)
+        return index + 1 >= len(self.words) or bool(self.words[index + 1].gap)

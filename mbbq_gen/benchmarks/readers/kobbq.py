@@ -114,9 +114,9 @@ def read_kobbq(parts: Parts) -> Iterator[Instance]:
     ((source, (path,)),) = parts
     table = path.with_name("KoBBQ_templates.tsv")
     templates = {}  # by category, number and version, as `age-001a`; empty without the file
-    for _, filled in read_table(table, TemplateRow, delimiter="\t") if table.is_file() else ():
-        category = re.sub(r"\W+", "_", filled.category.strip().lower())
-        templates[f"{category}-{filled.number.strip().zfill(3)}{filled.version.strip()}"] = filled
+    for _, one in read_table(table, TemplateRow, delimiter="\t") if table.is_file() else ():
+        category = re.sub(r"\W+", "_", one.category.strip().lower())
+        templates[f"{category}-{one.number.strip().zfill(3)}{one.version.strip()}"] = one
     for location, row in with_ids(read_table(path, KobbqRow, delimiter="\t"), "sample_id"):
         found = _SAMPLE_ID.fullmatch(row.sample_id)
         if found is None or found[1] not in CATEGORIES:
