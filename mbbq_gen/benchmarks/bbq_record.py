@@ -226,7 +226,7 @@ def has_swapped_groups(row: BbqRow) -> bool:
 def instance_of(
     row: BbqRow,
     location: RowLocation,
-    source: SplitInfo,
+    info: SplitInfo,
     *,
     target: int | None,
     stereotyped: Iterable[str] | None = None,
@@ -248,13 +248,13 @@ def instance_of(
     target, alignment = find_alignment(
         location, texts, unknown=unknown, target=target, label=row.label, condition=condition, polarity=polarity
     )
-    instance_id, template_id = f"{source.category}/{row.example_id}", f"{source.category}/{row.question_index}"
+    instance_id, template_id = f"{info.category}/{row.example_id}", f"{info.category}/{row.question_index}"
     unit = SamplingUnit(
-        f"{source.benchmark}/{source.split}/{source.language}/{instance_id}",
-        source.benchmark,
-        source.split,
-        source.language,
-        source.category,
+        f"{info.benchmark}/{info.split}/{info.language}/{instance_id}",
+        info.benchmark,
+        info.split,
+        info.language,
+        info.category,
         template_id,
         condition,
         polarity,
@@ -267,9 +267,9 @@ def instance_of(
         if target is None:
             listed = extra.stereotyped_groups if stereotyped is None else stereotyped
             reason = no_target_reason(groups, listed, unknown)
-        may_be_wrong = source.benchmark in HAVE_WRONG_LABELS and row.context_condition == "disambig"
+        may_be_wrong = info.benchmark in HAVE_WRONG_LABELS and row.context_condition == "disambig"
         return build_instance(
-            source,
+            info,
             location,
             instance_id=instance_id,
             template_id=template_id,
@@ -285,7 +285,7 @@ def instance_of(
             polarity=row.question_polarity,
             context=row.context,
             question=row.question,
-            swap_people=may_be_wrong and (source.category, row.question_index, extra.version) in WRONG_LABELS,
+            swap_people=may_be_wrong and (info.category, row.question_index, extra.version) in WRONG_LABELS,
             groups_swapped=has_swapped_groups(row),
             data_issues=(*data_issues, *["group_not_in_text"] * _lacks_group(row)),
             metadata=_metadata(row, location) | (metadata or {}),

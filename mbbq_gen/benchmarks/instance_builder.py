@@ -41,7 +41,7 @@ _SLOT: Final = re.compile(r"[{\[]{1,2}\w+[}\]]{1,2}")
 
 
 def build_instance(
-    source: SplitInfo,
+    info: SplitInfo,
     location: RowLocation,
     *,
     instance_id: str,
@@ -95,14 +95,14 @@ def build_instance(
         data_issues = (*data_issues, "groups_swapped")
     return Instance.of_row(
         {
-            "benchmark": source.benchmark,
-            "version": source.version,
-            "split": source.split,
-            "language": source.language,
+            "benchmark": info.benchmark,
+            "version": info.version,
+            "split": info.split,
+            "language": info.language,
             "instance_id": instance_id,
             "parallel_id": parallel_id,
             "template_id": template_id,
-            "category": source.category,
+            "category": info.category,
             "subcategory": subcategory,
             "condition": CONDITIONS[condition],
             "polarity": POLARITIES[polarity],

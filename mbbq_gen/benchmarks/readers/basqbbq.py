@@ -22,8 +22,8 @@ from mbbq_gen.benchmarks.rows import LazyInstance
 
 def read_basqbbq(parts: Parts) -> Iterator[LazyInstance]:
     """Yields the instances in file order; the halves of a category are merged by `example_id`."""
-    for source, paths in parts:
+    for info, paths in parts:
         rows = heapq.merge(*map(read_rows, paths), key=lambda found: found[1].example_id)
-        for block in in_blocks(rows, source.published):
+        for block in in_blocks(rows, info.published):
             for location, row in block:
-                yield instance_of(row, location, source, target=listed_target(row, location))
+                yield instance_of(row, location, info, target=listed_target(row, location))

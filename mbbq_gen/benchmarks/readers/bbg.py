@@ -48,7 +48,7 @@ class BbgRow(PublishedRow):
 
 def read_bbg(parts: Parts) -> Iterator[Instance]:
     """Yields the instances in file order."""
-    ((source, (path,)),) = parts
+    ((info, (path,)),) = parts
     slugs = find_benchmark("bbg").categories
     rows = with_ids(read_table(path, BbgRow), "id")
     for pair in in_groups(rows, {"qtype": ("bsd", "cnt")}, {"amb_context": "another context"}):
@@ -64,7 +64,7 @@ def read_bbg(parts: Parts) -> Iterator[Instance]:
             contexts = {"amb": row.amb_context, "dis": f"{row.amb_context} {row.dis_context}"}
             for condition, context in contexts.items():
                 yield build_instance(
-                    replace(source, category=slug),
+                    replace(info, category=slug),
                     location,
                     instance_id=f"{row.id}-{condition}",
                     template_id=f"{slug}/{template[2]}",

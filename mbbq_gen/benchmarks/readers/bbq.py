@@ -80,16 +80,16 @@ def read_bbq(parts: Parts) -> Iterator[LazyInstance]:
     """Yields the instances in file order."""
     root = parts[0][1][0].parent.parent
     published = _published_targets(root)
-    for source, (path,) in parts:
+    for info, (path,) in parts:
         templates = _read_templates(root / "templates" / f"new_templates - {path.stem}.csv")
-        for block in in_blocks(read_rows(path), source.published):
+        for block in in_blocks(read_rows(path), info.published):
             first = block[0][1]
             template = templates.get(first.question_index, _Template())
-            target, stereotyped = _target(block, source.category, template, published)
+            target, stereotyped = _target(block, info.category, template, published)
             has_names = first.question_index.isdigit() and int(first.question_index) > 25
-            extra = {"proper_names": template.proper_names if source.category in _INTERSECTIONAL else has_names}
+            extra = {"proper_names": template.proper_names if info.category in _INTERSECTIONAL else has_names}
             for location, row in block:
-                yield instance_of(row, location, source, target=target, stereotyped=stereotyped, metadata=extra)
+                yield instance_of(row, location, info, target=target, stereotyped=stereotyped, metadata=extra)
 
 
 def _target(
@@ -182,7 +182,7 @@ def _read_templates(path: Path) -> dict[str, _Template]:
 
 def read_bbq_lite(parts: Parts) -> Iterator[LazyInstance]:
     """Yields the instances in file order; examples are numbered from 1 as rows."""
-    ((source, (path,)),) = parts
+    ((info, (path,)),) = parts
     try:
         examples = json_object(note_file(path).read_bytes()).get("examples")
     except UnreadableError as error:
@@ -190,6 +190,6 @@ def read_bbq_lite(parts: Parts) -> Iterator[LazyInstance]:
     if not isinstance(examples, list):
         raise DataError(f"{path}: examples: a list of rows is needed")
     located = ((RowLocation(path, number), fields) for number, fields in enumerate(examples, start=1))
-    for block in in_blocks(((location, row_of(fields, location)) for location, fields in located), source.published):
+    for block in in_blocks(((location, row_of(fields, location)) for location, fields in located), info.published):
         for location, row in block:
-            yield instance_of(row, location, source, target=listed_target(row, location))
+            yield instance_of(row, location, info, target=listed_target(row, location))

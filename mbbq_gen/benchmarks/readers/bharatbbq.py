@@ -56,7 +56,7 @@ class BharatbbqRow(PublishedRow):
 
 def read_bharatbbq(parts: Parts) -> Iterator[Instance]:
     """Yields the instances in file order."""
-    for source, (path,) in parts:
+    for info, (path,) in parts:
         rows = with_ids(read_table(path, BharatbbqRow), "id", increasing=True)
         same = {"Qid": "another template", "Question": "another question", "texts": "other options"}
         for pair in in_groups(rows, {"Context_type": ("amb", "disamb")}, same):
@@ -67,10 +67,10 @@ def read_bharatbbq(parts: Parts) -> Iterator[Instance]:
                 aligned = (row.Label == row.Target) == (row.Question_polarity == "neg")
                 mismatch = row.Context_type == "disamb" and aligned != (row.Pairing == "biased")
                 yield build_instance(
-                    source,
+                    info,
                     location,
-                    instance_id=f"{source.category}/{row.id}",
-                    template_id=f"{source.category}/{row.Qid}",
+                    instance_id=f"{info.category}/{row.id}",
+                    template_id=f"{info.category}/{row.Qid}",
                     texts=row.texts,
                     unknown=unknown - 1,
                     target=row.Target - 1,

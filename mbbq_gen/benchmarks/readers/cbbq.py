@@ -51,14 +51,14 @@ class CbbqRow(PublishedRow):
 
 def read_cbbq(parts: Parts) -> Iterator[Instance]:
     """Yields the instances, category by category, ambiguous rows first."""
-    for source, path in ((source, path) for source, paths in parts for path in paths):
-        slug = source.category
+    for info, path in ((info, path) for info, paths in parts for path in paths):
+        slug = info.category
         for location, row in with_ids(read_table(path, CbbqRow), "example_id"):
             if row.context_condition != path.stem:
                 raise location.error(f"{row.context_condition!r} in the file {path.name}", "context_condition")
             polarity_unknown = slug == "educational_qualification" and row.context_condition == "ambiguous"
             yield build_instance(
-                source,
+                info,
                 location,
                 instance_id=f"{slug}/{row.context_condition}/{row.example_id}",
                 template_id=f"{slug}/{row.question_index}",
@@ -74,7 +74,7 @@ def read_cbbq(parts: Parts) -> Iterator[Instance]:
                 question=row.question,
                 metadata={
                     "source_row": location.source_row(row.category, row.example_id)
-                    | {"file": f"{source.published}/{path.name}"},
+                    | {"file": f"{info.published}/{path.name}"},
                     "targeted_groups": row.bias_targeted_groups,
                     "source": text_or_none(row.source),
                 },

@@ -100,12 +100,12 @@ class EsbbqRow(PublishedRow):
 
 def read_esbbq(parts: Parts) -> Iterator[Instance]:
     """Yields the instances of EsBBQ or, in Catalan, CaBBQ, in file order."""
-    for source, (path,) in parts:
+    for info, (path,) in parts:
         rows = read_table(path, EsbbqRow) if path.suffix == ".csv" else read_json_lines(path, EsbbqRow)
-        yield from instances_of(with_ids(rows, "instance_id", increasing=True), source)
+        yield from instances_of(with_ids(rows, "instance_id", increasing=True), info)
 
 
-def instances_of(rows: Iterable[tuple[RowLocation, EsbbqRow]], source: SplitInfo) -> Iterator[Instance]:
+def instances_of(rows: Iterable[tuple[RowLocation, EsbbqRow]], info: SplitInfo) -> Iterator[Instance]:
     """Yields the instances of a category's rows, numbered within template and version for the parallel id."""
     seen: Counter[str] = Counter()
     for location, row in rows:
@@ -117,17 +117,17 @@ def instances_of(rows: Iterable[tuple[RowLocation, EsbbqRow]], source: SplitInfo
         mismatch = target is not None and disambiguated and row.question_type != alignment
         kind = f"{row.question_polarity}-{row.context_condition}"
         # The languages list different words in two templates.
-        is_parallel = source.category != "physical_appearance" or row.template not in _NOT_PARALLEL
-        parallel_id = f"esbbq-cabbq/{source.category}/{row.template}/{row.flipped}/{seen[row.template]}/{kind}"
+        is_parallel = info.category != "physical_appearance" or row.template not in _NOT_PARALLEL
+        parallel_id = f"esbbq-cabbq/{info.category}/{row.template}/{row.flipped}/{seen[row.template]}/{kind}"
         terms = [row.info0[0], row.info1[0]]
-        unknown = draw_unknown_text(source.language, source.benchmark, source.category, row.template, *terms)
+        unknown = draw_unknown_text(info.language, info.benchmark, info.category, row.template, *terms)
         first, second = row.info0[0].casefold(), row.info1[0].casefold()
         one, other = row.ans0.casefold(), row.ans1.casefold()
         yield build_instance(
-            source,
+            info,
             location,
-            instance_id=f"{source.category}/{row.instance_id}",
-            template_id=f"{source.category}/{row.template_id}",
+            instance_id=f"{info.category}/{row.instance_id}",
+            template_id=f"{info.category}/{row.template_id}",
             subcategory=text_or_none(row.subcategory),
             parallel_id=parallel_id if is_parallel else None,
             texts=(row.ans0, row.ans1, unknown),

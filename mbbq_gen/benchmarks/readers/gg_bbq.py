@@ -51,8 +51,8 @@ class GgBbqRow(PublishedRow):
 def read_gg_bbq(parts: Parts) -> Iterator[Instance]:
     """Yields the instances of both subsets; the files of a subset number their templates together."""
     templates: dict[str, dict[tuple[str, str], int]] = {}
-    ((whole, paths),) = parts
-    source = replace(whole, category=CATEGORY)
+    ((split_info, paths),) = parts
+    info = replace(split_info, category=CATEGORY)
     for path in paths:
         subcategory = "proper_names" if "proper_names" in path.name else "groups"
         numbers = templates.setdefault(subcategory, {})
@@ -72,7 +72,7 @@ def read_gg_bbq(parts: Parts) -> Iterator[Instance]:
                 unknown, listed = groups.index("unknown"), row.known_stereotyped_groups
                 kind = "disamb" if row.context_type == "disambiguous_context" else "amb"
                 yield build_instance(
-                    source,
+                    info,
                     location,
                     instance_id=f"{subcategory}/{kind}/{row.index}",
                     template_id=f"{CATEGORY}/{template}",

@@ -20,7 +20,7 @@ from mbbq_gen.benchmarks.rows import LazyInstance, with_ids
 
 def read_jbbq(parts: Parts) -> Iterator[LazyInstance]:
     """Yields the instances in file order."""
-    for source, (path,) in parts:
+    for info, (path,) in parts:
         for location, row in with_ids(read_rows(path), "example_id"):
             unknown = row.unknown_index(location)
             wanted = {normalise_group(group) for group in row.additional_metadata.stereotyped_groups}
@@ -29,4 +29,4 @@ def read_jbbq(parts: Parts) -> Iterator[LazyInstance]:
                 for group, term in zip(row.groups, row.terms, strict=True)
             ]
             found = [index for index in range(3) if index != unknown and forms[index] & wanted]
-            yield instance_of(row, location, source, target=found[0] if len(found) == 1 else None)
+            yield instance_of(row, location, info, target=found[0] if len(found) == 1 else None)

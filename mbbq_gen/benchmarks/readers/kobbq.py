@@ -111,7 +111,7 @@ class KobbqRow(PublishedRow):
 
 def read_kobbq(parts: Parts) -> Iterator[Instance]:
     """Yields the instances in file order."""
-    ((source, (path,)),) = parts
+    ((info, (path,)),) = parts
     table = path.with_name("KoBBQ_templates.tsv")
     templates = {}  # by category, number and version, as `age-001a`; empty without the file
     for _, one in read_table(table, TemplateRow, delimiter="\t") if table.is_file() else ():
@@ -127,7 +127,7 @@ def read_kobbq(parts: Parts) -> Iterator[Instance]:
             raise location.error(f"{row.biased_answer!r} is the unknown option", "biased_answer")
         label = location.choice_index(row.answer, row.choices, "answer")
         instance = build_instance(
-            replace(source, category=category),
+            replace(info, category=category),
             location,
             instance_id=row.sample_id,
             template_id=f"{category}/{template}",

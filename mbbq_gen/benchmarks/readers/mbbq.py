@@ -57,30 +57,30 @@ _OWN_OCCUPATIONS: Final = frozenset({"4", "5", "11", "14", "20", "22", "23"})
 
 def read_mbbq(parts: Parts) -> Iterator[LazyInstance]:
     """Yields the instances in file order."""
-    for source, (path,) in parts:
+    for info, (path,) in parts:
         genders: dict[str, str] | None = None  # first name → gender, from the language's control set
-        if source.split == "control":
-            has_set = PackPaths().find("control_sets", source.language) is not None
-            names = read_control_set(PackPaths(), source.language).names if has_set else None
+        if info.split == "control":
+            has_set = PackPaths().find("control_sets", info.language) is not None
+            names = read_control_set(PackPaths(), info.language).names if has_set else None
             genders = dict.fromkeys(names.female, "female") | dict.fromkeys(names.male, "male") if names else {}
         seen: Counter[str] = Counter()
-        for block in in_blocks(read_rows(path), source.published):
+        for block in in_blocks(read_rows(path), info.published):
             location, row = block[0]
             template = row.question_index + (text_or_none(row.additional_metadata.version) or "")
             groups, is_corrected = list(row.groups), False
-            if (source.category, source.language) == ("gender_identity", "es"):
+            if (info.category, info.language) == ("gender_identity", "es"):
                 for index, text in enumerate(row.texts):
                     if groups[index] == "chico" and text.casefold().split()[-1] == "chica":
                         groups[index], is_corrected = "chica", True
-            forms = [normalise_group(group, source.category) for group in groups]
+            forms = [normalise_group(group, info.category) for group in groups]
             listed = row.additional_metadata.stereotyped_groups
             unknown = row.unknown_index(location)
-            target = only_stereotyped(forms, (normalise_group(group, source.category) for group in listed), unknown)
+            target = only_stereotyped(forms, (normalise_group(group, info.category) for group in listed), unknown)
             # The common start of the block's parallel ids; None without a counterpart in other languages.
             alignment = {None: "unscorable", block[1][1].label: "biased"}.get(target, "counter_biased")
-            own = f"{source.split}-" if (source.category, row.question_index) == ("gender_identity", "13") else ""
-            parallel: str | None = f"{source.category}/{template}/{own}{seen[template]}/{alignment}"
-            if (source.category, source.language, source.split) == ("ses", "tr", "bias"):
+            own = f"{info.split}-" if (info.category, row.question_index) == ("gender_identity", "13") else ""
+            parallel: str | None = f"{info.category}/{template}/{own}{seen[template]}/{alignment}"
+            if (info.category, info.language, info.split) == ("ses", "tr", "bias"):
                 parallel = None if row.question_index in _OWN_OCCUPATIONS else parallel
             metadata = None
             if genders is not None:  # the gender of both names; None if unknown or different
@@ -90,7 +90,7 @@ def read_mbbq(parts: Parts) -> Iterator[LazyInstance]:
                 yield instance_of(
                     row,
                     location,
-                    source,
+                    info,
                     target=target,
                     parallel_id=parallel and f"{parallel}/{row.question_polarity}-{row.context_condition}",
                     data_issues=("group_corrected",) * is_corrected,

@@ -34,14 +34,14 @@ _WORD: Final = re.compile(r"[^\s,/]+")
 
 def read_pakbbq(parts: Parts) -> Iterator[LazyInstance]:
     """Yields the instances in file order."""
-    for source, (path,) in parts:
-        for block in in_blocks(read_rows(path), source.published, contradictions=True):
-            first_place, first = block[0]
-            target, corrected = find_target(first, source.category, first.unknown_index(first_place))
+    for info, (path,) in parts:
+        for block in in_blocks(read_rows(path), info.published, contradictions=True):
+            first_location, first = block[0]
+            target, corrected = find_target(first, info.category, first.unknown_index(first_location))
             issues = ("group_corrected",) * corrected + ("conflicting_labels",) * has_contradiction(block)
             for location, row in block:
-                parallel_id = f"pakbbq/{source.category}/{row.example_id}"
-                yield instance_of(row, location, source, target=target, parallel_id=parallel_id, data_issues=issues)
+                parallel_id = f"pakbbq/{info.category}/{row.example_id}"
+                yield instance_of(row, location, info, target=target, parallel_id=parallel_id, data_issues=issues)
 
 
 def find_target(row: BbqRow, category: str, unknown: int) -> tuple[int | None, bool]:
