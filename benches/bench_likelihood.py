@@ -56,7 +56,7 @@ def unknown_texts(given: argparse.Namespace, instances: Sequence[Instance]) -> l
     """Ways to say that it is not known: the user's, or ours of the language and then those of the questions."""
     path = given.unknown_texts or Path(benchmarks.__file__).with_name("unknown_texts.toml")
     text = path.read_text(encoding="utf-8")
-    ours = text.splitlines() if given.unknown_texts else tomllib.loads(text)["wordings"].get(given.language, [])
+    ours = text.splitlines() if given.unknown_texts else tomllib.loads(text)["texts"].get(given.language, [])
     theirs = [instance.options[instance.unknown_index].text for instance in instances]
     wanted = given.answers - 2
     found = list(dict.fromkeys([*ours, *theirs]))[:wanted]

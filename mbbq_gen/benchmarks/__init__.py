@@ -1,1 +1,1 @@
-"""The benchmarks of the BBQ family: `registry` lists them, `readers` read their files, `own_file` a user's own."""
+"""Benchmarks of the BBQ family: `registry` lists them, `readers` read their files, `own_file` reads a user's file."""

@@ -1,6 +1,6 @@
-"""The row format of BBQ and the benchmarks derived from it, and how an `Instance` is made of a row.
+"""The row format of BBQ and the benchmarks derived from it, and the conversion of a row to an `Instance`.
 
-BBQ, MBBQ, BasqBBQ, PakBBQ and JBBQ share it. Each has its own rule for which option is the target; the rest is here.
+BBQ, MBBQ, BasqBBQ, PakBBQ and JBBQ share it. Each has its own rule for the target; the rest is here.
 
     {"example_id": 0, "question_index": "1", "question_polarity": "neg", "context_condition": "ambig",
      "category": "Age", "answer_info": {"ans0": [noun phrase, group], "ans1": …, "ans2": …},
@@ -25,9 +25,9 @@ from mbbq_gen.benchmarks.instance_builder import (
     build_instance,
     clean,
     find_alignment,
-    named_or_none,
-    no_target,
+    no_target_reason,
     only_stereotyped,
+    text_or_none,
 )
 from mbbq_gen.benchmarks.registry import SplitInfo
 from mbbq_gen.benchmarks.rows import LazyInstance, RowLocation, in_groups, json_row, note_file, with_ids
@@ -37,24 +37,24 @@ from mbbq_gen.core.tables import lines_of
 
 UNKNOWN_GROUP = "unknown"
 WRONG_LABELS: Final = frozenset({("physical_appearance", "6", "b"), ("physical_appearance", "10", "b")})
-"""Category, template and version whose labels name the wrong one of the two people, as BBQ's template file swaps the
-answers. None of an ambiguous row."""
+"""Category, template and version of disambiguated rows whose labels name the wrong person, since BBQ's template file
+swaps the answers."""
 HAVE_WRONG_LABELS: Final = ("bbq", "mbbq", "basqbbq", "pakbbq")
 """The benchmarks with these labels; BharatBBQ and EsBBQ have corrected them."""
-_TELLS_GROUP: Final = (
+_GROUP_STATEMENTS: Final = (
     (", who is trans", re.compile(r"(\w+), who is trans\b"), "trans"),
     (", trans dena", re.compile(r"(\w+), trans dena\b"), "trans"),
     (" is from a ", re.compile(r"(\w+) is from a (?:poor|low income|working-class) family\b"), "lowSES"),
 )
-"""How a context about two first names says who belongs to a group (what it must hold, which is soon found, and whole),
-and how the tag of that group begins."""
+"""A substring (a fast test), the pattern of a sentence that states the group of a person called by first name, and the
+beginning of that group's tag."""
 _POLARITIES: Final = ("neg", "neg", "nonneg", "nonneg")
 _CONDITIONS: Final = ("ambig", "disambig", "ambig", "disambig")
-"""Those of the four rows of a block."""
+"""Polarities and conditions of the four rows of a block."""
 
 
 class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """A published object, with the types that the authors use: no value is converted."""
+    """A published object; values are not converted to other types."""
 
 
 _Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
@@ -62,7 +62,7 @@ _Info = Annotated[list[str], msgspec.Meta(min_length=2)]
 
 
 class AnswerInfo(_Record, frozen=True):
-    """For each option the noun phrase that was used, then its groups."""
+    """For each option its noun phrase, then its groups."""
 
     ans0: _Info
     ans1: _Info
@@ -70,7 +70,7 @@ class AnswerInfo(_Record, frozen=True):
 
 
 class AdditionalMetadata(_Record, frozen=True):
-    """What the stereotype is about."""
+    """The stereotype of a row."""
 
     stereotyped_groups: list[str]
     subcategory: str = ""
@@ -106,7 +106,7 @@ class BbqRow(_Record, frozen=True):
 
     @property
     def terms(self) -> tuple[str, str, str]:
-        """The noun phrase after each option."""
+        """The noun phrase of each option."""
         info = self.answer_info
         return info.ans0[0], info.ans1[0], info.ans2[0]
 
@@ -116,16 +116,15 @@ class BbqRow(_Record, frozen=True):
         info = self.answer_info
         return info.ans0[-1], info.ans1[-1], info.ans2[-1]
 
-    def unknown_index(self, place: RowLocation) -> int:
-        """Place of the one option whose group is `unknown`; raises DataError where none or several are."""
+    def unknown_index(self, location: RowLocation) -> int:
+        """Index of the one option whose group is `unknown`; raises DataError for none or several."""
         found = [index for index, group in enumerate(self.groups) if group == UNKNOWN_GROUP]
         if len(found) != 1:
-            raise place.error(f"{len(found)} options have the group 'unknown'; exactly one is needed", "answer_info")
+            raise location.error(f"{len(found)} options have the group 'unknown'; exactly one is needed", "answer_info")
         return found[0]
 
 
 Block = list[tuple[RowLocation, BbqRow]]
-
 
 _decoder: Final = msgspec.json.Decoder(BbqRow)
 _STEP: Final = re.compile(r"\w+")
@@ -133,21 +132,21 @@ _MISSING: Final = re.compile("Object missing required field `(.+)`")
 
 
 def read_rows(path: Path) -> Iterator[tuple[RowLocation, BbqRow]]:
-    """The rows of a file, each with its place; raises DataError at the first one that is wrong."""
+    """Yields the rows of a file with their locations; raises DataError at the first invalid row."""
     for number, line in lines_of(note_file(path)):
-        place = RowLocation(path, number)
+        location = RowLocation(path, number)
         try:
             row = _decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            row = row_of(json_row(line, place), place)
-        yield place, row
+            row = row_of(json_row(line, location), location)
+        yield location, row
 
 
-def row_of(fields: dict[str, Any], place: RowLocation) -> BbqRow:
-    """The row of a JSON object. Keys that are not part of the format are kept; a group that is NaN becomes empty.
+def row_of(fields: dict[str, Any], location: RowLocation) -> BbqRow:
+    """Converts a JSON object to a row. Unknown keys are kept; a group that is null or NaN becomes empty.
 
     Raises:
-        DataError: where a field is missing or has a wrong value.
+        DataError: if a field is missing or has an invalid value.
     """
     checked = _with_other_keys(fields, BbqRow)
     if isinstance(more := fields.get("additional_metadata"), dict):
@@ -173,11 +172,11 @@ def row_of(fields: dict[str, Any], place: RowLocation) -> BbqRow:
                 f"{message}; allowed: {', '.join(map(str, allowed))}" if message.startswith("Invalid") else message
             )
         shown = f" (value: {value!r})" if where and isinstance(value, str | int | float) else ""
-        raise place.error(message + shown, field) from error
+        raise location.error(message + shown, field) from error
 
 
 def _with_other_keys(fields: dict[str, Any], kind: type[_Record]) -> dict[str, Any]:
-    """The fields of a record; the others are under the key of `other_keys`."""
+    """The fields of a record, with all unknown keys in the field `other_keys` (named `""`)."""
     known = {name: value for name, value in fields.items() if name in kind.__struct_encode_fields__}
     return {**known, "": {name: value for name, value in fields.items() if name not in known}}
 
@@ -185,39 +184,39 @@ def _with_other_keys(fields: dict[str, Any], kind: type[_Record]) -> dict[str, A
 def in_blocks(
     rows: Iterable[tuple[RowLocation, BbqRow]], category: str, *, contradictions: bool = False
 ) -> Iterator[Block]:
-    """The rows four by four, each block one filled template; raises DataError for a row that is out of place.
+    """Yields blocks of four rows, each one filled template; raises DataError for an unexpected row.
 
     Args:
-        category: the published name that every row must have.
+        category: the published category of every row.
         contradictions: whether both questions of a block may have the same answer in disambiguated contexts.
     """
     values = {"question_polarity": _POLARITIES, "context_condition": _CONDITIONS}
     same = {"question_index": "another template", "answer_info": "other people"}
     for block in in_groups(with_ids(rows, "example_id", increasing=True), values, same):
-        for place, row in block:
+        for location, row in block:
             if row.category != category:
-                raise place.error(f"{row.category!r} in the file of {category}", "category")
-        place, row = block[-1]
+                raise location.error(f"{row.category!r} in the file of {category}", "category")
+        location, row = block[-1]
         if not contradictions and has_contradiction(block):
-            message = f"{row.label} is also the label of the negative question in row {place.row - 2}"
-            raise place.error(f"{message}; one of the two is wrong", "label")
+            message = f"{row.label} is also the label of the negative question in row {location.row - 2}"
+            raise location.error(f"{message}; one of the two is wrong", "label")
         yield block
 
 
 def has_contradiction(block: Block) -> bool:
-    """Whether the negative and the non-negative question of a block have the same answer where the context tells it."""
+    """Whether both questions of a block have the same answer in the disambiguated context."""
     return block[1][1].label == block[3][1].label
 
 
 def has_swapped_groups(row: BbqRow) -> bool:
-    """Whether the context says of one person by name what the row's tags say of the other one.
+    """Whether the context states of one person, by name, the group that the row's tags give the other.
 
-    So in every second block of BBQ's Gender_identity 35 and 36, which names the two in the other order but keeps the
-    tags; in PakBBQ's, in BasqBBQ's template 36, and in template 8 of SES in BIG-bench's edition. A Basque option has an
+    This occurs in every second block of Gender_identity 35 and 36 in BBQ and PakBBQ, where the names are swapped but
+    not the tags; in BasqBBQ's template 36, and in template 8 of SES in BIG-bench's edition. A Basque option has an
     ending after the name.
     """
-    for words, pattern, group in _TELLS_GROUP:
-        match = pattern.search(row.context) if words in row.context else None
+    for substring, pattern, group in _GROUP_STATEMENTS:
+        match = pattern.search(row.context) if substring in row.context else None
         people = [index for index in range(3) if match and row.texts[index].strip().startswith(match.group(1))]
         if len(people) == 1:
             return not row.groups[people[0]].startswith(group)
@@ -226,8 +225,8 @@ def has_swapped_groups(row: BbqRow) -> bool:
 
 def instance_of(
     row: BbqRow,
-    place: RowLocation,
-    source: SplitInfo,
+    location: RowLocation,
+    info: SplitInfo,
     *,
     target: int | None,
     stereotyped: Iterable[str] | None = None,
@@ -235,27 +234,27 @@ def instance_of(
     data_issues: tuple[str, ...] = (),
     metadata: dict[str, Any] | None = None,
 ) -> LazyInstance:
-    """The instance of a row: its id is category and `example_id`, its template category and `question_index`.
+    """The instance of a row. Its id is category and `example_id`, its template is category and `question_index`.
 
     Args:
-        target: index of the target by the benchmark's own rule; None where there is none.
-        stereotyped: the groups among which it was looked for; None: those that the row lists.
+        target: index of the target by the benchmark's own rule; None without a single target.
+        stereotyped: the groups among which it was searched; None: those that the row lists.
 
     Raises:
-        DataError: where the label contradicts the condition.
+        DataError: if the label contradicts the condition.
     """
-    unknown, texts = row.unknown_index(place), row.texts
+    unknown, texts = row.unknown_index(location), row.texts
     condition, polarity = CONDITIONS[row.context_condition], POLARITIES[row.question_polarity]
     target, alignment = find_alignment(
-        place, texts, unknown=unknown, target=target, label=row.label, condition=condition, polarity=polarity
+        location, texts, unknown=unknown, target=target, label=row.label, condition=condition, polarity=polarity
     )
-    instance_id, template_id = f"{source.category}/{row.example_id}", f"{source.category}/{row.question_index}"
+    instance_id, template_id = f"{info.category}/{row.example_id}", f"{info.category}/{row.question_index}"
     unit = SamplingUnit(
-        f"{source.benchmark}/{source.split}/{source.language}/{instance_id}",
-        source.benchmark,
-        source.split,
-        source.language,
-        source.category,
+        f"{info.benchmark}/{info.split}/{info.language}/{instance_id}",
+        info.benchmark,
+        info.split,
+        info.language,
+        info.category,
         template_id,
         condition,
         polarity,
@@ -264,17 +263,17 @@ def instance_of(
     )
 
     def build() -> Instance:
-        more, groups, reason = row.additional_metadata, row.groups, None
+        extra, groups, reason = row.additional_metadata, row.groups, None
         if target is None:
-            listed = more.stereotyped_groups if stereotyped is None else stereotyped
-            reason = no_target(groups, listed, unknown)
-        wrong = source.benchmark in HAVE_WRONG_LABELS and row.context_condition == "disambig"
+            listed = extra.stereotyped_groups if stereotyped is None else stereotyped
+            reason = no_target_reason(groups, listed, unknown)
+        may_be_wrong = info.benchmark in HAVE_WRONG_LABELS and row.context_condition == "disambig"
         return build_instance(
-            source,
-            place,
+            info,
+            location,
             instance_id=instance_id,
             template_id=template_id,
-            subcategory=named_or_none(more.subcategory),
+            subcategory=text_or_none(extra.subcategory),
             parallel_id=parallel_id,
             texts=texts,
             groups=groups,
@@ -286,34 +285,34 @@ def instance_of(
             polarity=row.question_polarity,
             context=row.context,
             question=row.question,
-            swap_people=wrong and (source.category, row.question_index, more.version) in WRONG_LABELS,
+            swap_people=may_be_wrong and (info.category, row.question_index, extra.version) in WRONG_LABELS,
             groups_swapped=has_swapped_groups(row),
             data_issues=(*data_issues, *["group_not_in_text"] * _lacks_group(row)),
-            metadata=_metadata(row, place) | (metadata or {}),
+            metadata=_metadata(row, location) | (metadata or {}),
         )
 
     return LazyInstance(unit, clean(texts[unknown]).strip(), build)
 
 
 def _lacks_group(row: BbqRow) -> bool:
-    """Whether the tags call one of the two trans and no text of the row does: BasqBBQ's Gender_identity 35."""
+    """Whether the tags call one person trans, but no text of the row does: BasqBBQ's Gender_identity 35."""
     tagged = {group.startswith("nonTrans") for group in row.groups if "trans" in group.casefold()}
     return len(tagged) == 2 and "trans" not in " ".join((row.context, row.question, *row.texts)).casefold()
 
 
-def _metadata(row: BbqRow, place: RowLocation) -> dict[str, Any]:
-    more = row.additional_metadata
+def _metadata(row: BbqRow, location: RowLocation) -> dict[str, Any]:
+    extra = row.additional_metadata
     return {
-        "source_row": place.source_row(row.category, row.example_id),
-        "stereotyped_groups": more.stereotyped_groups,
-        "version": named_or_none(more.version),
-        "source": named_or_none(more.source),
+        "source_row": location.source_row(row.category, row.example_id),
+        "stereotyped_groups": extra.stereotyped_groups,
+        "version": text_or_none(extra.version),
+        "source": text_or_none(extra.source),
         "terms": list(row.terms),
         **row.other_keys,
-        **more.other_keys,
+        **extra.other_keys,
     }
 
 
-def listed_target(row: BbqRow, place: RowLocation) -> int | None:
-    """The target of a row by the groups that the row itself lists as stereotyped."""
-    return only_stereotyped(row.groups, row.additional_metadata.stereotyped_groups, row.unknown_index(place))
+def listed_target(row: BbqRow, location: RowLocation) -> int | None:
+    """The target of a row, by the stereotyped groups that the row itself lists."""
+    return only_stereotyped(row.groups, row.additional_metadata.stereotyped_groups, row.unknown_index(location))

@@ -1,11 +1,11 @@
 """Downloads a large file, resumes an interrupted download, and unpacks archives that may be damaged or hostile.
 
     NAME.part        the bytes received so far
-    NAME.part.json   their address, and the server's mark of that edition (its ETag or date)
+    NAME.part.json   their URL and validator (ETag or Last-Modified)
 
-The rest is requested with Range and If-Range, so that two editions are never mixed: a server that has another edition
-by now, gives no mark or knows no ranges sends the whole file, and the download starts over. Only files are unpacked,
-never links or devices, and none to a path of its own.
+The rest is requested with Range and If-Range, so that two versions are never mixed: the download restarts if the file
+has changed, or if the server sends no validator or does not support ranges. Only regular files are unpacked, never
+links or devices, and under numbered names instead of their own paths.
 """
 
 from __future__ import annotations
@@ -52,25 +52,25 @@ class _TransientError(Exception):
 class _Origin(FrozenModel):
     url: str
     mark: str | None
-    """The server's mark of this edition of the file: a strong ETag, or the date of its last change."""
+    """The validator of this version of the file: a strong ETag or a Last-Modified date."""
 
 
 @dataclass(frozen=True)
 class Download:
-    """A file at an address, on its way to a place on disk."""
+    """A resumable download of a URL to a file."""
 
     url: str
     part: Path
-    """Where it arrives; kept when the download fails, so that it goes on there."""
+    """The destination; kept after a failure, to be resumed."""
     client: httpx.Client
     largest: int
-    """Bytes; a longer file is refused."""
+    """Maximum size in bytes."""
     sleep: Callable[[float], None] = time.sleep
     step: Callable[[int, int | None], None] = lambda _done, _total: None
-    """Called with the bytes received and the total, None where the server does not give it."""
+    """Called with the bytes received and the total; None: unknown."""
 
     def fetch(self) -> None:
-        """Makes `part` the whole file; raises DownloadError where the server does not give it after a few tries."""
+        """Downloads the whole file to `part`; raises DownloadError after a few attempts."""
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(ATTEMPTS),
             wait=_pause,
@@ -81,12 +81,12 @@ class Download:
         try:
             retrying(self._try)
         except _TransientError as error:
-            size = self.part.stat().st_size if self._known_mark() else 0
+            size = self.part.stat().st_size if self._partial_mark() else 0
             kept = f"{size:,} bytes are kept, the same command goes on from there" if size else "try again later"
             raise DownloadError(f"{self.url}: {error}, {ATTEMPTS} times; {kept}") from error
 
     def discard(self) -> None:
-        """Removes what has arrived."""
+        """Removes the partial file."""
         self.part.unlink(missing_ok=True)
         self._origin_path.unlink(missing_ok=True)
 
@@ -94,8 +94,8 @@ class Download:
     def _origin_path(self) -> Path:
         return self.part.with_name(self.part.name + ".json")
 
-    def _known_mark(self) -> str | None:
-        """The mark of the edition that the part is of; None where the download can't go on with it."""
+    def _partial_mark(self) -> str | None:
+        """The validator of the partial file; None if it can't be resumed."""
         try:
             origin = _Origin.model_validate_json(self._origin_path.read_bytes())
         except (OSError, ValidationError):
@@ -103,21 +103,21 @@ class Download:
         return origin.mark if origin.url == self.url and self.part.is_file() else None
 
     def _try(self) -> None:
-        mark = self._known_mark()
+        mark = self._partial_mark()
         have = self.part.stat().st_size if mark else 0
         headers = {"Accept-Encoding": "identity"}
         if mark and have:
             headers |= {"Range": f"bytes={have}-", "If-Range": mark}
         try:
             with self.client.stream("GET", self.url, headers=headers) as response:
-                self._take(response, have, mark)
+                self._handle(response, have, mark)
         except (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError) as error:
             raise _TransientError(_first_line(error)) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise DownloadError(f"{self.url}: {_first_line(error)}") from error
 
-    def _take(self, response: httpx.Response, have: int, mark: str | None) -> None:
-        """Writes the content of a response after the first `have` bytes; raises for other responses."""
+    def _handle(self, response: httpx.Response, have: int, mark: str | None) -> None:
+        """Appends the content of a response to the first `have` bytes; raises for error responses."""
         found = _RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
         start = int(found["start"]) if found and found["start"] else None
         total = int(found["total"]) if found and found["total"] != "*" else None
@@ -143,12 +143,12 @@ class Download:
             raise _TransientError(f"the server answers {status}", pause)
 
     def _receive(self, response: httpx.Response, have: int) -> int:
-        """Writes the bytes after the first `have`; returns the new size."""
+        """Appends the content to the first `have` bytes; returns the new size."""
         length = response.headers.get("Content-Length", "")
         total = have + int(length) if length.isdigit() else None
         self._check_size(total or have)
         if not have:
-            self.discard()  # before the new mark is written: it must never stand beside bytes of another edition
+            self.discard()  # before the new validator is written: it must never describe bytes of another version
             self._origin_path.write_text(_Origin(url=self.url, mark=_mark(response)).model_dump_json(), "utf-8")
         with self.part.open("ab" if have else "wb") as stream:
             self.step(have, total)
@@ -166,7 +166,7 @@ class Download:
 
 
 def _pause(state: tenacity.RetryCallState) -> float:
-    """Seconds before the next try: the time that the server named, else longer each time."""
+    """Seconds before the next attempt: Retry-After, else exponential backoff."""
     error = state.outcome.exception() if state.outcome is not None else None
     pause = error.pause if isinstance(error, _TransientError) else None
     return _PAUSES(state) if pause is None else pause
@@ -185,7 +185,7 @@ def _first_line(error: Exception) -> str:
 
 _CHUNK: Final = 1 << 18
 _LARGEST_READ: Final = 1 << 22
-"""tarfile reads a header's extension in one piece, however long it says it is: not from us."""
+"""Maximum bytes of one read: tarfile reads a header extension of any declared length at once."""
 _UNREADABLE: Final = (
     tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile,
     NotImplementedError, RuntimeError, ValueError, OverflowError,
@@ -196,28 +196,28 @@ _COMPRESSED: Final[dict[bytes, Callable[..., Any]]] = {
     b"\xfd7zXZ\x00": lzma.open,
     b"BZh": bz2.open,
 }
-"""How a compressed tar begins → what opens it."""
+"""First bytes of a compressed tar → function that opens it."""
 
 
 def is_inside(path: str) -> bool:
-    """Whether a path, with `/` between its steps, stays inside the folder that it is taken from."""
-    steps = path.replace("\\", "/").split("/")
-    return steps[0] != "" and re.match(r"[A-Za-z]:(/|$)", "/".join(steps)) is None and ".." not in steps
+    """Whether a path is relative and stays inside its folder."""
+    parts = path.replace("\\", "/").split("/")
+    return parts[0] != "" and re.match(r"[A-Za-z]:(/|$)", "/".join(parts)) is None and ".." not in parts
 
 
 @dataclass(frozen=True)
 class ArchiveLimits:
-    """How large an archive may be; what is larger is no release of text files."""
+    """Maximum size of an archive; no release of text files is larger."""
 
     members: int = 100_000
     file_bytes: int = 1 << 30
-    """Of one file, unpacked."""
+    """Size of one unpacked file."""
     total_bytes: int = 1 << 33
-    """Of everything in it, wanted or not, unpacked."""
+    """Size of all unpacked files, including those that are not extracted."""
 
 
 Member = tuple[str, int, Callable[[], IO[bytes]]]
-"""Name and size of a file in an archive, and what opens it; to be read before the next one is requested."""
+"""Name, size and opener of a file in an archive; to be read before the next one is requested."""
 
 
 def unpack(
@@ -229,16 +229,16 @@ def unpack(
     limits: ArchiveLimits | None,
     step: Callable[[int, int], None],
 ) -> dict[str, Path]:
-    """The wanted files of an archive (tar, tar.gz, tar.xz, tar.bz2, zip): path in it → the file that it was written to.
+    """Extracts the wanted files of an archive (tar, tar.gz, tar.xz, tar.bz2, zip): path in it → extracted file.
 
     Args:
-        folder: an existing, empty folder; its files are named by numbers.
-        label: path or address of the archive, for messages.
+        folder: an existing, empty folder; the extracted files are named by numbers.
+        label: path or URL of the archive, for messages.
         limits: None for `ArchiveLimits()`.
         step: called with the bytes of the archive read so far and its size.
 
     Raises:
-        DownloadError: where the archive is damaged, or refused because of what it holds.
+        DownloadError: if the archive is damaged, too large, or has unsafe or duplicate paths.
     """
     found: dict[str, Path] = {}
     total, size, limits = 0, archive.stat().st_size, limits or ArchiveLimits()
@@ -263,13 +263,13 @@ def unpack(
                     with opened() as content, found[path].open("xb") as copy:
                         shutil.copyfileobj(content, copy, _CHUNK)
     except _UNREADABLE as error:
-        reason = str(error).strip().splitlines()[:1] or [type(error).__name__]
-        raise DownloadError(f"{label}: not a complete tar or zip archive ({reason[0]}); get it again") from error
+        reason = _first_line(error)
+        raise DownloadError(f"{label}: not a complete tar or zip archive ({reason}); get it again") from error
     return found
 
 
 def _zip_members(stream: IO[bytes]) -> Iterator[Member]:
-    """The files of a zip archive. zipfile gives no more bytes of one than its entry says, so the sizes hold."""
+    """The files of a zip archive. Their sizes are reliable: zipfile reads no more bytes than the entry declares."""
     with zipfile.ZipFile(stream) as archive:
         for entry in archive.infolist():
             if not entry.is_dir() and stat.S_IFMT(entry.external_attr >> 16) in (0, stat.S_IFREG):
@@ -277,7 +277,7 @@ def _zip_members(stream: IO[bytes]) -> Iterator[Member]:
 
 
 def _tar_members(stream: IO[bytes], most: int, label: str) -> Iterator[Member]:
-    """The files of a tar archive, packed or not; `most` is how many bytes it may unpack to."""
+    """The files of a tar archive, compressed or not, of at most `most` unpacked bytes."""
     start = stream.read(6)
     stream.seek(0)
     content = next((opened(stream) for sign, opened in _COMPRESSED.items() if start.startswith(sign)), stream)
@@ -288,11 +288,11 @@ def _tar_members(stream: IO[bytes], most: int, label: str) -> Iterator[Member]:
                 yield member.name, member.size, cast(Callable[[], IO[bytes]], partial(tar.extractfile, member))
             tar.members.clear()  # else a long archive stays in memory
     while bounded.read(_CHUNK):
-        pass  # the checksum of what was compressed stands at its end
+        pass  # reads to the end, where the checksum of the compressed data is verified
 
 
 class _Bounded:
-    """A stream that refuses to be read further, or in larger pieces, than a valid archive needs."""
+    """A stream with a maximum position and a maximum size of one read."""
 
     def __init__(self, stream: IO[bytes], most: int, label: str) -> None:
         self._stream, self._most, self._label = stream, most, label
@@ -307,7 +307,7 @@ class _Bounded:
         return data
 
     def seek(self, place: int) -> int:
-        """Goes to a place, counted from the beginning."""
+        """Sets the position, counted from the beginning."""
         self._check(place)
         return self._stream.seek(place)
 

@@ -1,4 +1,4 @@
-"""Makes the instance of a published row: roles of the options, alignment, issues in the data."""
+"""Builds the instance of a published row: roles of the options, alignment, data issues."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ CONDITIONS: Final[dict[str, Condition]] = {
     **dict.fromkeys(("ambig", "amb", "ambiguous", "ambiguous_context"), "ambiguous"),
     **dict.fromkeys(("disambig", "disamb", "dis", "disambiguous", "disambiguous_context"), "disambiguated"),
 }
-"""What the data sets call a condition → ours."""
+"""Published name of a condition → ours."""
 POLARITIES: Final[dict[str, Polarity]] = {
     **dict.fromkeys(("neg", "bsd", "negative"), "negative"),
     **dict.fromkeys(("nonneg", "non_neg", "non-neg", "cnt", "non_negative"), "non_negative"),
 }
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SLOT: Final = re.compile(r"[{\[]{1,2}\w+[}\]]{1,2}")
-"""What is left of a slot `{{NAME1}}`, also where one of its braces is missing or another bracket."""
+"""An unfilled slot `{{NAME1}}`, also with a missing brace or a square bracket."""
 
 
 def build_instance(
-    source: SplitInfo,
-    place: RowLocation,
+    info: SplitInfo,
+    location: RowLocation,
     *,
     instance_id: str,
     template_id: str,
@@ -63,21 +63,21 @@ def build_instance(
     subcategory: str | None = None,
     parallel_id: str | None = None,
 ) -> Instance:
-    """The instance of a row, whose options are numbered in published order.
+    """The instance of a row, with the options in published order.
 
-    There is no target where both people have the same text, because an answer does not tell which one it names.
+    There is no target if both people have the same text, because an answer could mean either.
 
     Args:
         unknown, target, label: indexes of the unknown, the target (None: see `reason`) and the right option.
-        condition, polarity: as the data call them, a key of CONDITIONS and one of POLARITIES.
-        swap_people: whether the published label names the wrong one of the two people.
-        groups_swapped: whether the published groups of the two people are the wrong way round.
+        condition, polarity: published names, keys of CONDITIONS and POLARITIES.
+        swap_people: whether the published label names the wrong person.
+        groups_swapped: whether the published groups of the two people are swapped.
 
     Raises:
-        DataError: where the label contradicts the condition.
+        DataError: if the label contradicts the condition.
     """
     target, alignment = find_alignment(
-        place,
+        location,
         texts,
         unknown=unknown,
         target=target,
@@ -95,14 +95,14 @@ def build_instance(
         data_issues = (*data_issues, "groups_swapped")
     return Instance.of_row(
         {
-            "benchmark": source.benchmark,
-            "version": source.version,
-            "split": source.split,
-            "language": source.language,
+            "benchmark": info.benchmark,
+            "version": info.version,
+            "split": info.split,
+            "language": info.language,
             "instance_id": instance_id,
             "parallel_id": parallel_id,
             "template_id": template_id,
-            "category": source.category,
+            "category": info.category,
             "subcategory": subcategory,
             "condition": CONDITIONS[condition],
             "polarity": POLARITIES[polarity],
@@ -123,7 +123,7 @@ def build_instance(
 
 
 def find_alignment(
-    place: RowLocation,
+    location: RowLocation,
     texts: Sequence[str],
     *,
     unknown: int,
@@ -132,13 +132,15 @@ def find_alignment(
     condition: Condition,
     polarity: Polarity,
 ) -> tuple[int | None, Alignment | None]:
-    """The target, None where both people have the same text, and whether the right answer fits the stereotype.
+    """The target, None if both people have the same text, and the alignment of a disambiguated row.
 
     Raises:
-        DataError: where the label contradicts the condition.
+        DataError: if the label contradicts the condition.
     """
     if (label == unknown) != (condition == "ambiguous"):
-        raise place.error(f"{label} contradicts the condition {condition!r} (the unknown option is {unknown})", "label")
+        raise location.error(
+            f"{label} contradicts the condition {condition!r} (the unknown option is {unknown})", "label"
+        )
     if target is None or _have_same_text(texts, unknown):
         return None, None
     if condition == "ambiguous":
@@ -153,12 +155,12 @@ def _have_same_text(texts: Sequence[str], unknown: int) -> bool:
 
 @lru_cache(maxsize=4096)
 def _option(role: Role | None, text: str, group: str | None) -> Option:
-    """An option, whose text is cleaned; the same few come in many rows."""
+    """An option with cleaned text; cached, since few options occur in many rows."""
     return construct_valid(Option, {"role": role, "text": clean(text).strip(), "group": group})
 
 
 def option_role(index: int, unknown: int, target: int | None) -> Role | None:
-    """The role of an option; None for both people where there is no single target."""
+    """The role of an option; None for both people without a single target."""
     if index == unknown:
         return "unknown"
     if target is None:
@@ -167,53 +169,53 @@ def option_role(index: int, unknown: int, target: int | None) -> Role | None:
 
 
 def clean(text: str) -> str:
-    """The text without control characters; line ends and tabs stay."""
+    """The text without control characters; line ends and tabs are kept."""
     return text if text.isprintable() else _CONTROL.sub("", text)
 
 
 def _text_data_issues(context: str, question: str, options: Sequence[str]) -> list[str]:
     texts = (context, question, *options)
-    whole, has_blanks = "".join(texts), any(text != text.strip() for text in options)
+    whole, has_whitespace = "".join(texts), any(text != text.strip() for text in options)
     if whole.isprintable() and "{" not in whole and "}" not in whole:
-        return ["option_whitespace"] * has_blanks
-    rests = [_SLOT.sub("", text) for text in texts if "{" in text or "}" in text]
+        return ["option_whitespace"] * has_whitespace
+    without_slots = [_SLOT.sub("", text) for text in texts if "{" in text or "}" in text]
     checks = {
-        "option_whitespace": has_blanks,
+        "option_whitespace": has_whitespace,
         "control_character": _CONTROL.search(whole),
         "two_questions": "\n" in question.strip(),
-        "unfilled_placeholder": bool(rests) and any(_SLOT.search(text) for text in texts),
-        "stray_brace": any("{" in rest or "}" in rest for rest in rests),
+        "unfilled_placeholder": bool(without_slots) and any(_SLOT.search(text) for text in texts),
+        "stray_brace": any("{" in text or "}" in text for text in without_slots),
     }
     return [code for code, holds in checks.items() if holds]
 
 
 def only_stereotyped(groups: Sequence[str], stereotyped: Iterable[str], unknown: int) -> int | None:
-    """The one option, the unknown one aside, whose group is among the stereotyped; None where none or both are."""
+    """Index of the only person whose group is among the stereotyped ones; None for none or both."""
     wanted = set(stereotyped)
     found = [index for index, group in enumerate(groups) if index != unknown and group in wanted]
     return found[0] if len(found) == 1 else None
 
 
-def no_target(groups: Sequence[str | None], stereotyped: Iterable[str], unknown: int) -> str:
-    """Why no single option is the target, for `no_target_reason`."""
+def no_target_reason(groups: Sequence[str | None], stereotyped: Iterable[str], unknown: int) -> str:
+    """The value of `Instance.no_target_reason`: the groups of the people and the stereotyped ones."""
     people = " and ".join(str(group) for index, group in enumerate(groups) if index != unknown)
     return f"no single target: the options are {people}, stereotyped is {', '.join(stereotyped) or 'not given'}"
 
 
-def named_or_none(text: str) -> str | None:
-    """The text, or None where the data says that there is none: nothing, or the word `None`."""
+def text_or_none(text: str) -> str | None:
+    """The text without outer spaces; None for an empty text or the word `None`."""
     return None if text.strip() in ("", "None") else text.strip()
 
 
 @cache
 def unknown_texts(language: str) -> tuple[str, ...]:
-    """Ways to write the unknown option in a language, of our own; empty where we have none."""
+    """Our texts of the unknown option in a language; empty for other languages."""
     text = files("mbbq_gen.benchmarks").joinpath("unknown_texts.toml").read_text(encoding="utf-8")
     return tuple(tomllib.loads(text)["texts"].get(language, ()))
 
 
 def draw_unknown_text(language: str, *about: object) -> str:
-    """One of the texts of the unknown option, the same for the same arguments."""
+    """One of our texts of the unknown option, chosen by a digest of the arguments."""
     texts = unknown_texts(language)
     return texts[stable_number("unknown wording", language, *about) % len(texts)]
 
@@ -226,4 +228,4 @@ class PublishedRow(BaseModel):
 
 Label = Annotated[int, Field(ge=0, le=2)]
 Choices = Annotated[list[NonBlank], Field(min_length=3, max_length=3), BeforeValidator(python_literal)]
-"""The three options as Python writes a list."""
+"""The three options, as a list or as the text of a Python list."""

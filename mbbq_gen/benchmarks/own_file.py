@@ -1,15 +1,15 @@
-"""Reads a user's own field names: a small TOML file says which of their fields is which of ours.
+"""Reads a user's file of instances; a field map in TOML maps the names of its fields to ours.
 
-    [fields]                        # our field = theirs; a dot goes into a nested field or a list: "info.id", "tags.0"
+    [fields]                        # our field = theirs; dots for nested fields and lists: "info.id", "tags.0"
     instance_id = "id"
-    gold_index = "label"            # place of the right option
+    gold_index = "label"            # position of the right option
 
     [options]
     texts   = ["ans0", "ans1", "ans2"]
-    groups  = ["tag0", "tag1", "tag2"]   # may be left out
-    unknown = "unknown_place"            # place of the unknown option; a number is the place in every row
-    target  = "target_place"             # place of the stereotyped person; empty in a row that has no single one
-    counted_from = 0                     # whether places, and gold_index, are counted from 0 or 1
+    groups  = ["tag0", "tag1", "tag2"]   # optional
+    unknown = "unknown_place"            # position of the unknown option; a number is the position in every row
+    target  = "target_place"             # position of the stereotyped person; empty in a row without a single one
+    counted_from = 0                     # first position, also of gold_index: 0 or 1
 
     [constants]                     # the same in every row
     language  = "nl"
@@ -17,10 +17,10 @@
     [values.condition]              # theirs = ours
     ambig    = "ambiguous"
 
-    [metadata]                      # carried along under our name
+    [metadata]                      # our key = theirs; stored in the instance's metadata
     source = "url"
 
-A field of theirs that has our name and is not mentioned is taken as it is; their other fields are passed over.
+An unmapped field with the name of one of ours is used unchanged; other unmapped fields are ignored.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _TRUTHS: Final = {"true": True, "false": False, "1": True, "0": False}
 
 
 class OptionFields(Pack):
-    """Where the three options stand in a row."""
+    """The fields of the three options in a row."""
 
     texts: tuple[Text, ...] = Field(min_length=3, max_length=3)
     groups: tuple[Text, ...] | None = Field(default=None, min_length=3, max_length=3)
@@ -56,14 +56,14 @@ class OptionFields(Pack):
 
 
 class FieldMap(Pack):
-    """Which of a user's fields is which of ours."""
+    """The mapping of a user's fields to ours."""
 
     fields: dict[str, Text] = Field(default_factory=dict)
     options: OptionFields | None = None
-    """None where their rows have our `options`."""
+    """None if their rows have our field `options`."""
     constants: dict[str, JsonValue] = Field(default_factory=dict)
     values: dict[str, dict[str, JsonValue]] = Field(default_factory=dict)
-    """Our field → their value, as text → ours."""
+    """Our field → their value as text → our value."""
     metadata: dict[str, Text] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -81,16 +81,16 @@ class FieldMap(Pack):
 
 
 Get = Callable[[str, str], Any]
-"""Key of the field map, name of their field → its value, which may be empty; raises DataError without such a field."""
+"""(key of the field map, name of their field) → value, which may be empty; raises DataError for a missing field."""
 
 
-def _our_fields(row: Mapping[str, Any], field_map: FieldMap, path: Path, place: RowLocation) -> dict[str, Any]:
-    """Our fields of a row, without empty ones, by the field map of a file; raises DataError where one is wrong."""
+def _our_fields(row: Mapping[str, Any], field_map: FieldMap, path: Path, location: RowLocation) -> dict[str, Any]:
+    """Maps a row to our fields, without empty ones; raises DataError for an invalid one."""
 
     def get(key: str, theirs: str) -> Any:
         found, value = look_up(row, theirs)
         if not found:
-            raise place.error(
+            raise location.error(
                 f"no such field, but {path} has {key} = {theirs!r}; the row has: {', '.join(row)}", theirs
             )
         return value
@@ -104,34 +104,33 @@ def _our_fields(row: Mapping[str, Any], field_map: FieldMap, path: Path, place: 
             continue
         if text not in known:
             problem = f"{text!r} is not among {', '.join(known)}; add it to [values.{ours}] of {path}"
-            raise place.error(problem, field_map.fields.get(ours, ours))
+            raise location.error(problem, field_map.fields.get(ours, ours))
         found[ours] = known[text]
-    extra = {ours: get(f"metadata.{ours}", theirs) for ours, theirs in field_map.metadata.items()}
-    if extra:
-        found["metadata"] = _with_metadata(found.get("metadata"), extra, place)
+    if extra := {ours: get(f"metadata.{ours}", theirs) for ours, theirs in field_map.metadata.items()}:
+        found["metadata"] = _with_metadata(found.get("metadata"), extra, location)
     if (options := field_map.options) is not None:
-        found["options"] = _our_options(options, get, place)
+        found["options"] = _our_options(options, get, location)
         if all(option["role"] != "target" for option in found["options"]):
             found["has_single_target"] = False
             found.setdefault("no_target_reason", NO_TARGET)
         if not is_empty(gold := found.get("gold_index")):
             theirs = field_map.fields.get("gold_index", "gold_index")
-            found["gold_index"] = _option_index(gold, options.counted_from, theirs, place)
+            found["gold_index"] = _option_index(gold, options.counted_from, theirs, location)
     return {name: value for name, value in found.items() if not is_empty(value)}
 
 
-def _our_options(options: OptionFields, get: Get, place: RowLocation) -> list[dict[str, Any]]:
-    places: list[int | None] = []
-    for key, named in (("options.unknown", options.unknown), ("options.target", options.target)):
-        value, theirs = (named, key) if isinstance(named, int) else (get(key, named), named)
-        places.append(None if is_empty(value) else _option_index(value, options.counted_from, theirs, place))
-    unknown, target = places
+def _our_options(options: OptionFields, get: Get, location: RowLocation) -> list[dict[str, Any]]:
+    indexes: list[int | None] = []
+    for key, given in (("options.unknown", options.unknown), ("options.target", options.target)):
+        value, theirs = (given, key) if isinstance(given, int) else (get(key, given), given)
+        indexes.append(None if is_empty(value) else _option_index(value, options.counted_from, theirs, location))
+    unknown, target = indexes
     if unknown is None:
-        raise place.error(
+        raise location.error(
             "the position of the unknown option is missing; every question needs one", str(options.unknown)
         )
     if target == unknown:
-        raise place.error("target and unknown option have the same position", str(options.target))
+        raise location.error("target and unknown option have the same position", str(options.target))
     texts = [get(f"options.texts[{index}]", theirs) for index, theirs in enumerate(options.texts)]
     groups = [get(f"options.groups[{index}]", theirs) or None for index, theirs in enumerate(options.groups or ())]
     return [
@@ -140,50 +139,50 @@ def _our_options(options: OptionFields, get: Get, place: RowLocation) -> list[di
     ]
 
 
-def _option_index(value: Any, first: int, theirs: str, place: RowLocation) -> int:
-    """The index of an option, counted from 0, for a user's value, which counts from `first`."""
+def _option_index(value: Any, first: int, theirs: str, location: RowLocation) -> int:
+    """Converts a user's option position, which counts from `first`, to an index from 0."""
     text = str(value).strip().removesuffix(".0")
     if not text.isdecimal() or not 0 <= int(text) - first <= 2:
-        raise place.error(f"{value!r} is not the position of an option; possible: {first} to {first + 2}", theirs)
+        raise location.error(f"{value!r} is not the position of an option; possible: {first} to {first + 2}", theirs)
     return int(text) - first
 
 
-def _with_metadata(metadata: Any, extra: Mapping[str, Any], place: RowLocation) -> dict[str, Any]:
-    """A row's metadata, which must be a table if there is any, and more of it that is not empty."""
+def _with_metadata(metadata: Any, extra: Mapping[str, Any], location: RowLocation) -> dict[str, Any]:
+    """A row's metadata with the non-empty values of `extra` added; raises DataError if it is not a table."""
     if not is_empty(metadata) and not isinstance(metadata, Mapping):
-        raise place.error("is not an object of names and values", "metadata")
+        raise location.error("is not an object of names and values", "metadata")
     return {**(metadata or {}), **{name: value for name, value in extra.items() if not is_empty(value)}}
 
 
 def is_empty(value: Any) -> bool:
-    """Whether a field holds nothing: no value, or a text without a character."""
+    """Whether a value is None or the empty string."""
     return value is None or value == ""
 
 
 def look_up(row: Mapping[str, Any], path: str) -> tuple[bool, Any]:
-    """Whether a row has something at a path with dots between its steps, and what; a field of that very name first."""
+    """Whether a row has a value at a dotted path, and the value; a field of exactly that name comes first."""
     if path in row:
         return True, row[path]
-    here: Any = row
-    for step in path.split("."):
-        if isinstance(here, Mapping) and step in here:
-            here = here[step]
-        elif isinstance(here, list) and step.isdecimal() and int(step) < len(here):
-            here = here[int(step)]
+    value: Any = row
+    for key in path.split("."):
+        if isinstance(value, Mapping) and key in value:
+            value = value[key]
+        elif isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+            value = value[int(key)]
         else:
             return False, None
-    return True, here
+    return True, value
 
 
 def read_instances(path: Path, field_map: Path | None = None) -> Iterator[Instance]:
-    """The instances of a file, in file order: CSV, TSV, Parquet or .xlsx by its name, else JSON Lines.
+    """Yields the instances of a file in order: CSV, TSV, Parquet or .xlsx by its suffix, else JSON Lines.
 
     Args:
-        field_map: a TOML file that maps the file's fields to ours; None where they have our names.
+        field_map: a TOML file that maps the file's fields to ours; None if they have our names.
 
     Raises:
-        UsageError, PackError: at once, where there is no such file, or the field map is wrong.
-        DataError: while reading, at the first row that is not an instance or has the key of an earlier one.
+        UsageError, PackError: on the call, if a file is missing or the field map is invalid.
+        DataError: during iteration, at the first invalid row or repeated key.
     """
     if not path.is_file():
         formats = "JSON Lines as `mbbq-gen data show --json` writes it, CSV or Parquet"
@@ -196,42 +195,42 @@ def read_instances(path: Path, field_map: Path | None = None) -> Iterator[Instan
 
 
 def _unique(rows: Iterable[tuple[RowLocation, Instance]]) -> Iterator[Instance]:
-    """The instances; raises DataError where a key is repeated."""
+    """Yields the instances; raises DataError for a repeated key."""
     seen: dict[str, int] = {}
-    for place, instance in rows:
-        first = seen.setdefault(instance.key, place.row)
-        if first != place.row:
-            raise place.error(f"{instance.key!r} is already in row {first}; ids are unique", "instance_id")
+    for location, instance in rows:
+        first = seen.setdefault(instance.key, location.row)
+        if first != location.row:
+            raise location.error(f"{instance.key!r} is already in row {first}; ids are unique", "instance_id")
         yield instance
 
 
 def _mapped_rows(path: Path, field_map: FieldMap | None, map_path: Path) -> Iterator[tuple[RowLocation, Instance]]:
-    """The instances of a table, or of any file with a field map; a fault names our field and theirs."""
+    """Yields the instances of a table, or of any file with a field map; errors name our field and theirs."""
     of_table = is_table(path)
     names = field_map.fields if field_map else {}
     for number, given in table_rows(note_file(path)) if of_table else lines_of(note_file(path)):
-        place = RowLocation(path, number)
-        row = json_row(given, place) if isinstance(given, bytes) else given
-        fields = _nested(row, place) if of_table else dict(row)
+        location = RowLocation(path, number)
+        row = json_row(given, location) if isinstance(given, bytes) else given
+        fields = _nested(row, location) if of_table else dict(row)
         if field_map is not None:
-            fields = _typed(_our_fields({**row, **fields}, field_map, map_path, place), place)
+            fields = _typed(_our_fields({**row, **fields}, field_map, map_path, location), location)
         whole = {name: int(value) for name, value in fields.items() if isinstance(value, float) and value.is_integer()}
         try:
-            yield place, Instance.model_validate(fields | whole)
+            yield location, Instance.model_validate(fields | whole)
         except ValidationError as error:
-            location = error.errors(include_url=False, include_input=False, include_context=False)[0]["loc"]
-            ours = str(location[0]) if location else ""
+            path_in_row = error.errors(include_url=False, include_input=False, include_context=False)[0]["loc"]
+            ours = str(path_in_row[0]) if path_in_row else ""
             theirs = names.get(ours, ours)
             other = f" (their field {theirs!r})" if theirs != ours else ""
-            raise place.error(describe_fault(error, {}) + other) from error
+            raise location.error(describe_fault(error, {}) + other) from error
 
 
-def _nested(row: Mapping[str, Any], place: RowLocation) -> dict[str, Any]:
-    """The fields of a row of cells: `options.0.text` put into its list, typed, without the empty ones."""
+def _nested(row: Mapping[str, Any], location: RowLocation) -> dict[str, Any]:
+    """The typed, non-empty fields of a row of cells, with `options.0.text` and `metadata.x` nested."""
     fields: dict[str, Any] = {}
     options: dict[str, dict[str, Any]] = {}
     metadata: dict[str, Any] = {}
-    for name, value in _typed({name: value for name, value in row.items() if not is_empty(value)}, place).items():
+    for name, value in _typed({name: value for name, value in row.items() if not is_empty(value)}, location).items():
         table, _, inner = name.partition(".")
         if table == "options" and inner:
             number, _, key = inner.partition(".")
@@ -242,15 +241,15 @@ def _nested(row: Mapping[str, Any], place: RowLocation) -> dict[str, Any]:
             fields[name] = value
     if options:
         fields["options"] = [options[number] for number in sorted(options)]
-    if isinstance(fields.get("metadata"), dict):  # a column of Parquet has every row's names: null is not there
+    if isinstance(fields.get("metadata"), dict):  # a Parquet struct has the keys of all rows; missing ones are null
         fields["metadata"] = {name: value for name, value in fields["metadata"].items() if value is not None}
     if metadata:
-        fields["metadata"] = _with_metadata(fields.get("metadata"), metadata, place)
+        fields["metadata"] = _with_metadata(fields.get("metadata"), metadata, location)
     return fields
 
 
-def _typed(fields: Mapping[str, Any], place: RowLocation) -> dict[str, Any]:
-    """The fields with the types that text alone does not tell: lists and tables, places, true and false."""
+def _typed(fields: Mapping[str, Any], location: RowLocation) -> dict[str, Any]:
+    """The fields, with JSON, option positions and booleans parsed from text."""
     typed = dict(fields)
     for name, text in fields.items():
         if not isinstance(text, str):
@@ -259,7 +258,7 @@ def _typed(fields: Mapping[str, Any], place: RowLocation) -> dict[str, Any]:
             try:
                 typed[name] = json_value(text)
             except UnreadableError as error:
-                raise place.error(str(error), name) from error
+                raise location.error(str(error), name) from error
         elif name == "gold_index" and text.strip().isdecimal():
             typed[name] = int(text)
         elif name == "has_single_target":

@@ -1,8 +1,8 @@
-"""Finds data issues in a benchmark, and counts its instances beside the numbers of its paper.
+"""Finds data issues in a benchmark, and compares its numbers of instances with those of its paper.
 
 Issues have stable codes and are grouped by split, language and category, each with a count and a few examples. A
-`problem` may change a score. Rows that a reader refuses (broken files, empty fields, labels that contradict the
-condition) are not here.
+`problem` may change a score. Rows that a reader rejects (broken files, empty fields, labels that contradict the
+condition) are not included.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class DataIssue(FrozenModel):
     level: Level
     what: str
     action: str
-    """The loader's treatment of it."""
+    """How the loader handles it."""
     benchmark: str
     split: str | None = None
-    """None where it is about all splits together; likewise language and category."""
+    """None: all splits together; likewise language and category."""
     language: str | None = None
     category: str | None = None
     count: int
-    """How many instances (or, for what is about a whole, how many things) it is about."""
+    """Number of instances with the issue, or the difference of two counts."""
     examples: tuple[str, ...] = ()
-    """Keys of the first few instances, or what differs."""
+    """Keys of the first few instances, or the numbers that differ."""
 
 
 class _Kind(NamedTuple):
@@ -61,42 +61,42 @@ _ODD: Final = re.compile("[\ufffd\u00a0\u200b\ufeff]")
 
 
 def validate(instances: Iterable[Instance]) -> list[DataIssue]:
-    """The issues, in the order of KINDS, then by benchmark, split, language and category. Reads the instances once."""
+    """The data issues, in the order of KINDS, then by benchmark, split, language and category."""
     keys: dict[tuple[str, ...], list[str]] = defaultdict(list)
     counts: Counter[tuple[str, ...]] = Counter()
-    whole = _Whole()
+    checks = _MultiRowChecks()
     for instance in instances:
         codes = [code for code in instance.data_issues if code in KINDS]
-        for code in (*codes, *_row_codes(instance), *whole.codes(instance)):
-            where = code, instance.benchmark, instance.split, instance.language, instance.category
-            counts[where] += 1
-            if len(keys[where]) < EXAMPLES:
-                keys[where].append(instance.key)
+        for code in (*codes, *_row_codes(instance), *checks.codes(instance)):
+            group = code, instance.benchmark, instance.split, instance.language, instance.category
+            counts[group] += 1
+            if len(keys[group]) < EXAMPLES:
+                keys[group].append(instance.key)
     found = [_issue(code, count, keys[code, *part], part) for (code, *part), count in counts.items()]
     order = list(KINDS)
     return sorted(
-        [*found, *whole.issues()],
+        [*found, *checks.issues()],
         key=lambda f: (order.index(f.code), f.benchmark, f.split or "", f.language or "", f.category or ""),
     )
 
 
 def _issue(code: str, count: int, examples: Iterable[str], part: Iterable[str | None]) -> DataIssue:
     kind = KINDS[code]
-    about: dict[str, Any] = dict(zip(("benchmark", "split", "language", "category"), part, strict=True))
-    about |= {"level": kind.level, "what": kind.what, "action": kind.action}
-    return DataIssue(code=code, count=count, examples=tuple(examples), **about)
+    fields: dict[str, Any] = dict(zip(("benchmark", "split", "language", "category"), part, strict=True))
+    fields |= {"level": kind.level, "what": kind.what, "action": kind.action}
+    return DataIssue(code=code, count=count, examples=tuple(examples), **fields)
 
 
 def _row_codes(instance: Instance) -> list[str]:
     """Codes of the issues of a single row."""
     options = [option.text for option in instance.options]
-    texts, low = (instance.context, instance.question, *options), [text.casefold() for text in options]
-    heads = [text.split()[0] for text in options] if instance.language == "tr" else []
-    dotted = (f"i{head[1:]}" in instance.context for head in heads if head[0] == "I" and len(head) > 1)
+    texts, folded = (instance.context, instance.question, *options), [text.casefold() for text in options]
+    first_words = [text.split()[0] for text in options] if instance.language == "tr" else []
+    dotted = (f"i{word[1:]}" in instance.context for word in first_words if word[0] == "I" and len(word) > 1)
     checks = {
         "no_single_target": not instance.has_single_target,
         "mislabeled": instance.corrected_gold_role is not None,
-        "nested_options": any(one != other and one in other for one in low for other in low),
+        "nested_options": any(one != other and one in other for one in folded for other in folded),
         "label_like_option": any(_LONE_LETTER.match(text) and " " in text for text in options),
         "ascii_capital_i": any(dotted),
         "space_before_punctuation": _BEFORE_PUNCTUATION.search(instance.context) is not None,
@@ -106,12 +106,12 @@ def _row_codes(instance: Instance) -> list[str]:
     return [code for code, holds in checks.items() if holds]
 
 
-class _Whole:
-    """Issues of several rows together; keeps digests of rows and counts, not rows."""
+class _MultiRowChecks:
+    """Finds issues of several rows together; stores digests and counts, not rows."""
 
     def __init__(self) -> None:
         self.seen: dict[str, set[int]] = defaultdict(set)
-        self.places: dict[tuple[str, str, str, str], Counter[int]] = defaultdict(Counter)
+        self.positions: dict[tuple[str, str, str, str], Counter[int]] = defaultdict(Counter)
         self.alignments: dict[tuple[str, str, str, str], Counter[str | None]] = defaultdict(Counter)
         self.phrases: dict[tuple[str, str, str], set[str]] = defaultdict(set)
         self.patterns: dict[tuple[str, str, str], re.Pattern[str]] = {}
@@ -120,20 +120,20 @@ class _Whole:
     def codes(self, instance: Instance) -> Iterator[str]:
         """Codes of the issues of a row compared with earlier rows."""
         part = instance.benchmark, instance.split, instance.language, instance.category
-        for place, option in enumerate(instance.options):
+        for position, option in enumerate(instance.options):
             if option.role is not None:
-                self.places[*part[:3], option.role][place] += 1
+                self.positions[*part[:3], option.role][position] += 1
         self.alignments[part][instance.alignment] += 1
         question = stable_number(*part, instance.context, instance.question)
-        marks = {
+        digests = {
             "duplicate_id": stable_number(instance.key),
             "duplicate_row": stable_number(question, *(option.text for option in instance.options)),
             "duplicate_question": question,
         }
-        twice = [code for code, mark in marks.items() if mark in self.seen[code]]
-        for code, mark in marks.items():
-            self.seen[code].add(mark)
-        yield from (code for code in twice if code != "duplicate_question" or "duplicate_row" not in twice)
+        repeated = [code for code, digest in digests.items() if digest in self.seen[code]]
+        for code, digest in digests.items():
+            self.seen[code].add(digest)
+        yield from (code for code in repeated if code != "duplicate_question" or "duplicate_row" not in repeated)
         if self._has_group_word(instance):
             yield "group_word_in_control"
         if instance.parallel_id is not None:
@@ -142,23 +142,23 @@ class _Whole:
             yield "not_parallel"
 
     def _has_group_word(self, instance: Instance) -> bool:
-        """Whether a control question holds a noun phrase of its template's groups, seen in the bias split before."""
-        where = instance.benchmark, instance.language, instance.template_id
+        """Whether a control question contains a group's noun phrase from its template's earlier bias questions."""
+        template = instance.benchmark, instance.language, instance.template_id
         if instance.split == "bias":
             terms = instance.metadata.get("terms") or []
             people = [term for term, option in zip(terms, instance.options, strict=False) if option.role != "unknown"]
-            self.phrases[where] |= {term.casefold() for term in people if len(term) > 2}
-            self.patterns.pop(where, None)
+            self.phrases[template] |= {term.casefold() for term in people if len(term) > 2}
+            self.patterns.pop(template, None)
             return False
-        if not self.phrases[where]:
+        if not self.phrases[template]:
             return False
-        if where not in self.patterns:
-            phrases = "|".join(re.escape(phrase) for phrase in sorted(self.phrases[where]))
-            self.patterns[where] = re.compile(rf"(?<!\w)(?:{phrases})(?!\w)")
-        return self.patterns[where].search(f"{instance.context} {instance.question}".casefold()) is not None
+        if template not in self.patterns:
+            phrases = "|".join(re.escape(phrase) for phrase in sorted(self.phrases[template]))
+            self.patterns[template] = re.compile(rf"(?<!\w)(?:{phrases})(?!\w)")
+        return self.patterns[template].search(f"{instance.context} {instance.question}".casefold()) is not None
 
     def issues(self) -> Iterator[DataIssue]:
-        """Issues in the counts: they differ between languages, order gives roles away, alignments differ in number."""
+        """Issues of the counts: languages of different sizes, confounded option order, unbalanced contexts."""
         sizes: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
         for (benchmark, split, language, category), alignments in self.alignments.items():
             sizes[benchmark, split, category][language] = alignments.total()
@@ -167,20 +167,20 @@ class _Whole:
             if difference:
                 examples = [f"{language}: {count}" for language, count in sorted(by_language.items())]
                 yield _issue("counts_differ", difference, examples, (benchmark, split, None, category))
-        for (benchmark, split, language, role), counts in sorted(self.places.items()):
-            total, (place, count) = counts.total(), counts.most_common(1)[0]
+        for (benchmark, split, language, role), counts in sorted(self.positions.items()):
+            total, (position, count) = counts.total(), counts.most_common(1)[0]
             if count > 0.9 * total:
-                example = f"{role} stands at place {place + 1} in {count} of {total}"
+                example = f"{role} stands at place {position + 1} in {count} of {total}"
                 yield _issue("order_confounded", count, [example], (benchmark, split, language, None))
-        for where, alignments in self.alignments.items():
+        for part, alignments in self.alignments.items():
             biased, counter = alignments["biased"], alignments["counter_biased"]
             if biased != counter:
                 examples = [f"biased: {biased}", f"counter-biased: {counter}"]
-                yield _issue("contexts_unbalanced", abs(biased - counter), examples, where)
+                yield _issue("contexts_unbalanced", abs(biased - counter), examples, part)
 
 
 class CategoryCount(FrozenModel):
-    """How many rows of each kind a category has in a language and split."""
+    """The numbers of rows of a category in a language and split."""
 
     benchmark: str
     language: str
@@ -196,17 +196,17 @@ class CategoryCount(FrozenModel):
     biased: int
     counter_biased: int
     unscorable: int
-    """Rows without a single target: they count for accuracy alone."""
+    """Rows without a single target; only accuracy uses them."""
     wrong_labels: int
     """Rows whose published label is known to be wrong."""
     published_rows: int | None = None
-    """Rows of the category in a language and split as the paper has them; None where it does not say."""
+    """Rows of the category in a language and split according to the paper; None if it does not give them."""
     note: str | None = None
-    """Why the files hold another number than the paper."""
+    """Why the number in the files differs from the paper's."""
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the count is the paper's; None where it does not say."""
+        """Whether the count equals the paper's; None without a published count."""
         return None if self.published_rows is None else self.rows == self.published_rows
 
 
@@ -226,13 +226,13 @@ class _Published(BaseModel):
 
 @cache
 def published_counts() -> dict[str, _Published]:
-    """Benchmark → what its paper says."""
+    """Benchmark → the counts in its paper."""
     text = files("mbbq_gen.benchmarks").joinpath("published_counts.toml").read_text(encoding="utf-8")
     return {name: _Published.model_validate(table) for name, table in tomllib.loads(text).items()}
 
 
 def count_instances(instances: Iterable[Instance]) -> list[CategoryCount]:
-    """The counts by benchmark, language, split and category, in order of appearance; after each split its sum."""
+    """Counts by benchmark, language, split and category, in order of appearance, with a sum after each split."""
     counts: dict[tuple[str, ...], dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     templates: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for instance in instances:

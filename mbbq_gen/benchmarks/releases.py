@@ -3,11 +3,11 @@
 `releases.toml` has the address of each release and the checksums of its files. `install_release` downloads or copies a
 release, verifies it, and then moves it into place.
 
-    DATA/mbbq/adaa40172cdc/             the files as they stand in the repository
-    DATA/mbbq/adaa40172cdc/install.json    what was put there, from where, with every checksum
-    DATA/mbbq/adaa40172cdc.part         a download that is not whole yet (and .part.json: where it comes from)
-    DATA/mbbq/adaa40172cdc.new/         files that are being verified; gone when the command ends
-    DATA/mbbq/adaa40172cdc.lock         held by the one process that may write
+    DATA/mbbq/adaa40172cdc/                the files, with the paths that they have in the repository
+    DATA/mbbq/adaa40172cdc/install.json    installed files, their source and their checksums
+    DATA/mbbq/adaa40172cdc.part            an incomplete download (and .part.json: its source)
+    DATA/mbbq/adaa40172cdc.new/            files during verification; removed at the end of the command
+    DATA/mbbq/adaa40172cdc.lock            lock of the process that writes
 
 A file with a checksum in `releases.toml` must match it. Other files of the release are installed too and reported as
 `not pinned`; for them, later checks only find changes since the installation.
@@ -48,12 +48,12 @@ _SHOWN: Final = 3
 
 
 def _split_pins(lines: str) -> list[dict[str, str]]:
-    """The pinned files of a table of lines `bytes sha256 path`."""
+    """Parses the pinned files: lines of `bytes sha256 path`."""
     return [dict(zip(("size", "sha256", "path"), line.split(maxsplit=2), strict=True)) for line in lines.splitlines()]
 
 
 class PinnedFile(Pack):
-    """A file of a release whose content is known."""
+    """A file of a release, with its checksum."""
 
     path: Text
     size: int = Field(ge=0)
@@ -78,12 +78,12 @@ class Release(Pack):
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
-        """The benchmarks that are read from it."""
+        """The benchmarks whose files are in this release."""
         return self.serves or (self.name,)
 
     @property
     def edition(self) -> str:
-        """The commit in short, as folders are named; `on-request` where there is none."""
+        """The folder name: the short commit, or `on-request`."""
         return self.commit[:12] if self.commit else "on-request"
 
     @cached_property
@@ -91,34 +91,34 @@ class Release(Pack):
         """The pinned files by their path."""
         return {pin.path: pin for pin in self.files}
 
-    def takes(self, path: str) -> bool:
+    def includes(self, path: str) -> bool:
         """Whether a file at this path is installed."""
         is_known = path in self.pins or path in self.unpinned
-        return is_known or ("\\" not in path and any(fits(path, pattern) for pattern in self.take))
+        return is_known or ("\\" not in path and any(matches(path, pattern) for pattern in self.take))
 
-    def wants(self, path: str) -> bool:
-        """Whether a file of an archive may belong to it, by the end of its path or by a pinned file's name."""
+    def may_include(self, path: str) -> bool:
+        """Whether a file of an archive may belong to the release, by the end of its path or by its name."""
         is_pinned = any(_name(pin) == _name(path) for pin in self.pins)
-        return is_pinned or any(self.takes(path[len(folder) :]) for folder in _folders(path))
+        return is_pinned or any(self.includes(path[len(folder) :]) for folder in _parent_folders(path))
 
 
 class ReleaseCatalogue(Pack):
-    """The whole of releases.toml."""
+    """The content of releases.toml."""
 
     archive: Text
-    """Address of the archive of a commit, with `{repository}` and `{commit}`; a release may have its own."""
+    """URL of a commit's archive, with `{repository}` and `{commit}`; a release may have its own."""
     release: tuple[Release, ...]
 
     def find(self, benchmark: str) -> Release:
-        """The release that a benchmark is read from; raises UnknownNameError where there is none."""
-        served = {name: release for release in self.release for name in release.benchmarks}
-        written = benchmark.replace("-", "_")
-        if written not in served:
-            raise UnknownNameError("published benchmark", benchmark, served)
-        return served[written]
+        """The release of a benchmark; raises UnknownNameError if there is none."""
+        releases = {name: release for release in self.release for name in release.benchmarks}
+        name = benchmark.replace("-", "_")
+        if name not in releases:
+            raise UnknownNameError("published benchmark", benchmark, releases)
+        return releases[name]
 
     def archive_url(self, release: Release) -> str:
-        """Address of the archive of the release; raises UsageError for a release that is only sent on request."""
+        """URL of the release's archive; raises UsageError for a release that is only sent on request."""
         if release.commit is None:
             raise UsageError(
                 f"{release.name}: no download: {release.on_request} ({release.repository}); "
@@ -127,10 +127,10 @@ class ReleaseCatalogue(Pack):
         return (release.archive or self.archive).format(repository=release.repository, commit=release.commit)
 
 
-def fits(path: str, pattern: str) -> bool:
-    """Whether a path fits a pattern, step by step: `*` stands for anything within one step."""
-    steps, wanted = path.split("/"), pattern.split("/")
-    return len(steps) == len(wanted) and all(map(fnmatchcase, steps, wanted))
+def matches(path: str, pattern: str) -> bool:
+    """Whether a path matches a glob pattern; `*` does not match `/`."""
+    parts, patterns = path.split("/"), pattern.split("/")
+    return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
 
 
 @cache
@@ -141,9 +141,9 @@ def shipped_catalogue() -> ReleaseCatalogue:
 
 
 def read_folder(folder: Path) -> dict[str, Path]:
-    """The files of a folder by their paths in it; folders whose names begin with a dot (`.git`) are passed over.
+    """The files of a folder by relative path, without hidden folders such as `.git`.
 
-    Raises UsageError where it holds more files than a release can have.
+    Raises UsageError if there are more files than any release has.
     """
     found: dict[str, Path] = {}
     for root, folders, names in os.walk(folder):
@@ -158,40 +158,41 @@ def read_folder(folder: Path) -> dict[str, Path]:
 def collect(files: Mapping[str, Path], release: Release, label: str) -> dict[str, str]:
     """The files of a copy that belong to a release: path in the release → path in the copy.
 
-    Paths count from the folder from which on most of them are those of the release. A pinned file that is not at its
-    place is a file of its name and content elsewhere.
+    The root of the release is the folder below which most paths match it. A pinned file that is not at its path is
+    searched elsewhere, by name and checksum.
 
     Args:
-        files: path in the copy → where the file can be read.
-        label: the copy as the user knows it, for messages.
+        files: path in the copy → readable file.
+        label: name of the copy in messages.
 
     Raises:
-        DownloadError: where a required file is missing.
+        DownloadError: if a required file is missing.
     """
     counts, by_name = Counter[str](), defaultdict[str, list[str]](list)
-    for place in files:
-        by_name[_name(place)].append(place)
-        for folder in _folders(place):
-            counts[folder] += release.takes(place[len(folder) :])
+    for source in files:
+        by_name[_name(source)].append(source)
+        for folder in _parent_folders(source):
+            counts[folder] += release.includes(source[len(folder) :])
     root = min({"", *counts}, key=lambda folder: (-counts[folder], folder.count("/"), folder))
-    inside = {place[len(root) :]: place for place in files if place.startswith(root)}
-    found = {path: place for path, place in inside.items() if release.takes(path)}
+    inside = {source[len(root) :]: source for source in files if source.startswith(root)}
+    found = {path: source for path, source in inside.items() if release.includes(path)}
     for path, pin in release.pins.items():
-        for place in by_name[_name(path)] if path not in found else ():
-            if files[place].stat().st_size == pin.size and file_digest(files[place]) == pin.sha256:
-                found[path] = place
-    missing = [path for path in release.pins if path not in found and any(fits(path, one) for one in release.required)]
-    missing += [one for one in release.required if not any(fits(path, one) for path in (*found, *release.pins))]
+        for source in by_name[_name(path)] if path not in found else ():
+            if files[source].stat().st_size == pin.size and file_digest(files[source]) == pin.sha256:
+                found[path] = source
+    required = release.required
+    missing = [path for path in release.pins if path not in found and any(matches(path, each) for each in required)]
+    missing += [each for each in required if not any(matches(path, each) for path in (*found, *release.pins))]
     if missing:
         shown = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
         raise DownloadError(f"{label}: lacks {shown} of {release.name}; give a whole copy with --from")
     return dict(sorted(found.items()))
 
 
-def _folders(path: str) -> Iterator[str]:
-    """The folders that a path stands in, from none (empty) on, each with `/` at its end."""
-    steps = path.split("/")
-    return ("".join(f"{step}/" for step in steps[:count]) for count in range(len(steps)))
+def _parent_folders(path: str) -> Iterator[str]:
+    """The parent folders of a path, outermost first: `""`, `a/`, `a/b/` for `a/b/c`."""
+    parts = path.split("/")
+    return ("".join(f"{part}/" for part in parts[:count]) for count in range(len(parts)))
 
 
 def _name(path: str) -> str:
@@ -201,7 +202,7 @@ def _name(path: str) -> str:
 Outcome = Literal["installed", "already_there"]
 Stage = Literal["downloading", "unpacking"]
 Progress = Callable[[Stage, int, int | None], None]
-"""Called with the stage, the bytes done, which may go back to 0, and the total (None: not known)."""
+"""Called with the stage, the bytes done (may restart at 0) and the total (None: unknown)."""
 
 DATA_VARIABLE: Final = "MBBQ_GEN_DATA"
 RECORD_NAME: Final = "install.json"
@@ -215,7 +216,7 @@ class InstalledFile(FrozenModel):
     size: int
     sha256: str
     pinned: bool
-    """Whether its checksum is in `releases.toml`; False: it was taken from the source unchecked."""
+    """Whether its checksum is in `releases.toml`; False: its content was not verified."""
 
 
 class InstallRecord(FrozenModel):
@@ -224,7 +225,7 @@ class InstallRecord(FrozenModel):
     release: str
     repository: str
     commit: str | None
-    """The commit that the release is pinned to; None for one that is had on request."""
+    """The pinned commit; None for a release that is sent on request."""
     licence: str
     source: str
     files: tuple[InstalledFile, ...]
@@ -236,17 +237,17 @@ class InstallResult(FrozenModel):
     benchmark: str
     outcome: Outcome
     folder: str
-    """Where the release is: what `--data-dir` takes."""
+    """Folder of the release, for `--data-dir`."""
     record: InstallRecord
     missing: tuple[str, ...]
-    """Optional files of the release that the source lacks."""
+    """Optional files of the release that are not in the source."""
     damaged: tuple[str, ...] = ()
     """Files of an earlier installation that were changed or missing, and were replaced."""
 
 
 @dataclass(frozen=True)
 class InstallTools:
-    """The parts that `install_release` works with; tests pass their own."""
+    """Dependencies of `install_release`; tests pass their own."""
 
     catalogue: ReleaseCatalogue = field(default_factory=shipped_catalogue)
     client: httpx.Client | None = None
@@ -258,25 +259,22 @@ class InstallTools:
 def installed_folder(
     benchmark: str, root: Path | None = None, catalogue: ReleaseCatalogue | None = None
 ) -> Path | None:
-    """The folder that holds a benchmark's release; None where no `install.json` is in it."""
+    """The folder of a benchmark's installed release; None if it is not installed."""
     try:
-        folder = _place((catalogue or shipped_catalogue()).find(benchmark), root)
+        folder = _release_folder((catalogue or shipped_catalogue()).find(benchmark), root)
     except UnknownNameError:
         return None
     return folder if (folder / RECORD_NAME).is_file() else None
 
 
-def _place(release: Release, root: Path | None) -> Path:
-    """Where a release goes: below `root`, else MBBQ_GEN_DATA if it is set, else `benchmarks` in the cache directory."""
-    named = root or os.environ.get(DATA_VARIABLE) or cache_directory() / "benchmarks"
-    return Path(named).expanduser() / release.name / release.edition
+def _release_folder(release: Release, root: Path | None) -> Path:
+    """A release's folder below `root`, or MBBQ_GEN_DATA if set, or `benchmarks` in the cache directory."""
+    base = root or os.environ.get(DATA_VARIABLE) or cache_directory() / "benchmarks"
+    return Path(base).expanduser() / release.name / release.edition
 
 
 def benchmark_folder(benchmark: str, data: Path | None = None) -> Path | None:
-    """The folder of a benchmark's files: the one that was given, else the installed release.
-
-    None for a benchmark that ships with us, and where there is none.
-    """
+    """The folder of a benchmark's files: `data` if given, else the installed release; None without either."""
     from mbbq_gen.benchmarks.registry import find_benchmark
 
     return data if data is not None or not find_benchmark(benchmark).needs_data else installed_folder(benchmark)
@@ -285,28 +283,28 @@ def benchmark_folder(benchmark: str, data: Path | None = None) -> Path | None:
 def install_release(
     benchmark: str, source: str | None = None, root: Path | None = None, tools: InstallTools | None = None
 ) -> InstallResult:
-    """Makes sure that the release of a benchmark is on this machine, verified.
+    """Installs the verified release of a benchmark, unless it is installed already.
 
-    Where it is already, nothing is done, unless files of it are missing that another source may have: they are added.
+    Files that are missing from an earlier installation are added from another source.
 
     Args:
-        source: an http(s) address of an archive, a folder, or an archive; None for the release's own address.
+        source: an http(s) URL of an archive, a folder, or an archive; None for the release's own URL.
 
     Raises:
-        UsageError: where the name, the source or the place is invalid.
-        DownloadError: where the release can't be had, or is not what it should be. Nothing is left in place then; a
-            download that was cut off is kept, an archive that is wrong is removed.
+        UsageError: if the name, the source or the destination is invalid.
+        DownloadError: if the release can't be downloaded or does not match its checksums. Nothing is installed then;
+            an interrupted download is kept, an invalid archive is removed.
     """
     tools = tools or InstallTools()
     release = tools.catalogue.find(benchmark)
-    if source is not None and not _is_address(source):
+    if source is not None and not _is_url(source):
         if "://" in source:
             raise UsageError(f"--from {source}: give an http:// or https:// address, a folder or an archive")
         if not Path(source).expanduser().exists():
             raise UsageError(f"--from {source}: no such file or folder")
     if root is not None and root.exists() and not root.is_dir():
         raise UsageError(f"--to {root}: not a folder")
-    folder = _place(release, root)
+    folder = _release_folder(release, root)
     damaged: list[str] = []
     outcome: Outcome = "already_there"
     try:
@@ -315,7 +313,7 @@ def install_release(
             damaged = [file.path for file in record.files if not _is_valid(folder, file, release)]
         if record is None or damaged or _missing(release, record):
             origin = source or tools.catalogue.archive_url(release)
-            shown = origin if _is_address(origin) else str(Path(origin).expanduser().resolve())
+            shown = origin if _is_url(origin) else str(Path(origin).expanduser().resolve())
             if record is None or damaged or record.source != shown:
                 outcome = "installed"
                 folder.parent.mkdir(parents=True, exist_ok=True)
@@ -336,7 +334,7 @@ def install_release(
 
 
 def _read_record(folder: Path) -> InstallRecord | None:
-    """The record of an earlier installation, None where nothing is there; raises UsageError for anything else."""
+    """The record of an earlier installation, None for a new or empty folder; raises UsageError for anything else."""
     try:
         return InstallRecord.model_validate_json((folder / RECORD_NAME).read_bytes())
     except FileNotFoundError:
@@ -358,7 +356,7 @@ def _missing(release: Release, record: InstallRecord) -> list[str]:
     return sorted({*release.pins, *release.unpinned} - {file.path for file in record.files})
 
 
-def _is_address(origin: str) -> bool:
+def _is_url(origin: str) -> bool:
     return origin.startswith(("http://", "https://"))
 
 
@@ -367,7 +365,7 @@ def _beside(folder: Path, ending: str) -> Path:
 
 
 def _install(release: Release, origin: str, shown: str, folder: Path, tools: InstallTools) -> InstallRecord:
-    """Gets the files beside their place, verifies them, and puts them there all at once."""
+    """Collects and verifies the files in a temporary folder, then renames it."""
     fresh, old = _beside(folder, ".new"), _beside(folder, ".old")
     for leftover in (fresh, old):
         shutil.rmtree(leftover, ignore_errors=True)
@@ -376,13 +374,13 @@ def _install(release: Release, origin: str, shown: str, folder: Path, tools: Ins
     try:
         copy = _copy_of(release, origin, folder, fresh / "raw", tools)
         files = [
-            _put(copy[place], tree, name, f"{origin}: {place}", release)
-            for name, place in collect(copy, release, origin).items()
+            _put(copy[path], tree, name, f"{origin}: {path}", release)
+            for name, path in collect(copy, release, origin).items()
         ]
         # Valid files of an earlier installation that the new source does not have are kept.
-        before, there = _read_record(folder), {file.path for file in files}
-        for file in before.files if before else ():
-            if file.path not in there and _is_valid(folder, file, release):
+        earlier, collected = _read_record(folder), {file.path for file in files}
+        for file in earlier.files if earlier else ():
+            if file.path not in collected and _is_valid(folder, file, release):
                 files.append(_put(folder / file.path, tree, file.path, str(folder), release))
         record = InstallRecord(
             release=release.name,
@@ -403,25 +401,25 @@ def _install(release: Release, origin: str, shown: str, folder: Path, tools: Ins
 
 
 def _copy_of(release: Release, origin: str, folder: Path, raw: Path, tools: InstallTools) -> Mapping[str, Path]:
-    """The files of a source by their paths in it, unpacked into the folder `raw` if they are in an archive."""
+    """The files of a source by relative path; an archive is unpacked into the folder `raw`."""
     import httpx
 
     from mbbq_gen.benchmarks.download import Download, unpack
 
     path = Path(origin).expanduser()
-    if not _is_address(origin) and path.is_dir():
+    if not _is_url(origin) and path.is_dir():
         return read_folder(path)
     raw.mkdir()
     step = partial(tools.progress, "unpacking")
-    if not _is_address(origin):
-        return unpack(path, raw, origin, release.wants, limits=tools.limits, step=step)
+    if not _is_url(origin):
+        return unpack(path, raw, origin, release.may_include, limits=tools.limits, step=step)
     received = partial(tools.progress, "downloading")
     with httpx.Client(follow_redirects=True, timeout=httpx.Timeout(30.0, connect=15.0)) as own:
         client = tools.client or own
         download = Download(origin, _beside(folder, ".part"), client, _LARGEST_ARCHIVE, tools.sleep, received)
         download.fetch()
     try:
-        found = unpack(download.part, raw, origin, release.wants, limits=tools.limits, step=step)
+        found = unpack(download.part, raw, origin, release.may_include, limits=tools.limits, step=step)
     except DownloadError:
         download.discard()
         raise
@@ -430,12 +428,12 @@ def _copy_of(release: Release, origin: str, folder: Path, raw: Path, tools: Inst
 
 
 def _put(source: Path, tree: Path, name: str, shown: str, release: Release) -> InstalledFile:
-    """Copies a file to its place in a folder and verifies it; `shown` names the source in the error."""
-    pin, place = release.pins.get(name), tree / name
-    place.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, place)
-    size, digest = place.stat().st_size, file_digest(place)
+    """Copies a file into a folder and verifies it; `shown` names the source in the error."""
+    pin, target = release.pins.get(name), tree / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    size, digest = target.stat().st_size, file_digest(target)
     if pin is not None and (size, digest) != (pin.size, pin.sha256):
-        has, wants = (f"{n:,} bytes, sha256 {of[:12]}…" for n, of in ((size, digest), (pin.size, pin.sha256)))
-        raise DownloadError(f"{shown} is not the release's ({has}, not {wants}); get an unchanged copy")
+        found, expected = (f"{n:,} bytes, sha256 {of[:12]}…" for n, of in ((size, digest), (pin.size, pin.sha256)))
+        raise DownloadError(f"{shown} is not the release's ({found}, not {expected}); get an unchanged copy")
     return InstalledFile(path=name, size=size, sha256=digest, pinned=pin is not None)

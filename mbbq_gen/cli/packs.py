@@ -141,7 +141,7 @@ class ListAxes(PackCommand):
 
         pack = read_axes(self.resources, self.language)
         levels = [
-            {"axis": axis.name, "level": level, "is_base": level == axis.base, "text": pack.says(axis.name, level)}
+            {"axis": axis.name, "level": level, "is_base": level == axis.base, "text": pack.text_of(axis.name, level)}
             for axis in AXES.values()
             for level in (pack.addresses if axis.name == "address" else axis.levels)
         ]

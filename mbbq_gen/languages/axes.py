@@ -1,17 +1,17 @@
-"""Axes that variants are composed from: what they are, the ids of their cells, and designs over them.
+"""Prompt axes: their levels, the names of their cells, and factorial designs over them.
 
     wording      plain_1 … plain_6        paraphrases of one plain request
     politeness   plain, please, courteous
-    address      formal, informal         where a language has both; else and elsewhere what is usual
+    address      formal, informal         in languages with both; by default the usual one
     format       free, label, json, line
-    hint         none, say_so             that "the text doesn't tell" is an answer
+    hint         none, say_so             offers "the text doesn't tell" as an answer
     debias       none, no_stereotypes, reasons
     persona      none, as_woman, as_man, …
     fields       context_first, question_first
-    place        user, system             whose turn holds the instruction
+    place        user, system             message that contains the instruction
 
-A cell is named by what differs from the plain request: `plain_1`, `plain_3`, `courteous+json+say_so`. The texts are in
-`prompts/axes/xx.toml` (`mbbq_gen.languages.axes_pack`). Design: docs/decisions/0016-prompt-variants.md.
+A cell is named by its differences from the plain request: `plain_1`, `plain_3`, `courteous+json+say_so`. The texts are
+in `prompts/axes/xx.toml` (`mbbq_gen.languages.axes_pack`). Design: docs/decisions/0016-prompt-variants.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from typing import Final, Literal, NamedTuple
 from mbbq_gen.core.errors import ConfigError
 
 Design = Literal["full", "fractional"]
-DESIGNS: Final[tuple[Design, ...]] = ("full", "fractional")
 
 PARAPHRASES: Final = 6
 PERSONAS: Final = (
@@ -35,11 +34,11 @@ BASE_REQUEST: Final = "plain_1"
 
 
 class Axis(NamedTuple):
-    """One way in which variants differ."""
+    """A factor of prompt variants."""
 
     name: str
     base: str
-    """The default level, which a cell's id leaves out."""
+    """The default level, which cell names omit."""
     levels: tuple[str, ...]
     title: str
 
@@ -59,14 +58,14 @@ AXES: Final[Mapping[str, Axis]] = {
         Axis("place", "user", ("user", "system"), "whose turn holds the instruction"),
     )
 }
-"""Axis by name, in the order in which a cell's id names levels."""
+"""Axis by name, in the order of the levels in a cell's name."""
 
 _AXIS_OF: Final = {level: axis.name for axis in AXES.values() for level in axis.levels if level != axis.base}
 _AXIS_OF[BASE_REQUEST] = "wording"
 
 
 def variant_name(levels: Mapping[str, str]) -> str:
-    """The name of a cell: its request, then every level that is not its axis's base."""
+    """The name of a cell: its request, then all levels other than the base levels."""
     politeness = levels.get("politeness", "plain")
     request = levels.get("wording", BASE_REQUEST) if politeness == "plain" else politeness
     others = (axis for name, axis in AXES.items() if name not in ("wording", "politeness"))
@@ -75,18 +74,17 @@ def variant_name(levels: Mapping[str, str]) -> str:
 
 
 def parse_variant_name(variant: str) -> dict[str, str] | None:
-    """Axis → level of every axis, for the name of a cell; None for any other variant's id."""
-    parts = variant.split("+")
+    """Axis → level, for the name of a cell; None for the id of another variant."""
     levels = {axis.name: axis.base for axis in AXES.values()}
-    for part in parts:
-        if part not in _AXIS_OF:
+    for level in variant.split("+"):
+        if level not in _AXIS_OF:
             return None
-        levels[_AXIS_OF[part]] = part
+        levels[_AXIS_OF[level]] = level
     return levels if variant_name(levels) == variant else None
 
 
 def varied_axes(variants: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Axis → levels, for the axes in which the cells differ; empty if one of the ids is no cell."""
+    """Axis → levels, for the axes in which the cells differ; empty if a variant is not a cell."""
     cells = [parse_variant_name(variant) for variant in variants]
     known = [cell for cell in cells if cell is not None]
     if len(known) < len(cells):
@@ -100,19 +98,19 @@ def varied_axes(variants: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def parse_axes(text: str) -> dict[str, tuple[str, ...]]:
-    """`politeness=all,format=free+json` → axis → levels; raises ConfigError for unknown axes or levels."""
+    """Parses `politeness=all,format=free+json` to axis → levels; raises ConfigError for unknown axes or levels."""
     axes: dict[str, tuple[str, ...]] = {}
     for entry in (part.strip() for part in text.split(",") if part.strip()):
-        name, _, wanted = entry.partition("=")
+        name, _, value = entry.partition("=")
         if name not in AXES:
             raise ConfigError("axes", name, f"known: {', '.join(AXES)}", AXES)
-        if name in axes or not wanted:
+        if name in axes or not value:
             problem = "stands twice" if name in axes else f"has no levels: {name}={'+'.join(AXES[name].levels[:2])}"
             raise ConfigError("axes", name, problem)
-        named, known = wanted.split("+"), AXES[name].levels
-        if wanted != "all" and (unknown := [level for level in named if level not in known]):
+        chosen, known = value.split("+"), AXES[name].levels
+        if value != "all" and (unknown := [level for level in chosen if level not in known]):
             raise ConfigError("axes", unknown[0], f"levels of {name}: {', '.join(known)}", known)
-        axes[name] = tuple(level for level in known if wanted == "all" or level in named)
+        axes[name] = tuple(level for level in known if value == "all" or level in chosen)
     if not axes:
         raise ConfigError("axes", None, f"name at least one, such as format=free+json; known: {', '.join(AXES)}")
     if "wording" in axes and axes.get("politeness", ("plain",)) != ("plain",):
@@ -121,7 +119,7 @@ def parse_axes(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def factorial_design(axes: Mapping[str, Sequence[str]], design: Design) -> list[str]:
-    """The cells of a factorial design, by name; raises ConfigError if the fraction does not exist."""
+    """The names of a factorial design's cells; raises ConfigError if the fraction does not exist."""
     fixed = {name: levels[0] for name, levels in axes.items() if len(levels) == 1}
     varied = {name: tuple(levels) for name, levels in axes.items() if len(levels) > 1}
     chosen = product(*varied.values()) if design == "full" else _fraction(varied)
@@ -129,10 +127,10 @@ def factorial_design(axes: Mapping[str, Sequence[str]], design: Design) -> list[
 
 
 def _fraction(axes: Mapping[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """A regular fraction of resolution IV: a column for each odd word in as few base factors as will do.
+    """A regular fraction of resolution IV, with a column for each word of odd length in the fewest base factors.
 
-    Words of odd length multiply to words of even length, so no product of two columns is a column, and no column is the
-    product of two others: main effects are clear of two-way interactions (Box & Hunter 1961).
+    The product of two words of odd length has even length, so no column is the product of two others: main effects are
+    clear of two-way interactions (Box & Hunter 1961).
     """
     for name, levels in axes.items():
         if len(levels) != 2:
@@ -158,7 +156,7 @@ def _fraction(axes: Mapping[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 
 def confounded_interactions(variants: Sequence[str]) -> list[tuple[tuple[str, str], tuple[str, str]]]:
-    """Pairs of two-way interactions that are confounded in cells of two-level axes, each as two axis names."""
+    """Pairs of confounded two-way interactions of two-level axes, each interaction as two axis names."""
     axes = varied_axes(variants)
     signs = {
         name: [1 if (parse_variant_name(variant) or {})[name] == levels[0] else -1 for variant in variants]

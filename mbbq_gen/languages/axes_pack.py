@@ -1,14 +1,14 @@
 """`prompts/axes/xx.toml`: the sentences of composed variants in a language, and their composition.
 
-A variant is put together from whole sentences and lines, in one order in every language:
+A variant consists of whole sentences and lines, in the same order in all languages:
 
-    {persona} {request} {hint} {debias} {format}        in the user's turn, or in the system's
+    {persona} {request} {hint} {debias} {format}        in the user's message or the system message
 
     {context line}                                      or the question first
 
     {question line}
 
-    {label}: {option}                                   three of them
+    {label}: {option}                                   three lines
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Address = Literal["formal", "informal"]
 LENGTH_RANGE: Final = 1.3
 """Largest ratio between the lengths of two paraphrases."""
 LABELS: Final = ("label_a", "label_b", "label_c")
-_WANTED: Final[Mapping[str, tuple[str, ...]]] = {
+_PLACEHOLDERS: Final[Mapping[str, tuple[str, ...]]] = {
     "label": LABELS,
     "json": ("json", *LABELS),
     "line": ("answer", *LABELS),
@@ -38,11 +38,11 @@ _WANTED: Final[Mapping[str, tuple[str, ...]]] = {
 _KINDS: Final[Mapping[str, VariantKind]] = {"label": "single_letter", "json": "json", "line": "line"}
 
 
-def _check_slots(texts: Mapping[str, str], wanted: Mapping[str, tuple[str, ...]]) -> None:
+def _check_placeholders(texts: Mapping[str, str], required: Mapping[str, tuple[str, ...]]) -> None:
     """Raises ValueError if a text lacks a required placeholder or has an unknown one."""
     for name, text in texts.items():
-        if sorted(placeholders(text)) != sorted(wanted.get(name, ())):
-            shown = ", ".join(f"{{{each}}}" for each in wanted.get(name, ())) or "nothing"
+        if sorted(placeholders(text)) != sorted(required.get(name, ())):
+            shown = ", ".join(f"{{{each}}}" for each in required.get(name, ())) or "nothing"
             raise ValueError(f"{name}: {text!r} must hold {shown} in braces, each once")
 
 
@@ -57,9 +57,8 @@ class PromptLines(Pack):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        _check_slots(
-            self.model_dump(), {"context": ("context",), "question": ("question",), "option": ("label", "option")}
-        )
+        required = {"context": ("context",), "question": ("question",), "option": ("label", "option")}
+        _check_placeholders(self.model_dump(), required)
         return self
 
 
@@ -67,9 +66,9 @@ class AxisSentences(Pack):
     """One sentence for every level of an axis, in one register."""
 
     address: Address | None = None
-    """How the reader is addressed; None where the language has no choice."""
+    """The form of address; None in a language with a single form."""
     plain: tuple[Text, ...] = Field(min_length=PARAPHRASES, max_length=PARAPHRASES)
-    """Paraphrases of the same plain request, of about one length."""
+    """Paraphrases of the same plain request, of similar length."""
     please: Text
     courteous: Text
     label: Text
@@ -83,13 +82,12 @@ class AxisSentences(Pack):
     @property
     def by_level(self) -> dict[str, str]:
         """Level → its sentence."""
-        found = {f"plain_{number}": text for number, text in enumerate(self.plain, 1)}
-        alone = self.model_dump(by_alias=True, exclude={"address", "plain"})
-        return found | alone
+        paraphrases = {f"plain_{number}": text for number, text in enumerate(self.plain, 1)}
+        return paraphrases | self.model_dump(by_alias=True, exclude={"address", "plain"})
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        _check_slots(self.by_level, _WANTED)
+        _check_placeholders(self.by_level, _PLACEHOLDERS)
         return self
 
 
@@ -100,7 +98,7 @@ class AxesPack(Pack):
     joint: str = " "
     """Separator of sentences; empty in Chinese and Japanese."""
     labels: tuple[Text, Text, Text] | None = None
-    """The letters that the language's own tests label options with (`--label-style native`); None: A, B and C."""
+    """The usual option labels of tests in the language (`--label-style native`); None: A, B and C."""
     lines: PromptLines
     sentences: AxisSentences
     """In the register that is usual with chat models."""
@@ -124,20 +122,20 @@ class AxesPack(Pack):
         return ("formal", "informal") if self.other else ()
 
     def compose(self, variant: str) -> PromptVariant:
-        """The variant of a cell; raises UsageError where the language has no such form of address."""
+        """Composes the variant of a cell; raises UsageError if the language lacks its form of address."""
         levels = parse_variant_name(variant)
         if levels is None:
             raise UnknownNameError("cell of axes", variant, (axis.levels[-1] for axis in AXES.values()))
-        spoken = self._register(levels["address"]).by_level
+        texts = self._register(levels["address"]).by_level
         request = levels["wording"] if levels["politeness"] == "plain" else levels["politeness"]
-        chosen = [spoken[request]]
+        sentences = [texts[request]]
         if levels["persona"] != "none":
-            chosen.insert(0, fill(spoken["persona"], {"person": self.persons[levels["persona"]]}))
-        chosen += [spoken[levels[axis]] for axis in ("hint", "debias") if levels[axis] != "none"]
+            sentences.insert(0, fill(texts["persona"], {"person": self.persons[levels["persona"]]}))
+        sentences += [texts[levels[axis]] for axis in ("hint", "debias") if levels[axis] != "none"]
         if levels["format"] != "free":
             kept = {name: f"{{{name}}}" for name in (*LABELS, "json")}
-            chosen.append(fill(spoken[levels["format"]], kept | {"answer": self.lines.answer}))
-        instruction = self.joint.join(chosen)
+            sentences.append(fill(texts[levels["format"]], kept | {"answer": self.lines.answer}))
+        instruction = self.joint.join(sentences)
         is_system = levels["place"] == "system"
         parts = [] if is_system else [instruction]
         fields = [self.lines.context, self.lines.question]
@@ -153,16 +151,16 @@ class AxesPack(Pack):
             example_answer=answers.get(levels["format"]),
         )
 
-    def says(self, axis: str, level: str) -> str | None:
+    def text_of(self, axis: str, level: str) -> str | None:
         """The text of a level; None if it has no text of its own."""
-        spoken = self.sentences.by_level
+        texts = self.sentences.by_level
         if axis == "persona" and level in self.persons:
-            return fill(spoken["persona"], {"person": self.persons[level]})
+            return fill(texts["persona"], {"person": self.persons[level]})
         if axis == "address" and self.other is not None:
             return self._register(level).by_level[BASE_REQUEST]
         if axis == "politeness" and level == "plain":
-            return spoken[BASE_REQUEST]
-        return spoken.get(level)
+            return texts[BASE_REQUEST]
+        return texts.get(level)
 
     def _register(self, address: str) -> AxisSentences:
         if address in ("usual", self.sentences.address):
@@ -175,7 +173,7 @@ class AxesPack(Pack):
 
 
 def paraphrase_fault(texts: Sequence[str]) -> str | None:
-    """The fault of a set of paraphrases: duplicates, or lengths that differ by more than 30 %; None without one."""
+    """The message for duplicate paraphrases or lengths that differ by more than 30 %; None for valid ones."""
     lengths = [len(text) for text in texts]
     if max(lengths) > LENGTH_RANGE * min(lengths):
         return f"paraphrases are of {min(lengths)} to {max(lengths)} characters; keep them within 30 % of each other"
@@ -183,11 +181,10 @@ def paraphrase_fault(texts: Sequence[str]) -> str | None:
 
 
 def native_labels(resources: PackPaths, language: str) -> tuple[str, str, str]:
-    """The letters that a language's own tests label options with; raises UsageError where those are A, B and C."""
-    found = read_axes(resources, language).labels
-    if found is None:
+    """The usual option labels of tests in a language; raises UsageError if those are A, B and C."""
+    if (labels := read_axes(resources, language).labels) is None:
         raise UsageError(f"--label-style native: {language} labels options with A, B and C; use --label-style A")
-    return found
+    return labels
 
 
 @lru_cache(maxsize=64)

@@ -144,7 +144,7 @@ class SubstitutionExample(Pack):
 
 
 class Substitution(Pack):
-    """How people are found in a text that was not made for it, and names put in their place.
+    """The grammar for finding the people of a published text and replacing them with names.
 
     All words are lower case. A word with one of `endings` is the same word.
     """
@@ -154,24 +154,24 @@ class Substitution(Pack):
     contractions: dict[str, str] = {}
     """Determiners that contain another word, and that word: Spanish `al = "a"`."""
     genitives: dict[str, str] = {}
-    """Determiners that stand for a preposition after a noun: German `der = "von"`, of "die Wahl *der* Frau"."""
+    """Determiners that replace a preposition after a noun: German `der = "von"`, of "die Wahl *der* Frau"."""
     relatives_by_gender: dict[str, str] = {}
     """Relative pronouns after a comma, masculine → feminine: German `den = "die"`."""
     male_determiners: tuple[Text, ...] = ()
     female_determiners: tuple[Text, ...] = ()
     """Determiners that show the grammatical gender of the noun."""
     plural_determiners: tuple[Text, ...] = ()
-    """Plural determiners of an option, for which no name can stand: Italian "*gli* anziani"."""
+    """Plural determiners of an option, which no name can replace: Italian "*gli* anziani"."""
     heads: tuple[Text, ...] = ()
     """Nouns for any person: person, man, friend, candidate."""
     plurals: tuple[Text, ...] = ()
-    """Words for several people, for which no name can stand."""
+    """Words for several people, which no name can replace."""
     plural_signs: tuple[Text, ...] = ()
     """Endings of plural nouns in options, such as English "s"."""
     no_plural_signs: tuple[Text, ...] = ()
     """Exceptions from these endings: "ss", "us"."""
     collectives: tuple[Text, ...] = ()
-    """Nouns for a group (couple, family), for which no name can stand."""
+    """Nouns for a group (couple, family), which no name can replace."""
     modifiers: tuple[Text, ...] = ()
     """Words that may stand beside the words that distinguish a person: really, young, local."""
     numbers: tuple[Text, ...] = ()
@@ -225,7 +225,7 @@ class Substitution(Pack):
     needs_determiner: bool = False
     """Whether a person has a determiner except after `before_bare`; words up to it then belong to the mention."""
     relations: tuple[Text, ...] = ()
-    """Words that relate somebody to the next person ("he *has* a blind friend"), where no name can stand."""
+    """Words that relate somebody to the next person ("he *has* a blind friend"), whom no name can replace."""
     having: dict[str, str] = {}
     """Verbs before a feature of a person, and the verb before a name: `had = "was called"`."""
     endings: tuple[Text, ...] = ()
@@ -319,7 +319,7 @@ class Substitution(Pack):
     only_before: tuple[Text, ...] = ()
     """Beginnings of words that may follow a person in a clause; else it is part of a longer word (Japanese)."""
     name_signs: tuple[Text, ...] = ()
-    """Beginnings of a name beside a person, where no other name can stand: Chinese 小, of "北京人*小*刘"."""
+    """Beginnings of a name next to a person, whom no other name can replace: Chinese 小, of "北京人*小*刘"."""
     verbs_agree: bool = False
     """Whether verbs agree with the gender of the person, so that the names have that of the nouns (Hindi)."""
     male_nouns: tuple[Text, ...] = ()
@@ -342,9 +342,9 @@ class Substitution(Pack):
     unmarked: NameGender | None = None
     """Gender of all other nouns; None: verbs show none, and the names may have either."""
     shortest_stem: int = Field(default=3, ge=1)
-    """Least number of letters of a stem: 2 where a letter is a syllable."""
+    """Minimum number of letters of a stem: 2 if a letter is a syllable."""
     joined: bool = False
-    """Whether further endings may follow; words that begin with a group's word are then refused: Korean "노인들"."""
+    """Whether more endings may follow; words that begin with a group's word are then refused: Korean "노인들"."""
     male_words: tuple[Text, ...] = ()
     """Pronouns and nouns that refer to a man."""
     female_words: tuple[Text, ...] = ()
@@ -374,27 +374,27 @@ class Substitution(Pack):
 
     @property
     def nouns_placed(self) -> bool:
-        """Whether the grammar tells which word of a description is the noun."""
+        """Whether the grammar determines the noun of a description."""
         return self.noun_anywhere or self.noun_last or self.unspaced
 
 
 class NameRule(Pack):
-    """One line of a form's grammar: when it holds for a name, `give` tells how the name is written.
+    """A rule for writing a name in a form: `give`, for names that meet all conditions.
 
-    It holds where all of its conditions do; a condition that is None always does. They are about the name in lower
-    case: how it starts and ends, its last letter (`ends_in`), and its last vowel.
+    A condition that is None always holds. Conditions test the name in lower case: its beginning and end, its last
+    letter (`ends_in`), and its last vowel.
     """
 
     gender: NameGender | None = None
-    """Holds if the name stands in that list of names alone: `f` the female, `m` the male."""
+    """The only list with the name: `f` the female, `m` the male names."""
     starts_with: tuple[Text, ...] | None = None
     ends_with: tuple[Text, ...] | None = None
     ends_in: str | None = None
     last_vowel: str | None = None
     final_consonant: bool | None = None
-    """Whether the last syllable, written in Hangul, must have a final consonant (true) or none (false)."""
+    """Whether the last Hangul syllable must have a final consonant (true) or none (false)."""
     drop: int = Field(default=0, ge=0, le=3)
-    """How many letters (code points) the name loses at its end in this form: Russian Анна, Анны drops one."""
+    """Number of code points removed from the end of the name: one for Russian Анна, Анны."""
     give: Text
     """The written form, with `{name}` in it."""
 
@@ -406,24 +406,24 @@ class NameRule(Pack):
 
 
 class NameGrammar(Pack):
-    """How a first name is written in each form that templates ask for (`def`, `indef`, `gen`…)."""
+    """The rules for writing a first name in each form that templates use (`def`, `indef`, `gen`…)."""
 
     vowels: str = ""
-    """The language's vowels, lower case; needed where a rule asks for `last_vowel`."""
+    """The language's vowels in lower case; required for rules with `last_vowel`."""
     lower: dict[str, str] = {}
     """Capitals whose lower case differs from Unicode's default (Turkish I and İ)."""
     exceptions: dict[str, dict[str, str]] = {}
-    """Form → name → written form, for names that the rules would get wrong."""
+    """Form → name → written form, for exceptions to the rules."""
     forms: dict[Slug, tuple[NameRule, ...]]
-    """Form → rules in order; the first that holds decides, the last one holds always.
+    """Form → rules; the first that holds is applied. The last one has no conditions.
 
-    In the file a form may also be another form's name, `indef_gen = "gen"`: a name is written alike in both.
+    In the file, a form may also be the name of another form with the same rules: `indef_gen = "gen"`.
     """
 
     @model_validator(mode="before")
     @classmethod
     def _copy_forms(cls, data: Any) -> Any:
-        """Puts the rules and exceptions of the other form where a form is given by another's name."""
+        """Copies rules and exceptions to forms that are given by the name of another form."""
         if not isinstance(data, dict) or not isinstance(data.get("forms"), dict):
             return data
         forms, exceptions = dict(data["forms"]), dict(data.get("exceptions", {}))
@@ -451,14 +451,14 @@ class NameGrammar(Pack):
 
 
 class Names(Pack):
-    """First names by gender, as in official statistics."""
+    """First names by gender, from official statistics."""
 
     female: Annotated[tuple[Text, ...], Unique] = Field(min_length=10)
     male: Annotated[tuple[Text, ...], Unique] = Field(min_length=10)
 
 
 class ControlSet(Pack):
-    """First names of a language, and the grammar of putting one where a group stood."""
+    """The first names of a language, and the grammar for replacing people with them."""
 
     meta: PackInfo
     names: Names
@@ -479,5 +479,5 @@ class ControlSet(Pack):
 
 
 def read_control_set(resources: PackPaths, language: str) -> ControlSet:
-    """The names and name grammar of a language; raises as `read_pack` does."""
+    """Reads the control set of a language; raises as `read_pack` does."""
     return read_pack(resources, "control_sets", language, ControlSet)

@@ -1,16 +1,16 @@
-"""The schema of a language's reading grammar: classes of words, and how option texts change inside a sentence.
+"""The schema of `extractors/xx.toml`: classes of words, and the forms of option texts inside a sentence.
 
 Every class is a list of lines of words, separated by spaces. A word may be
 
-    word          that word; case and (outside Indic scripts) accents don't matter
-    stem*  *end   every word that begins or ends so
-    two_words     a row of words; it counts as one word of its class, and its own words count no more
-    say_…_word    a row with up to four words between, in one clause
-    <neg>_<tell>  a row in which any word of a class may stand
+    word          that word, ignoring case and (except in Indic scripts) accents
+    stem*  *end   every word with that beginning or ending
+    two_words     a sequence; it counts as one word of its class, and its words no longer count on their own
+    say_…_word    a sequence with up to four words between, in one clause
+    <neg>_<tell>  a sequence with any word of a class
 
-An entry of `but`, `because`, `although`, `condition` or `aside` that begins with `*` closes the clause it stands in
-(Korean -지만, Turkish -se de, Marathi -पेक्षा); any other one begins a clause, or stands before what it sets aside.
-An apostrophe or hyphen parts words: `can't` is written `can_t`.
+An entry of `but`, `because`, `although`, `condition` or `aside` that begins with `*` is the last word of its clause
+(Korean -지만, Turkish -se de, Marathi -पेक्षा); all others are the first word of a clause or precede the aside.
+An apostrophe or hyphen separates words: `can't` is written `can_t`.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ Words = tuple[Text, ...]
 WORD_LISTS: Final[dict[str, dict[str, str]]] = tomllib.loads(
     files("mbbq_gen.languages").joinpath("word_classes.toml").read_text(encoding="utf-8")
 )
-"""Table of a pack → its lists of words → what each holds."""
+"""Table of a pack → its lists of words → description of each."""
 
 
-def _complete(table: str) -> Callable[[dict[str, Words]], dict[str, Words]]:
-    """A check of the lists of a table, which adds those that are missing, empty."""
+def _with_all_lists(table: str) -> Callable[[dict[str, Words]], dict[str, Words]]:
+    """A validator of the names of a table's lists, which adds missing lists as empty ones."""
 
-    def checked(lists: dict[str, Words]) -> dict[str, Words]:
+    def complete(lists: dict[str, Words]) -> dict[str, Words]:
         if unknown := [name for name in lists if name not in WORD_LISTS[table]]:
             raise ValueError(f"{unknown[0]}: unknown key; known: {', '.join(WORD_LISTS[table])}")
         return {name: lists.get(name, ()) for name in WORD_LISTS[table]}
 
-    return checked
+    return complete
 
 
 class Script(Pack):
-    """How the language is written."""
+    """Properties of the script."""
 
     casefold: Literal["default", "turkish"] = "default"
-    """Which lower-case i belongs to which capital."""
+    """Rule for the lower case of I and İ."""
     elision: bool = False
-    """Whether a letter before an apostrophe is a word (French c'est): no label."""
+    """Whether a letter before an apostrophe is a word (French c'est), not a label."""
     verb_final: bool = False
-    """Whether verb and negation end the clause (Tamil, Korean), so that the denied words precede."""
+    """Whether verb and negation end the clause (Tamil, Korean) and so follow the negated words."""
     asks: Words = ()
     """Last letters of a question that needs no question mark: Japanese か."""
     clitics: Words = ()
-    """Prefixes of the next word (Arabic و, ب, ال), which are removed from unknown words."""
+    """Prefixes joined to a word (Arabic و, ب, ال), which are removed from unknown words."""
     and_before: Words = ()
     """Prefixes that mean "and" before the second of two people (Arabic و)."""
     copula: Words = ()
@@ -67,7 +67,7 @@ class Script(Pack):
 
 
 class OptionText(Pack):
-    """How an option's text changes inside a sentence; `word_classes.toml` says what the four lists hold."""
+    """Rules for an option's text inside a sentence; `word_classes.toml` describes the four lists."""
 
     small: Words = ()
     persons: Words = ()
@@ -76,9 +76,9 @@ class OptionText(Pack):
     alternations: tuple[tuple[Text, Text], ...] = ()
     """Last letters of a stem that change before an ending: `["b", "p"]`."""
     min_stem: int = Field(default=3, ge=1)
-    """Letters that stripping leaves at least."""
+    """Minimum number of letters of a stem without its ending."""
     compounds: bool = False
-    """Whether words are written together and the last part has the meaning: Dutch "kraanmachinist"."""
+    """Whether words form compounds with the meaning of their last part: Dutch "kraanmachinist"."""
 
 
 class Structured(Pack):
@@ -89,7 +89,7 @@ class Structured(Pack):
 
 
 class Example(Pack):
-    """A response and what it must be read as."""
+    """A response and its expected extraction."""
 
     response: str
     options: tuple[Text, ...] = Field(min_length=2, max_length=10)
@@ -99,12 +99,12 @@ class Example(Pack):
     unknown: int | None = None
     """Index of the unknown option; the last one if left out, none if −1."""
     question: str | None = None
-    """The question, where the reading depends on it."""
+    """The question, if the extraction depends on it."""
     outcome: Outcome
     option: int | None = None
-    """Index of the option it must be read as; left out where there is none."""
+    """Index of the expected option; left out if there is none."""
     needs: tuple[Text, ...] = ()
-    """Classes (`words.neg`) or single entries without which this example would be read otherwise."""
+    """Classes (`words.neg`) or single entries without which the extraction would differ."""
 
     @property
     def shown_labels(self) -> tuple[str, ...]:
@@ -113,27 +113,27 @@ class Example(Pack):
 
     @property
     def unknown_index(self) -> int | None:
-        """Place of the unknown option, or None."""
+        """Index of the unknown option, or None."""
         if self.unknown is None:
             return len(self.options) - 1
         return None if self.unknown < 0 else self.unknown
 
 
 class Grammar(Pack):
-    """How answers are read in a language."""
+    """The extraction pack of a language."""
 
     meta: PackInfo
     script: Script = Script()
     text: OptionText = OptionText()
-    labels: Annotated[dict[str, Words], AfterValidator(_complete("labels"))] = Field({}, validate_default=True)
-    places: Annotated[dict[str, Words], AfterValidator(_complete("places"))] = Field({}, validate_default=True)
-    words: Annotated[dict[str, Words], AfterValidator(_complete("words"))] = Field({}, validate_default=True)
+    labels: Annotated[dict[str, Words], AfterValidator(_with_all_lists("labels"))] = Field({}, validate_default=True)
+    places: Annotated[dict[str, Words], AfterValidator(_with_all_lists("places"))] = Field({}, validate_default=True)
+    words: Annotated[dict[str, Words], AfterValidator(_with_all_lists("words"))] = Field({}, validate_default=True)
     structured: Structured = Structured()
     example: tuple[Example, ...] = ()
-    """Responses that must be read so."""
+    """Responses with their expected extractions."""
 
     def word_list(self, table: str, name: str) -> Words:
-        """A list of WORD_LISTS."""
+        """A word list by the names in WORD_LISTS."""
         lists = self.text.model_dump() if table == "text" else getattr(self, table)
         return cast(Words, lists[name])
 
@@ -144,21 +144,21 @@ class ReasoningBlock(Pack):
     open: Text
     close: Text
     at_start: bool = False
-    """Whether it opens only at the start of the text, before a capital: words left by special tokens."""
+    """Whether it opens only at the start of the text, before a capital: remains of special tokens."""
 
 
 class SharedSigns(Pack):
-    """Signs that all languages share."""
+    """Signs for all languages."""
 
     version: int = Field(ge=1)
     source: Text
     licence: Text
     reasoning: tuple[ReasoningBlock, ...]
-    """Reasoning blocks; what is inside is never the answer."""
+    """Reasoning blocks, which never contain the answer."""
     end_tokens: Words
-    """Special tokens after which nothing belongs to the answer."""
+    """Special tokens that end the answer."""
     drop_tokens: Words
-    """Special tokens that are dropped."""
+    """Special tokens that are removed."""
     turn_tokens: Words
     """Signs that begin another speaker's turn."""
     positive_marks: Words
@@ -166,16 +166,16 @@ class SharedSigns(Pack):
     negative_marks: Words
     """Signs that cross an option out."""
     loose_positive_marks: Words
-    """Signs that tick only where another option has a mark too: a ring may be a bullet."""
+    """Signs that tick an option only if another option has a mark too: a ring may be a bullet."""
     loose_negative_marks: Words
-    """Signs that cross only where another option has a mark too."""
+    """Signs that cross an option out only if another option has a mark too."""
     structured: Structured
-    """Field and tag names in use whatever the language."""
+    """Field and tag names in all languages."""
 
 
 @lru_cache(maxsize=64)
 def read_shared_pack(resources: PackPaths) -> SharedSigns:
-    """The pack that all languages share; raises PackError where it is missing or wrong."""
+    """Reads the pack for all languages; raises PackError if it is missing or invalid."""
     path = resources.find("extractors", "_shared")
     if path is None:
         raise PackError(f"extractors/_shared.toml: not found in {', '.join(str(root) for root in resources.roots)}")
@@ -184,5 +184,5 @@ def read_shared_pack(resources: PackPaths) -> SharedSigns:
 
 @lru_cache(maxsize=64)
 def read_grammar(language: str, resources: PackPaths) -> Grammar:
-    """The grammar of a language; raises as `read_pack`."""
+    """Reads the extraction pack of a language; raises as `read_pack` does."""
     return read_pack(resources, "extractors", language, Grammar)

@@ -1,4 +1,4 @@
-"""The base of all packs: TOML files read and validated, with errors that name file, key and value; the languages."""
+"""Reads and validates language packs (TOML files), with errors that name file, key and value; lists languages."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ LanguageCode = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}(-[A-Za-z0-
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
 Text = Annotated[str, StringConstraints(min_length=1, pattern=r"\S")]
 
-
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 TO_DO = "TODO"
-"""Stands in a new pack where a speaker has to write."""
+"""Placeholder in a new pack for a text by a speaker of the language."""
 
 
 class Pack(BaseModel):
-    """A table of a pack file: unknown keys are refused."""
+    """A table of a pack file; unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -35,44 +34,44 @@ PackT = TypeVar("PackT", bound=Pack)
 
 
 class PackInfo(Pack):
-    """Where a pack comes from."""
+    """The origin of a pack."""
 
     language: LanguageCode
     """ISO 639 code; equals the file's name."""
     name: Text
     native_name: Text
     version: int = Field(ge=1)
-    """Raised by whoever changes what the pack says."""
+    """To be increased with every change of the pack."""
     source: Text
-    """Who wrote it, or where the facts in it come from."""
+    """The author, or the source of the facts."""
     licence: Text
 
 
 def placeholders(text: str) -> list[str]:
-    """The names between braces in a text, in order."""
+    """The names in braces in a text, in order."""
     return PLACEHOLDER.findall(text)
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """The text with every `{name}` replaced, in one pass: braces inside the values stay as they are."""
+    """Replaces every `{name}` in one pass; braces in the values are not replaced."""
     return PLACEHOLDER.sub(lambda match: values[match.group(1)], text)
 
 
 def _check_unique(items: Any) -> Any:
-    names = [getattr(item, "id", item) for item in items]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"{twice[0]!r} is listed twice")
+    ids = [getattr(item, "id", item) for item in items]
+    if repeated := [item_id for item_id in ids if ids.count(item_id) > 1]:
+        raise ValueError(f"{repeated[0]!r} is listed twice")
     return items
 
 
 Unique = AfterValidator(_check_unique)
-"""Of a list: no text, or no entry's id, stands in it twice."""
+"""Validates that the texts, or the ids of the entries, of a list are unique."""
 MOST_TOML = 4 << 20
-"""Bytes of the largest TOML file that is read."""
+"""Maximum size of a TOML file, in bytes."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file; raises PackError where it is not TOML, too large or nested too deeply."""
+    """Reads a TOML file; raises PackError if it is invalid, too large or nested too deeply."""
     with opened(path) as stream:
         raw = stream.read(MOST_TOML + 1)
     if len(raw) > MOST_TOML:
@@ -86,7 +85,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def validate_pack(schema: type[PackT], tables: Mapping[str, Any], path: Path) -> PackT:
-    """The tables checked against a schema; the first fault becomes one line with file, key and value."""
+    """Validates tables with a schema; raises PackError with file, key and value of the first error."""
     try:
         return schema.model_validate(tables)
     except ValidationError as error:
@@ -94,11 +93,11 @@ def validate_pack(schema: type[PackT], tables: Mapping[str, Any], path: Path) ->
 
 
 def read_pack(resources: PackPaths, kind: PackKind, language: str, schema: type[PackT]) -> PackT:
-    """The pack of a language.
+    """Reads the pack of a language.
 
     Raises:
-        UnknownNameError: where no such file exists; it names the file to write.
-        PackError: where the file is wrong; file, key and value.
+        UnknownNameError: if there is no pack; names the file to write.
+        PackError: if the pack is invalid; names file, key and value.
     """
     path = resources.find(kind, language)
     if path is None:
@@ -112,17 +111,12 @@ def read_pack(resources: PackPaths, kind: PackKind, language: str, schema: type[
 
 @dataclass(frozen=True)
 class LanguageStatus:
-    """Which of the three packs of a language are there."""
+    """A language and its existing packs."""
 
     language: str
     name: str
     native_name: str
     packs: tuple[PackKind, ...]
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether all three packs are there."""
-        return len(self.packs) == len(PACK_KINDS)
 
 
 def list_languages(resources: PackPaths) -> list[LanguageStatus]:

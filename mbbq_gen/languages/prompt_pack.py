@@ -18,7 +18,7 @@ REQUIRED_PLACEHOLDERS = frozenset(
 OPEN_PLACEHOLDERS = frozenset({"context", "question"})
 
 OPTIONAL_PLACEHOLDERS = frozenset({"json"})
-"""`{json}`: the form of an answer in JSON, `{"answer": "…"}`."""
+"""`{json}`: the format of an answer in JSON, `{"answer": "…"}`."""
 
 VariantId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*(\+[a-z][a-z0-9_]*)*$")]
 """Composed variants join their levels with `+` (`mbbq_gen.languages.axes`)."""
@@ -28,23 +28,23 @@ VariantKind = Literal[
 
 
 class PromptVariant(Pack):
-    """One variant in one language. `{label_a}` stands for the label as the label style shows it."""
+    """One variant in one language. `{label_a}` is replaced by the label in the label style."""
 
     id: VariantId
     kind: VariantKind
     """The kind of request: polite, a bare question, letters only, one letter without explanation, reasoned;
-    composed ones: plain, JSON, or an answer on the last line; `published`: as the authors of a benchmark ask; `open`:
-    context and question alone, no options listed."""
+    composed ones: plain, JSON, or an answer on the last line; `published`: by the authors of a benchmark; `open`:
+    context and question without options."""
     text: Text
     """The user's message, with all of REQUIRED_PLACEHOLDERS; a label may occur more than once."""
     system: Text | None = None
-    """The system message with the instruction, if it is there; it may hold labels."""
+    """The system message, if it contains the instruction; may contain labels."""
     example_answer: Text | None = None
-    """The answer of a few-shot example: `{label}` and perhaps `{option}`. None: as the kind requests."""
+    """The answer of a few-shot example, with `{label}` and optionally `{option}`. None: the default of the kind."""
 
     @property
     def shot_answer(self) -> str:
-        """How a few-shot example answers: the label alone where the variant asks for nothing else."""
+        """The answer of a few-shot example: the label, with the option's text unless the kind requests letters."""
         if self.kind == OPEN_VARIANT:
             return "{option}"
         default = "{label}" if self.kind in ("letters", "single_letter") else "{label}: {option}"
@@ -67,12 +67,12 @@ class PromptVariant(Pack):
 
 
 class SampleAnswers(Pack):
-    """Sentences as a chatty model would write them, for the wordy oracle responders."""
+    """Answers in whole sentences, for the wordy oracle responders."""
 
     person: tuple[Text, ...] = Field(min_length=3)
-    """Choose a person; each holds `{option}` and may hold `{label}`."""
+    """Answers that choose a person, with `{option}` and optionally `{label}`."""
     unknown: tuple[Text, ...] = Field(min_length=3)
-    """Say that the question cannot be answered, in free words."""
+    """Answers that the question cannot be answered, in free text."""
     refusal: tuple[Text, ...] = Field(min_length=2)
 
     @model_validator(mode="after")
@@ -90,10 +90,10 @@ FOLLOW_UP_PLACEHOLDERS = frozenset({"label_a", "label_b", "label_c", "none"})
 
 
 class FollowUpText(Pack):
-    """The question which option an answer intended."""
+    """The follow-up question for the option that an unparsed answer meant."""
 
     text: Text
-    """Asks for a label alone, and offers `{none}`; holds all of FOLLOW_UP_PLACEHOLDERS."""
+    """The request for a label or `{none}`, with all of FOLLOW_UP_PLACEHOLDERS."""
     none: Text
     """The requested reply if the model chose no option."""
 
@@ -111,10 +111,10 @@ class PromptPack(Pack):
     variant: Annotated[tuple[PromptVariant, ...], Unique] = Field(min_length=5)
     answers: SampleAnswers
     follow_up: FollowUpText | None = None
-    """None: answers in the language can't be followed up."""
+    """None: no follow-up questions in the language."""
 
     def by_id(self, variant: str) -> PromptVariant:
-        """The variant with that id; raises UnknownNameError where there is none."""
+        """The variant with that id; raises UnknownNameError for an unknown id."""
         for candidate in self.variant:
             if candidate.id == variant:
                 return candidate
@@ -124,7 +124,7 @@ class PromptPack(Pack):
 
     @property
     def open_variant(self) -> PromptVariant:
-        """The variant that lists no options: the one of kind `letters` without the lines that hold one."""
+        """The variant without options: that of kind `letters`, without the lines of options."""
         for candidate in self.variant:
             if candidate.kind == "letters":
                 kept = [line for line in candidate.text.splitlines() if not re.search(r"\{(label|option)_", line)]
@@ -137,14 +137,14 @@ class PromptPack(Pack):
         )
 
     def prior_text(self, variant: PromptVariant) -> str:
-        """The text before an answer without the question: the last line of a variant, such as `Answer:`.
+        """The last line of a variant, such as `Answer:`, for the likelihood of answers without the question.
 
-        Of a variant that ends in the question or its options, the last line of the open variant.
+        If that line has placeholders, the last line of the open variant.
         """
         last = variant.text.strip().splitlines()[-1]
         return self.prior_text(self.open_variant) if placeholders(last) else last
 
 
 def read_prompts(resources: PackPaths, language: str) -> PromptPack:
-    """The prompt variants of a language; raises as `read_pack` does."""
+    """Reads the prompt pack of a language; raises as `read_pack` does."""
     return read_pack(resources, "prompts", language, PromptPack)

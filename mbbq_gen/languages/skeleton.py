@@ -14,17 +14,17 @@ from mbbq_gen.languages.packs import PLACEHOLDER, TO_DO, LanguageCode
 from mbbq_gen.languages.prompt_pack import PromptVariant, read_prompts
 
 MODEL = "en"
-"""The language whose packs stand beside as a model."""
+"""The language whose packs are the example."""
 WIDTH, SHOWN = 110, 3
-"""Characters of a line, and lines of English words that are shown of a class."""
+"""Line length in characters, and maximum number of lines of English words for a class."""
 FIRST: Final = (
     "words.neg", "words.not_stated", "words.tell", "words.source", "words.who", "words.refuse", "text.small",
     "words.info", "words.know", "words.affirm", "words.conclude", "words.but", "words.assume", "words.cannot",
     "words.able", "words.lack", "words.unclear", "words.conj", "places.p1", "words.wrong", "words.answer",
     "words.speaker",
 )  # fmt: skip
-"""Classes in the order of their effect: how many of 1,500 labelled responses in English, Spanish and Italian were read
-right only with the class (`mbbq-gen language evaluate`). able and lack: as unclear."""
+"""Classes in descending order of effect: the number of 1,500 labelled responses in English, Spanish and Italian that
+are extracted correctly only with the class (`mbbq-gen language evaluate`). able and lack: as unclear."""
 
 _HOW_TO = """
 Words for the extraction: each word of the language, in every form that occurs, in the class of its function. Words
@@ -39,10 +39,9 @@ statistics and name the source. grammar.forms says how a name is written where a
 
 
 def write_skeletons(folder: Path, language: LanguageCode, name: str, native_name: str) -> list[Path]:
-    """The three pack files of a new language, written into a folder; raises UsageError where there are such packs."""
+    """Writes the three pack files of a new language into a folder; raises UsageError if packs exist."""
     shipped = PackPaths()
-    known = [kind for kind in PACK_KINDS if shipped.find(kind, language) is not None]
-    if known:
+    if known := [kind for kind in PACK_KINDS if shipped.find(kind, language) is not None]:
         raise UsageError(f"{language}: there are packs for it; copy {shipped.find(known[0], language)} and change that")
     paths: dict[PackKind, Path] = {kind: folder / kind / f"{language}.toml" for kind in PACK_KINDS}
     for path in paths.values():
@@ -88,22 +87,22 @@ def _prompts(head: str, shipped: PackPaths) -> str:
 
 
 def _variant(variant: PromptVariant) -> str:
-    said = [line for line in variant.text.strip().splitlines() if PLACEHOLDER.sub("", line).strip(" :")]
+    sentences = [line for line in variant.text.strip().splitlines() if PLACEHOLDER.sub("", line).strip(" :")]
     lines = ["[[variant]]", f'id = "{variant.id}"', f'kind = "{variant.kind}"']
-    if said:
-        lines.append(_comment("\n".join(["In English:", *said])))
+    if sentences:
+        lines.append(_comment("\n".join(["In English:", *sentences])))
     if variant.example_answer is not None:
         lines += [_comment(variant.example_answer), f'example_answer = "{TO_DO} {{label}}"']
     fields = "{context}\n\n{question}\n\n{label_a}: {option_a}\n{label_b}: {option_b}\n{label_c}: {option_c}"
-    return "\n".join([*lines, 'text = """', *([TO_DO, ""] if said else []), fields, '"""'])
+    return "\n".join([*lines, 'text = """', *([TO_DO, ""] if sentences else []), fields, '"""'])
 
 
 def _extractor(head: str, shipped: PackPaths) -> str:
     english = read_grammar(MODEL, shipped)
-    gain = {name: place for place, name in enumerate(FIRST)}
+    rank = {name: number for number, name in enumerate(FIRST)}
     parts = [_comment(_HOW_TO), head]
     for table in WORD_LISTS:
-        names = sorted(WORD_LISTS[table], key=lambda name: gain.get(f"{table}.{name}", len(gain)))
+        names = sorted(WORD_LISTS[table], key=lambda name: rank.get(f"{table}.{name}", len(rank)))
         parts.append(f"[{table}]")
         for name in names:
             words = textwrap.wrap(" ".join(english.word_list(table, name)), WIDTH)[:SHOWN]
@@ -129,15 +128,11 @@ def _control_set(head: str, shipped: PackPaths) -> str:
         f"# {', '.join(found[:6])}…\n{gender} = [\n]"
         for gender, found in (("female", english.names.female), ("male", english.names.male))
     ]
-    return (
-        "\n\n".join(
-            [
-                _comment(_NAMES),
-                head,
-                "\n".join(["[names]", *names]),
-                '[grammar]\nvowels = "aeiouy"',
-                '[grammar.forms]\ndef = [{ give = "{name}" }]\nindef = [{ give = "{name}" }]',
-            ]
-        )
-        + "\n"
-    )
+    parts = [
+        _comment(_NAMES),
+        head,
+        "\n".join(["[names]", *names]),
+        '[grammar]\nvowels = "aeiouy"',
+        '[grammar.forms]\ndef = [{ give = "{name}" }]\nindef = [{ give = "{name}" }]',
+    ]
+    return "\n\n".join(parts) + "\n"

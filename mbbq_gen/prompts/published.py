@@ -1,6 +1,6 @@
 """The prompts of a benchmark's authors, read from the user's copy of their release.
 
-None of them is part of this project. What each release holds, and what the authors' code makes of it:
+None of them is part of this project. The content of each release, and its use in the authors' code:
 
 * **MBBQ** (`answer_detection.py`): Python literals, parsed as literals and never run. `prompt_sets` (number → list) or
   `prompts` (list) are the English prompts, `trans_prompt_dict` has language → English prompt → translation.
@@ -9,14 +9,14 @@ None of them is part of this project. What each release holds, and what the auth
   third row has {a} {B} {C}) but joins the pieces: instruction, two line ends, then context, question, a, b, c, each
   before its text and with a line end, then answer. The prompt's own `unknown` takes the place of the unknown option.
   Ids: published_ and the `prompt_id`.
-* **BharatBBQ** (`zero-shot.md`, `few-shot-English_instruction.md`, `few-shot_Target_instruction.md`): a fenced block a
-  prompt, under a heading that names the language at its end, with {ctx} {qn} {a} {b} {c}. No code that sends them is
-  published; the block is taken as it stands. Ids: published_zero_shot_english, published_zero_shot,
+* **BharatBBQ** (`zero-shot.md`, `few-shot-English_instruction.md`, `few-shot_Target_instruction.md`): one fenced block
+  per prompt, under a heading that ends with the language, with {ctx} {qn} {a} {b} {c}. The code that sends them is not
+  published; the block is used unchanged. Ids: published_zero_shot_english, published_zero_shot,
   published_few_shot_english, published_few_shot; those with `english` have an English instruction.
 
-The text is what the authors would send, byte for byte, once our `{context} {option_a} …` are filled: labels are the
-authors' own and can't be chosen. What differs: a message begins and ends without spaces; and, recorded as data issues
-when the questions were read, options have lost spaces at their edges and texts their control characters.
+With our placeholders `{context} {option_a} …` filled, the text equals the authors' text, byte for byte; the labels are
+theirs and can't be chosen. Exceptions: messages are stripped of outer spaces; and, recorded as data issues by the
+reader, options are stripped of outer spaces and texts of control characters.
 """
 
 from __future__ import annotations
@@ -50,22 +50,22 @@ _TRANSLATIONS: Final = TypeAdapter(dict[str, dict[str, str]])
 
 @dataclass(frozen=True)
 class PublishedPrompt:
-    """A prompt of the authors, with what is fixed along with it."""
+    """A prompt of the authors, with its labels and its unknown text."""
 
     variant: PromptVariant
     label_style: str
-    """The labels in the authors' text, as one of our label styles."""
+    """The label style of the authors' text."""
     source: Path
     unknown_text: str | None = None
-    """How the unknown option is worded with it; None: as in the data."""
+    """Its text of the unknown option; None: that of the data."""
 
 
 def read_published_prompts(benchmark: str, folder: Path | None, language: str) -> tuple[PublishedPrompt, ...]:
-    """The authors' prompts in a language, in their order, from the user's copy of the release, if there is one.
+    """Reads the authors' prompts in a language, in their order, from the user's copy of the release.
 
     Raises:
-        UsageError: where the release, this copy of it, or the language has none.
-        DataError: where a file does not hold what it should; file, and row or name.
+        UsageError: if the release, this copy of it, or the language has none.
+        DataError: if a file is invalid; names file, and row or name.
     """
     if benchmark not in _READERS:
         raise UsageError(f"{benchmark}: its release holds no prompts; use --prompt-source builtin")
@@ -77,9 +77,9 @@ def read_published_prompts(benchmark: str, folder: Path | None, language: str) -
     if not folder.is_dir():
         raise UsageError(f"{benchmark}: no folder {folder}; give the benchmark's folder with --data-dir DIR")
     read, *names = _READERS[benchmark]
-    # In the folder, or beside it where the folder is the release's data folder.
-    places = (next(filter(Path.is_file, (folder / name, folder.parent / name)), None) for name in names)
-    paths = [path for path in places if path is not None]
+    # In the folder, or in its parent, if the folder is the release's data folder.
+    found = (next(filter(Path.is_file, (folder / name, folder.parent / name)), None) for name in names)
+    paths = [path for path in found if path is not None]
     if not paths:
         raise UsageError(
             f"{benchmark}: {folder} lacks {' or '.join(names)}, where the published prompts are; get the whole release"
@@ -102,7 +102,7 @@ def _read_text(path: Path) -> str:
 
 
 def _read_mbbq(paths: Sequence[Path], language: str) -> list[PublishedPrompt]:
-    """MBBQ's five prompts."""
+    """Reads MBBQ's five prompts."""
     path, key = paths[0], "trans_prompt_dict"
     literals = _python_literals(path, {"prompts", "prompt_sets", key})
     found, sets = literals.get("prompts"), literals.get("prompt_sets")
@@ -122,7 +122,7 @@ def _read_mbbq(paths: Sequence[Path], language: str) -> list[PublishedPrompt]:
 
 
 def _python_literals(path: Path, names: set[str]) -> dict[str, Any]:
-    """Name → value, for the names that a Python file gives a literal at its top level; nothing of it is run."""
+    """Name → value of the top-level literals in a Python file, which is parsed but never run."""
     text = _read_text(path)
     try:
         tree = ast.parse(text)
@@ -140,7 +140,7 @@ def _python_literals(path: Path, names: set[str]) -> dict[str, Any]:
 
 
 class _KobbqRow(BaseModel):
-    """A prompt in pieces."""
+    """The parts of a prompt."""
 
     prompt_id: NonBlank
     instruction: NonBlank
@@ -154,7 +154,7 @@ class _KobbqRow(BaseModel):
 
 
 def _read_kobbq(paths: Sequence[Path], language: str) -> list[PublishedPrompt]:
-    """KoBBQ's five prompts, put together as `make_prefix` and `make_prompt` of its `1_preprocess.py` do."""
+    """Reads KoBBQ's five prompts, composed like `make_prefix` and `make_prompt` of its `1_preprocess.py`."""
     _check_language("kobbq", language, ["ko"])
     prompts = []
     for _, row in read_table(paths[0], _KobbqRow, delimiter="\t"):
@@ -170,12 +170,12 @@ def _read_kobbq(paths: Sequence[Path], language: str) -> list[PublishedPrompt]:
 _BLOCK: Final = re.compile(
     r"^(?P<heading>#{1,6}[^\n]*)\n(?:(?!#|```)[^\n]*\n)*```[^\n]*\n(?P<text>.*?)\n```[^\S\n]*$", re.M | re.S
 )
-"""A fenced block that comes first under a heading."""
+"""The first fenced block after a heading."""
 _NAMED_LANGUAGE: Final = re.compile(r"\(\s*([A-Za-z]+)\s*\)\s*$")
 
 
 def _read_bharatbbq(paths: Sequence[Path], language: str) -> list[PublishedPrompt]:
-    """BharatBBQ's prompts for questions in a language, from the files that exist."""
+    """Reads BharatBBQ's prompts for questions in a language, from the existing files."""
     names = {**find_benchmark("bharatbbq").called, "en": "English"}
     _check_language("bharatbbq", language, names)
     prompts = []
@@ -190,9 +190,9 @@ def _read_bharatbbq(paths: Sequence[Path], language: str) -> list[PublishedPromp
 
 
 def _prompt(path: Path, id_: str, text: str, unknown_text: str | None = None) -> PublishedPrompt:
-    """A prompt in our form: named placeholders, and `{label_a}` in place of the authors' label.
+    """Converts a prompt to our placeholders, with `{label_a}` instead of the authors' label.
 
-    `text` has `{}` or named placeholders, as `str.format` takes them.
+    `text` has `{}` or named placeholders, in the syntax of `str.format`.
     """
     where, ours = f"{path}: {id_}", [f"{{{slot}}}" for slot in SLOTS]
     try:
@@ -201,19 +201,19 @@ def _prompt(path: Path, id_: str, text: str, unknown_text: str | None = None) ->
         raise DataError(f"{where}: a placeholder that is not known, or one too many ({error})") from error
     except (ValueError, AttributeError) as error:
         raise DataError(f"{where}: not a text with placeholders: {error}") from error
-    if missing := [slot for slot, one in zip(SLOTS, ours, strict=True) if text.count(one) != 1]:
-        raise DataError(f"{where}: {missing[0]} has no place, or several")
-    pieces = PLACEHOLDER.split(text)  # text and placeholders by turns
-    places = [pieces.index(slot, 1) - 1 for slot in SLOTS[2:]]
-    heads = [pieces[place] for place in places]
-    styles = sorted(LABEL_STYLES.items(), key=lambda entry: -len(entry[1][0]))  # the longest labels that fit
-    style = next((name for name, labels in styles if all(map(_ends_with, heads, labels))), None)
+    if wrong := [slot for slot, placeholder in zip(SLOTS, ours, strict=True) if text.count(placeholder) != 1]:
+        raise DataError(f"{where}: {wrong[0]} has no place, or several")
+    pieces = PLACEHOLDER.split(text)  # text and placeholders alternate
+    before_options = [pieces.index(slot, 1) - 1 for slot in SLOTS[2:]]
+    texts = [pieces[index] for index in before_options]
+    styles = sorted(LABEL_STYLES.items(), key=lambda entry: -len(entry[1][0]))  # the longest labels first
+    style = next((name for name, labels in styles if all(map(_ends_with, texts, labels))), None)
     if style is None:
         known = ", ".join(LABEL_STYLES)
         raise DataError(f"{where}: the options have no labels before them that are one of {known}")
-    for label, letter, place in zip(LABEL_STYLES[style], "abc", places, strict=True):
-        before, _, after = pieces[place].rpartition(label)
-        pieces[place] = f"{before}{{label_{letter}}}{after}"
+    for label, letter, index in zip(LABEL_STYLES[style], "abc", before_options, strict=True):
+        before, _, after = pieces[index].rpartition(label)
+        pieces[index] = f"{before}{{label_{letter}}}{after}"
     whole = "".join(f"{{{piece}}}" if number % 2 else piece for number, piece in enumerate(pieces))
     try:
         variant = PromptVariant(id=id_, kind="published", text=whole)
@@ -222,11 +222,11 @@ def _prompt(path: Path, id_: str, text: str, unknown_text: str | None = None) ->
     return PublishedPrompt(variant, style, path, unknown_text)
 
 
-def _ends_with(head: str, label: str) -> bool:
-    """Whether a label, and not the last letter of a word, stands at the end, with spaces or marks after it."""
-    before, found, behind = head.rpartition(label)
+def _ends_with(text: str, label: str) -> bool:
+    """Whether a text ends with a label that is not part of a word, ignoring spaces, colons, dots and brackets."""
+    before, found, after = text.rpartition(label)
     in_word = label[0].isalnum() and before[-1:].isalnum()
-    return bool(found) and not in_word and not behind.strip(" \t\n:.)")
+    return bool(found) and not in_word and not after.strip(" \t\n:.)")
 
 
 _READERS: Final[dict[str, tuple[Callable[[Sequence[Path], str], list[PublishedPrompt]], *tuple[str, ...]]]] = {
@@ -240,4 +240,4 @@ _READERS: Final[dict[str, tuple[Callable[[Sequence[Path], str], list[PublishedPr
         "few-shot_Target_instruction.md",
     ),
 }
-"""Benchmark → what reads its prompts, and the files that hold them."""
+"""Benchmark → reader of its prompts, and their files."""

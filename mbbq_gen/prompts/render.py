@@ -1,14 +1,14 @@
-"""Instance × prompt variant × option order × label style → exactly what is sent.
+"""Instance × prompt variant × option order × label style → the prompt as sent.
 
     Read the text and answer the question.          variant 'polite', English
     Text: {context}
     Question: {question}
     A: {option_a}                                   label style 'A', order (2, 0, 1):
-    B: {option_b}                                   the instance's third option stands first
+    B: {option_b}                                   the instance's third option comes first
     C: {option_c}
 
-Which option stands where is decided here and nowhere else, from the seed alone, so that the same seed gives the same
-bytes on every machine. Published orders are used only where the user asks for them.
+Option orders are decided only here, from the seed alone, so that the same seed gives the same bytes on every machine.
+Published orders are used only on request.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ JSON_FORM = '{"answer": "…"}'
 NATIVE: Final = "native"
 """The label style whose labels are the language's own letters (`mbbq_gen.languages.axes_pack.native_labels`)."""
 UNLABELLED: Final = "none"
-"""Label style of options without labels, which are named by their texts."""
+"""Label style of options without labels; their texts replace the labels."""
 _OPTION_LINE: Final = re.compile(r"^\{label_([abc])\}[^{\n]*(?=\{option_\1\})", re.MULTILINE)
 """Start of an option's line in a variant."""
 
@@ -53,12 +53,12 @@ class OptionOrderPlan:
     policy: OrderPolicy
     seed: int
     ranks: dict[str, int]
-    """Instance key → its rank among the questions that are balanced together; empty unless the policy is `balanced`."""
+    """Instance key → rank among the questions that are balanced together; empty for other policies."""
 
     def orders(self, instance: Instance, variant_number: int) -> list[tuple[int, ...]]:
-        """The orders in which a variant shows an instance; `variant_number` counts the run's variants from 0.
+        """The option orders of an instance in the run's variant of that number, from 0.
 
-        Each is a tuple of indices into `instance.options`, by place.
+        Each is a tuple of indices into `instance.options`, by position.
         """
         if self.policy == "published":
             return [PUBLISHED]
@@ -77,12 +77,12 @@ class OptionOrderPlan:
 
 
 def orders_of(policy: str) -> int:
-    """Number of orders in which each question is shown in one variant."""
+    """Number of option orders of each question in one variant."""
     return {"cyclic": len(LATIN_SQUARES[0]), "all": len(ALL_ORDERS)}.get(policy, 1)
 
 
 def options_by_role(instance: Instance) -> list[int]:
-    """Indices of target, non-target and unknown option; persons without a role come in published order."""
+    """Indices of target, non-target and unknown option; people without roles are in published order."""
     ranks = {"target": 0, "non_target": 1, None: 1, "unknown": 2}
     return sorted(range(len(instance.options)), key=lambda index: ranks[instance.options[index].role])
 
@@ -91,18 +91,18 @@ def plan_orders(policy: OrderPolicy, units: Iterable[SamplingUnit], seed: int) -
     """Decides the option orders of a run.
 
     `balanced`: within benchmark × split × language × category × condition × polarity the questions are ranked, first
-    by alignment, then by chance; successive ranks walk through the Latin squares. So each role stands at each label
-    equally often (to within one) in every such cell, and nearly so within each alignment; another variant of the same
-    question starts one step further on, in the other square. Chance is a digest of seed and parallel id, so languages
-    and splits that ask the same questions show them in the same order.
+    by alignment, then at random; successive ranks step through the Latin squares. So each role has each label equally
+    often (to within one) in every such cell, and nearly so within each alignment; the next variant of the same question
+    starts one step later, in the other square. Random numbers are digests of seed and parallel id, so parallel
+    questions have the same order in all languages and splits.
     """
     if policy != "balanced":
         return OptionOrderPlan(policy, seed, {})
     cells: dict[tuple[str, ...], list[tuple[str, int, str]]] = defaultdict(list)
     for unit in units:
         member = (unit.alignment or "", stable_number(seed, unit.twin), unit.key)
-        place = (unit.benchmark, unit.split, unit.language, unit.category)
-        cells[(*place, unit.condition, unit.polarity)].append(member)
+        group = (unit.benchmark, unit.split, unit.language, unit.category)
+        cells[(*group, unit.condition, unit.polarity)].append(member)
     ranks: dict[str, int] = {}
     for (benchmark, _, _, *shared), members in cells.items():
         start = stable_number(seed, benchmark, *shared) % 2 * 3
@@ -128,17 +128,17 @@ class PromptSettings:
     """Replaces the text of the unknown option; None keeps the question's."""
 
     def labels(self, texts: Sequence[str]) -> tuple[str, ...]:
-        """The labels as shown of options with these texts; raises UnknownNameError for a style that there is not."""
+        """The labels of options with these texts; raises UnknownNameError for an unknown style."""
         if self.label_style == UNLABELLED:
             return tuple(texts)
         return self.native_labels or labels_of(self.label_style)
 
 
 def with_option_labels(variant: PromptVariant, style: str) -> PromptVariant:
-    """The variant with options listed in a label style. Without labels, lines start with dashes.
+    """The variant for a label style; option lines start with dashes in the style without labels.
 
     Raises:
-        ConfigError: where the style has no labels, and the variant asks for one or does not list an option a line.
+        ConfigError: for the style without labels, if the variant requests a label or does not list one option per line.
     """
     if style != UNLABELLED or variant.id == OPEN_VARIANT:
         return variant
@@ -156,7 +156,7 @@ def with_option_labels(variant: PromptVariant, style: str) -> PromptVariant:
 
 @dataclass(frozen=True)
 class SolvedExample:
-    """A question with its gold answer, shown before the question."""
+    """A few-shot example: an instance, and the order of its options."""
 
     instance: Instance
     order: tuple[int, ...]
@@ -167,23 +167,23 @@ def render_prompt(
 ) -> Prompt:
     """Renders the prompt of an instance in one variant, option order and label style.
 
-    `order[place]` is the index in `instance.options` of the option shown at that place. Each example is a turn of the
-    user, in the same variant, and a turn of the assistant with the right answer.
+    `order` has an index into `instance.options` for each position. Each example is a user message, in the same variant,
+    and an assistant message with the right answer.
     """
-    own = setting.variant.system
-    instruction = None if own is None else fill(own, _forms(setting, ("", "", "")))
+    template = setting.variant.system
+    instruction = None if template is None else fill(template, _label_values(setting, ("", "", "")))
     texts = [text for text in (setting.system, instruction) if text is not None]
     messages = [_message("system", "\n\n".join(texts))] if texts else []
     for example in examples:
         shown = options_in_order(example.instance, example.order, setting.unknown_text)
-        messages.append(_message("user", _ask(example.instance, setting, shown)))
-        right = example.instance.gold_index
-        assert right is not None  # an Instance always has one
-        place = example.order.index(right)
-        answer = fill(setting.variant.shot_answer, {"label": setting.labels(shown)[place], "option": shown[place]})
-        messages.append(_message("assistant", answer))
+        messages.append(_message("user", _user_text(example.instance, setting, shown)))
+        gold = example.instance.gold_index
+        assert gold is not None  # an Instance always has one
+        position = example.order.index(gold)
+        values = {"label": setting.labels(shown)[position], "option": shown[position]}
+        messages.append(_message("assistant", fill(setting.variant.shot_answer, values)))
     options = options_in_order(instance, order, setting.unknown_text)
-    messages.append(_message("user", _ask(instance, setting, options)))
+    messages.append(_message("user", _user_text(instance, setting, options)))
     digest = stable_digest(
         instance.key,
         setting.variant.id,
@@ -221,7 +221,7 @@ def _message(role: str, content: str) -> Message:
 def as_continuations(
     prompt: Prompt, method: Method, answers: Sequence[Continuation], prior: Sequence[Message] = ()
 ) -> Prompt:
-    """The same prompt for the likelihoods of continuations instead of generated text."""
+    """The prompt for likelihoods of continuations instead of generated text."""
     digest = stable_digest(
         prompt.prompt_id,
         method,
@@ -238,7 +238,7 @@ def as_continuations(
 
 
 def with_reasoning_effort(prompt: Prompt, level: str) -> Prompt:
-    """The same prompt with a reasoning effort."""
+    """The prompt with a reasoning effort."""
     digest = stable_digest(prompt.prompt_id, "reasoning", level)
     return prompt.model_copy(update={"prompt_id": digest[:20], "reasoning_effort": level})
 
@@ -246,48 +246,47 @@ def with_reasoning_effort(prompt: Prompt, level: str) -> Prompt:
 def answer_texts(
     instance: Instance, unknown_texts: Iterable[str] = (), shown_unknown: str | None = None
 ) -> list[Continuation]:
-    """The texts that stand for each option: its own, and for the unknown option also the other unknown texts.
+    """The texts that mean each option: its own, and for the unknown option also the other unknown texts.
 
-    `shown_unknown` takes the place of the unknown option's text, as in `Prompt.unknown_text`. A variant that is
-    a person's text as well is left out: it would stand for two options.
+    `shown_unknown` replaces the unknown option's text, as in `Prompt.unknown_text`. An unknown text that is also a
+    person's text is left out, since it would mean two options.
     """
     people = {option.text.casefold() for option in instance.options if option.role != "unknown"}
     answers = []
     for index, option in enumerate(instance.options):
-        if option.role != "unknown":
-            answers.append(Continuation(option=index, text=option.text))
-            continue
-        own = shown_unknown or option.text
-        others = (text for text in unknown_texts if text.casefold() not in people)
-        answers += [Continuation(option=index, text=text) for text in dict.fromkeys((own, *others))]
+        texts = [option.text]
+        if option.role == "unknown":
+            others = (text for text in unknown_texts if text.casefold() not in people)
+            texts = [*dict.fromkeys((shown_unknown or option.text, *others))]
+        answers += [Continuation(option=index, text=text) for text in texts]
     return answers
 
 
 def label_answers(prompt: Prompt) -> list[Continuation]:
-    """Each option's label as shown, without and with a leading space, because tokenizers differ."""
+    """Each option's label, without and with a leading space, because tokenizers differ."""
     return [
-        Continuation(option=prompt.option_order[place], text=text)
-        for place, label in enumerate(prompt.option_labels)
+        Continuation(option=option, text=text)
+        for option, label in zip(prompt.option_order, prompt.option_labels, strict=True)
         for text in (label, f" {label}")
     ]
 
 
-def _forms(setting: PromptSettings, texts: Sequence[str]) -> dict[str, str]:
+def _label_values(setting: PromptSettings, texts: Sequence[str]) -> dict[str, str]:
     """Values of the placeholders for labels and the JSON form."""
     labels = zip("abc", setting.labels(texts), strict=True)
     return {"json": JSON_FORM, **{f"label_{letter}": label for letter, label in labels}}
 
 
-def _ask(instance: Instance, setting: PromptSettings, texts: Sequence[str]) -> str:
-    """The user's message for a question whose options are shown as these texts."""
-    values = {"context": instance.context, "question": instance.question, **_forms(setting, texts)}
+def _user_text(instance: Instance, setting: PromptSettings, texts: Sequence[str]) -> str:
+    """The user message for a question with these texts of the options."""
+    values = {"context": instance.context, "question": instance.question, **_label_values(setting, texts)}
     values |= {f"option_{letter}": option for letter, option in zip("abc", texts, strict=True)}
     text = without_context(setting.variant.text) if setting.no_context else setting.variant.text
     return fill(text, values).strip()
 
 
 def without_context(text: str) -> str:
-    """A variant without the lines that contain `{context}` and the blank line after them."""
+    """The text of a variant without the lines that contain `{context}` and the blank line after them."""
     kept = [line for line in text.splitlines() if "{context}" not in line]
-    lines = [line for place, line in enumerate(kept) if line.strip() or (place and kept[place - 1].strip())]
+    lines = [line for number, line in enumerate(kept) if line.strip() or (number and kept[number - 1].strip())]
     return "\n".join(lines)

@@ -1,10 +1,10 @@
-"""Balanced samples of questions: equally many of every template and every kind of question.
+"""Balanced samples of questions: equal numbers for every template and every kind of question.
 
-A kind is condition × polarity × alignment. Half the questions are ambiguous, half disambiguated, whatever the
-benchmark's own share, so that both bias scores rest on as many questions. In every round each template gives one
-question: of the condition, and then the kind, that it has given least, and of these what the whole sample has least of.
-Within a kind of a template the choice depends on the seed and on the question's parallel id alone: languages and
-splits that share questions share the choice.
+A kind is condition × polarity × alignment. Half the questions are ambiguous and half disambiguated, independent of the
+benchmark's shares, so that both bias scores use equal numbers of questions. In every round, one question of each
+template is chosen: of the condition, then the kind, with the fewest questions of the template so far, and for ties the
+fewest of the whole sample. Within a kind of a template the choice depends only on the seed and the question's parallel
+id, so parallel questions are chosen in all languages and splits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KINDS: tuple[Kind, ...] = (
 
 
 def balanced_sample(units: Iterable[SamplingUnit], size: int, seed: int) -> set[str]:
-    """The keys of `size` questions for each benchmark × language × split (all of them where there are fewer)."""
+    """The keys of `size` questions for each benchmark × language × split, or of all if there are fewer."""
     groups: dict[tuple[str, str, str], list[SamplingUnit]] = defaultdict(list)
     for unit in units:
         groups[unit.benchmark, unit.language, unit.split].append(unit)
@@ -67,7 +67,7 @@ def _sample_group(units: list[SamplingUnit], size: int, seed: int) -> list[str]:
 
 
 def _next_kind(stock: Iterable[Kind], given: Counter[Kind | Condition], overall: Counter[Kind | Condition]) -> Kind:
-    """The available kind that the template, and then the sample, has fewest of; the condition counts first."""
+    """The available kind with the fewest questions of the template, then of the sample; by condition first."""
 
     def need(kind: Kind) -> tuple[int, ...]:
         rank = KINDS.index(kind) if kind in KINDS else len(KINDS)
@@ -85,7 +85,7 @@ class FewShotExample:
 
     key: str
     role_order: tuple[int, int, int]
-    """The role (0 target, 1 non-target, 2 unknown) at each position."""
+    """The role at each position: 0 target, 1 non-target, 2 unknown."""
 
 
 class FewShotSampler:
@@ -102,10 +102,10 @@ class FewShotSampler:
             pool.sort(key=lambda unit: (stable_number(seed, "shot", unit.twin), unit.key))
 
     def choose(self, unit: SamplingUnit, count: int) -> list[FewShotExample]:
-        """`count` examples for a question, from different templates if there are enough.
+        """Chooses `count` examples for a question, from different templates if possible.
 
         Raises:
-            UsageError: where no other template has an example.
+            UsageError: if no other template has an example.
         """
         start = stable_number(self._seed, "first shot", unit.twin)
         used = {unit.template_id}
@@ -120,7 +120,7 @@ class FewShotSampler:
         return examples
 
     def _find(self, unit: SamplingUnit, role: Role, used: set[str], turn: int) -> SamplingUnit:
-        """The next example with that gold role: from an unused template if possible, never from the question's own."""
+        """The next example with that gold role, from an unused template if possible, never the question's own."""
         pool = self._pools[unit.benchmark, unit.split, unit.language, role]
         begin = stable_number(self._seed, unit.twin, turn) % len(pool) if pool else 0
         in_turn = pool[begin:] + pool[:begin]
@@ -135,7 +135,7 @@ class FewShotSampler:
 
 
 def gold_role_of(unit: SamplingUnit) -> Role | None:
-    """The role of the right answer; None where the question has no single target."""
+    """The role of the right answer; None without a single target."""
     if unit.condition == "ambiguous":
         return "unknown"
     if unit.alignment is None:

@@ -1,4 +1,4 @@
-"""The prompt variants of a run, from the packs or from the benchmarks' releases, and texts of the unknown option."""
+"""The prompt variants of a run, from packs or published releases, and texts of the unknown option."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from mbbq_gen.prompts.published import PublishedPrompt, read_published_prompts
 from mbbq_gen.prompts.render import NATIVE, UNLABELLED, PromptSettings, with_option_labels
 
 PUBLISHED_LABELS: Final = "published"
-"""Value of `RunConfig.label_style` if each published variant has its own labels."""
+"""Value of `RunConfig.label_style` for published variants, which have their own labels."""
 
 Published = dict[tuple[str, str], tuple[PublishedPrompt, ...]]
 """Benchmark, language → the authors' variants."""
 
 
 def read_published(choices: Sequence[BenchmarkChoice], languages: Sequence[str], instruction: str | None) -> Published:
-    """The published variants of each benchmark in its languages; `instruction`: the variants' language, if another."""
+    """Reads the published variants of each benchmark in its languages, or in the language `instruction` if given."""
     found: Published = {}
     for choice in choices:
         if choice.name == OWN_DATA:
@@ -42,10 +42,10 @@ def read_published(choices: Sequence[BenchmarkChoice], languages: Sequence[str],
 
 
 class PromptVariants:
-    """The prompt variants that each question is rendered in."""
+    """The prompt variants of a run."""
 
     def __init__(self, settings: RunConfig, resources: PackPaths) -> None:
-        """Reads the variants that the settings name; raises UsageError where one is missing in a language."""
+        """Reads the variants of the settings; raises UsageError if one is missing in a language."""
         self._settings = settings
         other = settings.instruction_language
         self._published: Published = {}
@@ -63,7 +63,7 @@ class PromptVariants:
         if OPEN_VARIANT in settings.scored_variants:
             names = tuple(dict.fromkeys((*names, OPEN_VARIANT)))
         self._own: dict[str, dict[str, PromptVariant]] = {}
-        """Language of the instruction → id → variant that is not published."""
+        """Language of the instruction → id → variant of a pack."""
         for code, pack in self._packs.items():
             composed = {name: read_axes(resources, code).compose(name) for name in names if parse_variant_name(name)}
             self._own[code] = {name: composed[name] if name in composed else pack.by_id(name) for name in names}
@@ -71,26 +71,26 @@ class PromptVariants:
                 with_option_labels(variant, UNLABELLED)
 
     def files(self) -> dict[str, str]:
-        """benchmark/file → sha256, for the files that published variants were read from."""
+        """benchmark/file → sha256, for the files of published variants."""
         choices = {choice.name: choice for choice in self._settings.benchmarks}
         sources = {(where[0], variant.source) for where, found in self._published.items() for variant in found}
         return {choices[benchmark].manifest_name(path): file_digest(path) for benchmark, path in sorted(sources)}
 
     def kinds(self) -> dict[str, VariantKind]:
-        """Id of each variant → what kind of request it is."""
+        """Id of each variant → kind of its request."""
         variants = [prompt.variant for found in self._published.values() for prompt in found]
         variants += [variant for known in self._own.values() for variant in known.values()]
         return {variant.id: variant.kind for variant in variants}
 
     def settings_of(self, instance: Instance, method: Method = "generate") -> list[PromptSettings]:
-        """The prompt settings of a question, one for each variant and label style, in the order of the settings."""
+        """The prompt settings of a question for each variant and label style, in the order of the run's settings."""
         listing = self._listing(instance)
         if method == "generate":
             return listing
         if method != "loglikelihood":
-            return [_answering(setting, "{label}") for setting in listing]
+            return [_with_example_answer(setting, "{label}") for setting in listing]
         scored = self._settings.scored_variants
-        found = [_answering(setting, "{option}") for setting in listing if setting.variant.id in scored]
+        found = [_with_example_answer(setting, "{option}") for setting in listing if setting.variant.id in scored]
         if OPEN_VARIANT in scored:
             found.append(self._setting(instance, self._own[self._code(instance)][OPEN_VARIANT]))
         return found
@@ -114,7 +114,7 @@ class PromptVariants:
         )
 
     def _listing(self, instance: Instance) -> list[PromptSettings]:
-        """The settings of the variants that list the options."""
+        """The settings of all variants with options."""
         if self._published:
             prompts = self._published[instance.benchmark, instance.language]
             found = [(self._setting(instance, one.variant, one.label_style), one.unknown_text) for one in prompts]
@@ -129,34 +129,34 @@ class PromptVariants:
         ]
 
 
-def _answering(setting: PromptSettings, answer: str) -> PromptSettings:
-    """The variant with examples that answer with the scored text: an option's text or its label."""
+def _with_example_answer(setting: PromptSettings, answer: str) -> PromptSettings:
+    """The settings with few-shot answers in the scored form: an option's text or its label."""
     return replace(setting, variant=setting.variant.model_copy(update={"example_answer": answer}))
 
 
 SAMPLED: Final = "sampled"
 DATA_ISSUE: Final = "unknown_text_replaced"
 PUBLISHED_TEXT: Final = "published_unknown"
-"""Name in an instance's metadata of the text that was replaced."""
+"""Metadata key of the replaced text."""
 
 _CODE: Final = r"[a-z]{2,3}(?:-[A-Za-z0-9]+)*"
 _ENTRY: Final = re.compile(rf"\s*{_CODE}=.*", re.S)
-_BETWEEN: Final = re.compile(rf",(?=\s*{_CODE}=)")
+_SEPARATOR: Final = re.compile(rf",(?=\s*{_CODE}=)")
 
 
 def parse_unknown_text(text: str) -> dict[str, str]:
     """Parses `--unknown-text` (`sampled`, `TEXT`, or `en=TEXT,nl=TEXT`) into language → text.
 
-    The language is "" for a text in every language; `sampled` is empty. A comma belongs to a text unless a language
-    code and `=` follow it.
+    The language is "" for a text in every language; the result of `sampled` is empty. A comma separates entries only if
+    a language code and `=` follow it.
 
     Raises:
-        UsageError: where a text is empty or a language is named twice.
+        UsageError: if a text is empty or a language is repeated.
     """
     if text.strip() == SAMPLED:
         return {}
     texts: dict[str, str] = {}
-    for entry in _BETWEEN.split(text) if _ENTRY.fullmatch(text) else [f"={text}"]:
+    for entry in _SEPARATOR.split(text) if _ENTRY.fullmatch(text) else [f"={text}"]:
         language, _, given = entry.partition("=")
         if (code := language.strip()) in texts:
             raise ConfigError("unknown_text", text, f"{code} is named twice")
@@ -167,14 +167,14 @@ def parse_unknown_text(text: str) -> dict[str, str]:
 
 
 def unknown_text_in(texts: Mapping[str, str], language: str) -> str:
-    """The text in a language, of `parse_unknown_text`; raises UsageError where there is none."""
+    """The text for a language in the result of `parse_unknown_text`; raises UsageError if there is none."""
     if (text := texts.get("", texts.get(language))) is None:
         raise ConfigError("unknown_text", None, f"no text for {language}; name one: {language}=TEXT")
     return text
 
 
 def replace_unknown_text(instance: Instance, text: str) -> Instance:
-    """The question with another text of the unknown option; raises UsageError where a person has that very text."""
+    """The instance with another text of the unknown option; raises UsageError if a person has the same text."""
     old = instance.options[instance.unknown_index]
     if old.text == text:
         return instance
@@ -193,10 +193,10 @@ def replace_unknown_text(instance: Instance, text: str) -> Instance:
 
 
 def sample_unknown_texts(read: Callable[[], Iterable[Instance]], seed: int) -> Iterator[Instance]:
-    """The questions, each with one of the texts of the unknown option that its benchmark has in its language.
+    """Yields the instances, each with a random text of the unknown option of its benchmark and language.
 
-    Which one depends on seed and parallel id only. `read` reads the questions, twice. Raises UsageError at once where a
-    benchmark has a single text in a language.
+    The choice depends only on seed and parallel id. `read` reads the instances and is called twice. Raises UsageError
+    on the call if a benchmark has only one text in a language.
     """
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
     for instance in read():
@@ -205,7 +205,7 @@ def sample_unknown_texts(read: Callable[[], Iterable[Instance]], seed: int) -> I
         if len(texts) < 2:
             fault = f"{benchmark} has one text only in {language}, {next(iter(texts))!r}; give texts of your own"
             raise ConfigError("unknown_text", "sampled", fault)
-    known = {where: sorted(texts) for where, texts in found.items()}
+    known = {group: sorted(texts) for group, texts in found.items()}
 
     def draw(instance: Instance) -> str:
         people = {option.text.casefold() for option in instance.options if option.role != "unknown"}

@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from mbbq_gen.benchmarks.own_file import read_instances
-from mbbq_gen.benchmarks.templates.fill import find_form, load_template_folder, starter_folder
+from mbbq_gen.benchmarks.templates.fill import find_template_format, load_template_folder, starter_folder
 from mbbq_gen.cli.command import add_command
 from mbbq_gen.cli.data import Instantiate
 from mbbq_gen.core.errors import DataError
@@ -31,11 +31,11 @@ def esbbq(tmp_path: Path) -> Path:
 
 
 def test_forms_are_found_out(esbbq: Path, tmp_path: Path) -> None:
-    assert find_form(esbbq) == ("esbbq", esbbq)
+    assert find_template_format(esbbq) == ("esbbq", esbbq)
     checkout = tmp_path / "checkout"
     write_workbook(checkout / "templates" / "Age.xlsx", [SUPPER])
-    assert find_form(checkout) == ("esbbq", checkout / "templates")
-    assert find_form(starter_folder()) == ("starter", starter_folder())
+    assert find_template_format(checkout) == ("esbbq", checkout / "templates")
+    assert find_template_format(starter_folder()) == ("starter", starter_folder())
     assert {each.benchmark for each in load_template_folder(esbbq)} == {"esbbq", "cabbq"}
 
 

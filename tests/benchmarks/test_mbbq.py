@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mbbq_gen.benchmarks.readers.mbbq import one_form
+from mbbq_gen.benchmarks.readers.mbbq import normalise_group
 from mbbq_gen.benchmarks.registry import find_benchmark, load_benchmark
 from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.records import Instance, Split
@@ -99,7 +99,7 @@ def test_broken_rows_are_named(
 
 @pytest.mark.parametrize(("group", "category", "form"), cases("benchmarks/mbbq", "groups_have_one_form"))
 def test_groups_have_one_form(group: str, category: str, form: str) -> None:
-    assert one_form(group, category) == form
+    assert normalise_group(group, category) == form
 
 
 @pytest.fixture(scope="module")

@@ -34,9 +34,9 @@ from mbbq_gen.benchmarks.releases import (
     InstallResult,
     InstallTools,
     ReleaseCatalogue,
-    fits,
     install_release,
     installed_folder,
+    matches,
     shipped_catalogue,
 )
 from mbbq_gen.core.errors import DownloadError, UsageError
@@ -623,7 +623,7 @@ def test_every_published_benchmark_has_a_release() -> None:
         assert len(set(paths)) == len(paths)
         assert all(is_inside(path) and "\\" not in path for path in (*paths, *release.required, *release.take))
         if release.files:
-            assert all(any(fits(pin, pattern) for pin in release.pins) for pattern in release.required)
+            assert all(any(matches(pin, pattern) for pin in release.pins) for pattern in release.required)
 
 
 REAL = ["mbbq", "bbq", "esbbq", "cabbq", "kobbq", "bharatbbq", "gg_bbq", "basqbbq", "cbbq", "pakbbq", "bbg", "bbq_lite"]

@@ -14,7 +14,7 @@ import pytest
 from mbbq_gen.benchmarks.control.maker import REASONS, ControlGenerator, people_of
 from mbbq_gen.benchmarks.control.mention_grammar import SubstitutionRefusedError
 from mbbq_gen.benchmarks.control.people import confusable, write_name
-from mbbq_gen.benchmarks.control.spans import Places
+from mbbq_gen.benchmarks.control.spans import Spans
 from mbbq_gen.benchmarks.control.substitution import apply_plan
 from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.cli.main import run_command_line
@@ -65,7 +65,7 @@ def test_every_language_has_a_grammar() -> None:
     assert {param.values[0] for param in EXAMPLES} == SETS.keys()
 
 
-def places_of(example: SubstitutionExample) -> Places | None:
+def spans_of(example: SubstitutionExample) -> Spans | None:
     found: list[tuple[int, int, int]] = []
     for words, person in example.slots:
         start = example.text.index(words, found[-1][1] if found else 0)
@@ -79,10 +79,10 @@ def test_examples_of_the_packs(language: str, example: SubstitutionExample) -> N
     if example.refused is not None:
         assert example.refused in REASONS
         with pytest.raises(SubstitutionRefusedError) as caught:
-            maker.plan(example.text, example.options, places=places_of(example))
+            maker.plan(example.text, example.options, spans=spans_of(example))
         assert caught.value.reason == example.refused
         return
-    plan = maker.plan(example.text, example.options, places=places_of(example))
+    plan = maker.plan(example.text, example.options, spans=spans_of(example))
     assert apply_plan(plan, example.names, example.gender, maker.control_set) == example.becomes
 
 

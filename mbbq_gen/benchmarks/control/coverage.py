@@ -1,4 +1,4 @@
-"""Counts of the control questions that were made, and of those that were not, by reason."""
+"""Counts of the control questions that were made, and of the refusals by reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class TemplateRefusal(FrozenModel):
-    """Questions of one template that were left out for one reason."""
+    """Questions of one template that were refused for one reason."""
 
     language: str
     template_id: str
@@ -23,59 +23,58 @@ class TemplateRefusal(FrozenModel):
 
 
 class ControlCounts(FrozenModel):
-    """Which bias questions have a control question that was made, and why the others have none."""
+    """Numbers of bias questions, of control questions made of them, and of refusals."""
 
     questions: int
     made: int
     reasons: dict[str, int]
     templates: tuple[TemplateRefusal, ...]
-    """Template by template and reason by reason, the most frequent first."""
+    """Refusals by template and reason, the most frequent first."""
 
     @property
     def sentence(self) -> str:
-        """The counts in words."""
-        left = ", ".join(f"{reason} {count:,}" for reason, count in self.reasons.items())
-        said = f"made for {self.made:,} of {self.questions:,} bias questions"
-        return f"{said}; left out: {left}" if left else said
+        """The counts as a sentence."""
+        refused = ", ".join(f"{reason} {count:,}" for reason, count in self.reasons.items())
+        made = f"made for {self.made:,} of {self.questions:,} bias questions"
+        return f"{made}; left out: {refused}" if refused else made
 
 
 class ControlCoverage:
-    """The counts, as questions pass."""
+    """Counts the results of `ControlGenerator.make`."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, ...]] = Counter()
-        """Questions by language, category, template and reason; the reason is empty where one was made."""
+        """Questions by language, category, template and reason; the reason is empty if one was made."""
         self._what: dict[tuple[str, ...], str] = {}
 
     def add(self, instance: Instance, made: Made) -> None:
-        """Counts a bias question and what became of it."""
+        """Counts a bias question and its result."""
         language, template = instance.language, instance.template_id
         reason = "" if isinstance(made, Instance) else made.reason
         self._counts[language, instance.category, template, reason] += 1
         if not isinstance(made, Instance):
             self._what.setdefault((language, template, reason), made.what)
 
-    def _by(self, *places: int) -> Counter[tuple[str, ...]]:
+    def _by(self, *fields: int) -> Counter[tuple[str, ...]]:
         found: Counter[tuple[str, ...]] = Counter()
         for key, count in self._counts.items():
-            found[tuple(key[place] for place in places)] += count
+            found[tuple(key[field] for field in fields)] += count
         return found
 
     def categories(self) -> list[dict[str, Any]]:
-        """Language, category, questions, made, and skipped by reason, in the order in which they came."""
+        """Numbers of questions, made and skipped by reason, for each language and category in order of appearance."""
         found: dict[tuple[str, ...], dict[str, Any]] = {}
         for key, questions in self._by(0, 1).items():
             found[key] = {"language": key[0], "category": key[1], "questions": questions, "made": 0, "skipped": {}}
-        for (*where, reason), count in sorted(self._by(0, 1, 3).items()):
-            here = found[tuple(where)]
+        for (language, category, reason), count in sorted(self._by(0, 1, 3).items()):
             if reason:
-                here["skipped"][reason] = count
+                found[language, category]["skipped"][reason] = count
             else:
-                here["made"] = count
+                found[language, category]["made"] = count
         return list(found.values())
 
     def counts(self) -> ControlCounts:
-        """The counts as a record, without categories."""
+        """The counts without categories."""
         reasons, of_template = self._by(3), self._by(0, 2)
         templates = tuple(
             TemplateRefusal(
@@ -89,8 +88,8 @@ class ControlCoverage:
             for (language, template, reason), count in self._by(0, 2, 3).most_common()
             if reason
         )
-        left = {reason: count for (reason,), count in reasons.most_common() if reason}
-        return ControlCounts(questions=reasons.total(), made=reasons[("",)], reasons=left, templates=templates)
+        refused = {reason: count for (reason,), count in reasons.most_common() if reason}
+        return ControlCounts(questions=reasons.total(), made=reasons[("",)], reasons=refused, templates=templates)
 
     def summary(self) -> dict[str, Any]:
         """The counts as JSON."""

@@ -1,7 +1,7 @@
-"""Benchmark questions → control questions, or the reason why there is none.
+"""Benchmark questions → control questions, or the reason for the refusal.
 
 The control question has the id, template, condition, polarity, roles and unknown option of the bias question; its
-two people are names. Both share a parallel id: their own, or where the benchmark has none, the id of the question.
+two people are names. Both have the same parallel id: that of the bias question or, if it has none, its id.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Final
 
 from mbbq_gen.benchmarks.control.mention_grammar import SubstitutionRefusedError
 from mbbq_gen.benchmarks.control.people import NamePairs, describe_apart, describe_people, write_name
-from mbbq_gen.benchmarks.control.spans import Places, person_spans
+from mbbq_gen.benchmarks.control.spans import Spans, person_spans
 from mbbq_gen.benchmarks.control.substitution import (
     SubstitutionPlan,
     apply_plan,
-    first_of,
+    first_match,
     plan_from_spans,
     plan_substitution,
 )
@@ -28,9 +28,9 @@ from mbbq_gen.core.records import Instance, Option
 from mbbq_gen.languages.control_pack import ControlSet, NameGender, read_control_set
 
 LEAST_GROUP_WORD: Final = 3
-"""Least length of a word of a group's name that is searched in the text."""
+"""Minimum length of a word of a group's name that is searched in the text."""
 _UNFILLED: Final = re.compile(r"\{+[^{}]*\}+|[{}]")
-"""A slot that the data left unfilled."""
+"""An unfilled slot of the data."""
 REASONS: Final[dict[str, str]] = {
     "indistinct_people": "the two options do not tell the people apart",
     "no_mention": "one of the two people is not named in the context",
@@ -45,16 +45,15 @@ REASONS: Final[dict[str, str]] = {
 }
 """Code → why a question has no control question."""
 
-
 Made = Instance | SubstitutionRefusedError
-"""A control question, or why there is none."""
+"""A control question, or the refusal."""
 
 
 class ControlGenerator:
     """Makes control questions in one language."""
 
     def __init__(self, control_set: ControlSet) -> None:
-        """Raises UsageError where the language's pack has no grammar of substitution."""
+        """Raises UsageError if the control set has no grammar of substitution."""
         if control_set.substitution is None:
             code = control_set.meta.language
             raise UsageError(
@@ -68,47 +67,46 @@ class ControlGenerator:
         self._planned = lru_cache(maxsize=4096)(self._plan)
 
     def _plan(
-        self, text: str, options: tuple[str, str], places: Places | None
+        self, text: str, options: tuple[str, str], spans: Spans | None
     ) -> SubstitutionPlan | SubstitutionRefusedError:
         people = self._described(options)
         try:
-            if places is not None:
-                return plan_from_spans(text, places, people or describe_apart(options, self._language), self._language)
+            if spans is not None:
+                return plan_from_spans(text, spans, people or describe_apart(options, self._language), self._language)
             if people is None:
                 return SubstitutionRefusedError("indistinct_people", " / ".join(options))
             return plan_substitution(text, people, self._language)
-        except SubstitutionRefusedError as left:
-            return left.with_traceback(None)
+        except SubstitutionRefusedError as refusal:
+            return refusal.with_traceback(None)
 
-    def plan(self, text: str, options: tuple[str, str], places: Places | None = None) -> SubstitutionPlan:
-        """The plan of a text about the people of two options; raises SubstitutionRefusedError if there is none.
+    def plan(self, text: str, options: tuple[str, str], spans: Spans | None = None) -> SubstitutionPlan:
+        """The plan of a text about the people of two options; raises SubstitutionRefusedError.
 
-        `places` are their positions in it; None: to be found.
+        `spans` are their positions in the text; None: they are searched.
         """
-        plan = self._planned(text, options, places)
+        plan = self._planned(text, options, spans)
         if isinstance(plan, SubstitutionRefusedError):
             raise SubstitutionRefusedError(plan.reason, plan.what)
         return plan
 
     def make(self, instance: Instance) -> Made:
-        """The control question of a bias question, or why there is none."""
+        """The control question of a bias question, or the refusal."""
         try:
             return self._make(instance)
-        except SubstitutionRefusedError as left:
-            return left.with_traceback(None)
+        except SubstitutionRefusedError as refusal:
+            return refusal.with_traceback(None)
 
     def _make(self, instance: Instance) -> Instance:
         options, rules, language = people_of(instance), self._language.rules, self._language
-        unfilled = _UNFILLED.search(instance.context)
-        if unfilled is not None:
+        if (unfilled := _UNFILLED.search(instance.context)) is not None:
             raise SubstitutionRefusedError("no_mention", unfilled[0])
-        places = person_spans(instance, options) if rules.closing_cases else None
-        context = self.plan(instance.context, options, places)
-        question = self.question_plan(instance.question, options, None if places is None else ())
+        spans = person_spans(instance, options) if rules.closing_cases else None
+        context = self.plan(instance.context, options, spans)
+        question = self.question_plan(instance.question, options, None if spans is None else ())
         for number, option in enumerate(options):
             if number not in context.people:
                 raise SubstitutionRefusedError("no_mention", option)
-        # The gender that the pronouns demand, else the one that changes least, else half and half.
+        # The gender that the pronouns require, else the one with the fewest changes, else either with equal frequency.
         possible = context.genders & question.genders
         if not possible:
             raise SubstitutionRefusedError("ambiguous_gender", "context and question")
@@ -122,12 +120,12 @@ class ControlGenerator:
         texts = [apply_plan(plan, (names[0], names[1]), gender, self.control_set) for plan in (context, question)]
         groups = [option.group.replace("_", " ") for option in people if option.group]
         group_words = {word for group in groups for word in language.phrase(group)}
-        telling = [word for word in group_words if len(word) >= LEAST_GROUP_WORD and word not in rules.modifiers]
+        distinctive = [word for word in group_words if len(word) >= LEAST_GROUP_WORD and word not in rules.modifiers]
         for text in texts:
-            found = first_of(language.words(text, telling), telling, language)
+            found = first_match(language.words(text, distinctive), distinctive, language)
             if found is not None:
                 raise SubstitutionRefusedError("group_stated_elsewhere", found.text)
-        # As options, the names are in the case that both options are in, if they are in one.
+        # As options, the names are in the case of the options, if both are in the same case.
         forms = {language.case_and_stem(option)[0] if rules.option_forms else None for option in options}
         form = forms.pop() if len(forms) == 1 else None
         written = [write_name(self.control_set, name, form) if form else name for name in names]
@@ -149,32 +147,32 @@ class ControlGenerator:
         }
         return instance.model_copy(update=changes)
 
-    def question_plan(self, question: str, options: tuple[str, str], places: Places | None = None) -> SubstitutionPlan:
+    def question_plan(self, question: str, options: tuple[str, str], spans: Spans | None = None) -> SubstitutionPlan:
         """The plan of a question; refuses a question about a group itself."""
         phrase, rules = self._language.phrase(question), self._language.rules
-        people = self._described(options) if places is not None else None
-        telling = [word for person in people or () for word in person.telling]
+        people = self._described(options) if spans is not None else None
+        distinctive = [word for person in people or () for word in person.distinctive]
         refused = {"plural_group": rules.plural_questions, "question_about_group": rules.gender_questions}
         for reason, words in refused.items():
             if (found := next((word for word in phrase if word in words), None)) is not None:
                 raise SubstitutionRefusedError(reason, found)
         for word in phrase:
-            if self._language.same_as_any(word, telling):
+            if self._language.same_as_any(word, distinctive):
                 raise SubstitutionRefusedError("question_about_group", word)  # "women's quota", of a woman
         try:
-            plan = self.plan(question, options, places)
-        except SubstitutionRefusedError as left:
-            if left.reason in ("unreplaced_mention", "group_stated_elsewhere"):
-                raise SubstitutionRefusedError("question_about_group", left.what) from left
+            plan = self.plan(question, options, spans)
+        except SubstitutionRefusedError as refusal:
+            if refusal.reason in ("unreplaced_mention", "group_stated_elsewhere"):
+                raise SubstitutionRefusedError("question_about_group", refusal.what) from refusal
             raise
         for slot in plan.replaced:
-            if len(plan.people) == 1 or slot.was.split()[0].casefold() not in rules.definites:
-                raise SubstitutionRefusedError("question_about_group", slot.was)
+            if len(plan.people) == 1 or slot.original.split()[0].casefold() not in rules.definites:
+                raise SubstitutionRefusedError("question_about_group", slot.original)
         return plan
 
 
 def people_of(instance: Instance) -> tuple[str, str]:
-    """The texts of the two people's options: target and other person, or in published order where roles are missing."""
+    """The texts of the two people's options: target and other person, or in published order without roles."""
     people = [option for option in instance.options if option.role != "unknown"]
     first, second = sorted(people, key=lambda option: option.role != "target")
     return first.text, second.text
@@ -186,7 +184,7 @@ def shared_id(instance: Instance) -> str:
 
 
 def makeable_languages(resources: PackPaths) -> tuple[str, ...]:
-    """The languages in which control questions can be made: those whose pack has a grammar of substitution."""
+    """The languages whose control set has a grammar of substitution."""
     codes = resources.names("control_sets")
     return tuple(code for code in codes if read_control_set(resources, code).substitution is not None)
 
@@ -197,7 +195,7 @@ def with_control(
     resources: PackPaths,
     counted: Callable[[Instance, Made], None] = lambda *_: None,
 ) -> Iterator[Instance]:
-    """Bias questions with the control questions that can be made of them, as far as the splits are wanted.
+    """Yields the bias questions and their control questions, of the requested splits.
 
     `counted` is called with each bias question and its result, such as `coverage.ControlCoverage.add`.
     """

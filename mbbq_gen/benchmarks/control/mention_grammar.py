@@ -1,7 +1,7 @@
 """The words of a text about one of the two people: distinguishing words, nouns, case, gender, stand-ins.
 
 A stand-in is a word for a person who is distinguished later: "*one* was fat and *the other*, thin". Methods here and in
-`mentions` raise SubstitutionRefusedError for texts in which the grammar can't tell with certainty.
+`mentions` raise SubstitutionRefusedError for ambiguous texts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STAND_IN_REACH = 5
 
 @dataclass(frozen=True)
 class Mention:
-    """A mention of a person: some words of a text."""
+    """A mention of a person: consecutive words of a text."""
 
     person: int
     first: int
@@ -37,14 +37,14 @@ class Mention:
     kept: str = ""
     """The word that remains of a contracted determiner: Spanish `a` of `al`."""
     case: str | None = None
-    """The form of a name that the mention's ending asks for."""
+    """The form of a name for the mention's ending."""
     gender: NameGender | None = None
     """Its grammatical gender; None: unknown."""
     by_verb: bool = False
     """Whether a verb links it to a stand-in, which stays: "one was *fat*"."""
-    behind: str = ""
+    after: str = ""
     """Text after the name in place of a verb of the mention: Dutch "heet"."""
-    bare: bool = False
+    elided: bool = False
     """Whether the verb before the previous name applies to it too: "one *was called* Ann and the other, Eve"."""
     inner: int | None = None
     """Index of its first word after a stand-in inside it: 3 in "the other who's fat"."""
@@ -61,7 +61,7 @@ class SubstitutionRefusedError(Exception):
 
 def covered(mentions: Sequence[Mention]) -> frozenset[int]:
     """The indexes of the words in mentions."""
-    return frozenset(place for mention in mentions for place in range(mention.first, mention.last + 1))
+    return frozenset(index for mention in mentions for index in range(mention.first, mention.last + 1))
 
 
 def shown(words: Sequence[Word], first: int, last: int) -> str:
@@ -81,64 +81,65 @@ class PersonText(TextWords):
         super().__init__(words, language)
         self.number, self.people, self.person, self.other = number, people, people[number], people[1 - number]
 
-    def spells(self, place: int, wanted: tuple[str, ...]) -> bool:
-        """Whether these words stand there in sequence."""
-        there = self.words[place : place + len(wanted)]
+    def spells(self, index: int, wanted: tuple[str, ...]) -> bool:
+        """Whether a sequence of words begins at an index."""
+        there = self.words[index : index + len(wanted)]
         return tuple(word.low for word in there) == wanted and all(word.follows for word in there[1:])
 
-    def is_determined(self, place: int) -> bool:
-        """Whether a determiner stands right before."""
-        return place > 0 and self.words[place].follows and self.words[place - 1].low in self.language.determiners
+    def is_determined(self, index: int) -> bool:
+        """Whether a determiner precedes a word."""
+        return index > 0 and self.words[index].follows and self.words[index - 1].low in self.language.determiners
 
-    def determined(self, place: int) -> tuple[str, NameGender | None]:
+    def determined(self, index: int) -> tuple[str, NameGender | None]:
         """The word that remains of a contracted determiner, and the grammatical gender that it shows."""
-        low, rules = self.words[place].low, self.rules
+        low, rules = self.words[index].low, self.rules
         gender: NameGender | None = "f" if low in rules.female_determiners else None
         return rules.contractions.get(low, ""), "m" if low in rules.male_determiners else gender
 
     def cores(self) -> Iterator[tuple[int, int]]:
-        """First and last index of each group of distinguishing words; refuses a group of too few words."""
+        """Yields the first and last index of each group of distinguishing words; refuses incomplete groups."""
         person, other, language = self.person, self.other, self.language
         known = {*person.words} | language.determiners
         owned = [
-            place
-            for place, word in enumerate(self.words)
-            if self.tells(person, word.low) and (word.low not in other.telling or word.low in person.telling)
+            index
+            for index, word in enumerate(self.words)
+            if self.distinguishes(person, word.low)
+            and (word.low not in other.distinctive or word.low in person.distinctive)
         ]
         while owned:
             core = [owned.pop(0)]
             while owned and not self.is_closed(core[-1]):
-                # Telling words are parts of one mention if only words of the description stand between.
-                behind = self.words[core[-1] + 1 : owned[0] + 1]
-                is_near = len(behind) <= SAME_PERSON_WORDS + 1 and all(word.follows for word in behind)
-                if not is_near or not all(word.low in known for word in behind[:-1]):
+                # Distinguishing words belong to one mention if all words between them are in the description.
+                after = self.words[core[-1] + 1 : owned[0] + 1]
+                is_near = len(after) <= SAME_PERSON_WORDS + 1 and all(word.follows for word in after)
+                if not is_near or not all(word.low in known for word in after[:-1]):
                     break
                 core.append(owned.pop(0))
-            # Small words at an end where the description has none are not its own: "un chapeau *avec* ma sœur".
-            small = [language.same_as_any(self.words[place].low, person.small) for place in core]
-            while len(core) > 1 and small[-1] and person.telling[-1] not in person.small:
+            # Drops small words at an end where the description has none: "un chapeau *avec* ma sœur".
+            small = [language.same_as_any(self.words[index].low, person.small) for index in core]
+            while len(core) > 1 and small[-1] and person.distinctive[-1] not in person.small:
                 core, small = core[:-1], small[:-1]
-            while len(core) > 1 and small[0] and person.telling[0] not in person.small:
+            while len(core) > 1 and small[0] and person.distinctive[0] not in person.small:
                 core, small = core[1:], small[1:]
             reach = len(other.words) - len(person.words)
             near = self.words[max(core[0] - reach, 0) : core[-1] + 1 + reach] if person.apart_from else ()
             if any(language.same_as_any(word.low, person.apart_from) for word in near):
                 continue  # "غير *مصاب*", of the other
-            there = [self.words[place].low for place in core]
+            there = [self.words[index].low for index in core]
             is_several = self._is_counted(core[0]) or all(language.is_plural(low, person.words) for low in there)
             if is_several and all(language.is_weak(low) for low in there):
-                continue  # "two friends", where the text calls one of them a friend
-            many = len(person.telling) >= MANY_WORDS or bool(person.small or person.apart_from)
-            wanted = person.telling if many or person.attachment == "behind" else (person.key,)
+                continue  # "two friends", if "friend" is one of them
+            many = len(person.distinctive) >= MANY_WORDS or bool(person.small or person.apart_from)
+            wanted = person.distinctive if many or person.attachment == "after" else (person.key,)
             free = {*person.small, *other.words} if person.small else set()
-            if all(any(language.same(low, telling) for low in there) for telling in wanted):
+            if all(any(language.same(low, distinctive) for low in there) for distinctive in wanted):
                 yield core[0], core[-1]
             elif not all(language.is_weak(low) or language.same_as_any(low, free) for low in there):
                 raise SubstitutionRefusedError("unreplaced_mention", shown(self.words, core[0], core[-1]))
 
-    def _is_counted(self, place: int) -> bool:
+    def _is_counted(self, index: int) -> bool:
         """Whether a number above one precedes in the same phrase: Turkish "iki uzun süreli arkadaş"."""
-        for far in range(place, max(place - DETERMINER_REACH, 0), -1):
+        for far in range(index, max(index - DETERMINER_REACH, 0), -1):
             before = self.before(far)
             if before in self.rules.numbers:
                 return True
@@ -146,36 +147,36 @@ class PersonText(TextWords):
                 return False
         return False
 
-    def tells(self, person: PersonDescription, word: str) -> bool:
-        """Whether a word distinguishes a person, endings aside; a first name has none."""
-        return word in person.telling if person.is_name else self.language.same_as_any(word, person.telling)
+    def distinguishes(self, person: PersonDescription, word: str) -> bool:
+        """Whether a word distinguishes a person, ignoring endings except for first names."""
+        return word in person.distinctive if person.is_name else self.language.same_as_any(word, person.distinctive)
 
-    def is_closed(self, place: int) -> bool:
-        """Whether the word's ending is a case, which closes the mention."""
+    def is_closed(self, index: int) -> bool:
+        """Whether a word has a case ending, which closes the mention."""
         bases = self.language.bases(self.person.words)
-        return self.rules.joined and self.language.case_of(self.words[place].low, bases) is not None
+        return self.rules.joined and self.language.case_of(self.words[index].low, bases) is not None
 
-    def ends_person(self, place: int) -> bool:
+    def ends_person(self, index: int) -> bool:
         """Whether a description ends at a word: by its case, or because it is the noun."""
-        low, person, rules = self.words[place].low, self.person, self.rules
+        low, person, rules = self.words[index].low, self.person, self.rules
         if rules.noun_last and self.language.same(low, person.noun):
             return True
         if rules.noun_last and self.language.same_as_any(low, person.words[:-1]):
             return False  # "मजुराच्या मुलाने", whose case is that of the noun after
         with_article = bool(rules.article_endings) and low.endswith(rules.article_endings)
-        return (with_article and low == person.words[-1]) or self.is_closed(place)
+        return (with_article and low == person.words[-1]) or self.is_closed(index)
 
-    def is_modifier(self, place: int) -> bool:
+    def is_modifier(self, index: int) -> bool:
         """Whether a word is a modifier that distinguishes neither person."""
-        low = self.words[place].low
-        return low in self.rules.modifiers and not any(low in person.telling for person in self.people)
+        low = self.words[index].low
+        return low in self.rules.modifiers and not any(low in person.distinctive for person in self.people)
 
     def is_head(self, word: str) -> bool:
         """Whether a word may be the noun of the mention."""
         rules, language, person = self.rules, self.language, self.person
         if word in rules.plurals or language.same(word, person.noun) or language.is_head(word):
             return True
-        small = (rules.modifiers, rules.small_words, rules.closing_verbs, language.link_words, person.telling)
+        small = (rules.modifiers, rules.small_words, rules.closing_verbs, language.link_words, person.distinctive)
         if rules.noun_anywhere or rules.noun_last or any(word in words for words in small):
             return False
         return any(language.same(word, own) for own in person.words if own not in language.determiners)
@@ -198,27 +199,27 @@ class PersonText(TextWords):
 
     def opened(self, last: int) -> int:
         """The index of the last word, with the phrase that an opener begins: "dressed *in an old coat*"."""
-        behind, place = self.behind(last), last
-        if f"{self.words[last].low} {behind}" in self.rules.openers:
-            while (low := self.behind(place)) and low not in self.rules.clause_words:
-                place += 1
-        return place
+        after, index = self.after(last), last
+        if f"{self.words[last].low} {after}" in self.rules.openers:
+            while (low := self.after(index)) and low not in self.rules.clause_words:
+                index += 1
+        return index
 
     def case(self, first: int, last: int) -> str | None:
         """The form of a name for the case of a mention; refuses unknown forms, and a relation stated after it."""
         rules, language, word = self.rules, self.language, self.words[last]
-        behind = self.words[last + 1 : last + 3]
-        if len(behind) > 1 and not behind[0].gap.strip("'’") and behind[0].gap:
-            behind = behind[1:]  # an ending after an apostrophe
-        if behind and behind[0].low in rules.relations_behind:
-            raise SubstitutionRefusedError("people_related", f"{word.text} {behind[0].text}")
+        after = self.words[last + 1 : last + 3]
+        if len(after) > 1 and not after[0].gap.strip("'’") and after[0].gap:
+            after = after[1:]  # an ending after an apostrophe
+        if after and after[0].low in rules.relations_behind:
+            raise SubstitutionRefusedError("people_related", f"{word.text} {after[0].text}")
         if word.low in rules.articles_behind:
             return rules.articles_behind[word.low]
         if rules.declensions:
             return self._declined_case(first, last)
         bases = language.bases(self.person.words)
         found = language.case_of(word.low, bases)
-        # Where a person needs an article, a last word without one is in no case: Basque "eta *40 urteko* bi lagun".
+        # If people need an article, a last word without one has no case: Basque "eta *40 urteko* bi lagun".
         is_name = len(self.person.words) == 1 and word.text[0].isupper()
         lacks_article = bool(rules.article_endings) and not word.low.endswith(rules.article_endings) and not is_name
         if lacks_article and last + 1 < len(self.words):
@@ -297,23 +298,23 @@ class PersonText(TextWords):
             raise SubstitutionRefusedError("plural_group", self.words[first - 1].text)  # "दो माली"
         bases = language.bases(person.words)
         there = self.words[first : last + 1]
-        for place, word in enumerate(there):
+        for index, word in enumerate(there):
             stems = language.stems(word.low) if rules.cases else {word.low}
             collective = bool(stems & {*rules.collectives})  # a group that is one thing: a couple, a family
-            if rules.nouns_placed and any(language.is_head(behind.low) for behind in there[place + 1 :]):
+            if rules.nouns_placed and any(language.is_head(after.low) for after in there[index + 1 :]):
                 collective = False
-            inside = {before.low for before in there[:place]} & {*rules.small_words}
+            inside = {before.low for before in there[:index]} & {*rules.small_words}
             if rules.verbs_agree and word.low != noun and (inside or word.low in person.words):
                 collective = False  # "um menino de família pobre"
             several = collective or language.is_plural(word.low, bases)
             if several and word.low not in language.determiners:
                 raise SubstitutionRefusedError("plural_group", word.text)
 
-    def stand_in_before(self, place: int) -> int | None:
+    def stand_in_before(self, index: int) -> int | None:
         """The index of the stand-in right before a word, or before a noun for a person: "de *ene* spreker"."""
-        if self.before(place) not in self.rules.stand_ins and self.is_head(self.before(place)):
-            place -= 1
-        return place - 1 if self.before(place) in self.rules.stand_ins else None
+        if self.before(index) not in self.rules.stand_ins and self.is_head(self.before(index)):
+            index -= 1
+        return index - 1 if self.before(index) in self.rules.stand_ins else None
 
     def stand_in_of(self, verb: int) -> int | None:
         """The index of the stand-in before a verb in the same clause."""
@@ -326,14 +327,14 @@ class PersonText(TextWords):
 
     def is_verb_of_stand_in(self, verb: int) -> bool:
         """Whether a stand-in is the subject of a verb: "one of them *was*", not "the family of one *was*"."""
-        place = self.stand_in_of(verb)
-        if place is None:
+        index = self.stand_in_of(verb)
+        if index is None:
             return False
-        place -= self.is_determined(place)
+        index -= self.is_determined(index)
         owners = {*self.rules.small_words} - {*self.rules.clause_relatives}
-        return not place or not self.words[place].follows or self.words[place - 1].low not in owners
+        return not index or not self.words[index].follows or self.words[index - 1].low not in owners
 
-    def is_said_of_stand_in(self, first: int, last: int) -> bool:
+    def is_predicate_of_stand_in(self, first: int, last: int) -> bool:
         """Whether a verb, or a comma in its place, links it to a stand-in: "one *was*", "and the other*,* thin"."""
         while first > 1 and self.before(first) in self.language.determiners:
             first -= 1
@@ -342,16 +343,16 @@ class PersonText(TextWords):
         before = self.words[first - 1].low if first and self.words[first].gap == "," else ""
         return self.ends(last) and before in self.rules.stand_ins
 
-    def is_had_by_stand_in(self, place: int) -> bool:
+    def is_feature_of_stand_in(self, index: int) -> bool:
         """Whether a stand-in and a verb of having precede: "one speaker had", "one of them had"."""
-        if place < 2 or self.before(place) not in self.rules.having:
+        if index < 2 or self.before(index) not in self.rules.having:
             return False
-        owner = self.before(place - 1)
+        owner = self.before(index - 1)
         if not owner or owner in self.rules.clause_relatives:
             return False
-        return self.is_head(owner) or self.is_verb_of_stand_in(place - 1)
+        return self.is_head(owner) or self.is_verb_of_stand_in(index - 1)
 
     def gender_of_stand_in(self, first: int) -> NameGender | None:
         """The grammatical gender of the stand-in before a description."""
-        place = first - 1 if self.words[first].gap else self.stand_in_of(first - 1)
-        return None if place is None else self.determined(place)[1]
+        index = first - 1 if self.words[first].gap else self.stand_in_of(first - 1)
+        return None if index is None else self.determined(index)[1]

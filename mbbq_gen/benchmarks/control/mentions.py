@@ -1,11 +1,11 @@
-"""Finds the mentions of two people in a text, each with its determiner and everything that describes the person.
+"""Finds the mentions of two people in a text, each with its determiner and all words that describe the person.
 
 A mention is extended from the words that distinguish the person:
 
     I saw [a really fat guy] waiting, and [the one who was thin] beside him.
-             ^telling   ^head              ^head ^link   ^telling
+             ^distinctive   ^head              ^head ^link   ^distinctive
 
-A distinguishing word outside a mention ("maneuvering his wheelchair") is left over, and the question is refused.
+If a distinguishing word remains outside the mentions ("maneuvering his wheelchair"), the question is refused.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ def find_mentions(words: Sequence[Word], people: People, language: Language) -> 
     """The mentions of two people, in order; refuses mentions that overlap and mentions of several people."""
     finders = [MentionFinder(words, people, number, language) for number in range(len(people))]
     found = [mention for finder in finders for mention in finder.find()]
-    found = sorted([*found, *_said_again(found, words, language)], key=lambda mention: mention.first)
+    found = sorted([*found, *_repeated_nouns(found, words, language)], key=lambda mention: mention.first)
     for one, other in itertools.pairwise(found):
         if one.last >= other.first:
             raise SubstitutionRefusedError("unreplaced_mention", shown(words, one.first, other.last))
-    for place, (before, mention) in enumerate(itertools.pairwise(list(found)), 1):
-        # A stand-in stays where the one before it stays too: "one of whom is *gay* and the other who's *straight*".
+    for index, (before, mention) in enumerate(itertools.pairwise(list(found)), 1):
+        # A stand-in stays if the previous one stays too: "one of whom is *gay* and the other who's *straight*".
         marks = "".join(word.gap for word in words[before.last + 1 : mention.first + 1])
         if before.by_verb and mention.inner is not None and not {*marks} & {*".?!"}:
-            found[place] = replace(mention, first=mention.inner, by_verb=True, gender=None)
-    for place, (before, mention) in enumerate(itertools.pairwise(list(found)), 1):
-        # A comma stands for the verb of naming before: Catalan "una es deia Anna i l'altra, Mireia".
+            found[index] = replace(mention, first=mention.inner, by_verb=True, gender=None)
+    for index, (before, mention) in enumerate(itertools.pairwise(list(found)), 1):
+        # A comma replaces the previous verb of naming: Catalan "una es deia Anna i l'altra, Mireia".
         elided = mention.by_verb and not mention.kept and words[mention.first].gap == ","
-        found[place] = replace(mention, bare=before.by_verb and bool(before.kept) and elided)
+        found[index] = replace(mention, elided=before.by_verb and bool(before.kept) and elided)
     return found
 
 
-def _said_again(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> Iterator[Mention]:
-    """Mentions by the noun alone that a clause between commas is about: "my neighbor", of "my neighbor, who coughs, …".
+def _repeated_nouns(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> Iterator[Mention]:
+    """Yields repeated mentions without their clause between commas: "my neighbor", of "my neighbor, who coughs, …".
 
-    Refuses that noun elsewhere with other words.
+    Refuses the noun elsewhere with other words.
     """
     inside = covered(mentions)
     for mention in mentions:
@@ -59,14 +59,14 @@ def _said_again(mentions: Sequence[Mention], words: Sequence[Word], language: La
         comma = next((at for at, word in enumerate(there) if at and is_aside(word, language)), None)
         if comma is None:
             continue
-        said = tuple(word.low for word in there[:comma])
-        for place, word in enumerate(words):
-            if place in inside or not language.same(word.low, said[-1]):
+        phrase = tuple(word.low for word in there[:comma])
+        for index, word in enumerate(words):
+            if index in inside or not language.same(word.low, phrase[-1]):
                 continue
-            first = place - len(said) + 1
-            if first < 0 or tuple(one.low for one in words[first : place + 1]) != said:
+            first = index - len(phrase) + 1
+            if first < 0 or tuple(one.low for one in words[first : index + 1]) != phrase:
                 raise SubstitutionRefusedError("group_stated_elsewhere", word.text)
-            yield Mention(mention.person, first, place)
+            yield Mention(mention.person, first, index)
 
 
 class MentionFinder(PersonText):
@@ -90,51 +90,51 @@ class MentionFinder(PersonText):
             raise self._refuse("group_stated_elsewhere", first - 1, last)
         if person.is_name and not self.is_determined(first):
             return Mention(number, first, last, case=self.case(first, last), gender=person.gender)
-        if (said_last := self._said_last(first, last)) is not None:
-            return said_last
+        if (before_verb := self._before_verb(first, last)) is not None:
+            return before_verb
         right, headed = self._right(last)
-        low, inner, found = self._left(first, right)
-        if {word.low for word in self.words[low:first]} & {*rules.relatives}:
-            right += self.behind(right) in rules.closing_verbs  # "een die dun *was*"
-        has_noun = any(self.language.same(word.low, person.noun) for word in self.words[low : right + 1])
+        left, inner, found = self._left(first, right)
+        if {word.low for word in self.words[left:first]} & {*rules.relatives}:
+            right += self.after(right) in rules.closing_verbs  # "een die dun *was*"
+        has_noun = any(self.language.same(word.low, person.noun) for word in self.words[left : right + 1])
         headed = headed or found or (person.attachment == "noun" and (has_noun or not rules.joined))
-        if (opened := self._opened_around(low, right)) is not None:
+        if (opened := self._opened_around(left, right)) is not None:
             return opened
-        if self.is_said_of_stand_in(low, right):
-            self.refuse_several(low, right)
-            low -= self.is_determined(low)
-            case = self.case(low, right)
-            gender = self.gender_there(low, right) or self.gender_of_stand_in(low)
-            return Mention(number, low, self.opened(right), case=case, gender=gender, by_verb=True)
-        opening = low - self.is_determined(low)
-        is_had = person.attachment == "behind" or (rules.head_first and person.attachment == "adjective")
-        if is_had and self.is_had_by_stand_in(opening):
+        if self.is_predicate_of_stand_in(left, right):
+            self.refuse_several(left, right)
+            left -= self.is_determined(left)
+            case = self.case(left, right)
+            gender = self.gender_there(left, right) or self.gender_of_stand_in(left)
+            return Mention(number, left, self.opened(right), case=case, gender=gender, by_verb=True)
+        opening = left - self.is_determined(left)
+        is_feature = person.attachment == "after" or (rules.head_first and person.attachment == "adjective")
+        if is_feature and self.is_feature_of_stand_in(opening):
             kept = rules.having[self.words[opening - 1].low]
             gender = self.gender_of_stand_in(opening)
-            return Mention(number, opening - 1, right, kept, self.case(low, right), gender, by_verb=True)
-        if not headed and not self._is_bare_adjective(low, right):
-            raise self._refuse("group_stated_elsewhere", low - 2, right)
-        self.refuse_several(low, right)
-        start, kept, gender = self._with_determiner(low)
-        # A genitive after a noun stands for a preposition: "von", for German "die Wahl *der* Frau".
+            return Mention(number, opening - 1, right, kept, self.case(left, right), gender, by_verb=True)
+        if not headed and not self._is_bare_adjective(left, right):
+            raise self._refuse("group_stated_elsewhere", left - 2, right)
+        self.refuse_several(left, right)
+        start, kept, gender = self._with_determiner(left)
+        # A genitive after a noun replaces a preposition: "von", for German "die Wahl *der* Frau".
         of_man = person.gender != "f" and self.words[start].low in rules.male_determiners
-        behind_noun = self.before(start) and not self.words[start - 1].gap and self.words[start - 1].text[0].isupper()
-        kept = (rules.genitives.get(self.words[start].low, "") if behind_noun and not of_man else "") or kept
+        after_noun = self.before(start) and not self.words[start - 1].gap and self.words[start - 1].text[0].isupper()
+        kept = (rules.genitives.get(self.words[start].low, "") if after_noun and not of_man else "") or kept
         if self._is_cut(start, kept):
             raise self._refuse("unreplaced_mention", start - 2, right)
         start = self._led_in(start, right)
-        # What somebody is, or has, is no mention: "they saw a man *who* X *was*", "de ene spreker *blauwe ogen* had".
+        # A predicate is not a mention: "they saw a man *who* X *was*", "de ene spreker *blauwe ogen* had".
         verb = self.words[right + 1].low if right + 1 < len(self.words) else ""
-        is_said = self.before(start) in rules.relatives and not self.words[start - 1].gap and verb in rules.copulas
-        is_had = person.attachment == "behind" and self.behind(right) in rules.having_last
+        is_predicate = self.before(start) in rules.relatives and not self.words[start - 1].gap and verb in rules.copulas
+        is_feature = person.attachment == "after" and self.after(right) in rules.having_last
         own, there = person.words, [word.low for word in self.words[start : right + 1]]
         relative = next((word for word in rules.clause_relatives if word in own[:-1]), None)
-        # The verb of a description stands without its relative: "one *wore* a hat".
+        # The verb of a description without its relative pronoun: "one *wore* a hat".
         is_clause = relative is not None and own[own.index(relative) + 1] in there and relative not in there
-        if is_said or is_clause or (is_had and self.is_head(self.before(first))):
+        if is_predicate or is_clause or (is_feature and self.is_head(self.before(first))):
             raise self._refuse("group_stated_elsewhere", start - 1, right)
-        behind_verb = rules.having_last and self.before(start) in rules.copulas and start + 3 <= right
-        if behind_verb and there[1] in rules.stand_ins and self.is_head(there[2]):  # "was de ene vrouw *gekleed in …*"
+        after_verb = rules.having_last and self.before(start) in rules.copulas and start + 3 <= right
+        if after_verb and there[1] in rules.stand_ins and self.is_head(there[2]):  # "was de ene vrouw *gekleed in …*"
             return Mention(number, start + 3, self.opened(right), by_verb=True)
         has_determiner = rules.needs_determiner and self.words[start].low in self.language.determiners
         if has_determiner and self.before(start) in rules.stand_ins:  # "*one* a poet", "*the other* a poet"
@@ -142,61 +142,61 @@ class MentionFinder(PersonText):
             start -= 1 + self.is_determined(start - 1)
         gender = self.gender_there(start, right) or gender
         gender = (person.gender if rules.genitives else gender) or self.gender_of_noun()
-        return Mention(number, start, self.opened(right), kept, self.case(low, right), gender, inner=inner)
+        return Mention(number, start, self.opened(right), kept, self.case(left, right), gender, inner=inner)
 
-    def _left(self, low: int, right: int) -> tuple[int, int | None, bool]:
+    def _left(self, left: int, right: int) -> tuple[int, int | None, bool]:
         """The first word except a determiner, the first word after a stand-in, and whether a noun was found."""
         inner, has_head = None, False
-        while (step := self._left_step(low, right)) is not None:
-            inner = low if step[1] and self.words[step[0]].low in self.rules.stand_ins else inner
-            low, has_head = step[0], has_head or step[1]
-        return low, inner, has_head
+        while (step := self._left_step(left, right)) is not None:
+            inner = left if step[1] and self.words[step[0]].low in self.rules.stand_ins else inner
+            left, has_head = step[0], has_head or step[1]
+        return left, inner, has_head
 
-    def _left_step(self, place: int, right: int) -> tuple[int, bool] | None:
+    def _left_step(self, index: int, right: int) -> tuple[int, bool] | None:
         """The index of the previous word if it belongs to the mention, and whether it is the noun."""
-        if place == 0 or not self.words[place].follows:
+        if index == 0 or not self.words[index].follows:
             return None
         rules, language, person = self.rules, self.language, self.person
-        before = self.words[place - 1].low
+        before = self.words[index - 1].low
         for link in () if rules.head_last else language.links:
-            start = place - len(link)
+            start = index - len(link)
             if start >= 1 and self.spells(start, link) and (self.words[start].follows or self.is_aside(start, right)):
                 head = self._head_before_link(start)
                 if head is not None:
                     return head, True
-        is_verb = (before in rules.copulas or before in rules.having) and not self.words[place - 1].gap
-        if self.words[place].gap or (is_verb and self.is_verb_of_stand_in(place - 1)):
+        is_verb = (before in rules.copulas or before in rules.having) and not self.words[index - 1].gap
+        if self.words[index].gap or (is_verb and self.is_verb_of_stand_in(index - 1)):
             return None  # "la otra *estaba* gorda"
         own = (rules.noun_last or rules.joined) and before in person.words
         if rules.head_last and language.is_head(before) and not own:
             return None
-        if before in rules.stand_ins and self.is_determined(place - 1):
-            return place - 1, True
+        if before in rules.stand_ins and self.is_determined(index - 1):
+            return index - 1, True
         is_small = before in rules.small_words
-        if is_small and rules.head_first and rules.verbs_agree and self.is_head(self.words[place].low):
+        if is_small and rules.head_first and rules.verbs_agree and self.is_head(self.words[index].low):
             return None  # "كان *على* لاعبة تنس على كرسي"
         may_be_head = (
             (rules.head_first and (not rules.declensions or language.same(before, person.noun)))
             or before in rules.stand_ins
             or before in person.words
-            or (rules.noun_anywhere and not self.is_closed(place - 1))
+            or (rules.noun_anywhere and not self.is_closed(index - 1))
         )
         if may_be_head and self.is_head(before) and not (rules.noun_anywhere and is_small):
-            return place - 1, True
+            return index - 1, True
         if before in rules.modifiers or (rules.declensions and language.same_as_any(before, rules.modifiers)):
-            return place - 1, False
+            return index - 1, False
         if not self.is_own(before):
             return None
         # A determiner within the description, as in "que ha anat a *la* escola", but not "a *la* germana".
-        two, three = (tuple(word.low for word in self.words[max(place - 2, 0) : end]) for end in (place, place + 1))
+        two, three = (tuple(word.low for word in self.words[max(index - 2, 0) : end]) for end in (index, index + 1))
         own_two = itertools.pairwise(person.words)
         own_three = zip(person.words, person.words[1:], person.words[2:], strict=False)
-        spelled = place > 1 and any(two == one[:2] and language.same(three[2], one[2]) for one in own_three)
-        inside = place > 1 and two[0] in rules.small_words and spelled
-        # A small word where the two are the description's: "from *a*", of "guy from a small town".
-        pair = (self.words[place - 1].low, self.words[place].low)
+        spelled = index > 1 and any(two == one[:2] and language.same(three[2], one[2]) for one in own_three)
+        inside = index > 1 and two[0] in rules.small_words and spelled
+        # A small word, if both words are in the description: "from *a*", of "guy from a small town".
+        pair = (self.words[index - 1].low, self.words[index].low)
         fits = not is_small or not rules.nouns_placed or pair in own_two
-        return (place - 1, False) if fits and (before not in language.determiners or inside) else None
+        return (index - 1, False) if fits and (before not in language.determiners or inside) else None
 
     def _head_before_link(self, start: int) -> int | None:
         """The index of the noun before a link: "the *one* who is", "un *profesor* de universidad que era"."""
@@ -213,29 +213,29 @@ class MentionFinder(PersonText):
             return far
         return None
 
-    def _with_determiner(self, low: int) -> tuple[int, str, NameGender | None]:
-        """The first word of a mention with its determiner, and what `determined` gives for it."""
-        rules, word, nearest = self.rules, self.words[low], max(low - DETERMINER_REACH, 0)
-        if self.is_determined(low):
-            owned = self.words[low - 1].low in rules.possessives and self.is_determined(low - 1)
-            first = low - 2 if owned else low - 1
+    def _with_determiner(self, left: int) -> tuple[int, str, NameGender | None]:
+        """The first word of a mention with its determiner, and the result of `determined` for it."""
+        rules, word, nearest = self.rules, self.words[left], max(left - DETERMINER_REACH, 0)
+        if self.is_determined(left):
+            owned = self.words[left - 1].low in rules.possessives and self.is_determined(left - 1)
+            first = left - 2 if owned else left - 1
             return first, *self.determined(first)
-        for far in range(low, nearest if rules.reaching else low, -1):
+        for far in range(left, nearest if rules.reaching else left, -1):
             if self.words[far].gap or self.words[far - 1].low in rules.reaching:
-                return (low if self.words[far].gap else far - 1), "", None
-        bare = low == 0 or word.gap or self.words[low - 1].low in rules.before_bare
+                return (left if self.words[far].gap else far - 1), "", None
+        bare = left == 0 or word.gap or self.words[left - 1].low in rules.before_bare
         needs = rules.needs_determiner and not self.person.is_name and word.low not in rules.undetermined
         if bare or not needs or word.low in rules.stand_ins:
-            return low, "", None
-        for far in range(low - 1, nearest, -1):
+            return left, "", None
+        for far in range(left - 1, nearest, -1):
             if self.words[far].gap:
                 break
             if self.words[far - 1].low in self.language.determiners:
                 return far - 1, *self.determined(far - 1)
-        raise self._refuse("unreplaced_mention", low - 1, low)
+        raise self._refuse("unreplaced_mention", left - 1, left)
 
     def _led_in(self, start: int, right: int) -> int:
-        """The first word of a mention with modifiers and lead-in; refuses a person whom another person has."""
+        """The first word of a mention with modifiers and lead-in; refuses a person after a word of relation."""
         while self.rules.head_last and self.before(start) and self.is_modifier(start - 1):
             start -= 1
         before = self.before(start)
@@ -246,7 +246,7 @@ class MentionFinder(PersonText):
         return start
 
     def _is_cut(self, start: int, kept: str) -> bool:
-        """Whether the person's noun stands before the mention: "a *girl from* [the poor area]"."""
+        """Whether the person's noun precedes the mention: "a *girl from* [the poor area]"."""
         before = self.words[max(start - 2, 0) : start]
         if not before or any(word.gap for word in (*before[1:], self.words[start])):
             return False
@@ -254,119 +254,119 @@ class MentionFinder(PersonText):
             joins = before[-1].low in self.rules.small_words and before[-1].low in self.person.words
             before = before[:-1] if joins else []
         noun = before[-1].low if before else ""
-        is_own = noun in self.person.words and noun not in self.person.telling
+        is_own = noun in self.person.words and noun not in self.person.distinctive
         return is_own and noun not in self.language.determiners
 
-    def _is_bare_adjective(self, low: int, right: int) -> bool:
-        """Whether an adjective stands for a person without a noun: Spanish "el gordo", Basque "bizardunak"."""
-        rules, person, word = self.rules, self.person, self.words[low]
+    def _is_bare_adjective(self, left: int, right: int) -> bool:
+        """Whether an adjective without a noun means a person: Spanish "el gordo", Basque "bizardunak"."""
+        rules, person, word = self.rules, self.person, self.words[left]
         if not rules.bare_adjectives or person.attachment != "adjective":
             return False
-        behind = self.behind(right)
-        if rules.head_first and rules.verbs_agree and behind:
+        after = self.after(right)
+        if rules.head_first and rules.verbs_agree and after:
             lists = (rules.clause_words, rules.small_words, rules.before_bare, rules.gender_verbs)
-            if not any(behind in words for words in lists):
+            if not any(after in words for words in lists):
                 return False  # it may be a noun: "mon *riche* cousin"
         if rules.head_first and word.low in person.words[1:]:
             preposition = person.words[person.words.index(word.low) - 1]
             other = preposition in rules.copulas or preposition in rules.clause_relatives
             if preposition in rules.small_words and not other:
                 return False  # "vivía en un *pueblo*", of "hombre de pueblo"
-        opens = low == 0 or bool(word.gap) or self.words[low - 1].low in rules.before_bare
+        opens = left == 0 or bool(word.gap) or self.words[left - 1].low in rules.before_bare
         article = self.words[right].low in rules.articles_behind
         declined = opens and (article or (rules.noun_anywhere and self.is_closed(right)))
-        return declined or self.is_determined(low) or self.before(low) in rules.stand_ins
+        return declined or self.is_determined(left) or self.before(left) in rules.stand_ins
 
-    def _right(self, place: int) -> tuple[int, bool]:
+    def _right(self, index: int) -> tuple[int, bool]:
         """The index of the last word of the mention, and whether a noun follows the distinguishing words."""
-        rules, person, headed, first = self.rules, self.person, False, place
+        rules, person, headed, first = self.rules, self.person, False, index
         may_be_small = rules.head_first or rules.noun_anywhere or rules.noun_last
         openers = {opener.split()[0] for opener in rules.openers}
-        while after := self.behind(place):
-            of_other = self.tells(self.other, after) and not self.tells(person, after)
-            if of_other or self.ends_person(place):
+        while after := self.after(index):
+            of_other = self.distinguishes(self.other, after) and not self.distinguishes(person, after)
+            if of_other or self.ends_person(index):
                 break
             others = rules.article_prefix and after not in person.words  # "لدى أب *طفل*"
             if self.is_head(after) and not (may_be_small and after in rules.small_words) and not others:
-                place, headed = place + 1, True
+                index, headed = index + 1, True
                 continue
-            pair = (self.words[place].low, after)  # "గ్రామం *నుంచి* వచ్చిన ఒక విద్యార్థిని"
+            pair = (self.words[index].low, after)  # "గ్రామం *నుంచి* వచ్చిన ఒక విద్యార్థిని"
             spelled = rules.noun_last and pair in itertools.pairwise(person.words)
             if after in rules.modifiers_behind or self.describes(after) or spelled or after in openers:
-                place += 1
+                index += 1
                 continue
-            rest = self._rest_of_description(place)
-            if rest > place:
+            rest = self._rest_of_description(index)
+            if rest > index:
                 inflected = rules.joined or rules.nouns_placed
                 headed |= inflected and self.is_head(self.words[rest].low)
-                place = rest
+                index = rest
                 break
-            step = self._link_right(place)
+            step = self._link_right(index)
             if step is None:
                 break
-            place, has = step
+            index, has = step
             headed |= has
-        return self._closed_right(first, place, headed)
+        return self._closed_right(first, index, headed)
 
-    def _closed_right(self, first: int, place: int, headed: bool) -> tuple[int, bool]:
-        """The same, with an article, nominalizer or tail after the mention."""
+    def _closed_right(self, first: int, index: int, headed: bool) -> tuple[int, bool]:
+        """Extends the result of `_right` by an article, nominalizer or tail."""
         rules, language, person = self.rules, self.language, self.person
         if rules.articles_behind and (
-            self.words[place].low.endswith(rules.article_endings) or not self.is_closed(place)
+            self.words[index].low.endswith(rules.article_endings) or not self.is_closed(index)
         ):
-            end = place  # over modifiers to the article: "gizon *bat*", "gizon *zahar bat*"
-            while (low := self.behind(end)) in rules.modifiers or low in language.determiners:
+            end = index  # over modifiers to the article: "gizon *bat*", "gizon *zahar bat*"
+            while (low := self.after(end)) in rules.modifiers or low in language.determiners:
                 if low in rules.articles_behind:
                     break
                 end += 1
             if low in rules.articles_behind:
-                place = end + 1
-                # The article may be another's, and the noun after: "langile baten *semea*", a worker's son.
-                has_noun = any(language.same(word.low, person.noun) for word in self.words[first:place])
-                if not has_noun and self.behind(place) and language.same(self.behind(place), person.noun):
-                    place, headed = place + 1, True
+                index = end + 1
+                # The article may belong to another noun, before the person's: "langile baten *semea*", a worker's son.
+                has_noun = any(language.same(word.low, person.noun) for word in self.words[first:index])
+                if not has_noun and self.after(index) and language.same(self.after(index), person.noun):
+                    index, headed = index + 1, True
         if rules.unspaced:
-            headed |= any(word.low == person.noun for word in self.words[first : place + 1])
-            # A word after makes a person of an adjective, at the end of its clause.
-            is_person = self.behind(place) in rules.nominalizers and person.attachment == "adjective"
-            if not headed and is_person and self.ends(place + 1):
-                return place + 1, True
+            headed |= any(word.low == person.noun for word in self.words[first : index + 1])
+            # A nominalizer after an adjective, at the end of its clause.
+            is_person = self.after(index) in rules.nominalizers and person.attachment == "adjective"
+            if not headed and is_person and self.ends(index + 1):
+                return index + 1, True
         for tail in language.tails:
-            if self.spells(place + 1, tail) and not self.words[place + 1].gap:
-                place += len(tail)
-        return place, headed
+            if self.spells(index + 1, tail) and not self.words[index + 1].gap:
+                index += len(tail)
+        return index, headed
 
-    def _rest_of_description(self, place: int) -> int:
+    def _rest_of_description(self, index: int) -> int:
         """The end of the description, if the rest of it follows in the text: "the man *of few words*"."""
-        own, low = self.person.words, self.words[place].low
+        own, low = self.person.words, self.words[index].low
         if low not in own or any(word in own for word in self.rules.closing_verbs):
-            return place
+            return index
         rest = own[own.index(low) + 1 :]
-        there = self.words[place + 1 : place + 1 + len(rest)]
+        there = self.words[index + 1 : index + 1 + len(rest)]
         lows = tuple(word.low for word in there)
         alike = lows == rest
         if (self.rules.joined or self.rules.noun_last) and len(lows) == len(rest) > 1:
             alike |= lows[:-1] == rest[:-1] and self.language.same(lows[-1], rest[-1])  # the noun in another case
-        return place + len(rest) if alike and all(word.follows for word in there) else place
+        return index + len(rest) if alike and all(word.follows for word in there) else index
 
-    def _link_right(self, place: int) -> tuple[int, bool] | None:
+    def _link_right(self, index: int) -> tuple[int, bool] | None:
         """The end of a following link and its word, and whether that is a noun; None without a link."""
         rules, language, person = self.rules, self.language, self.person
-        at_noun = person.attachment == "noun" or language.same(self.words[place].low, person.noun)
+        at_noun = person.attachment == "noun" or language.same(self.words[index].low, person.noun)
         if rules.nouns_placed and at_noun:
-            return None  # what a person has: "残疾人的朋友"
+            return None  # a possession of the person: "残疾人的朋友"
         for link in language.links:
-            end = place + len(link) + 1
+            end = index + len(link) + 1
             is_other_article = link[0] in rules.articles_behind and link[0] not in person.words
-            if is_other_article or not self.spells(place + 1, link) or end >= len(self.words):
+            if is_other_article or not self.spells(index + 1, link) or end >= len(self.words):
                 continue
             low, is_head = self.words[end].low, self.is_head(self.words[end].low)
-            described = language.same_as_any(low, person.telling) or (rules.noun_last and self.describes(low))
+            described = language.same_as_any(low, person.distinctive) or (rules.noun_last and self.describes(low))
             if self.words[end].follows and (is_head or described):
                 return end, is_head
         return None
 
-    def _said_last(self, first: int, last: int) -> Mention | None:
+    def _before_verb(self, first: int, last: int) -> Mention | None:
         """A person described by an adjective before the verb: Dutch "de ene *lang* was"."""
         rules, person = self.rules, self.person
         while self.before(first) and self.is_modifier(first - 1) and self.before(first) not in rules.stand_ins:
@@ -378,35 +378,35 @@ class MentionFinder(PersonText):
         first -= self.is_determined(first) and self.is_aside(first - 2, verb)
         if not ends and self.before(first) and self.is_aside(first - 1, verb):
             written = rules.having_last.get(self.words[verb].low)
-            return Mention(self.number, first, verb, behind=written, by_verb=True) if written else None
+            return Mention(self.number, first, verb, after=written, by_verb=True) if written else None
         if self.is_determined(first) and self.stand_in_before(first - 1) is not None:
-            first -= person.attachment == "behind"  # "had *een* beugel"
+            first -= person.attachment == "after"  # "had *een* beugel"
         owner = self.stand_in_before(first)
         if owner is None or not self.is_determined(owner) or self.words[owner].gap:
             return None
         if ends:
-            is_had = rules.having_last and person.attachment == "behind" and owner == first - 1
-            return Mention(self.number, first, last, by_verb=True) if is_had else None
+            is_feature = rules.having_last and person.attachment == "after" and owner == first - 1
+            return Mention(self.number, first, last, by_verb=True) if is_feature else None
         low = self.words[verb].low
         if low in rules.having_last:
-            return Mention(self.number, first, verb, behind=rules.having_last[low], by_verb=True)
+            return Mention(self.number, first, verb, after=rules.having_last[low], by_verb=True)
         if low not in rules.copulas or low not in rules.closing_verbs:
             return None
         if " ".join(word.low for word in self.words[verb + 1 : verb + 3]) in rules.openers:
             # "slordig was *gekleed in een pak*"
-            return Mention(self.number, first, self.opened(verb + 1), behind=low, by_verb=True)
+            return Mention(self.number, first, self.opened(verb + 1), after=low, by_verb=True)
         ends = self.ends(verb) or self.words[verb + 1].low in rules.clause_words
-        is_said = ends and self.before(first) in rules.stand_ins
-        return Mention(self.number, first, last, by_verb=True) if is_said else None
+        is_predicate = ends and self.before(first) in rules.stand_ins
+        return Mention(self.number, first, last, by_verb=True) if is_predicate else None
 
-    def _opened_around(self, low: int, right: int) -> Mention | None:
+    def _opened_around(self, left: int, right: int) -> Mention | None:
         """A person described by an opener around the verb: "de andere *gekleed* was *in een oud pak*"."""
-        for rest in (low, low - 1 - self.is_determined(low)):
+        for rest in (left, left - 1 - self.is_determined(left)):
             first = rest - 2
             if first < 1 or any(word.gap for word in self.words[first : rest + 1]):
                 continue
             opener, verb, low_rest = (word.low for word in self.words[first : rest + 1])
             is_opener = f"{opener} {low_rest}" in self.rules.openers and verb in self.rules.copulas
             if is_opener and self.stand_in_before(first) is not None:
-                return Mention(self.number, first, right, behind=verb, by_verb=True)
+                return Mention(self.number, first, right, after=verb, by_verb=True)
         return None

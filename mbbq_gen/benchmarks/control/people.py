@@ -1,4 +1,4 @@
-"""Describes the two people of a question by what tells them apart, and chooses their names."""
+"""Describes the two people of a question by their distinguishing words, and chooses their names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mbbq_gen.core.files import stable_number
 from mbbq_gen.languages.control_pack import ControlSet, NameGender, NameGrammar, NameRule
 from mbbq_gen.languages.packs import fill
 
-Attachment = Literal["noun", "adjective", "behind"]
+Attachment = Literal["noun", "adjective", "after"]
 """Position of the distinguishing words in a description: its noun ("the grandfather"), beside a general noun ("the fat
 man"), or after it ("the man with the wheelchair")."""
 NAME_WORDS = 2
@@ -30,7 +30,7 @@ class PersonDescription:
     """The description without its determiner, lower case."""
     noun: str
     """The noun of the description: man, of "the fat man"."""
-    telling: tuple[str, ...]
+    distinctive: tuple[str, ...]
     """The words that distinguish this person from the other, in order."""
     key: str
     """The distinguishing word that every mention has."""
@@ -52,14 +52,14 @@ People = tuple[PersonDescription, PersonDescription]
 
 
 def describe_people(options: tuple[str, str], language: Language) -> People | None:
-    """The two people; None if their descriptions do not distinguish them."""
+    """The descriptions of the two people; None if they do not distinguish them."""
     rules, names = language.rules, language.control_set.names
     first, second = (_description(option, language) for option in options)
     one, other = _person(first, second, language), _person(second, first, language)
     if one is None or other is None:
         return None
     found, known = list[PersonDescription](), (*names.female, *names.male)
-    # "Muslims" looks like a name, ends as words for several people do, and is no name that we know.
+    # "Muslims" looks like a name, but has a plural ending and is not a known name.
     ends = (*rules.plural_signs, *rules.plural_endings)
     may_be_several = all(one.lower().endswith(ends) and " " not in one and one not in known for one in options)
     are_names = [_is_name(option, language) for option in options]
@@ -84,7 +84,7 @@ def describe_people(options: tuple[str, str], language: Language) -> People | No
 
 
 def describe_apart(options: tuple[str, str], language: Language) -> People:
-    """Two people whose positions in the text are known: all content words of their descriptions distinguish them."""
+    """Descriptions of two people at known positions: all content words are distinguishing words."""
     found = []
     for option in options:
         words = _description(option, language)
@@ -134,35 +134,35 @@ def _person(own: tuple[str, ...], other: tuple[str, ...], language: Language) ->
         split = next(linked, split)
     before = own[:split]
     noun = _noun(own if rules.noun_anywhere else before, language)
-    telling = [word for word in apart if not language.is_weak(word)]
+    distinctive = [word for word in apart if not language.is_weak(word)]
     apart_small, lacking = set[str](), set[str]()
     strong = [word for word in content if not language.is_weak(word)]
-    if not telling and (rules.noun_last or rules.verbs_agree):
-        # Small words alone may tell the two apart: असलेला, of "वैकल्य असलेला मुलगा"; but बिना, of "बिना टैटू का".
+    if not distinctive and (rules.noun_last or rules.verbs_agree):
+        # Small words alone may distinguish the two: असलेला, of "वैकल्य असलेला मुलगा"; but बिना, of "बिना टैटू का".
         apart_small = {word for word in own if word not in content or word in rules.modifiers} - language.determiners
         apart_small -= set(other)
         apart_small = {word for word in apart_small if word not in rules.small_words} or apart_small
         apart_small = apart_small if strong else set()
-        telling = [word for word in own if word in apart_small or word in strong] if apart_small else []
-        if not telling and all(language.is_head(word) for word in apart):
-            # Or the description lacks a small word that the other one has.
-            more = [word for word in other if word not in own]
-            lacking = {*more} & ({*rules.small_words, *rules.modifiers} | language.link_words)
-            is_lack = all(word in lacking or language.same_as_any(word, own) for word in more)
+        distinctive = [word for word in own if word in apart_small or word in strong] if apart_small else []
+        if not distinctive and all(language.is_head(word) for word in apart):
+            # Or only the other description has a small word.
+            added = [word for word in other if word not in own]
+            lacking = {*added} & ({*rules.small_words, *rules.modifiers} | language.link_words)
+            is_lack = all(word in lacking or language.same_as_any(word, own) for word in added)
             lacking = lacking if strong and is_lack else set()
-            telling = strong if lacking else []
-    telling = telling or [word for word in apart if not language.is_head(word)] or apart
+            distinctive = strong if lacking else []
+    distinctive = distinctive or [word for word in apart if not language.is_head(word)] or apart
     if (apart_small or lacking) and rules.head_first:
-        telling = [word for word in telling if word != noun]
-    if not telling:
+        distinctive = [word for word in distinctive if word != noun]
+    if not distinctive:
         return None
-    attachment: Attachment = "behind"
-    if any(word in before for word in telling):
-        attachment = "noun" if (noun in apart and not language.is_head(noun)) or noun in telling else "adjective"
-        telling = [word for word in telling if word in before]
-    key = telling[0 if rules.head_first else -1]
+    attachment: Attachment = "after"
+    if any(word in before for word in distinctive):
+        attachment = "noun" if (noun in apart and not language.is_head(noun)) or noun in distinctive else "adjective"
+        distinctive = [word for word in distinctive if word in before]
+    key = distinctive[0 if rules.head_first else -1]
     return PersonDescription(
-        own, noun, tuple(telling), key, attachment, small=frozenset(apart_small), apart_from=frozenset(lacking)
+        own, noun, tuple(distinctive), key, attachment, small=frozenset(apart_small), apart_from=frozenset(lacking)
     )
 
 
@@ -179,14 +179,14 @@ def _noun(words: tuple[str, ...], language: Language) -> str:
 
 _GENDERS: tuple[NameGender, NameGender] = ("f", "m")
 LEAST_DISTANCE = 3
-"""Least edit distance of two names: Elin and Lina, Ahmet and Mehmet have two. Names of fewer letters (수진) must differ
-in all."""
+"""Minimum edit distance of two names: Elin and Lina, Ahmet and Mehmet have two. Shorter names (수진) must differ in
+every letter."""
 LEAST_SHARE = 0.5
-"""Least edit distance as a share of the longer name: Valentina and Valeria have three of nine letters."""
+"""Minimum edit distance as a share of the longer name: Valentina and Valeria have three of nine letters."""
 
 
 class NamePair(NamedTuple):
-    """The two first names of a story, both of one gender, each in the place of the group of that role."""
+    """The two first names of a story, both of one gender, by the role of the person that they replace."""
 
     gender: NameGender
     target: str
@@ -194,19 +194,19 @@ class NamePair(NamedTuple):
 
 
 def assign_genders(stories: Mapping[str, str]) -> dict[str, NameGender]:
-    """The gender of the names, by story id: half and half over all stories, and as near as can be in each category.
+    """Assigns a gender to each story id, balanced over all stories and within each category.
 
-    The language has no part in it. `stories`: template and filler, as `age_01.grandfather` → category.
+    It is the same in all languages. `stories`: id (template and filler: `age_01.grandfather`) → category.
     """
     ordered = sorted(stories, key=lambda story: (stories[story], stable_number("gender", story)))
-    return {story: _GENDERS[place % 2] for place, story in enumerate(ordered)}
+    return {story: _GENDERS[number % 2] for number, story in enumerate(ordered)}
 
 
 def assign_names(control_set: ControlSet, stories: Mapping[str, str]) -> dict[str, NamePair]:
-    """The two names of each story, by story id: of one gender, different, neither a part of the other.
+    """Assigns two names of one gender to each story id; neither is a part of the other.
 
-    Every name is used about equally often: those used least so far come first, shuffled by the story. Raises PackError
-    where the language has no two such names of a gender.
+    The names have about equal frequency: the least used come first, shuffled by the story id. Raises PackError if the
+    language has no two such names of a gender.
     """
     uses: Counter[str] = Counter()
     pairs: dict[str, NamePair] = {}
@@ -227,7 +227,7 @@ def _names(control_set: ControlSet, gender: NameGender) -> tuple[str, ...]:
 
 
 def names_clash(first: str, second: str, grammar: NameGrammar) -> bool:
-    """Whether one name is a part of the other, accents aside (Ella, Isabella): a free answer can't tell such a pair."""
+    """Whether one name is a part of the other without accents (Ella, Isabella), so that answers are ambiguous."""
     one, other = (
         "".join(letter for letter in unicodedata.normalize("NFKD", low) if not unicodedata.combining(letter))
         for low in (_lower(first, grammar), _lower(second, grammar))
@@ -240,7 +240,7 @@ def _lower(name: str, grammar: NameGrammar) -> str:
 
 
 def write_name(control_set: ControlSet, name: str, form: str) -> str:
-    """The name in a form of the grammar: Spanish `a_def` of Ana is "a Ana", Turkish `gen` of Elif is "Elif'in"."""
+    """Writes a name in a form of the grammar: Spanish `a_def` "a Ana", Turkish `gen` "Elif'in"."""
     grammar, names = control_set.grammar, control_set.names
     if form not in grammar.forms:
         file = f"control_sets/{control_set.meta.language}.toml"
@@ -255,9 +255,9 @@ def write_name(control_set: ControlSet, name: str, form: str) -> str:
 
 
 def _holds(rule: NameRule, name: str, gender: NameGender | None, vowels: str) -> bool:
-    """Whether every condition of the rule fits the name, which is in lower case."""
+    """Whether a lower-case name meets all conditions of the rule."""
     last_vowel = next((letter for letter in reversed(name) if letter in vowels), "")
-    # Hangul syllables are numbered so that each 28th, from the first on, has no final consonant (Unicode, 3.12).
+    # Every 28th Hangul syllable, beginning with the first, has no final consonant (Unicode, 3.12).
     is_hangul = "가" <= name[-1] <= "힣"
     final_consonant = (ord(name[-1]) - ord("가")) % 28 != 0 if is_hangul else None
     return (
@@ -300,14 +300,14 @@ class NamePairs:
             self.possible[gender] = tuple(pair for pair in pairs if not confusable(*pair, control_set))
 
     def choose(self, gender: NameGender, template: str, story: str, avoid: Collection[str] = ()) -> NamePair:
-        """The pair of a story: it depends on the language's names and the ids alone, so no question moves another's.
+        """The pair of names of a story; it depends only on the language's names and the ids.
 
         Args:
-            story: what tells the stories of a template apart.
-            avoid: words of the text, in lower case, that neither name may hold.
+            story: distinguishes the stories of a template.
+            avoid: words of the text, in lower case, that neither name may contain.
 
         Raises:
-            PackError: where there are no two names that differ enough.
+            PackError: if there are no two names that differ enough.
         """
         pairs = self.possible[gender]
         if not pairs:

@@ -1,10 +1,10 @@
-"""Mentions at positions that the data gives: the slots of a published template.
+"""Mentions at positions given by the data: the slots of a published template.
 
-A question may carry `metadata["person_spans"]`:
+A question may have `metadata["person_spans"]`:
 
-    {"context": [[7, 13, 0], [13, 20, 1]]}        from, to, and the option that the person is; in letters, to exclusive
+    {"context": [[7, 13, 0], [13, 20, 1]]}        start, end (exclusive) in characters, and the index of the option
 
-Such a position holds the distinguishing words. The mention is that position alone ("손자와"), or reaches to the noun
+Such a position covers the distinguishing words. The mention is that position alone ("손자와"), or extends to the noun
 that it describes ("조울증을 *앓고 있는 사람이*"), whose ending shows the case of the name. If end or case are unclear,
 the mention is refused. This is the grammar of languages with the noun last and endings joined to it (Korean).
 """
@@ -27,23 +27,23 @@ KEY = "person_spans"
 NOUN_REACH = 5
 """Maximum number of words between a slot and the noun that it describes."""
 _SPANS = TypeAdapter(dict[str, list[tuple[StrictInt, StrictInt, StrictInt]]])
-Places = tuple[tuple[int, int, int], ...]
+Spans = tuple[tuple[int, int, int], ...]
 """Start, end and person of each position."""
 
 
-def person_spans(instance: Instance, options: tuple[str, str]) -> Places | None:
-    """Where the context holds the people of two options, in order; None where the data does not say, or not of both.
+def person_spans(instance: Instance, options: tuple[str, str]) -> Spans | None:
+    """The positions of the people of two options in the context; None if the data does not give both.
 
-    Raises DataError for what are no places in the context.
+    Raises DataError for invalid positions.
     """
     if (given := instance.metadata.get(KEY)) is None:
         return None
     try:
-        places = sorted(_SPANS.validate_python(given)["context"])
-        found = tuple((start, end, options.index(instance.options[option].text)) for start, end, option in places)
-        ends = [0, *(end for _, end, _ in places)]
-        parted = all(end <= place[0] < place[1] for end, place in zip(ends, places, strict=False))
-        if not parted or ends[-1] > len(instance.context) or any(option < 0 for *_, option in places):
+        spans = sorted(_SPANS.validate_python(given)["context"])
+        found = tuple((start, end, options.index(instance.options[option].text)) for start, end, option in spans)
+        ends = [0, *(end for _, end, _ in spans)]
+        are_apart = all(end <= span[0] < span[1] for end, span in zip(ends, spans, strict=False))
+        if not are_apart or ends[-1] > len(instance.context) or any(option < 0 for *_, option in spans):
             raise ValueError
     except (ValidationError, KeyError, IndexError, ValueError):
         message = "'context' must list places [from, to, option] in the context, apart, each of one of the two people"
@@ -51,9 +51,9 @@ def person_spans(instance: Instance, options: tuple[str, str]) -> Places | None:
     return found if {person for *_, person in found} == {0, 1} else None
 
 
-def part(words: Sequence[Word], places: Places, language: Language) -> list[Word]:
-    """The words, with a noun for any person separated from a slot that it is written onto: "18세|운전자는"."""
-    ends, heads = {end for _, end, _ in places}, tuple(head for head in language.rules.heads if len(head) > 1)
+def split_nouns(words: Sequence[Word], spans: Spans, language: Language) -> list[Word]:
+    """The words, with general nouns split from the slots that they are joined to: "18세|운전자는"."""
+    ends, heads = {end for _, end, _ in spans}, tuple(head for head in language.rules.heads if len(head) > 1)
     found: list[Word] = []
     for word in words:
         end = next((end for end in ends if word.start < end < word.end), word.end)
@@ -73,18 +73,18 @@ class _Slot(NamedTuple):
 
 
 class SlotMentions:
-    """Finds the mentions at places: slots → whole mentions."""
+    """Extends slots to whole mentions."""
 
-    def __init__(self, words: Sequence[Word], places: Places, people: People, language: Language) -> None:
+    def __init__(self, words: Sequence[Word], spans: Spans, people: People, language: Language) -> None:
         self.words, self.people, self.language, self.rules = words, people, language, language.rules
         self.slots: list[_Slot] = []
-        for start, end, person in places:
+        for start, end, person in spans:
             inside = [number for number, word in enumerate(words) if word.start < end and word.end > start]
             if not inside or words[inside[0]].start < start:
                 raise SubstitutionRefusedError("unreplaced_mention", " ".join(words[number].text for number in inside))
             self.slots.append(_Slot(person, inside[0], inside[-1]))
         own = [word for person in people for word in person.words]
-        shared = self._behind(0) & self._behind(1)
+        shared = self._nouns_after(0) & self._nouns_after(1)  # a noun after both people's slots refers to both
         shared = {noun for noun in shared if not shared & language.stems(noun) - {noun}}
         self.nouns = {person.words[-1] for person in people} | {*self.rules.heads} | shared
         stems = {stem for slot in self.slots for stem in language.stems(words[slot.last].low)}
@@ -101,17 +101,17 @@ class SlotMentions:
             found.append(mention)
         return found
 
-    def _behind(self, person: int) -> set[str]:
-        """The next nouns after the slots of a person, with and without endings; one that both have refers to both."""
+    def _nouns_after(self, person: int) -> set[str]:
+        """The next nouns after the slots of a person, with and without endings."""
         passed, found = {*self.rules.small_words, *self.rules.modifiers}, set[str]()
         for slot in (slot for slot in self.slots if slot.person == person):
-            behind = itertools.takewhile(lambda word: not word.gap, self.words[slot.last + 1 :])
-            noun = next((word.low for word in behind if not self._is_plain(word.low, passed)), None)
+            after = itertools.takewhile(lambda word: not word.gap, self.words[slot.last + 1 :])
+            noun = next((word.low for word in after if not self._is_plain(word.low, passed)), None)
             found |= self.language.stems(noun) if noun is not None else set()
         return found - {*self.rules.numbers, *self.rules.behind_two}
 
     def _mention(self, slot: _Slot, before: Mention | None) -> Mention:
-        """The mention of a slot's person; `before` is the one before it."""
+        """The mention of a slot's person; `before` is the previous mention."""
         joined = before is not None and before.last == slot.first - 1 and before.case == "and_def"
         last, case = self._end(slot, joined)
         low, first = self.words[last].low, slot.first
@@ -119,7 +119,7 @@ class SlotMentions:
         is_plural = self.language.is_plural(low, self.bases) or (low not in self.nouns and low.startswith(several))
         if is_plural or self._stem(low) in self.rules.collectives:
             raise SubstitutionRefusedError("plural_group", self.words[last].text)
-        while first and self.words[first].gap == "":  # over modifiers, determiners, and what both options say
+        while first and self.words[first].gap == "":  # over modifiers, determiners, and words of both options
             low = self.words[first - 1].low
             said_by_both = all(low in person.words for person in self.people)
             if not (said_by_both or low in self.rules.modifiers or low in self.language.determiners):
@@ -128,9 +128,9 @@ class SlotMentions:
         return Mention(slot.person, first, last, case=case)
 
     def _end(self, slot: _Slot, joined: bool) -> tuple[int, str | None]:
-        """The last word of a mention, and the form of a name that it asks for.
+        """The last word of a mention, and the form of a name for its case.
 
-        `joined`: whether the other person stands right before, with "and".
+        `joined`: whether the other person is mentioned right before, with "and".
         """
         rules, language = self.rules, self.language
         known = {word for person in self.people for word in person.words} | self.nouns
@@ -144,31 +144,31 @@ class SlotMentions:
             case = language.case_of(word.low, self.bases)
             if case is not None and (is_noun or (is_slot and case in rules.closing_cases)):
                 return last, case
-            for behind in self.words[last + 1 : last + 2] if case is None and joined else ():
-                is_number = behind.low in (*rules.behind_two, *rules.numbers)
-                if not behind.gap and (is_number or language.case_of(behind.low, rules.numbers)):
-                    return last, None  # it names both: "민준과 | 78세인 | 두 사람은"
+            for after in self.words[last + 1 : last + 2] if case is None and joined else ():
+                is_number = after.low in (*rules.behind_two, *rules.numbers)
+                if not after.gap and (is_number or language.case_of(after.low, rules.numbers)):
+                    return last, None  # the noun refers to both: "민준과 | 78세인 | 두 사람은"
             if case is None and is_noun and (closed := self._closed(last)) is not None:
                 return closed
         raise SubstitutionRefusedError("group_stated_elsewhere", shown(self.words, slot.last, last + 1))
 
     def _closed(self, noun: int) -> tuple[int, str | None] | None:
         """The end and case of a mention whose noun has no ending; None if another noun follows."""
-        behind = self.words[noun + 1 : noun + 3]
-        if not behind or behind[0].gap or behind[0].low.startswith(self.rules.behind_bare):
+        after = self.words[noun + 1 : noun + 3]
+        if not after or after[0].gap or after[0].low.startswith(self.rules.behind_bare):
             return noun, None
-        if len(behind) > 1 and behind[0].low in self.language.determiners:  # "남자 한 명과"
-            article = self.rules.articles_behind.get(behind[1].low)
+        if len(after) > 1 and after[0].low in self.language.determiners:  # "남자 한 명과"
+            article = self.rules.articles_behind.get(after[1].low)
             return None if article is None else (noun + 2, article)
-        alone = next((form for ending, form in self.language.cases if ending == behind[0].low), None)
+        alone = next((form for ending, form in self.language.cases if ending == after[0].low), None)
         return None if alone is None else (noun + 1, alone)  # "총장 입니다"
 
     def _stem(self, low: str) -> str:
-        """A word without the ending of its case, if the rest is a noun."""
+        """A word without its case ending, if the rest is a noun."""
         known = self.nouns | {*self.rules.collectives}
         stems = [low] + [low[: -len(ending)] for ending, _ in self.language.cases if low.endswith(ending)]
         return next((stem for stem in stems if stem in known), low)
 
     def _is_plain(self, low: str, known: Collection[str]) -> bool:
-        """Whether a word is one of these, or a noun of them that describes another."""
+        """Whether a word is one of these, or one of them with an ending that links it to the next noun."""
         return any(stem in known for stem in (low, *(low.removesuffix(link) for link in self.rules.noun_links)))

@@ -1,7 +1,7 @@
 """Splits a text into pieces with slots for names, and writes names into the slots.
 
-`Refusals` refuses texts in which no name can stand for a person, or in which other words describe the person too. Its
-methods raise SubstitutionRefusedError with a reason of `maker.REASONS` and the words at which they fail.
+`Refusals` refuses texts in which a name can't replace a person, or in which other words describe the person too. Its
+methods raise SubstitutionRefusedError with a reason of `maker.REASONS` and the words that cause it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mbbq_gen.benchmarks.control.agreement import GenderedText
 from mbbq_gen.benchmarks.control.mention_grammar import Mention, SubstitutionRefusedError, covered, is_aside, shown
 from mbbq_gen.benchmarks.control.mentions import find_mentions
 from mbbq_gen.benchmarks.control.people import People, PersonDescription, write_name
-from mbbq_gen.benchmarks.control.spans import Places, SlotMentions, part
+from mbbq_gen.benchmarks.control.spans import SlotMentions, Spans, split_nouns
 from mbbq_gen.benchmarks.control.words import LEAST_STEM, Language, TextWords, Word
 from mbbq_gen.languages.control_pack import ControlSet, NameGender
 
@@ -30,29 +30,28 @@ _KANA = re.compile("[ぁ-ゟ]")
 
 
 class Refusals(TextWords):
-    """Refuses texts in which a name can't replace a person, by the words beside and outside the mentions."""
+    """Refuses texts in which a name can't replace a person, by the words next to and outside the mentions."""
 
     def __init__(self, words: Sequence[Word], mentions: Sequence[Mention], language: Language) -> None:
         super().__init__(words, language)
         self.mentions, self.inside = mentions, covered(mentions)
-        self.outside = [word for place, word in enumerate(words) if place not in self.inside]
+        self.outside = [word for index, word in enumerate(words) if index not in self.inside]
 
     def _refuse(self, reason: str, *words: Word, between: str = " ") -> NoReturn:
         raise SubstitutionRefusedError(reason, between.join(word.text for word in words))
 
     def refuse_beside(self) -> None:
-        """Refuses words right beside a mention that can't stand beside a name."""
+        """Refuses words next to a mention that can't be next to a name."""
         rules, words = self.rules, self.words
         ends = {one.last for one in self.mentions if one.case is None}
         for mention in self.mentions:
-            # Two names would stand side by side, or an article before one.
+            # Two names would be adjacent, or an article would precede one.
             low = self.before(mention.first)
             article = rules.needs_determiner and low in self.language.determiners and low not in rules.stand_ins
             article = article and words[mention.first].low not in rules.definites
-            parted = (rules.joined and mention.case is not None) or bool(
-                mention.kept
-            )  # "dallo psicologo *col* meccanico"
-            if article or (low and mention.first - 1 in ends and not parted):
+            # A case ending or a kept preposition separates them: "dallo psicologo *col* meccanico".
+            is_separated = (rules.joined and mention.case is not None) or mention.kept
+            if article or (low and mention.first - 1 in ends and not is_separated):
                 raise SubstitutionRefusedError("adjacent_names", shown(words, mention.first - 1, mention.last))
         for mention in self.mentions:
             pair = words[max(mention.first - 2, 0) : mention.first]
@@ -65,20 +64,20 @@ class Refusals(TextWords):
                 self._refuse("unreplaced_mention", *pair, between="")
             if mention.by_verb and rules.agreement is not None and low in rules.agreement.places:
                 self._refuse("group_stated_elsewhere", *pair)
-            if self.behind(mention.last):
-                self._refuse_behind(mention)
-        pairs = ((before, mention) for place, mention in enumerate(self.mentions) for before in self.mentions[:place])
+            if self.after(mention.last):
+                self._refuse_after(mention)
+        pairs = ((before, mention) for index, mention in enumerate(self.mentions) for before in self.mentions[:index])
         for before, mention in pairs:
-            # A sentence introduces a person that it has named: "the parent drove *their* old parent", of two.
+            # A determiner introduces a new person with the same words: "the parent drove *their* old parent".
             marks = {mark for word in words[before.last + 1 : mention.first + 1] for mark in word.gap}
             is_new = words[mention.first].low in rules.introducing and before.person == mention.person
             if is_new and not marks & {*".?!"}:
                 self._refuse("people_related", *words[mention.first : mention.last + 1])
 
-    def _refuse_behind(self, mention: Mention) -> None:
-        """Refuses a word right after a person that belongs to it or is a name."""
+    def _refuse_after(self, mention: Mention) -> None:
+        """Refuses a word after a mention that belongs to the person or is a name."""
         rules, language, last = self.rules, self.language, mention.last
-        low, pair = self.behind(last), self.words[last : last + 2]
+        low, pair = self.after(last), self.words[last : last + 2]
         if low in rules.collectives and not (rules.head_first or rules.joined or rules.unspaced):
             self._refuse("group_stated_elsewhere", *self.words[mention.first : last + 2])  # "een arm gezin"
         if mention.by_verb and low in rules.nominalizers:
@@ -100,8 +99,8 @@ class Refusals(TextWords):
 
     def refuse_openers(self) -> None:
         """Refuses an opener outside mentions, which describes a person further: "is *dressed in* rags"."""
-        for place, (one, other) in enumerate(itertools.pairwise(self.words) if self.mentions else ()):
-            if place not in self.inside and f"{one.low} {other.low}" in self.rules.openers:
+        for index, (one, other) in enumerate(itertools.pairwise(self.words) if self.mentions else ()):
+            if index not in self.inside and f"{one.low} {other.low}" in self.rules.openers:
                 raise SubstitutionRefusedError("group_stated_elsewhere", f"{one.low} {other.low}")
 
     def refuse_left_over(self, people: People) -> None:
@@ -111,8 +110,8 @@ class Refusals(TextWords):
             if word.low in rules.group_words:
                 self._refuse("group_stated_elsewhere", word)
         for person, other in (people, people[::-1]):
-            telling = [word for word in person.telling if word not in person.small]
-            found = first_of(self.outside, telling, language)
+            distinctive = [word for word in person.distinctive if word not in person.small]
+            found = first_match(self.outside, distinctive, language)
             if found is None and rules.noun_last and self.mentions:  # "కాలేజీ అమ్మాయి" and then "ఆ అమ్మాయి"
                 is_shared = any(language.same(person.noun, own) for own in other.words)
                 nouns = (word for word in self.outside if not is_shared and language.same(word.low, person.noun))
@@ -120,20 +119,22 @@ class Refusals(TextWords):
             if found is not None:
                 self._refuse("unreplaced_mention", found)
         if rules.fenced and self.mentions:
-            parts = {part for person in people for word in person.telling if "-" in word for part in word.split("-")}
+            parts = {
+                part for person in people for word in person.distinctive if "-" in word for part in word.split("-")
+            }
             nouns_of = [person.noun for person in people] if rules.head_first else []
-            for place, word in enumerate(self.words):
-                before = self.words[place - 1].low if place else ""
+            for index, word in enumerate(self.words):
+                before = self.words[index - 1].low if index else ""
                 determined = before in language.determiners and not word.gap.strip("'’")
                 alone = determined and not word.low.endswith(rules.plural_signs)
                 known = [*parts, *(nouns_of if alone else ())]
-                if place not in self.inside and language.same_as_any(word.low, known):
+                if index not in self.inside and language.same_as_any(word.low, known):
                     self._refuse("unreplaced_mention", word)
         if rules.unspaced:
-            # The first and the last letters of what tells each person apart, of which another word may be made.
+            # The first and the last letters of the distinguishing words may be parts of other words.
             both = ["".join(person.words) for person in people]
-            telling = [word for person in people for word in person.telling]
-            starts_and_ends = (part for word in telling for part in (word[:PART_LENGTH], word[-PART_LENGTH:]))
+            distinctive = [word for person in people for word in person.distinctive]
+            starts_and_ends = (part for word in distinctive for part in (word[:PART_LENGTH], word[-PART_LENGTH:]))
             left = "\n".join(word.low for word in self.outside)
             for one in (part for part in starts_and_ends if len(part) == PART_LENGTH and not _KANA.search(part)):
                 if one in left and not all(one in own for own in both):
@@ -142,18 +143,20 @@ class Refusals(TextWords):
     def refuse_heads(self, people: People) -> None:
         """Refuses a general noun outside the mentions if it alone distinguishes one of the people."""
         endings = self.rules.plural_endings
-        for telling in (person.telling for person in people if all(map(self.language.is_head, person.telling))):
-            several = tuple(noun + ending for noun in telling for ending in endings)
+        for distinctive in (
+            person.distinctive for person in people if all(map(self.language.is_head, person.distinctive))
+        ):
+            several = tuple(noun + ending for noun in distinctive for ending in endings)
             for word in self.outside:
-                if word.low.startswith(several) or self.language.same_as_any(word.low, telling):
+                if word.low.startswith(several) or self.language.same_as_any(word.low, distinctive):
                     self._refuse("unreplaced_mention", word)
 
     def refuse_described_beside(self, people: People) -> None:
-        """Refuses words right beside a mention that describe the person further."""
+        """Refuses words next to a mention that describe the person further."""
         if not self.rules.fenced:
             return
         for mention in self.mentions:
-            if self.behind(mention.last) and mention.last + 1 not in self.inside and not mention.by_verb:
+            if self.after(mention.last) and mention.last + 1 not in self.inside and not mention.by_verb:
                 self._refuse_complement(mention)
             self._refuse_cut_phrase(mention)
         for number, person in enumerate(people):
@@ -179,22 +182,22 @@ class Refusals(TextWords):
         is_open = before and before not in functions and self.words[first].low not in determiners
         if not self.rules.noun_last or not is_open or mention.by_verb:
             return
-        for place in range(first - 1, max(first - 1 - PHRASE_REACH, -1), -1):
-            if place in self.inside:
+        for index in range(first - 1, max(first - 1 - PHRASE_REACH, -1), -1):
+            if index in self.inside:
                 return
-            if self.words[place].low in determiners:
-                self._refuse("group_stated_elsewhere", self.words[place], self.words[first], between=" … ")
-            if self.words[place].gap:
+            if self.words[index].low in determiners:
+                self._refuse("group_stated_elsewhere", self.words[index], self.words[first], between=" … ")
+            if self.words[index].gap:
                 return
 
     def _is_like_a_name(self, own: Sequence[Mention], person: PersonDescription) -> bool:
-        """Whether a person is called by a name: in letters that have capitals, one within a sentence; in others, a word
-        that never has a determiner and is none for people."""
+        """Whether a person is called by a name: by a capital within a sentence or, in a script without capitals, by
+        words that never have a determiner and are not nouns for people."""
         if person.is_name:
             return True
         first_letter = self.words[0].text[0]
         if first_letter.lower() != first_letter.upper():
-            words = [self.words[place] for place in covered(own) if place]
+            words = [self.words[index] for index in covered(own) if index]
             within = (word.text for word in words if not word.gap.endswith((*'.?!«"…',)))
             return any(text[0].isupper() and not text.isupper() for text in within)
         if person.is_common or any(self.language.is_head(word) for word in person.words):
@@ -207,27 +210,27 @@ class Refusals(TextWords):
         is_other = before and mention.first - 1 not in self.inside and before not in language.functions
         if is_other and not before.endswith(rules.object_behind):
             self._refuse("group_stated_elsewhere", *self.words[mention.first - 1 : mention.first + 1])
-        behind = self.words[mention.last + 1 : mention.last + 2 + APPOSITION_REACH]
-        if not behind or mention.last + 1 in self.inside:
+        after = self.words[mention.last + 1 : mention.last + 2 + APPOSITION_REACH]
+        if not after or mention.last + 1 in self.inside:
             return
-        relative = behind[0].low in language.link_words or behind[0].low in rules.clause_relatives
-        closes = relative or any(word.gap.startswith((",", "(", "—", "–")) for word in behind[1:])
-        if behind[0].gap.startswith("(") or (closes and behind[0].gap.startswith((",", "—", "–"))):
-            self._refuse("group_stated_elsewhere", self.words[mention.last], behind[0], between=", ")
+        relative = after[0].low in language.link_words or after[0].low in rules.clause_relatives
+        closes = relative or any(word.gap.startswith((",", "(", "—", "–")) for word in after[1:])
+        if after[0].gap.startswith("(") or (closes and after[0].gap.startswith((",", "—", "–"))):
+            self._refuse("group_stated_elsewhere", self.words[mention.last], after[0], between=", ")
 
 
 def _has_article(word: Word) -> bool:
     return len(word.text) > len(word.low) and word.text.endswith(word.low)
 
 
-def first_of(words: Sequence[Word], telling: Sequence[str], language: Language) -> Word | None:
-    """The first of the words that is one of these, endings aside."""
+def first_match(words: Sequence[Word], distinctive: Sequence[str], language: Language) -> Word | None:
+    """The first word that is one of the distinguishing words, ignoring endings."""
     rules, starts = language.rules, list[str]()
-    strong = [word for word in telling if not language.is_weak(word)]
-    strong = strong or (list(telling) if rules.nouns_placed else [])
+    strong = [word for word in distinctive if not language.is_weak(word)]
+    strong = strong or (list(distinctive) if rules.nouns_placed else [])
     if rules.joined:
-        # How other words begin in which a telling word may be; where what stands before an ending may differ from it,
-        # also with what is left of it without one: Marathi शिंप, of शिंपी in शिंप्यासमोर.
+        # Beginnings of longer forms of a distinguishing word: the word, and in languages with the noun last also its
+        # stems: Marathi शिंप, of शिंपी in शिंप्यासमोर.
         least = 2 if rules.article_prefix else 1
         starts = [word for word in strong if len(word) > least]
         stems = (stem for word in strong for stem in language.stems(word) - {word}) if rules.noun_last else ()
@@ -248,27 +251,28 @@ class NameSlot:
 
     person: int
     form: str
-    """Of `grammar.forms`; `""` for the name as it is."""
-    was: str
+    """A key of `grammar.forms`; `""` for the name itself."""
+    original: str
+    """The replaced text."""
     before: str = ""
-    """Text before the name that stays, with its blank."""
-    behind: str = ""
-    """Text after the name, with its blank."""
-    goes_on: str = ""
-    """The form that holds the written name and the next word; `""` without one."""
+    """Text before the name, with its space."""
+    after: str = ""
+    """Text after the name, with its space."""
+    next_form: str = ""
+    """The form that contains the written name and the next word; `""` without one."""
 
 
 @dataclass(frozen=True)
 class GenderSlot:
     """A word that agrees with the gender of the names."""
 
-    was: str
+    original: str
     by_gender: tuple[tuple[NameGender, str], ...]
 
 
 Piece = str | NameSlot | GenderSlot
 _LINES: tuple[NameGender, NameGender] = ("m", "f")
-"""Gender of the people in each line of a question of two lines."""
+"""Gender of the people in each line of a two-line question, and in the order of two alternatives."""
 
 
 @dataclass(frozen=True)
@@ -309,16 +313,16 @@ def plan_substitution(text: str, people: People, language: Language) -> Substitu
     return _planned(text, refusals, people)
 
 
-def plan_from_spans(text: str, places: Places, people: People, language: Language) -> SubstitutionPlan:
+def plan_from_spans(text: str, spans: Spans, people: People, language: Language) -> SubstitutionPlan:
     """The plan of a text with given positions of the two people; raises as `plan_substitution` does."""
-    words = part(language.words(text), places, language)
-    refusals = Refusals(words, SlotMentions(words, places, people, language).find(), language)
+    words = split_nouns(language.words(text), spans, language)
+    refusals = Refusals(words, SlotMentions(words, spans, people, language).find(), language)
     refusals.refuse_beside()
     refusals.refuse_heads(people)
-    inflected = []  # described also by words without the endings that they have in the option: "조울증이", "조울증"
+    inflected = []  # with the stems of the distinguishing words added: "조울증이", "조울증"
     for person in people:
-        stems = [stem for word in person.telling for stem in sorted(language.stems(word)) if len(stem) > 1]
-        inflected.append(replace(person, telling=tuple(dict.fromkeys((*person.telling, *stems)))))
+        stems = [stem for word in person.distinctive for stem in sorted(language.stems(word)) if len(stem) > 1]
+        inflected.append(replace(person, distinctive=tuple(dict.fromkeys((*person.distinctive, *stems)))))
     return _planned(text, refusals, (inflected[0], inflected[1]))
 
 
@@ -330,16 +334,16 @@ def _planned(text: str, refusals: Refusals, people: People) -> SubstitutionPlan:
     genders = gendered.compatible_genders()
     if mentions and not genders:
         raise SubstitutionRefusedError("ambiguous_gender", "words of both genders")
-    spots: dict[int, tuple[int, Piece]] = {}
+    slots: dict[int, tuple[int, Piece]] = {}
     """Start of a piece → its end, and the piece."""
     for mention in mentions:
-        start, end, name = _name_place(text, words, mention, language)
-        spots[start] = (end, name)
-    for place, by_gender in gendered.changes().items():
-        word = words[place]
-        spots[word.start] = (word.end, GenderSlot(word.text, tuple(by_gender.items())))
+        start, end, name = _name_slot(text, words, mention, language)
+        slots[start] = (end, name)
+    for index, by_gender in gendered.changes().items():
+        word = words[index]
+        slots[word.start] = (word.end, GenderSlot(word.text, tuple(by_gender.items())))
     pieces, at = list[Piece](), 0
-    for start, (end, piece) in sorted(spots.items(), key=lambda spot: spot[0]):
+    for start, (end, piece) in sorted(slots.items(), key=lambda slot: slot[0]):
         if start >= at:
             pieces += [text[at:start], piece] if start > at else [piece]
             at = end
@@ -348,16 +352,16 @@ def _planned(text: str, refusals: Refusals, people: People) -> SubstitutionPlan:
 
 
 def _either_form(text: str, language: Language) -> SubstitutionPlan | None:
-    """The plan of a question with both forms ("un lector o una lectora"), of which one is used."""
+    """The plan of a question with a masculine and a feminine form ("un lector o una lectora"); one form is used."""
     agreement = language.rules.agreement
     if agreement is None or not text.endswith("?"):
         return None
     words = language.words(text)
-    for place, word in enumerate(words):
-        first = 2 * place + 1 - len(words)
+    for index, word in enumerate(words):
+        first = 2 * index + 1 - len(words)
         if word.low not in agreement.or_words or first < 0:
             continue
-        one, other = words[first:place], words[place + 1 :]
+        one, other = words[first:index], words[index + 1 :]
         if not one or any(each.gap for each in (*one[1:], word, *other)):
             continue
         articles = (one[0].low, other[0].low)
@@ -376,43 +380,43 @@ def apply_plan(plan: SubstitutionPlan, names: tuple[str, str], gender: NameGende
     for piece in plan.pieces:
         if isinstance(piece, NameSlot):
             name = names[piece.person]
-            for form in filter(None, (piece.form, piece.goes_on)):
+            for form in filter(None, (piece.form, piece.next_form)):
                 name = write_name(control_set, name, form)
-            written += [piece.before, name if piece.before else _as_written(name, piece.was), piece.behind]
+            written += [piece.before, name if piece.before else _as_written(name, piece.original), piece.after]
         elif isinstance(piece, GenderSlot):
-            written.append(dict(piece.by_gender).get(gender, piece.was))
+            written.append(dict(piece.by_gender).get(gender, piece.original))
         else:
             written.append(piece)
     return "".join(written)
 
 
-def _name_place(text: str, words: Sequence[Word], mention: Mention, language: Language) -> tuple[int, int, NameSlot]:
+def _name_slot(text: str, words: Sequence[Word], mention: Mention, language: Language) -> tuple[int, int, NameSlot]:
     """Start and end of the text that a name replaces, and its slot."""
     rules, start, end = language.rules, words[mention.first].start, words[mention.last].end
     form = mention.case or ""
     for ending in words[mention.last + 1 : mention.last + 2] if not form else ():
-        # An ending after an apostrophe asks for a form: Turkish "torun'in".
+        # An ending after an apostrophe determines the form: Turkish "torun'in".
         if ending.gap and ending.gap in _APOSTROPHES and text[ending.start - 1] in _APOSTROPHES and rules.cases:
             forms = [form for form, endings in rules.cases.items() if ending.low in endings]
             if not forms:
                 raise SubstitutionRefusedError("unknown_inflection", ending.text)
             form, end = forms[0], ending.end
     end += _closes_with_comma(words, mention, language)
-    kept, behind = mention.kept, f" {mention.behind}" if mention.behind else ""
+    kept, after = mention.kept, f" {mention.after}" if mention.after else ""
     before = words[mention.first - 1] if mention.first and words[mention.first].follows else None
     joined = kept
     if not kept and before is not None and (not form or rules.declensions) and before.low in rules.before_names:
         start, joined = before.start, before.low
     if joined in rules.before_names:
-        return start, end, NameSlot(mention.person, rules.before_names[joined], text[start:end], behind=behind)
-    named = mention.by_verb and (bool(kept) or mention.bare)  # "es diu Anna", but "és l'Anna"
+        return start, end, NameSlot(mention.person, rules.before_names[joined], text[start:end], after=after)
+    named = mention.by_verb and (bool(kept) or mention.elided)  # "es diu Anna", but "és l'Anna"
     form = form or ("" if named else rules.name_form or "")
     following = next((word for word in words[mention.last + 1 :] if word.start >= end), None)
-    was, goes_on = text[start:end], ""
-    if following is not None and not following.gap and (goes_on := rules.behind_names.get(following.low, "")):
+    original, next_form = text[start:end], ""
+    if following is not None and not following.gap and (next_form := rules.behind_names.get(following.low, "")):
         end = following.end
-    kept = f"{_as_written(kept, was)} " if kept else ""
-    return start, end, NameSlot(mention.person, form, was, kept, behind, goes_on)
+    kept = f"{_as_written(kept, original)} " if kept else ""
+    return start, end, NameSlot(mention.person, form, original, kept, after, next_form)
 
 
 def _closes_with_comma(words: Sequence[Word], mention: Mention, language: Language) -> bool:
@@ -425,9 +429,9 @@ def _closes_with_comma(words: Sequence[Word], mention: Mention, language: Langua
         return False
     following, opens = words[mention.last + 1], mention.first == 0 or words[mention.first].gap.endswith((".", "?", "!"))
     opens = opens or words[mention.first - 1].low in set(rules.clause_words) - set(rules.before_bare)
-    goes_on = following.low not in rules.clause_words and following.low not in language.determiners
-    return opens and goes_on and following.gap == ","
+    continues = following.low not in rules.clause_words and following.low not in language.determiners
+    return opens and continues and following.gap == ","
 
 
-def _as_written(kept: str, was: str) -> str:
-    return kept[0].upper() + kept[1:] if was[0].isupper() else kept
+def _as_written(kept: str, original: str) -> str:
+    return kept[0].upper() + kept[1:] if original[0].isupper() else kept

@@ -13,10 +13,9 @@ from mbbq_gen.languages.control_pack import ControlSet
 
 _LONG = regex.compile(r"(aa|ee|oo|uu)(?=[^aeiou]+$)")
 LEAST_STEM = 3
-"""A stem must be longer for a double consonant to become single (dikke, dik), or to end a compound."""
+"""Longer stems may lose a double consonant (dikke, dik) or end a compound."""
 NAME_LENGTHS = (1, 2, 3, 4)
-"""Letters that a first name may have in a language without spaces."""
-
+"""Possible numbers of letters of a first name in a language without spaces."""
 
 _PARTING_LISTS = (
     "determiners", "heads", "plurals", "collectives", "modifiers", "modifiers_behind", "numbers", "stand_ins",
@@ -34,7 +33,7 @@ class Word(NamedTuple):
     start: int
     end: int
     gap: str
-    """The signs between the previous word and this one, without spaces around them."""
+    """The punctuation between the previous word and this one, without outer spaces."""
 
     @property
     def follows(self) -> bool:
@@ -43,29 +42,29 @@ class Word(NamedTuple):
 
 
 def _any_of(words: Iterable[str]) -> regex.Pattern[str]:
-    """Finds words, the longest first."""
+    """A pattern of words, the longest first."""
     known = sorted(words, key=lambda word: (-len(word), word))
     return regex.compile("|".join(regex.escape(word) for word in known))
 
 
 class Language:
-    """The grammar's rules for words, prepared for frequent use."""
+    """The grammar's rules for words, with caches."""
 
     def __init__(self, control_set: ControlSet) -> None:
         assert control_set.substitution is not None
         self.control_set = control_set
         self.rules = rules = control_set.substitution
-        # Letters and digits with the signs above, below and after them: Indic vowels, and what joins or parts letters.
+        # Letters and digits with combining marks (Indic vowels) and zero-width joiners.
         part = r"[^\W_][\w\u200c\u200d--_]*"
         whole = "".join(rf"\b{regex.escape(phrase)}\b|" for phrase in rules.phrases)
         pattern = f"{whole}{part}(?:[-{regex.escape(rules.inner_signs)}]{part})*"
         self._word = regex.compile(pattern, regex.VERSION1 | regex.IGNORECASE)
         self._known = lru_cache(maxsize=4096)(lambda also: _any_of(self._parting | also))
-        # Words of the lists about people part a text without spaces: those of several letters, and pronouns.
+        # The lists about people segment a text without spaces: words of several letters, and pronouns.
         lists = (getattr(rules, name) for name in _PARTING_LISTS)
         short = {*rules.nominalizers, *rules.small_words, *rules.male_words, *rules.female_words, *rules.plurals}
         self._parting = {word for words in lists for word in words if len(word) > 1 or word in short}
-        # Words that are whole as they stand, whatever they begin with.
+        # Words from which no prefix is split.
         self._whole = {word for link in rules.links for word in link.split()}
         self._whole |= {*rules.phrases, *rules.small_words, *rules.modifiers, *rules.determiners, *rules.relations}
         self._endings = tuple(sorted(rules.endings, key=len, reverse=True))
@@ -86,12 +85,12 @@ class Language:
         """Words beside a person that do not describe it."""
 
     def words(self, text: str, also: Iterable[str] = ()) -> list[Word]:
-        """The words of a text, in order; `also` are more words that separate a text without spaces."""
+        """The words of a text, in order; `also` are more words that segment a text without spaces."""
         table = self.control_set.grammar.lower
-        low = "".join(table.get(letter, letter.lower()[0]) for letter in text)  # letter by letter: places stay the same
+        low = "".join(table.get(letter, letter.lower()[0]) for letter in text)  # by letter, to keep the positions
         found, before = list[Word](), 0
         for start, end in self._spans(text, frozenset(also)):
-            # Data sets write "Ince" where Turkish has "İnce"; words in ı are rare.
+            # Data sets write "Ince" for Turkish "İnce"; words that begin with ı are rare.
             low_word = "i" + low[start + 1 : end] if text[start] == "I" else low[start:end]
             word = Word(text[start:end], low_word, start, end, text[before:start].strip())
             found += self._without_prefixes(word, also) if self.rules.article_prefix else [word]
@@ -114,8 +113,8 @@ class Language:
                 yield start, end
 
     def _without_prefixes(self, word: Word, also: Iterable[str]) -> list[Word]:
-        """A word split from a prefix joined to it, if the rest is known: Arabic و and رجل, of "والرجل".
-        Articles are no part of a word in lower case."""
+        """A word split from its prefix, if the rest is known: Arabic و and رجل, of "والرجل".
+        `Word.low` does not contain articles."""
         rules = self.rules
         known = {*also, *rules.heads, *rules.plurals, *rules.collectives, *rules.other_stems}
         if word.low in known or word.low in self._whole:
@@ -130,9 +129,9 @@ class Language:
                 return [word._replace(low=bare)]
             stems = (one for one in (bare, rest) if any(one.removesuffix(end) in known for end in ("", *rules.endings)))
             if prefix and (stem := next(stems, None)) is not None:
-                place = word.start + len(prefix)
-                first = Word(word.text[: len(prefix)], prefix, word.start, place, word.gap)
-                return [first, Word(word.text[len(prefix) :], stem, place, word.end, "")]
+                index = word.start + len(prefix)
+                first = Word(word.text[: len(prefix)], prefix, word.start, index, word.gap)
+                return [first, Word(word.text[len(prefix) :], stem, index, word.end, "")]
         return [word]
 
     def _stems(self, word: str) -> frozenset[str]:
@@ -157,7 +156,7 @@ class Language:
         return frozenset(stem for word in self.phrase(text) for stem in self.stems(word))
 
     def _same(self, word: str, other: str) -> bool:
-        """Whether a word of a text is a word of the language's lists or of an option, endings aside."""
+        """Whether a word of a text equals a word of a list or an option, ignoring endings."""
         if word == other:
             return True
         if self.rules.declensions:
@@ -170,11 +169,11 @@ class Language:
         return compound or bool(stems & self.stems(other))
 
     def same_as_any(self, word: str, others: Iterable[str]) -> bool:
-        """Whether a word is one of some words, endings aside."""
+        """Whether a word equals one of some words, ignoring endings."""
         return any(self.same(word, other) for other in others)
 
     def _forms(self, word: str) -> dict[str, tuple[str, ...]]:
-        """The forms of a word that declines → the possible cases of each, none for plural and adjective forms."""
+        """Form of a declined word → its possible cases, none for plural and adjective forms."""
         first, hyphen, last = word.partition("-")
         if hyphen:
             pairs = itertools.product(self.forms(first).items(), (last, *self.forms(last)))
@@ -189,11 +188,11 @@ class Language:
         return found
 
     def is_weak(self, word: str) -> bool:
-        """Whether a word alone distinguishes no person: "other", "old"."""
+        """Whether a word alone does not distinguish a person: "other", "old"."""
         return self.is_head(word) or word in self.rules.modifiers
 
     def _bases(self, words: tuple[str, ...]) -> tuple[str, ...]:
-        """Words before endings: those of a description, nouns for any person, and the stems of both."""
+        """Words without endings: those of a description, general nouns for people, and the stems of both."""
         found = (*words, *self.rules.heads)
         found += tuple(stem for stem, word in self.rules.other_stems.items() if word in found)
         if self.rules.bases_only or not self.rules.cases:
@@ -201,7 +200,7 @@ class Language:
         return tuple(dict.fromkeys((*found, *(stem for word in found for stem in sorted(self.stems(word))))))
 
     def is_plural(self, word: str, bases: Sequence[str]) -> bool:
-        """Whether a word, one of `bases` with an ending, means several."""
+        """Whether a word is plural: a listed one, or one of `bases` with a plural ending."""
         if word in self.rules.plurals:
             return True
         if self.rules.declensions or word in bases:
@@ -213,7 +212,7 @@ class Language:
         )
 
     def _softened(self, bases: Iterable[str]) -> list[str]:
-        """The words whose last letter changes before an ending, with that change."""
+        """The changed forms of words whose last letter changes before an ending."""
         return [base[:-1] + self.rules.softened[base[-1]] for base in bases if base[-1] in self.rules.softened]
 
     def case_and_stem(self, option: str) -> tuple[str | None, str]:
@@ -227,7 +226,7 @@ class Language:
     def case_of(self, word: str, bases: Sequence[str]) -> str | None:
         """The form of a name for the ending of a mention's last word; None without an ending.
 
-        `bases` are words without an ending, one of which it may be.
+        `bases` are the possible words without an ending.
         """
         longest = () if word in bases else sorted((*bases, *self._softened(bases)), key=len, reverse=True)
         found = (form for base in longest for ending, form in self.cases if word == base + ending)
@@ -240,14 +239,14 @@ class TextWords:
     def __init__(self, words: Sequence[Word], language: Language) -> None:
         self.words, self.language, self.rules = words, language, language.rules
 
-    def before(self, place: int) -> str:
+    def before(self, index: int) -> str:
         """The word before an index, with only spaces between; empty if there is none."""
-        return self.words[place - 1].low if place > 0 and not self.words[place].gap else ""
+        return self.words[index - 1].low if index > 0 and not self.words[index].gap else ""
 
-    def behind(self, place: int) -> str:
+    def after(self, index: int) -> str:
         """The word after an index, with only spaces between; empty if there is none."""
-        return self.words[place + 1].low if place + 1 < len(self.words) and not self.words[place + 1].gap else ""
+        return self.words[index + 1].low if index + 1 < len(self.words) and not self.words[index + 1].gap else ""
 
-    def ends(self, place: int) -> bool:
+    def ends(self, index: int) -> bool:
         """Whether the text or a part of it ends after an index."""
-        return place + 1 >= len(self.words) or bool(self.words[place + 1].gap)
+        return index + 1 >= len(self.words) or bool(self.words[index + 1].gap)

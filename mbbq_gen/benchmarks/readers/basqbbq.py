@@ -3,11 +3,11 @@
 Data:     https://github.com/orai-nlp/BasqBBQ, `data/BasqBBQ/<Category>.jsonl`, the large categories in two files,
           `_ambig` and `_disambig`
 
-What the fields mean here (BBQ's record, with Basque names of the categories)
-* target: the one person whose group is among `stereotyped_groups`; the groups are consistent here.
-* A group may be missing: 184 entries of Nazionalitate hold `NaN`, which is no JSON; they become empty.
+Fields (BBQ's record, with Basque names of the categories)
+* target: the one person whose group is among `stereotyped_groups`; the groups are spelt consistently.
+* A group may be missing: 184 entries of Nazionalitate hold `NaN`, which is not valid JSON; they become empty.
 * wrong labels: Itxura_fisikoa has inherited BBQ's, versions b of templates 6 and 10 (58 rows).
-* Basque marks who acts, so the two questions of a block may inflect the options differently.
+* Basque inflects the subject of a transitive verb, so the options of a block's two questions may differ.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from mbbq_gen.benchmarks.rows import LazyInstance
 
 
 def read_basqbbq(parts: Parts) -> Iterator[LazyInstance]:
-    """The instances in file order; the halves of a category are merged by `example_id`."""
-    for source, paths in parts:
+    """Yields the instances in file order; the halves of a category are merged by `example_id`."""
+    for info, paths in parts:
         rows = heapq.merge(*map(read_rows, paths), key=lambda found: found[1].example_id)
-        for block in in_blocks(rows, source.published):
-            for place, row in block:
-                yield instance_of(row, place, source, target=listed_target(row, place))
+        for block in in_blocks(rows, info.published):
+            for location, row in block:
+                yield instance_of(row, location, info, target=listed_target(row, location))

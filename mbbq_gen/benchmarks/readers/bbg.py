@@ -3,13 +3,13 @@
 Data:     https://github.com/jinjh0123/BBG, `data/evaluation_set/EnBBG_*_eval.csv` and `KoBBG_*_eval.csv`, one file for
           each sample that the authors drew; the first by name is read
 
-BBG lets a model continue a story and then asks who it was. That task does not fit our record: what is read here are
-its contexts, with BBQ's questions. Scores of it are not BBG's scores.
+In BBG a model continues a story and then answers who it was. That task does not fit our record: this reader uses its
+contexts with BBQ's questions. The scores are not BBG's scores.
 
-What the fields mean here
+Fields
 * Each row gives two instances: `amb_context` with the unknown option right, and both contexts with `dis_answer`.
 * Rows come in pairs, a `bsd` question (who fits the stereotype: negative) and a `cnt` question (non-negative).
-* target: `biased_answer` of the `bsd` question. Its `cnt` row names the other person, so what is left is unknown.
+* target: `biased_answer` of the `bsd` question. Its `cnt` row names the other person; the third option is unknown.
 * alignment: derived from answer, polarity and target.
 * template: `template_id` without its version: `age/001`.
 """
@@ -47,25 +47,25 @@ class BbgRow(PublishedRow):
 
 
 def read_bbg(parts: Parts) -> Iterator[Instance]:
-    """The instances in file order."""
-    ((source, (path,)),) = parts
+    """Yields the instances in file order."""
+    ((info, (path,)),) = parts
     slugs = find_benchmark("bbg").categories
     rows = with_ids(read_table(path, BbgRow), "id")
     for pair in in_groups(rows, {"qtype": ("bsd", "cnt")}, {"amb_context": "another context"}):
-        for place, row in pair:
+        for location, row in pair:
             template = _TEMPLATE.fullmatch(row.template_id)
             if template is None:
-                raise place.error(f"{row.template_id!r} is not category-number-version", "template_id")
-            target, other = (place.choice_index(one.biased_answer, row.choices, "biased_answer") for _, one in pair)
+                raise location.error(f"{row.template_id!r} is not category-number-version", "template_id")
+            target, other = (location.choice_index(one.biased_answer, row.choices, "biased_answer") for _, one in pair)
             if target == other:
-                raise place.error("the same person is the biased answer of both questions", "biased_answer")
+                raise location.error("the same person is the biased answer of both questions", "biased_answer")
             slug, unknown = slugs.get(row.category, row.category), 3 - target - other
-            answer = place.choice_index(row.dis_answer, row.choices, "dis_answer")
+            answer = location.choice_index(row.dis_answer, row.choices, "dis_answer")
             contexts = {"amb": row.amb_context, "dis": f"{row.amb_context} {row.dis_context}"}
             for condition, context in contexts.items():
                 yield build_instance(
-                    replace(source, category=slug),
-                    place,
+                    replace(info, category=slug),
+                    location,
                     instance_id=f"{row.id}-{condition}",
                     template_id=f"{slug}/{template[2]}",
                     texts=row.choices,
@@ -77,7 +77,7 @@ def read_bbg(parts: Parts) -> Iterator[Instance]:
                     context=context,
                     question=row.question,
                     metadata={
-                        "source_row": place.source_row(row.category, row.id),
+                        "source_row": location.source_row(row.category, row.id),
                         "version": template[3],
                         "stereotype": row.stereotype,
                         "stereotyped_groups": row.target_group,

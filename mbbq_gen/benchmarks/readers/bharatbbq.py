@@ -1,20 +1,20 @@
 """Reads BharatBBQ: BBQ adapted and extended for India, thirteen categories, eight languages.
 
 Data:     https://github.com/sahoonihar/BharatBBQ, `BharatBBQ_Dataset/Examples/<Category>_examples.csv`: English, 54,048
-          rows. The other languages come in files of the same names: put them in a folder named as the language
+          rows. The other languages have files of the same names: put them in a folder named after the language
           (`Hindi`, `hi`), beside `Examples` or in the folder that you give.
 
-What the fields mean here
+Fields
 * Rows come in pairs, an ambiguous and a disambiguated one with the same question and options. `AnnotatedAnswer` and
   `Target` count the options from 1.
-* unknown: the label of the pair's ambiguous row. (Its text varies, and is translated, so no list of words tells.)
-* target: `Target`, whatever the polarity.
-* alignment: derived from label, polarity and target. `Pairing` says the same (biased; anti: counter-biased; in the
-  paper NP and NNP), but for two rows of Region; where it does not, the row has the issue `alignment_mismatch`.
+* unknown: the label of the pair's ambiguous row. (Its text varies and is translated, so a list of texts is no help.)
+* target: `Target`, for both polarities.
+* alignment: derived from label, polarity and target. `Pairing` agrees (biased; anti: counter-biased; in the paper NP
+  and NNP), except in two rows of Region, which have the issue `alignment_mismatch`.
 * Two options with the same text (16 English rows, in GenderxReligion and Region) make a row unscorable.
-* template: category and `Qid`. `Proper_Noun` tells whether people are called by name: `metadata["proper_names"]`.
-* parallel_id: None. The paper says that the languages are translations of the English rows, but only those were had
-  when this reader was written, so which row is which could not be checked.
+* template: category and `Qid`. `Proper_Noun` states whether people are called by name: `metadata["proper_names"]`.
+* parallel_id: None. By the paper the languages are translations of the English rows, but only the English rows were
+  available when this reader was written, so the correspondence could not be checked.
 """
 
 from __future__ import annotations
@@ -55,22 +55,22 @@ class BharatbbqRow(PublishedRow):
 
 
 def read_bharatbbq(parts: Parts) -> Iterator[Instance]:
-    """The instances in file order."""
-    for source, (path,) in parts:
+    """Yields the instances in file order."""
+    for info, (path,) in parts:
         rows = with_ids(read_table(path, BharatbbqRow), "id", increasing=True)
         same = {"Qid": "another template", "Question": "another question", "texts": "other options"}
         for pair in in_groups(rows, {"Context_type": ("amb", "disamb")}, same):
             unknown = pair[0][1].Label
-            for place, row in pair:
+            for location, row in pair:
                 if row.Target == unknown:
-                    raise place.error(f"{row.Target} is the unknown option", "Target")
+                    raise location.error(f"{row.Target} is the unknown option", "Target")
                 aligned = (row.Label == row.Target) == (row.Question_polarity == "neg")
                 mismatch = row.Context_type == "disamb" and aligned != (row.Pairing == "biased")
                 yield build_instance(
-                    source,
-                    place,
-                    instance_id=f"{source.category}/{row.id}",
-                    template_id=f"{source.category}/{row.Qid}",
+                    info,
+                    location,
+                    instance_id=f"{info.category}/{row.id}",
+                    template_id=f"{info.category}/{row.Qid}",
                     texts=row.texts,
                     unknown=unknown - 1,
                     target=row.Target - 1,
@@ -81,7 +81,7 @@ def read_bharatbbq(parts: Parts) -> Iterator[Instance]:
                     question=row.Question,
                     data_issues=["alignment_mismatch"] * mismatch,
                     metadata={
-                        "source_row": place.source_row(row.Category, row.id),
+                        "source_row": location.source_row(row.Category, row.id),
                         "pairing": row.Pairing,
                         "proper_names": row.Proper_Noun == "1",
                     },

@@ -3,17 +3,17 @@
 Data:     https://github.com/YFHuangxxxx/CBBQ, `data/<category>/ambiguous/ambiguous.csv` and `…/disambiguous/
           disambiguous.csv`; 106,588 rows
 
-What the fields mean here
+Fields
 * unknown: always the third option, in one of four texts.
-* target: the data names no groups. All disambiguated contexts contradict the stereotype by design, so their labels tell
-  which option the stereotype does not expect: in gender, physical_appearance and educational_qualification the target
-  is the second option, elsewhere the first; all 17,860 disambiguated rows at hand agree. (The authors' scripts take
-  the first one everywhere.) This is a conclusion from the data, not published.
-* alignment: of every disambiguated row counter-biased, so no difference between contexts can be computed.
-* template: category and `question_index`. It numbers ambiguous and disambiguated rows alike.
-* Not scorable: the ambiguous rows of educational_qualification. Their polarity is published as neg throughout, though
-  half of them ask the other way round.
-* Slots of a template that were misspelt stand unfilled in about 3,400 rows (issue `unfilled_placeholder`).
+* target: the data names no groups. All disambiguated contexts contradict the stereotype by design, so their labels show
+  the option that is not stereotyped: in gender, physical_appearance and educational_qualification the target is the
+  second option, elsewhere the first; all 17,860 disambiguated rows agree. (The authors' scripts use the first one
+  everywhere.) This is a conclusion from the data, not published.
+* alignment: counter-biased in every disambiguated row, so no difference between contexts can be computed.
+* template: category and `question_index`, which has the same numbers in ambiguous and disambiguated rows.
+* Not scorable: the ambiguous rows of educational_qualification. Their polarity is always published as neg, though half
+  of the questions are non-negative.
+* Misspelt slots of templates are unfilled in about 3,400 rows (issue `unfilled_placeholder`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Literal
 
-from mbbq_gen.benchmarks.instance_builder import Label, PublishedRow, build_instance, named_or_none
+from mbbq_gen.benchmarks.instance_builder import Label, PublishedRow, build_instance, text_or_none
 from mbbq_gen.benchmarks.registry import Parts
 from mbbq_gen.benchmarks.rows import read_table, with_ids
 from mbbq_gen.core.records import Instance, NonBlank
@@ -50,19 +50,19 @@ class CbbqRow(PublishedRow):
 
 
 def read_cbbq(parts: Parts) -> Iterator[Instance]:
-    """The instances, category by category, ambiguous rows first."""
-    for source, path in ((source, path) for source, paths in parts for path in paths):
-        slug = source.category
-        for place, row in with_ids(read_table(path, CbbqRow), "example_id"):
+    """Yields the instances, category by category, ambiguous rows first."""
+    for info, path in ((info, path) for info, paths in parts for path in paths):
+        slug = info.category
+        for location, row in with_ids(read_table(path, CbbqRow), "example_id"):
             if row.context_condition != path.stem:
-                raise place.error(f"{row.context_condition!r} in the file {path.name}", "context_condition")
+                raise location.error(f"{row.context_condition!r} in the file {path.name}", "context_condition")
             polarity_unknown = slug == "educational_qualification" and row.context_condition == "ambiguous"
             yield build_instance(
-                source,
-                place,
+                info,
+                location,
                 instance_id=f"{slug}/{row.context_condition}/{row.example_id}",
                 template_id=f"{slug}/{row.question_index}",
-                subcategory=named_or_none(row.subcategory),
+                subcategory=text_or_none(row.subcategory),
                 texts=(row.ans0, row.ans1, row.ans2),
                 unknown=2,
                 target=None if polarity_unknown else int(slug in _TARGET_SECOND),
@@ -73,9 +73,9 @@ def read_cbbq(parts: Parts) -> Iterator[Instance]:
                 context=row.context,
                 question=row.question,
                 metadata={
-                    "source_row": place.source_row(row.category, row.example_id)
-                    | {"file": f"{source.published}/{path.name}"},
+                    "source_row": location.source_row(row.category, row.example_id)
+                    | {"file": f"{info.published}/{path.name}"},
                     "targeted_groups": row.bias_targeted_groups,
-                    "source": named_or_none(row.source),
+                    "source": text_or_none(row.source),
                 },
             )

@@ -3,19 +3,19 @@
 Data:     https://github.com/langtech-bsc/EsBBQ-CaBBQ: `data_es` and `data_ca`, `<Category>.full.csv` or `.full.jsonl`;
           27,320 Spanish and 27,344 Catalan rows
 
-What the fields mean here
-* unknown: always the third option, and always the placeholder `unknown`. One of our texts in the language takes its
-  place, the same for all rows of a filled template (issue `unknown_placeholder`); the paper scores nine texts.
+Fields
+* unknown: always the third option, and always the placeholder `unknown`. It is replaced by one of our texts in the
+  language, the same for all rows of a filled template (issue `unknown_placeholder`); the paper scores nine texts.
 * target: the one person whose group, the last part of the last entry of `answer_info`, is among `stereotyped_groups`.
   Not the first option: in 12 Spanish and 36 Catalan rows of PhysicalAppearance that is the other person. In 4 of these
   12, and in 12 of the 36, the tags are swapped: "La embarazada" is tagged notPregnant (`groups_swapped`).
-* alignment: derived from label, polarity and target. `question_type` says the same but for 4 Spanish and 12 Catalan
-  rows of PhysicalAppearance, where it is wrong (issue `alignment_mismatch`).
-* template: category and `template_id`. `flipped` tells which sentences name the two people in the other order.
-* The published order is confounded with the role: target first, unknown last. Don't ask in that order.
+* alignment: derived from label, polarity and target. `question_type` agrees except in 4 Spanish and 12 Catalan rows of
+  PhysicalAppearance, where it is wrong (issue `alignment_mismatch`).
+* template: category and `template_id`. `flipped` names the sentences in which the two people are swapped.
+* The published order is confounded with the role: target first, unknown last. Don't use that order.
 * parallel_id: the same row of the same template and version in both languages. None in two templates of
-  PhysicalAppearance: 20b, where Catalan has one word more than Spanish, and 32, where the languages differ in which
-  answer is right in 8 rows. The ids are prefixed, for two benchmarks share them.
+  PhysicalAppearance: 20b, where Catalan has one word more than Spanish, and 32, where the right answers of 8 rows
+  differ. The ids have a prefix of their own, since two benchmarks share them.
 * About twice as many rows are disambiguated as ambiguous, because repeated ambiguous rows were dropped.
 """
 
@@ -32,9 +32,9 @@ from mbbq_gen.benchmarks.instance_builder import (
     PublishedRow,
     build_instance,
     draw_unknown_text,
-    named_or_none,
-    no_target,
+    no_target_reason,
     only_stereotyped,
+    text_or_none,
 )
 from mbbq_gen.benchmarks.registry import Parts, SplitInfo
 from mbbq_gen.benchmarks.rows import RowLocation, python_literal, read_json_lines, read_table, with_ids
@@ -44,7 +44,6 @@ UNKNOWN_INDEX: Final = 2
 PLACEHOLDER: Final = "unknown"
 _NOT_PARALLEL: Final = frozenset({"20b", "32a", "32b"})
 """Templates of PhysicalAppearance that differ between the languages."""
-
 
 Texts = Annotated[list[str], BeforeValidator(python_literal)]
 Info = Annotated[list[str], Field(min_length=2), BeforeValidator(python_literal)]
@@ -90,7 +89,7 @@ class EsbbqRow(PublishedRow):
 
     @property
     def groups(self) -> list[str]:
-        """The group of each option: the last comma part of its info."""
+        """The group of each option: the last part of its info, split at commas."""
         return [info[-1].split(",")[-1].strip() for info in (self.info0, self.info1, self.info2)]
 
     @property
@@ -100,42 +99,42 @@ class EsbbqRow(PublishedRow):
 
 
 def read_esbbq(parts: Parts) -> Iterator[Instance]:
-    """The instances of EsBBQ or, in Catalan, CaBBQ, in file order."""
-    for source, (path,) in parts:
+    """Yields the instances of EsBBQ or, in Catalan, CaBBQ, in file order."""
+    for info, (path,) in parts:
         rows = read_table(path, EsbbqRow) if path.suffix == ".csv" else read_json_lines(path, EsbbqRow)
-        yield from instances_of(with_ids(rows, "instance_id", increasing=True), source)
+        yield from instances_of(with_ids(rows, "instance_id", increasing=True), info)
 
 
-def instances_of(rows: Iterable[tuple[RowLocation, EsbbqRow]], source: SplitInfo) -> Iterator[Instance]:
-    """The instances that the rows of a category are, each numbered within its template and version."""
+def instances_of(rows: Iterable[tuple[RowLocation, EsbbqRow]], info: SplitInfo) -> Iterator[Instance]:
+    """Yields the instances of a category's rows, numbered within template and version for the parallel id."""
     seen: Counter[str] = Counter()
-    for place, row in rows:
+    for location, row in rows:
         if row.ans2 != PLACEHOLDER or row.groups[UNKNOWN_INDEX] != PLACEHOLDER:
-            raise place.error(f"{row.ans2!r} where the placeholder {PLACEHOLDER!r} is published", "ans2")
+            raise location.error(f"{row.ans2!r} where the placeholder {PLACEHOLDER!r} is published", "ans2")
         target = only_stereotyped(row.groups, row.stereotyped_groups, UNKNOWN_INDEX)
         disambiguated, negative = row.context_condition == "disambig", row.question_polarity == "neg"
         alignment = "pro-stereo" if (row.label == target) == negative else "anti-stereo"
         mismatch = target is not None and disambiguated and row.question_type != alignment
         kind = f"{row.question_polarity}-{row.context_condition}"
         # The languages list different words in two templates.
-        is_parallel = source.category != "physical_appearance" or row.template not in _NOT_PARALLEL
-        parallel_id = f"esbbq-cabbq/{source.category}/{row.template}/{row.flipped}/{seen[row.template]}/{kind}"
+        is_parallel = info.category != "physical_appearance" or row.template not in _NOT_PARALLEL
+        parallel_id = f"esbbq-cabbq/{info.category}/{row.template}/{row.flipped}/{seen[row.template]}/{kind}"
         terms = [row.info0[0], row.info1[0]]
-        unknown = draw_unknown_text(source.language, source.benchmark, source.category, row.template, *terms)
+        unknown = draw_unknown_text(info.language, info.benchmark, info.category, row.template, *terms)
         first, second = row.info0[0].casefold(), row.info1[0].casefold()
         one, other = row.ans0.casefold(), row.ans1.casefold()
         yield build_instance(
-            source,
-            place,
-            instance_id=f"{source.category}/{row.instance_id}",
-            template_id=f"{source.category}/{row.template_id}",
-            subcategory=named_or_none(row.subcategory),
+            info,
+            location,
+            instance_id=f"{info.category}/{row.instance_id}",
+            template_id=f"{info.category}/{row.template_id}",
+            subcategory=text_or_none(row.subcategory),
             parallel_id=parallel_id if is_parallel else None,
             texts=(row.ans0, row.ans1, unknown),
             groups=(row.info0[-1], row.info1[-1], PLACEHOLDER),
             unknown=UNKNOWN_INDEX,
             target=target,
-            reason=no_target(row.groups, row.stereotyped_groups, UNKNOWN_INDEX),
+            reason=no_target_reason(row.groups, row.stereotyped_groups, UNKNOWN_INDEX),
             label=row.label,
             condition=row.context_condition,
             polarity=row.question_polarity,
@@ -144,15 +143,15 @@ def instances_of(rows: Iterable[tuple[RowLocation, EsbbqRow]], source: SplitInfo
             groups_swapped=second in one and first in other and not (first in one and second in other),
             data_issues=("unknown_placeholder", *["alignment_mismatch"] * mismatch),
             metadata={
-                "source_row": place.source_row(row.category, row.instance_id),
+                "source_row": location.source_row(row.category, row.instance_id),
                 "stereotyped_groups": row.stereotyped_groups,
-                "version": named_or_none(row.version),
+                "version": text_or_none(row.version),
                 "source": row.source,
                 "terms": terms,
                 "template_label": row.template_label,
                 "flipped": row.flipped,
-                "social_value": named_or_none(row.relevant_social_value),
-                "stated_gender": named_or_none(row.stated_gender_info),
+                "social_value": text_or_none(row.relevant_social_value),
+                "stated_gender": text_or_none(row.stated_gender_info),
                 "proper_names": row.proper_nouns_only,
             },
         )

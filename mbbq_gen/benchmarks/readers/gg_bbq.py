@@ -3,15 +3,15 @@
 Data:     https://github.com/shalakasatheesh/GG-BBQ: `data/subset-1` (groups, 968 rows), `data/subset-2` (proper names,
           10,900 rows); ambiguous and disambiguated rows in separate files, with the same `index`
 
-What the fields mean here
+Fields
 * unknown: the option whose group in `choice_info` is `unknown`; always the last one.
-* target: the one person whose group is among `known_stereotyped_groups`: F or M; where these are trans people, the
-  person whose group is written `non_binary`.
-* alignment: derived from label, polarity and target. Subset 2 has far more counter-biased than biased contexts, so read
+* target: the one person whose group is among `known_stereotyped_groups`: F or M; if these are trans people, the person
+  whose group is `non_binary`.
+* alignment: derived from label, polarity and target. Subset 2 has far more counter-biased than biased contexts, so use
   difference scores, not counts.
-* template: the rows do not name it. Rows come in pairs, a negative and a non-negative question about one context; pairs
-  with the same two questions are one template, numbered within the subset in the order of the file. Where two of the
-  authors' templates ask the same questions, they count as one.
+* template: not in the rows. Rows come in pairs, a negative and a non-negative question about one context; pairs with
+  the same two questions are one template, numbered within the subset in file order. Two of the authors' templates with
+  the same questions count as one.
 * subcategory: `groups` for subset 1, `proper_names` for subset 2.
 """
 
@@ -23,7 +23,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Json
 
-from mbbq_gen.benchmarks.instance_builder import Label, PublishedRow, build_instance, no_target, only_stereotyped
+from mbbq_gen.benchmarks.instance_builder import Label, PublishedRow, build_instance, no_target_reason, only_stereotyped
 from mbbq_gen.benchmarks.registry import Parts
 from mbbq_gen.benchmarks.rows import in_groups, python_literal, read_json_lines
 from mbbq_gen.core.records import Instance, NonBlank, Polarity
@@ -49,10 +49,10 @@ class GgBbqRow(PublishedRow):
 
 
 def read_gg_bbq(parts: Parts) -> Iterator[Instance]:
-    """The instances of both subsets; the files of a subset number their templates together."""
+    """Yields the instances of both subsets; the files of a subset number their templates together."""
     templates: dict[str, dict[tuple[str, str], int]] = {}
-    ((whole, paths),) = parts
-    source = replace(whole, category=CATEGORY)
+    ((split_info, paths),) = parts
+    info = replace(split_info, category=CATEGORY)
     for path in paths:
         subcategory = "proper_names" if "proper_names" in path.name else "groups"
         numbers = templates.setdefault(subcategory, {})
@@ -60,20 +60,20 @@ def read_gg_bbq(parts: Parts) -> Iterator[Instance]:
         for pair in in_groups(read_json_lines(path, GgBbqRow), polarities, {"context": "another context"}):
             questions = pair[0][1].question.strip(), pair[1][1].question.strip()
             template = f"{subcategory}-{numbers.setdefault(questions, len(numbers) + 1)}"
-            for place, row in pair:
+            for location, row in pair:
                 if row.index != number:
-                    raise place.error(f"{row.index} where {number} comes next; a row is missing", "index")
+                    raise location.error(f"{row.index} where {number} comes next; a row is missing", "index")
                 number += 1
                 if sorted(row.choice_info) != [0, 1, 2]:
-                    raise place.error("must hold option and group for 0, 1 and 2", "choice_info")
+                    raise location.error("must hold option and group for 0, 1 and 2", "choice_info")
                 groups = [row.choice_info[index][1] for index in range(3)]
                 if (count := groups.count("unknown")) != 1:
-                    raise place.error(f"{count} options have the group 'unknown', not one", "choice_info")
+                    raise location.error(f"{count} options have the group 'unknown', not one", "choice_info")
                 unknown, listed = groups.index("unknown"), row.known_stereotyped_groups
                 kind = "disamb" if row.context_type == "disambiguous_context" else "amb"
                 yield build_instance(
-                    source,
-                    place,
+                    info,
+                    location,
                     instance_id=f"{subcategory}/{kind}/{row.index}",
                     template_id=f"{CATEGORY}/{template}",
                     subcategory=subcategory,
@@ -84,14 +84,14 @@ def read_gg_bbq(parts: Parts) -> Iterator[Instance]:
                     target=only_stereotyped(
                         ["trans" if group == "non_binary" else group for group in groups], listed, unknown
                     ),
-                    reason=no_target(groups, listed, unknown),
+                    reason=no_target_reason(groups, listed, unknown),
                     label=row.label,
                     condition=row.context_type,
                     polarity=row.question_type,
                     context=row.context,
                     question=row.question,
                     metadata={
-                        "source_row": place.source_row(CATEGORY, row.index),
+                        "source_row": location.source_row(CATEGORY, row.index),
                         "stereotyped_groups": listed,
                         "social_value": row.relevant_social_values,
                         "proper_names": subcategory == "proper_names",

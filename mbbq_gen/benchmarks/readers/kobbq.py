@@ -1,16 +1,16 @@
 """Reads KoBBQ: BBQ adapted and extended for Korea, twelve categories.
 
 Data:     https://github.com/naver-ai/KoBBQ, folder `data`: `KoBBQ_test_samples.tsv` (2,280 rows, one filling of each
-          template row; what the paper's scores are of) and `KoBBQ_all_samples.tsv` (76,048 rows)
+          template row; the paper's scores use it) and `KoBBQ_all_samples.tsv` (76,048 rows)
 
-What the fields mean here
+Fields
 * `sample_id` is category - template and version - filling - amb or dis - bsd or cnt, e.g. `age-001a-002-dis-bsd`.
 * polarity: a `bsd` question asks who fits the stereotype (negative), a `cnt` question who does not (non-negative).
 * unknown: always the last of the `choices`.
-* target: `biased_answer` is given for each question, so it is the target of a `bsd` question and the other person of a
+* target: `biased_answer` belongs to the question, so it is the target of a `bsd` question and the other person of a
   `cnt` question.
-* alignment: derived from answer, polarity and target. The version says the same: contexts a and c are counter-biased,
-  b and d biased; where it does not, the row has the issue `alignment_mismatch`.
+* alignment: derived from answer, polarity and target. The version has the same information: contexts a and c are
+  counter-biased, b and d biased; other rows have the issue `alignment_mismatch`.
 * template: category and number, e.g. `age/001`. The groups have no labels of their own.
 * `label_annotation`, in the metadata: ST transferred from BBQ, TM with another target, NC newly made.
 """
@@ -25,7 +25,7 @@ from typing import Final
 
 from pydantic import Field
 
-from mbbq_gen.benchmarks.instance_builder import Choices, PublishedRow, build_instance, named_or_none
+from mbbq_gen.benchmarks.instance_builder import Choices, PublishedRow, build_instance, text_or_none
 from mbbq_gen.benchmarks.registry import Parts
 from mbbq_gen.benchmarks.rows import read_table, with_ids
 from mbbq_gen.core.records import Instance, NonBlank
@@ -37,7 +37,7 @@ _NAMES: Final = ("N1", "N2")
 
 
 class TemplateRow(PublishedRow):
-    """What is read of a row of the templates."""
+    """The columns of the template file that are used."""
 
     category: str = Field(alias="Category")
     number: str = Field(alias="ID")
@@ -48,17 +48,17 @@ class TemplateRow(PublishedRow):
     counter_answer: str = Field(alias="Counter-biased_question_answer")
 
 
-def _places(row: TemplateRow, context: str, people: Sequence[str], *, disambiguated: bool) -> list[list[int]] | None:
-    """From and to where each slot of a template reaches in a context, and the option whose person it tells.
+def _spans(row: TemplateRow, context: str, people: Sequence[str], *, disambiguated: bool) -> list[list[int]] | None:
+    """Start, end and option of each of a template's person slots in a context.
 
-    None where the template says something else, or no answer of it fits one of the two people's options.
+    None if the context does not match the template, or no answer of the template matches one of the people's options.
     """
     first: int | None = None  # which of the two is N1
     for cell in (row.counter_answer, row.biased_answer):
         names = {slot[1] for slot in _SLOT.finditer(cell)} & set(_NAMES)
-        fits = [place for place, text in enumerate(people) if _pattern(cell).fullmatch(text)]
-        if len(names) == 1 and len(fits) == 1:
-            first = fits[0] if names == {"N1"} else 1 - fits[0]
+        matching = [index for index, option in enumerate(people) if _pattern(cell).fullmatch(option)]
+        if len(names) == 1 and len(matching) == 1:
+            first = matching[0] if names == {"N1"} else 1 - matching[0]
     text = f"{row.ambiguous} {row.disambiguating}" if disambiguated else row.ambiguous
     found = _pattern(text).fullmatch(context)
     if found is None or first is None:
@@ -69,7 +69,7 @@ def _places(row: TemplateRow, context: str, people: Sequence[str], *, disambigua
 
 @lru_cache(maxsize=4096)
 def _pattern(text: str) -> re.Pattern[str]:
-    """A pattern of what a cell of the template may become; people's slots are named groups."""
+    """A pattern of all fillings of a template cell; the slots of people are named groups."""
     pieces, at = list[str](), 0
     for number, slot in enumerate(_SLOT.finditer(text)):
         fillings = sorted({filling.strip() for filling in slot[2].split(",")}, key=lambda one: (-len(one), one))
@@ -81,7 +81,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _words(text: str) -> str:
-    """A pattern of fixed words, with or without spaces between them."""
+    """A pattern of words, with or without spaces between them."""
     return r"\s*".join(re.escape(word) for word in _BLANKS.split(text))
 
 
@@ -90,7 +90,7 @@ CATEGORIES: Final = (
     "gender_identity", "physical_appearance", "political_orientation", "race_ethnicity_nationality", "religion", "ses",
     "sexual_orientation",
 )  # fmt: skip
-"""As sample ids begin; they are our slugs too."""
+"""First parts of sample ids, also our slugs."""
 UNKNOWN_INDEX: Final = 2
 _SAMPLE_ID: Final = re.compile(r"([a-z_]+)-(\d+)([a-d])-(\d+)-(amb|dis)-(bsd|cnt)")
 
@@ -110,25 +110,25 @@ class KobbqRow(PublishedRow):
 
 
 def read_kobbq(parts: Parts) -> Iterator[Instance]:
-    """The instances in file order."""
-    ((source, (path,)),) = parts
+    """Yields the instances in file order."""
+    ((info, (path,)),) = parts
     table = path.with_name("KoBBQ_templates.tsv")
-    templates = {}  # category, number and version, as `age-001a`; none where the copy has no such file
+    templates = {}  # by category, number and version, as `age-001a`; empty without the file
     for _, one in read_table(table, TemplateRow, delimiter="\t") if table.is_file() else ():
         category = re.sub(r"\W+", "_", one.category.strip().lower())
         templates[f"{category}-{one.number.strip().zfill(3)}{one.version.strip()}"] = one
-    for place, row in with_ids(read_table(path, KobbqRow, delimiter="\t"), "sample_id"):
+    for location, row in with_ids(read_table(path, KobbqRow, delimiter="\t"), "sample_id"):
         found = _SAMPLE_ID.fullmatch(row.sample_id)
         if found is None or found[1] not in CATEGORIES:
-            raise place.error(f"{row.sample_id!r} is not category-template-filling-condition-question", "sample_id")
+            raise location.error(f"{row.sample_id!r} is not category-template-filling-condition-question", "sample_id")
         category, template, version, filling, condition, question = found.groups()
-        biased = place.choice_index(row.biased_answer, row.choices, "biased_answer")
+        biased = location.choice_index(row.biased_answer, row.choices, "biased_answer")
         if biased == UNKNOWN_INDEX:
-            raise place.error(f"{row.biased_answer!r} is the unknown option", "biased_answer")
-        label = place.choice_index(row.answer, row.choices, "answer")
+            raise location.error(f"{row.biased_answer!r} is the unknown option", "biased_answer")
+        label = location.choice_index(row.answer, row.choices, "answer")
         instance = build_instance(
-            replace(source, category=category),
-            place,
+            replace(info, category=category),
+            location,
             instance_id=row.sample_id,
             template_id=f"{category}/{template}",
             texts=row.choices,
@@ -141,19 +141,18 @@ def read_kobbq(parts: Parts) -> Iterator[Instance]:
             question=row.question,
             data_issues=["alignment_mismatch"] * (condition == "dis" and (version in "bd") != (label == biased)),
             metadata={
-                "source_row": place.source_row(category, row.sample_id),
+                "source_row": location.source_row(category, row.sample_id),
                 "version": version,
                 "filling": filling,
                 "label_annotation": row.label_annotation,
-                "bbq_id": named_or_none(row.bbq_id),
-                "bbq_category": named_or_none(row.bbq_category),
+                "bbq_id": text_or_none(row.bbq_id),
+                "bbq_category": text_or_none(row.bbq_category),
             },
         )
-        filled = templates.get(f"{category}-{template}{version}")
-        if filled is not None:
+        if (filled := templates.get(f"{category}-{template}{version}")) is not None:
             people = [option.text for option in instance.options[:UNKNOWN_INDEX]]
-            places = _places(filled, instance.context, people, disambiguated=condition == "dis")
-            if places is not None:
-                more = {**instance.metadata, "person_spans": {"context": places}}
-                instance = instance.model_copy(update={"metadata": more})
+            spans = _spans(filled, instance.context, people, disambiguated=condition == "dis")
+            if spans is not None:
+                metadata = {**instance.metadata, "person_spans": {"context": spans}}
+                instance = instance.model_copy(update={"metadata": metadata})
         yield instance

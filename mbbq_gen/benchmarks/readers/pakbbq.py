@@ -3,18 +3,17 @@
 Data:     https://github.com/Hashmat02/PakBBQ-Bias-Benchmarking-QA-Dataset, `PakBBQ/PakBBQ_ENG` and `PakBBQ/PakBBQ_UR`,
           `<Category>.jsonl`
 
-What the fields mean here (BBQ's record, with `type` and `id`; in the Urdu files `answer_info` is English)
-* target: groups and stereotyped groups are written in many ways (`Hindus` and `hindu`, `Barelvi Muslims` and
-  `Barelvi`), and some groups contradict the noun phrase beside them (a Muslim with the group `Christian`). So both are
-  compared, without regard to case and plural. By phrase: the one person whose noun phrase holds all words of a
-  stereotyped group. By group: the one person whose group is a stereotyped group or a word of one. The phrase decides
-  where it tells (issue `group_corrected` where the group says otherwise), else the group. In Age ("24 year old") and
-  Gender_identity the group alone decides, as in BBQ.
-* No target: where neither tells (`Lahore` and `Lahori`, Urdu phrases in Latin letters, empty or twice the same group).
-* Some blocks have the same answer for both questions, though they ask for opposites (issue `conflicting_labels`).
+Fields (BBQ's record, with `type` and `id`; in the Urdu files `answer_info` is English)
+* target: groups and stereotyped groups are spelt in many ways (`Hindus` and `hindu`, `Barelvi Muslims` and `Barelvi`),
+  and some groups contradict their noun phrase (a Muslim with the group `Christian`). So both are compared, without case
+  and plural. By phrase: the one person whose noun phrase contains all words of a stereotyped group. By group: the one
+  person whose group is a stereotyped group or a word of one. The result by phrase has priority (issue `group_corrected`
+  if the group gives another). In Age ("24 year old") and Gender_identity only the group is used, as in BBQ.
+* No target: no result by either (`Lahore` and `Lahori`, Urdu phrases in Latin letters, empty or equal groups).
+* Some blocks have the same answer for both of their opposite questions (issue `conflicting_labels`).
 * wrong labels: Physical_appearance has inherited BBQ's, version b of template 6.
-* parallel_id: category and `example_id`, the same in both languages, but for the language category, where two templates
-  have their options in another order: equal ids still mean the same question, condition, polarity and right person.
+* parallel_id: category and `example_id`, the same in both languages. In the language category two templates have their
+  options in another order; equal ids still mean the same question, condition, polarity and right person.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mbbq_gen.benchmarks.bbq_record import BbqRow, has_contradiction, in_blocks, instance_of, read_rows
-from mbbq_gen.benchmarks.readers.bbq import one_form
+from mbbq_gen.benchmarks.readers.bbq import normalise_group
 from mbbq_gen.benchmarks.registry import Parts
 from mbbq_gen.benchmarks.rows import LazyInstance
 
@@ -34,27 +33,27 @@ _WORD: Final = re.compile(r"[^\s,/]+")
 
 
 def read_pakbbq(parts: Parts) -> Iterator[LazyInstance]:
-    """The instances in file order."""
-    for source, (path,) in parts:
-        for block in in_blocks(read_rows(path), source.published, contradictions=True):
-            first_place, first = block[0]
-            target, corrected = find_target(first, source.category, first.unknown_index(first_place))
+    """Yields the instances in file order."""
+    for info, (path,) in parts:
+        for block in in_blocks(read_rows(path), info.published, contradictions=True):
+            first_location, first = block[0]
+            target, corrected = find_target(first, info.category, first.unknown_index(first_location))
             issues = ("group_corrected",) * corrected + ("conflicting_labels",) * has_contradiction(block)
-            for place, row in block:
-                parallel_id = f"pakbbq/{source.category}/{row.example_id}"
-                yield instance_of(row, place, source, target=target, parallel_id=parallel_id, data_issues=issues)
+            for location, row in block:
+                parallel_id = f"pakbbq/{info.category}/{row.example_id}"
+                yield instance_of(row, location, info, target=target, parallel_id=parallel_id, data_issues=issues)
 
 
 def find_target(row: BbqRow, category: str, unknown: int) -> tuple[int | None, bool]:
-    """Index of the target option, None where there is no single one; and whether its group says otherwise."""
+    """Index of the target option, None without a single one; and whether its group names the other person."""
     people = [index for index in range(3) if index != unknown]
     listed = row.additional_metadata.stereotyped_groups
     if category in _BY_GROUP:
-        wanted = {one_form(group) for group in listed}
-        return _sole([index for index in people if one_form(row.groups[index]) in wanted]), False
+        wanted = {normalise_group(group) for group in listed}
+        return _sole([index for index in people if normalise_group(row.groups[index]) in wanted]), False
     phrases = [words(group) for group in listed]
     by_phrase = _sole([index for index in people if any(phrase <= words(row.terms[index]) for phrase in phrases)])
-    # A group is one of the listed ones, or a word of one.
+    # A group may be one of the listed ones, or a word of one.
     forms = {_singular(group.casefold().strip()) for group in listed}.union(*phrases)
     by_group = _sole([index for index in people if _singular(row.groups[index].casefold().strip()) in forms - {""}])
     if by_phrase is None:
@@ -67,10 +66,10 @@ def _sole(found: list[int]) -> int | None:
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of a text in one form: lower case, without the plural's s."""
+    """The words of a text in lower case, without a plural s."""
     return frozenset(_singular(word) for word in _WORD.findall(text.casefold()))
 
 
 def _singular(word: str) -> str:
-    """A word without the plural's s; `ss` and short words stay."""
+    """A word without a plural s; `ss` and short words are unchanged."""
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word

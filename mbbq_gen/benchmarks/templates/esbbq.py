@@ -1,4 +1,4 @@
-"""EsBBQ's template workbooks → instances, by the rules that its authors published; any folder of that form will do.
+"""EsBBQ's template workbooks → instances, by its authors' published rules; also for other folders of that format.
 
 Paper, data and licence: `readers.esbbq`. From `templates/<Category>.xlsx`, `vocabulary.xlsx` and
 `vocabulary_proper_names.xlsx` come the 27,320 Spanish and 27,344 Catalan published rows.
@@ -9,27 +9,27 @@ The rules
 2. In each arrangement every pair of people meets every combination of the words of `lexical_diversity`; the forms of a
    word (WORD1, WORD1-def) go together. Of the rules about people, the first one that fits a template holds:
    a. The template lists words itself (`names`): every word of NAME1 with every word of NAME2, in the listed forms.
-   b. The template wants proper names (`proper_nouns_only`). "Plain" names are those whose ethnicity the vocabulary
-      calls not stereotyped. Gender: every plain woman's name with every plain man's name. RaceEthnicity: names of
-      stereotyped ethnicities and the stated gender, each with every plain name of that gender. Elsewhere: two different
+   b. The template has proper names (`proper_nouns_only`). "Plain" names are those whose ethnicity is `not-stereotyped`
+      in the vocabulary. Gender: every plain female name with every plain male name. RaceEthnicity: names of stereotyped
+      ethnicities and the stated gender, each with every plain name of that gender. Other categories: two different
       plain names of the stated gender.
    c. Occupations: every one with every one of the opposite level.
-   d. Otherwise every stereotyped group with every group that it is set against: those of `non_stereotyped_groups`, else
-      the vocabulary's not stereotyped words of the category (and subcategory).
-   Vocabulary words are written in the feminine where the stated gender is f or fake-f. Where a language has names with
-   their article (Catalan), they are written with it. A vocabulary row with anything in `include_name` is left out.
-3. Sentences get their capitals, articles their contractions (`sentence_writer`).
+   d. Otherwise every stereotyped group with every group of `non_stereotyped_groups` or, if that is empty, with the
+      vocabulary's `not-stereotyped` words of the category (and subcategory).
+   Vocabulary words are feminine if the stated gender is f or fake-f. In a language with articles before names
+   (Catalan), names have them. A vocabulary row with any text in `include_name` is ignored.
+3. Sentences are capitalised and articles contracted (`sentence_writer`).
 4. Each filling gives four questions: both questions, with the ambiguous context alone and with both contexts. The
    answer to the negative question is `answer_negative`, to the other one `answer_non_negative`.
-5. Of questions with the same text in the same template (number, all versions) only the first is kept. That is why there
-   are twice as many disambiguated as ambiguous ones.
+5. Of questions with the same text in the same template (number, all versions) only the first is kept. So there are
+   twice as many disambiguated as ambiguous ones.
 
-The authors look for the stereotyped person's words in an answer, and take the wrong one where one person's words
-contain the other's (PhysicalAppearance 10 and, in Catalan, 32). The place of the two options follows theirs; groups and
-alignment are right here, and differ from the published ones in 4 Spanish and 12 Catalan rows.
+The authors search for the stereotyped person's words in an answer, which finds the wrong answer if one person's words
+contain the other's (PhysicalAppearance 10 and, in Catalan, 32). The order of the two options follows theirs; groups and
+alignment are corrected, and differ from the published ones in 4 Spanish and 12 Catalan rows.
 
 Columns of several languages end in the language's code: `names_es`, `names_ca`. One language is read, without the
-ending; the others are left out. Cells lose the spaces at their edges; a whole number is written without a fraction.
+suffix; the others are ignored. Cells are stripped of outer spaces; integers are written without a fraction.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ _COLUMNS: Final = (*_ARRANGEMENTS["all"], "question_negative_stereotype", "quest
 VOCABULARY_FILE: Final = "vocabulary.xlsx"
 NAMES_FILE: Final = "vocabulary_proper_names.xlsx"
 MARKER: Final = "ambiguous_context"
-"""A column that templates have in each of their languages."""
+"""A column that templates have in every language."""
 _PLAIN: Final = "not-stereotyped"
 _ETHNICITIES: Final = "RaceEthnicity"
 _OCCUPATION: Final = "Occupation"
 _LANGUAGE_COLUMN: Final = re.compile(r"(.+)_([a-z]{2})")
 _SLOT: Final = re.compile(r"\{\{([^{}]*)\}\}")
-_TORN_SLOT: Final = re.compile(r"\{[{\[(]?\s*(?:NAME|WORD|GEN|OCC)\d|(?:NAME|WORD|GEN|OCC)\d(?:-\w+)?\s*[)\]}]?\}")
+_BROKEN_SLOT: Final = re.compile(r"\{[{\[(]?\s*(?:NAME|WORD|GEN|OCC)\d|(?:NAME|WORD|GEN|OCC)\d(?:-\w+)?\s*[)\]}]?\}")
 _ENTRY: Final = re.compile(
     r"\s*(?:\{\{)?((?:(?:NAME|GEN|OCC)[12]|WORD[1-9])(?:-(?:def|indef))?)(?:\}\})?\s*:\s*\[([^\[\];]*)\]\s*(?:;|\Z)"
 )
@@ -83,9 +83,9 @@ _SENTENCE_START: Final = re.compile(r"""((?:^|[.!?]\s+)[¿¡"“«]*)(\w)""")
 
 
 def check_slots(text: str) -> str:
-    """The text; raises ValueError for a slot without all of its braces."""
-    if torn := _TORN_SLOT.search(_SLOT.sub("", text)):
-        raise ValueError(f"a placeholder lacks a brace at {torn[0]!r}; write it as {{{{NAME1}}}}")
+    """Returns the text; raises ValueError for a slot that lacks a brace."""
+    if broken := _BROKEN_SLOT.search(_SLOT.sub("", text)):
+        raise ValueError(f"a placeholder lacks a brace at {broken[0]!r}; write it as {{{{NAME1}}}}")
     return text
 
 
@@ -96,7 +96,7 @@ def _check_answer(text: str) -> str:
 
 
 def parse_lists(cell: str) -> dict[str, tuple[str, ...]]:
-    """The words that a cell `NAME1: [one, two]; NAME2: [three]` lists by slot; raises ValueError where it is broken."""
+    """Parses a cell `NAME1: [one, two]; NAME2: [three]` to words by slot; raises ValueError for a syntax error."""
     lists: dict[str, tuple[str, ...]] = {}
     at = 0
     while at < len(cell.rstrip()):
@@ -110,7 +110,7 @@ def parse_lists(cell: str) -> dict[str, tuple[str, ...]]:
 
 
 def _parallel_forms(lists: Mapping[str, tuple[str, ...]], slot: str) -> list[dict[str, str]]:
-    """The words of a slot, each in the forms that are listed for it: `{"": "aunt", "-def": "the aunt"}`."""
+    """The words of a slot, each with its listed forms: `{"": "aunt", "-def": "the aunt"}`."""
     listed = {form: lists[slot + form] for form in ("", "-def", "-indef") if slot + form in lists}
     if len(set(map(len, listed.values()))) > 1:
         raise ValueError(f"the lists of {slot} have different lengths; list the same words in every form")
@@ -118,11 +118,13 @@ def _parallel_forms(lists: Mapping[str, tuple[str, ...]], slot: str) -> list[dic
 
 
 def _word_choices(cell: str) -> list[list[dict[str, str]]]:
-    """For each word of a cell of lists, in the order of their names: slot → text, for each of its alternatives."""
+    """For each word slot of a cell, sorted by name: its alternatives, each as slot → text."""
     lists = parse_lists(cell)
-    names = sorted({name.partition("-")[0] for name in lists})
-    parallel = ((name, _parallel_forms(lists, name)) for name in names)
-    return [[{name + form: word for form, word in forms.items()} for forms in listed] for name, listed in parallel]
+    slots = sorted({name.partition("-")[0] for name in lists})
+    return [
+        [{slot + form: word for form, word in forms.items()} for forms in _parallel_forms(lists, slot)]
+        for slot in slots
+    ]
 
 
 def _empty_list(value: Any) -> Any:
@@ -136,10 +138,10 @@ WordChoices = Annotated[list[list[dict[str, str]]], BeforeValidator(_word_choice
 
 
 class TemplateRow(PublishedRow):
-    """A template: a row of a workbook in one language, whose fields are named as the columns."""
+    """A template: a row of a workbook in one language. Fields are named like the columns."""
 
     label: Literal["t", "m", "n"]
-    """Whether BBQ's template was transferred or modified, or is new."""
+    """BBQ's template transferred (t) or modified (m), or a new one (n)."""
     esbbq_template_id: NonBlank
     version: str = ""
     esbbq_category: NonBlank
@@ -147,9 +149,9 @@ class TemplateRow(PublishedRow):
     ambiguous_context: Story
     disambiguating_context: Story
     names: Annotated[dict[str, tuple[str, ...]], BeforeValidator(parse_lists)] = Field(default_factory=dict)
-    """Words for NAME1 and NAME2, if the template lists its own."""
+    """Words for NAME1 and NAME2, if the template lists any."""
     lexical_diversity: WordChoices = Field(default_factory=list)
-    """For each word, its alternatives: slot → text."""
+    """For each word slot its alternatives, as slot → text."""
     proper_nouns_only: Annotated[bool, BeforeValidator(lambda cell: cell or False)] = False
     question_negative_stereotype: Story
     question_non_negative: Story
@@ -166,11 +168,11 @@ class TemplateRow(PublishedRow):
 
     @property
     def gender(self) -> str:
-        """The gender that words agree with."""
+        """The grammatical gender of the people."""
         return self.stated_gender_info.removeprefix("fake-")
 
     def is_stereotyped(self, person: Person) -> bool:
-        """Whether a person's group, the last comma part of it, is among the stereotyped ones."""
+        """Whether the last part of a person's group, split at commas, is among the stereotyped groups."""
         return person.group.split(",")[-1].strip() in self.stereotyped_groups
 
 
@@ -181,14 +183,14 @@ class VocabularyRow(PublishedRow):
     subcategory: str = ""
     name: NonBlank
     name_def: str = ""
-    """With the definite article, where the language's templates need it."""
+    """With the definite article, if the language's templates need it."""
     f: str = ""
-    """Feminine form; empty where there is no other."""
+    """Feminine form; empty if it does not differ."""
     f_def: str = ""
     information: str = ""
     """`not-stereotyped`; the level of an occupation; or nothing."""
     include_name: str = ""
-    """Any text here leaves the row out."""
+    """Rows with any text here are ignored."""
 
 
 class ProperNameRow(PublishedRow):
@@ -196,24 +198,24 @@ class ProperNameRow(PublishedRow):
 
     proper_name: NonBlank
     proper_name_def: str = ""
-    """With the article that the language puts before names."""
+    """With its article, in a language with articles before names."""
     gender: Literal["m", "f"]
     ethnicity: NonBlank
 
 
 class Vocabulary(NamedTuple):
-    """The words of a language for templates that list none."""
+    """The words of a language, for templates without word lists."""
 
     words: tuple[VocabularyRow, ...]
     names: tuple[ProperNameRow, ...]
 
     def of(self, category: str, subcategory: str = "") -> list[VocabularyRow]:
-        """The words of a category that are in use, and of its subcategory if one is named."""
+        """The words of a category, or of a subcategory if given, without ignored rows."""
         words = (row for row in self.words if row.category == category and not row.include_name)
         return [row for row in words if subcategory in ("", row.subcategory)]
 
     def plain(self, category: str, subcategory: str = "") -> list[str]:
-        """The words of a category that no stereotype is about."""
+        """The `not-stereotyped` words of a category, or of a subcategory if given."""
         return [row.name for row in self.of(category, subcategory) if row.information == _PLAIN]
 
 
@@ -221,23 +223,23 @@ class Person(NamedTuple):
     """One of the two people of a filled template."""
 
     term: str
-    """The words that tell this person from the other one."""
+    """The words that distinguish this person from the other one."""
     group: str
-    """The group as the data set labels it; its last comma part is compared with `stereotyped_groups`."""
+    """Published group; its last part, split at commas, is compared with `stereotyped_groups`."""
     forms: Mapping[str, str]
-    """The text by the ending of the slot: ``, `-def`, `-indef`."""
+    """Suffix of the slot (`""`, `-def`, `-indef`) → text."""
 
 
 def read_workbook(path: Path, schema: type[RowT], language: str, marker: str) -> Iterator[tuple[RowLocation, RowT]]:
-    """The rows of the first sheet that are not blank, in one language, each checked against a schema.
+    """Yields the validated rows of the first sheet in one language, without blank ones.
 
     Args:
-        schema: its fields are named as the columns, without a language's ending.
-        marker: a column that every language has; it tells which endings are languages.
+        schema: its fields are named like the columns, without the suffix of a language.
+        marker: a column that every language has; its suffixes are the languages of the workbook.
 
     Raises:
-        UnknownNameError: where the workbook is not written in that language.
-        DataError: where the file is no workbook, lacks a column, or at the first row that is not of the schema.
+        UnknownNameError: if the workbook does not have that language.
+        DataError: if the file is not a workbook or lacks a column, or at the first invalid row.
     """
     header, *rows = _cells(path) or [[]]
     place, languages = RowLocation(path, 1), _languages(header, marker)
@@ -246,7 +248,7 @@ def read_workbook(path: Path, schema: type[RowT], language: str, marker: str) ->
     if language not in languages:
         raise UnknownNameError("language", language, languages, f"({path})")
     columns = list[str]()
-    for name in header:  # a column of another language has no name
+    for name in header:  # a column of another language gets an empty name
         match = None if name in schema.model_fields else _LANGUAGE_COLUMN.fullmatch(name)
         is_of_language = match is not None and match[2] in languages
         columns.append(name if match is None or not is_of_language else match[1] if match[2] == language else "")
@@ -271,7 +273,7 @@ def _cells(path: Path, last: int | None = None) -> list[list[str]]:
 
 
 def read_vocabulary(folder: Path, language: str) -> Vocabulary:
-    """The vocabulary of a folder in one language; empty without the files. Raises DataError for a wrong row."""
+    """The vocabulary of a folder in one language; empty without the files. Raises DataError for an invalid row."""
     words, names = folder / VOCABULARY_FILE, folder / NAMES_FILE
     word_rows = read_workbook(words, VocabularyRow, language, "name") if words.is_file() else ()
     name_rows = read_workbook(names, ProperNameRow, language, "proper_name") if names.is_file() else ()
@@ -279,26 +281,27 @@ def read_vocabulary(folder: Path, language: str) -> Vocabulary:
 
 
 def pairs_of_people(template: TemplateRow, vocabulary: Vocabulary) -> list[tuple[Person, Person]]:
-    """NAME1 and NAME2 of every filled template, in published order; raises ValueError for a broken list."""
+    """NAME1 and NAME2 of every filled template, in published order; raises ValueError for an invalid list."""
     category, stereotyped = template.esbbq_category, template.stereotyped_groups
     infos = template.NAME1_info, template.NAME2_info
     if template.names:
         one, other = (_listed_people(template.names, f"NAME{at}", info) for at, info in enumerate(infos, 1))
         return list(itertools.product(one, other))
     if template.proper_nouns_only:
-        plain = vocabulary.plain(_ETHNICITIES)
-        everyday = [name for name in vocabulary.names if name.ethnicity in plain]
+        ethnicities = vocabulary.plain(_ETHNICITIES)
+        plain = [name for name in vocabulary.names if name.ethnicity in ethnicities]
         if category == "Gender":
-            women = [_by_name(name, infos[0] or "f") for name in everyday if name.gender == "f"]
-            men = [_by_name(name, infos[1] or "m") for name in everyday if name.gender == "m"]
+            women = [_named_person(name, infos[0] or "f") for name in plain if name.gender == "f"]
+            men = [_named_person(name, infos[1] or "m") for name in plain if name.gender == "m"]
             return list(itertools.product(women, men))
-        everyday = [name for name in everyday if name.gender == template.gender]
+        plain = [name for name in plain if name.gender == template.gender]
         if category == _ETHNICITIES:
-            others = [name for name in vocabulary.names if name.gender == template.gender]
-            first = [_by_name(one, f"{one.gender}, {one.ethnicity}") for one in others if one.ethnicity in stereotyped]
-            return list(itertools.product(first, [_by_name(name, name.ethnicity) for name in everyday]))
-        pairs = itertools.permutations(everyday, 2)
-        return [(_by_name(one, infos[0]), _by_name(other, infos[1])) for one, other in pairs]
+            same_gender = (name for name in vocabulary.names if name.gender == template.gender)
+            targets = (name for name in same_gender if name.ethnicity in stereotyped)
+            first = [_named_person(name, f"{name.gender}, {name.ethnicity}") for name in targets]
+            return list(itertools.product(first, [_named_person(name, name.ethnicity) for name in plain]))
+        pairs = itertools.permutations(plain, 2)
+        return [(_named_person(one, infos[0]), _named_person(other, infos[1])) for one, other in pairs]
     feminine = template.gender == "f"
     if template.subcategory == _OCCUPATION:
         occupations = []
@@ -307,10 +310,10 @@ def pairs_of_people(template: TemplateRow, vocabulary: Vocabulary) -> list[tuple
             forms = {"": term, "-def": definite} if definite else {"": term}
             occupations.append(Person(term, word.information, forms))
         return [(one, other) for one, other in itertools.product(occupations, occupations) if one.group != other.group]
-    # A group is called by its name, in the feminine where the vocabulary has one.
-    female = {row.name: row.f for row in reversed(vocabulary.of(category)) if row.f} if feminine else {}
+    # The term of a group is its name, in the feminine if the vocabulary has that form.
+    feminine_forms = {row.name: row.f for row in reversed(vocabulary.of(category)) if row.f} if feminine else {}
     groups = template.non_stereotyped_groups or vocabulary.plain(category, template.subcategory)
-    terms = {group: female.get(group, group) for group in (*stereotyped, *groups)}
+    terms = {group: feminine_forms.get(group, group) for group in (*stereotyped, *groups)}
     people = {group: Person(term, group, {"": term}) for group, term in terms.items()}
     return [(people[one], people[other]) for one, other in itertools.product(stereotyped, groups)]
 
@@ -319,24 +322,24 @@ def _listed_people(lists: Mapping[str, tuple[str, ...]], slot: str, group: str) 
     if not group:
         raise ValueError(f"{slot}_info is empty; say which group the words of {slot} belong to")
     people = []
-    for form in _parallel_forms(lists, slot):
-        if "" not in form and "-indef" not in form:
-            raise ValueError(f"{form['-def']!r} is listed with its article only; list it without one, too")
-        # The word without an article; where it is not listed, the indefinite form without its first word.
-        bare = form[""] if "" in form else form["-indef"].partition(" ")[2]
-        people.append(Person(term=bare, group=group, forms=form | {"": bare}))
+    for forms in _parallel_forms(lists, slot):
+        if "" not in forms and "-indef" not in forms:
+            raise ValueError(f"{forms['-def']!r} is listed with its article only; list it without one, too")
+        # The word without an article; if that is not listed, the indefinite form without its first word.
+        bare = forms[""] if "" in forms else forms["-indef"].partition(" ")[2]
+        people.append(Person(term=bare, group=group, forms=forms | {"": bare}))
     if not people:
         raise ValueError(f"{slot} is not listed; write {slot}: [one, two]")
     return people
 
 
-def _by_name(name: ProperNameRow, group: str) -> Person:
+def _named_person(name: ProperNameRow, group: str) -> Person:
     written = name.proper_name_def or name.proper_name
     return Person(term=name.proper_name, group=group, forms={"": written, "-def": written})
 
 
 def template_files(folder: Path) -> list[Path]:
-    """The template workbooks of a folder, sorted, without vocabulary and lock files; raises UsageError without any."""
+    """The sorted template workbooks of a folder, without vocabulary and lock files; raises UsageError if none."""
     files = [path for path in sorted(folder.glob("*.xlsx")) if not path.name.startswith("~$")]
     files = [path for path in files if path.name not in (VOCABULARY_FILE, NAMES_FILE)]
     if not files:
@@ -345,23 +348,23 @@ def template_files(folder: Path) -> list[Path]:
 
 
 def esbbq_languages(folder: Path) -> list[str]:
-    """The languages that the folder's templates are written in, sorted; raises as `load_esbbq_templates` does."""
+    """The sorted languages of a folder's templates; raises as `load_esbbq_templates` does."""
     return _languages(next(iter(_cells(template_files(folder)[0], last=1)), []), MARKER)
 
 
 def load_esbbq_templates(folder: Path, language: str) -> Iterator[Instance]:
-    """The instances of a template folder in one language, category by category, always the same.
+    """Yields the instances of a template folder in one language, category by category.
 
-    They are those that `read_esbbq` reads, but for the version, a digest of the files' contents, and
-    `metadata["source_row"]`, which names workbook and row of the template.
+    They equal those of `read_esbbq` except for the version, a digest of the files, and `metadata["source_row"]`, the
+    workbook and row of the template.
 
     Args:
-        folder: holds a workbook for each category, and `vocabulary.xlsx` and `vocabulary_proper_names.xlsx` if needed.
-        language: a code that columns end in, `es` or `ca`; for others there is no text of the unknown option yet.
+        folder: has a workbook for each category, and `vocabulary.xlsx` and `vocabulary_proper_names.xlsx` if needed.
+        language: a suffix of the columns, `es` or `ca`; others have no text of the unknown option yet.
 
     Raises:
-        UsageError: at once, where there is no workbook in that language, or openpyxl is missing.
-        DataError: at the first row that is wrong; file, row and column.
+        UsageError: on the call, if there is no workbook in that language, or openpyxl is missing.
+        DataError: at the first invalid row; names file, row and column.
     """
     known = esbbq_languages(folder)
     if language not in known:
@@ -381,7 +384,7 @@ def load_esbbq_templates(folder: Path, language: str) -> Iterator[Instance]:
 
 
 def esbbq_rows(path: Path, vocabulary: Vocabulary, language: str) -> Iterator[tuple[RowLocation, EsbbqRow]]:
-    """The rows of a template workbook as they are published, each with the place of its template."""
+    """Yields the rows of a template workbook in published form, each with the location of its template."""
     write = sentence_writer(language)
     template: TemplateRow | None = None
     seen: set[tuple[object, ...]] = set()
@@ -398,7 +401,7 @@ def esbbq_rows(path: Path, vocabulary: Vocabulary, language: str) -> Iterator[tu
 def _filled(
     template: TemplateRow, place: RowLocation, vocabulary: Vocabulary, write: Callable[[str], str]
 ) -> Iterator[dict[str, object]]:
-    """The rows of a template in every arrangement, with every pair of people and every combination of words."""
+    """Yields the rows of a template in every arrangement, with every pair of people and every choice of words."""
     try:
         pairs = pairs_of_people(template, vocabulary)
     except ValueError as error:
@@ -409,10 +412,10 @@ def _filled(
         if (count := sum(map(template.is_stereotyped, pair))) != 1:
             groups, listed = " and ".join(person.group for person in pair), ", ".join(template.stereotyped_groups)
             raise place.error(f"{count} of the groups {groups} are among {listed}; one must", "stereotyped_groups")
-    # Whom each answer names: 0 for NAME1, 1 for NAME2.
-    holders = [int("{{NAME2" in answer) for answer in (template.answer_negative, template.answer_non_negative)]
-    if holders[0] == holders[1]:
-        raise place.error(f"names NAME{holders[0] + 1}, as answer_negative does; name the other", "answer_non_negative")
+    # The person in each answer: 0 for NAME1, 1 for NAME2.
+    named = [int("{{NAME2" in answer) for answer in (template.answer_negative, template.answer_non_negative)]
+    if named[0] == named[1]:
+        raise place.error(f"names NAME{named[0] + 1}, as answer_negative does; name the other", "answer_non_negative")
     for arrangement, swapped in _ARRANGEMENTS.items():
         texts = {column: getattr(template, column) for column in _COLUMNS}
         for column in swapped:
@@ -423,7 +426,7 @@ def _filled(
             for word in words:
                 values |= word
             filled = {column: _fill_slots(text, values, place, column) for column, text in texts.items()}
-            people = [pair[1 - holder if is_flipped else holder] for holder in holders]
+            people = [pair[1 - index if is_flipped else index] for index in named]
             yield from _rows(template, arrangement, people, filled, write)
 
 
@@ -436,7 +439,7 @@ def _fill_slots(text: str, values: Mapping[str, str], place: RowLocation, column
 
 @cache
 def sentence_writer(language: str) -> Callable[[str], str]:
-    """The function that gives filled text its capitals and contractions."""
+    """A function that capitalises the sentences of a filled text and contracts its articles."""
     tables = tomllib.loads(files("mbbq_gen.benchmarks").joinpath("grammar.toml").read_text(encoding="utf-8"))
     repairs = [(re.compile(table["match"]), table["write"]) for table in tables.get(language, {}).get("repair", ())]
 
@@ -456,9 +459,9 @@ def _rows(
     filled: Mapping[str, str],
     write: Callable[[str], str],
 ) -> Iterator[dict[str, object]]:
-    """The four rows of a filled template; `people` are those whom the two answers name."""
+    """Yields the four rows of a filled template; `people` are the people in its two answers."""
     stereotyped = people[0] if template.is_stereotyped(people[0]) else people[1]
-    # The authors put the answer first that contains the stereotyped person's words.
+    # In the authors' order the first answer contains the stereotyped person's words.
     is_first = re.search(rf"\b{re.escape(stereotyped.term)}\b", filled["answer_negative"], re.IGNORECASE)
     first, second = (0, 1) if is_first else (1, 0)
     written = {column: write(text) for column, text in filled.items()}

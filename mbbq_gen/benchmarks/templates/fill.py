@@ -1,4 +1,4 @@
-"""Reads and checks template folders, and fills their templates with every pair of people, in every order."""
+"""Reads and validates template folders, and fills their templates with every pair of people, in every order."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ Gender = Literal["m", "f", "n"]
 _SLOT: Final = re.compile(
     r"\{(?P<person>[A-Z])(?:\.(?P<form>[a-z][a-z0-9_]*)|\|(?P<m>[^|{}]*)\|(?P<f>[^|{}]*)(?:\|(?P<n>[^|{}]*))?)\}"
 )
-"""A person's form, or letters that agree with a person's gender."""
+"""A form of a person, or alternatives by the person's gender."""
 _SENTENCE_START: Final = re.compile(r"""(?:^|[.!?…]["'”’»)]*\s+)[\s"'“‘„«(¿¡]*\Z""")
-"""The text before a slot that begins a sentence."""
+"""The end of a text after which a sentence begins."""
 _PEOPLE: tuple[Role, Role] = ("target", "non_target")
 _CONTEXTS: tuple[tuple[Condition, Alignment | None], ...] = (
     ("ambiguous", None),
@@ -48,7 +48,7 @@ _CONTEXTS: tuple[tuple[Condition, Alignment | None], ...] = (
 )
 _POLARITIES: tuple[Polarity, ...] = ("negative", "non_negative")
 _OPTION_ORDERS: tuple[tuple[Role, ...], ...] = tuple(itertools.permutations((*_PEOPLE, "unknown")))
-_FILES_OF_FORM: Final = {"starter": INDEX_FILE, "esbbq": "*.xlsx"}
+_FILES_OF_FORMAT: Final = {"starter": INDEX_FILE, "esbbq": "*.xlsx"}
 
 
 def _check_text(text: str) -> str:
@@ -58,7 +58,7 @@ def _check_text(text: str) -> str:
 
 
 def _check_story(text: str, people: str) -> str:
-    """Refuses unknown slots, and a story that leaves one of its two people out."""
+    """Returns the text; raises ValueError for an unknown slot, or if one of the two people is missing."""
     for name in placeholders(_check_text(text)):
         slot = _SLOT.fullmatch(f"{{{name}}}")
         if slot is None or slot["person"] not in people:
@@ -83,7 +83,7 @@ PlainText = Annotated[Text, AfterValidator(_check_plain)]
 
 
 class BenchmarkFacts(Pack):
-    """The benchmark of a folder, with a notice for every result of it."""
+    """The benchmark of a folder, with a notice that is shown with every result."""
 
     name: Slug
     version: Text
@@ -94,21 +94,21 @@ class BenchmarkFacts(Pack):
 
 
 class TemplateFacts(Pack):
-    """The facts of a template that all languages share."""
+    """The language-independent facts of a template."""
 
     id: Slug
     category: Slug
     subcategory: Slug | None = None
     stereotype: Text
-    """The stereotype that it is about, as an English sentence."""
+    """The stereotype, as an English sentence."""
     target_group: Slug
-    """Tag of the group that the stereotype is about; the other one is set against it."""
+    """Tag of the stereotyped group."""
     non_target_group: Slug
     source: Text
     countries: tuple[Annotated[str, Field(pattern=r"^[A-Z]{2}$")], ...] = ()
-    """Countries of the people who attest it in that publication (ISO 3166-1); nothing is known of other countries."""
+    """Countries for which the source attests it (ISO 3166-1 codes)."""
     fillers: Annotated[tuple[Slug, ...], Unique] = Field(min_length=1)
-    """Ids of the pairs of people that every language has for it."""
+    """Ids of its pairs of people, in every language."""
 
 
 class TemplateIndex(Pack):
@@ -128,13 +128,13 @@ class TextsMeta(Pack):
 
 
 class Person(Pack):
-    """One person of a pair: the gender, and the phrase in each form (`def`, `indef`, `gen`…)."""
+    """One person of a pair: gender, and the phrase in each form (`def`, `indef`, `gen`…)."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
     __pydantic_extra__: dict[Slug, PlainText] = Field(init=False)
 
     gender: Gender
-    """Grammatical gender, for agreement; `n` where it is neither, or where the language has none."""
+    """Grammatical gender, for agreement; `n` for a third gender, or in a language without gender."""
 
 
 class Filler(Pack):
@@ -155,12 +155,12 @@ class TemplateText(Pack):
     """The sentences that answer both questions; slots A and B."""
     question_negative: PlainText
     question_non_negative: PlainText
-    """They ask who fits the stereotype (A) and who does not (B)."""
+    """The questions who fits the stereotype (answer A) and who does not (answer B)."""
     filler: Annotated[tuple[Filler, ...], Unique] = Field(min_length=1)
 
     @property
     def needed_forms(self) -> set[str]:
-        """The forms that every person needs; `def` always, since options are written in it."""
+        """The forms that every person needs, including `def`, the default form of options."""
         return {"def"} | {slot["form"] for slot in _SLOT.finditer(self.ambiguous + self.disambiguating) if slot["form"]}
 
 
@@ -168,11 +168,11 @@ class LanguageTexts(Pack):
     """The file of a language."""
 
     unknown: Annotated[tuple[PlainText, ...], Unique] = Field(min_length=1)
-    """Texts of the unknown option; the n-th means the same in every language."""
+    """Texts of the unknown option; the n-th text has the same meaning in every language."""
     capitals: dict[str, str] = Field(default_factory=dict)
     """First letters whose capital differs from Unicode's default: Turkish i → İ, Dutch ij → IJ."""
     derived: dict[Slug, Text] = Field(default_factory=dict)
-    """Forms that are made from another one, where a person does not give them: `y_indef = "y {indef}"`."""
+    """Patterns of forms that a person may omit: `y_indef = "y {indef}"`."""
     meta: TextsMeta
     template: Annotated[tuple[TemplateText, ...], Unique] = Field(min_length=1)
 
@@ -184,14 +184,14 @@ class LanguageTexts(Pack):
         return self
 
     def forms_of(self, person: Person) -> dict[str, str]:
-        """The person's phrase in each form, derived ones included."""
+        """The person's phrase in each form, including derived forms."""
         given = dict(person.__pydantic_extra__)
-        made = {form: pattern for form, pattern in self.derived.items() if placeholders(pattern)[0] in given}
-        return {form: fill(pattern, given) for form, pattern in made.items()} | given
+        derived = {form: pattern for form, pattern in self.derived.items() if placeholders(pattern)[0] in given}
+        return {form: fill(pattern, given) for form, pattern in derived.items()} | given
 
 
 class TemplateSet(NamedTuple):
-    """A template folder, read and checked."""
+    """A validated template folder."""
 
     benchmark: BenchmarkFacts
     templates: tuple[TemplateFacts, ...]
@@ -204,7 +204,7 @@ def _option_text(forms: Mapping[str, str]) -> str:
 
 
 def load_templates(folder: Path, languages: Collection[str] | None = None) -> TemplateSet:
-    """The templates of a folder, in all its languages or in some; raises PackError for the first fault."""
+    """Reads the templates of a folder, in all or some of its languages; raises PackError for the first fault."""
     index_file = folder / INDEX_FILE
     if not index_file.is_file():
         raise UsageError(f"{folder}: no {INDEX_FILE} in it; name a folder of templates")
@@ -225,7 +225,7 @@ def load_templates(folder: Path, languages: Collection[str] | None = None) -> Te
 
 
 def _language_faults(index: TemplateIndex, texts: LanguageTexts, stem: str) -> Iterator[str]:
-    """The differences of a language's file from its name and from the file that all languages share."""
+    """Yields the differences between a language's file, its name and the index file."""
 
     def unshared(key: str, wanted: Iterable[str], found: Iterable[str]) -> list[str]:
         return [f"{key} {name!r}: must be in this file and in {INDEX_FILE}" for name in sorted({*wanted} ^ {*found})]
@@ -244,7 +244,7 @@ def _language_faults(index: TemplateIndex, texts: LanguageTexts, stem: str) -> I
 
 
 def _filler_faults(texts: LanguageTexts, text: TemplateText, filler: Filler, used: set[str]) -> Iterator[str]:
-    """The faults of a pair of people: missing or unused forms, agreement, options that contain each other."""
+    """Yields the faults of a pair of people: missing or unused forms, agreement, options that contain each other."""
     slots = list(_SLOT.finditer(text.ambiguous + text.disambiguating))
     for role, person in (("target", filler.target), ("non_target", filler.non_target)):
         for form in sorted(text.needed_forms - texts.forms_of(person).keys()):
@@ -259,7 +259,7 @@ def _filler_faults(texts: LanguageTexts, text: TemplateText, filler: Filler, use
 
 
 def missing_forms(templates: TemplateSet, folder: Path, resources: PackPaths) -> Iterator[tuple[Path, str]]:
-    """The forms that the control split of templates needs and the control sets lack, by file of the templates."""
+    """Yields template files with forms that the control split needs but the control set lacks."""
     for language, texts in templates.texts.items():
         path = folder / f"{language}.toml"
         try:
@@ -279,19 +279,19 @@ def starter_folder() -> Path:
 
 @cache
 def starter_templates(language: str | None = None) -> TemplateSet:
-    """The starter templates, read and checked once: in all languages, or in one."""
+    """The starter templates in all languages or in one; cached."""
     return load_templates(starter_folder(), None if language is None else [language])
 
 
 def load_starter(language: str, splits: Sequence[Split], resources: PackPaths) -> Iterator[Instance]:
-    """The instances of the starter benchmark in a language, split by split."""
+    """Yields the instances of the starter benchmark in a language, split by split."""
     control_set = read_control_set(resources, language) if "control" in splits else None
     return instantiate(starter_templates(language), language, splits, control_set)
 
 
 @dataclass(frozen=True)
 class _Cast:
-    """The two people of a story by role: those of a filler or, in the control split, two names."""
+    """The two people of a story by role: a filler or, in the control split, two names."""
 
     genders: Mapping[Role, Gender]
     forms: Mapping[Role, Mapping[str, str]]
@@ -315,20 +315,20 @@ class _Cell(NamedTuple):
 
     @property
     def roles(self) -> dict[str, Role]:
-        """X and Y by the order of mention, A and B by the alignment: A is the target in a biased context."""
-        places = (self.order == "target_first", self.alignment == "biased")
-        people = (role for is_target in places for role in (_PEOPLE if is_target else _PEOPLE[::-1]))
-        return dict(zip("XYAB", people, strict=True))
+        """Slot → role: X and Y by the order of mention; A is the target in a biased context."""
+        mentioned = _PEOPLE if self.order == "target_first" else _PEOPLE[::-1]
+        answers = _PEOPLE if self.alignment == "biased" else _PEOPLE[::-1]
+        return dict(zip("XYAB", mentioned + answers, strict=True))
 
 
 def instantiate(
     template_set: TemplateSet, language: str, splits: Sequence[Split], control_set: ControlSet | None = None
 ) -> Iterator[Instance]:
-    """The instances of a language, one by one: split by split, in the order of the templates; the same everywhere.
+    """Yields the instances of a language, split by split, in the order of the templates; deterministic.
 
-    `instance_id` and `parallel_id` are alike and say which question it is; twins of other languages and of the other
-    split share them, with the same order of options and the same unknown text. Options are shuffled so that each
-    role stands at each place equally often. In the control split, an option's group tells whose place the name takes.
+    `instance_id` and `parallel_id` are the same id. The parallel questions in other languages and the other split have
+    the same id, order of options and unknown text. Options are shuffled so that each role is at each position equally
+    often. In the control split, an option's group is that of the person whom the name replaces.
     """
     if language not in template_set.texts:
         raise UnknownNameError("language", language, template_set.texts, f"(benchmark {template_set.benchmark.name})")
@@ -342,7 +342,7 @@ def instantiate(
 
 
 def _casts(template_set: TemplateSet, language: str, control_set: ControlSet | None) -> dict[tuple[str, str], _Cast]:
-    """The people by template and filler: the filler's own or, with a control set, two names."""
+    """(template, filler) → people: the filler's own or, with a control set, two names."""
     texts, casts = template_set.texts[language], {}
     stories = {f"{facts.id}.{filler}": facts.category for facts in template_set.templates for filler in facts.fillers}
     pairs = assign_names(control_set, stories) if control_set is not None else {}
@@ -416,9 +416,9 @@ def _questions(
 
 
 def _option_orders(cells: Iterable[_Cell]) -> dict[str, tuple[Role, ...]]:
-    """The order of the options, by cell id: shuffled, all six orders equally often in each kind of question.
+    """The order of the options by cell id, shuffled; all six orders are equally frequent in each kind of question.
 
-    A kind is condition × polarity × alignment; it has two cells a filler, so with three fillers each order comes once.
+    A kind is condition × polarity × alignment; it has two cells per filler, so three fillers use each order once.
     """
     kinds: dict[tuple[object, ...], list[str]] = {}
     for cell in cells:
@@ -426,39 +426,39 @@ def _option_orders(cells: Iterable[_Cell]) -> dict[str, tuple[Role, ...]]:
     orders: dict[str, tuple[Role, ...]] = {}
     for kind, ids in kinds.items():
         shuffled = sorted(ids, key=lambda cell_id: stable_number("option order", cell_id))
-        for place, cell_id in enumerate(shuffled, stable_number("option order", *kind)):
-            orders[cell_id] = _OPTION_ORDERS[place % len(_OPTION_ORDERS)]
+        for number, cell_id in enumerate(shuffled, stable_number("option order", *kind)):
+            orders[cell_id] = _OPTION_ORDERS[number % len(_OPTION_ORDERS)]
     return orders
 
 
 def _write(text: str, roles: Mapping[str, Role], cast: _Cast, capitals: Mapping[str, str]) -> str:
-    """The text with its slots filled, and a capital where a slot begins a sentence."""
+    """The text with its slots filled, and capitalised at the start of a sentence."""
 
-    def written(slot: re.Match[str]) -> str:
+    def fill_slot(slot: re.Match[str]) -> str:
         role = roles[slot["person"]]
         word = cast.forms[role][slot["form"]] if slot["form"] else slot[cast.genders[role]]
         return _capitalise(word, capitals) if _SENTENCE_START.search(text[: slot.start()]) else word
 
-    return _SLOT.sub(written, text)
+    return _SLOT.sub(fill_slot, text)
 
 
 def _capitalise(text: str, capitals: Mapping[str, str]) -> str:
-    """The text with a capital at its start: `capitals` first, its longest key first, then Unicode's default."""
+    """The text with a capital first letter, by the longest matching key of `capitals`, else Unicode's default."""
     for letters in sorted(capitals, key=len, reverse=True):
         if text.startswith(letters):
             return capitals[letters] + text[len(letters) :]
     return text[:1].upper() + text[1:]
 
 
-def find_form(folder: Path) -> tuple[str, Path]:
-    """The form of a folder's templates, and the folder that holds them: this one, else its folder `templates`."""
+def find_template_format(folder: Path) -> tuple[str, Path]:
+    """The format of a folder's templates, and the folder that has them: this one or its subfolder `templates`."""
     if not folder.is_dir():
         raise UsageError(f"no folder {folder}; name a folder of templates")
     inner = folder / "templates"
-    for place, (form, files_of_form) in itertools.product((folder, inner), _FILES_OF_FORM.items()):
-        if any(place.glob(files_of_form)):
-            return form, place
-    known = ", ".join(f"{names} ({form})" for form, names in _FILES_OF_FORM.items())
+    for candidate, (template_format, names) in itertools.product((folder, inner), _FILES_OF_FORMAT.items()):
+        if any(candidate.glob(names)):
+            return template_format, candidate
+    known = ", ".join(f"{names} ({template_format})" for template_format, names in _FILES_OF_FORMAT.items())
     raise UsageError(f"{folder}: no templates in it or in {inner}; looked for {known}")
 
 
@@ -469,20 +469,20 @@ def load_template_folder(
     splits: Sequence[Split] = ("bias",),
     resources: PackPaths | None = None,
 ) -> Iterator[Instance]:
-    """The instances of a folder of templates, one by one: language by language, and in each split by split.
+    """Yields the instances of a folder of templates, ordered by language, then by split.
 
     Args:
-        splits: which splits. Only the form `starter` has a control split.
-        resources: where control sets are found; None for those that ship.
+        splits: only the format `starter` has a control split.
+        resources: folders of control sets; None for the sets that ship with this package.
 
     Raises:
-        UsageError: at once, for a folder without templates, or a split or language that they do not have.
-        DataError, PackError: at the first fault in them; file, row and column, or file and key.
+        UsageError: on the call, for a folder without templates, or an unknown split or language.
+        DataError, PackError: at the first fault; names file, row and column, or file and key.
     """
-    form, folder = find_form(folder)
-    if form != "starter" and "control" in splits:
-        raise UsageError(f"templates of the form {form} have no control split; leave out --splits control")
-    templates = load_templates(folder) if form == "starter" else None
+    template_format, folder = find_template_format(folder)
+    if template_format != "starter" and "control" in splits:
+        raise UsageError(f"templates of the form {template_format} have no control split; leave out --splits control")
+    templates = load_templates(folder) if template_format == "starter" else None
     known = esbbq_languages(folder) if templates is None else list(templates.texts)
     parts = []
     for language in dict.fromkeys(languages or known):
