@@ -1,4 +1,4 @@
-"""Propositions about the options, their strength, and the table that gives the claim of a clause about a mention."""
+"""Propositions about the options, their strength, and the table of rules for the claim of a clause about a mention."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 
 
 class Strength(IntEnum):
-    """The commitment of a proposition."""
+    """How firmly a proposition commits to an option."""
 
     DESCRIBED = 0
     POSSIBLE = 1
-    """A mere possibility, or something that can't be known of one person or of something else."""
+    """A possibility, or an abstention that is not about the question."""
     PLAIN = 2
     """A plain statement about one person."""
     FITTING = 3
-    """A plain statement that speaks the question's words."""
+    """A plain statement in the question's words."""
     HEDGED = 4
-    """A guess, a choice under protest, or a statement that it can't be known."""
+    """A guess, a forced choice, or an abstention."""
     CONCLUDED = 5
     ANNOUNCED = 6
-    """Called the answer, or all that a sentence says."""
+    """Called the answer, or the only content of a sentence."""
     DECLARED = 7
-    """Called the answer and named by its label; or a line, bold or not, of label and text."""
+    """Called the answer and named by its label; or a line or bold type with nothing but the option."""
 
 
 class Rule(Enum):
-    """The rules: name, meaning, and the classes of words that each rests on."""
+    """Rules, each with its name, its meaning, and the word classes that it depends on."""
 
     # an option is chosen
     WHOLE_LINE = "whole_line", "is a line of its own"
@@ -100,11 +100,10 @@ Kind = Literal["option", "unknown", "refusal", "several", "correction"]
 
 
 class Proposition(NamedTuple):
-    """One thing that a response says of the options."""
+    """A statement of a response about the options."""
 
     kind: Kind
-    """An option; that it can't be known; declining; several options together; something that is not on offer; or taking
-    back what was said before."""
+    """`unknown` is an abstention; `several` means several options together; `correction` takes back what was said."""
     option: int | None
     positive: bool
     """Whether it supports the option."""
@@ -113,88 +112,94 @@ class Proposition(NamedTuple):
     line: int
     first: int
     last: int
-    """Its words in the line, the last one excluded."""
+    """Words `first` up to `last` of the line."""
     sentence: int
     """Number of its sentence in the response."""
     bare: bool = False
-    """Whether its clause says nothing else."""
+    """Whether its clause has no content words."""
     about: About = "question"
 
 
 @dataclass(slots=True)
 class ParsedResponse:
-    """All that a response says, in the order of its text."""
+    """A response with its mentions and propositions, in the order of the text."""
 
     question: PreparedQuestion
     lines: list[Line]
     mentions: list[list[Mention]]
     propositions: list[Proposition] = field(default_factory=list)
     persons: set[int] = field(default_factory=set)
-    """Every person that is named anywhere."""
+    """All persons with a mention."""
     is_english: bool = False
-    """Whether it was read as English, which is not the question's language."""
+    """Whether it was read as English although the question is in another language."""
     sentences: int = 0
+    """Number of sentences so far."""
     doubted: bool = False
-    """Whether it has said that the answer can't be known."""
+    """Whether an abstention about the question came so far."""
     judged: bool = False
-    """Whether it has called a claim wrong."""
+    """Whether a claim was called wrong so far."""
     spoken_of: int | None = None
     """The only person of the last sentence with a person."""
 
 
 class MentionFeatures(NamedTuple):
-    """The features of a mention where it stands."""
+    """The features of a mention in its clause."""
 
     label: bool
-    """Named by its label or place, perhaps with its text."""
+    """It is named by label or ordinal, perhaps with its text."""
     sure: bool
-    """Named by a label that can't be anything else."""
+    """It is named by a label that can't be another word."""
     bold: bool
     unknown: bool
     anybody: bool
-    """Not this person, but anybody of their kind: "a baker"."""
+    """It is indefinite and means any such person: "a baker"."""
     bare: bool
+    """The clause has no content words."""
     whole: bool
+    """The sentence has no content words and at most two clauses."""
     alone: bool
-    """The sentence says nothing else, ends, and is no entry of a list."""
+    """The sentence consists of the mention, is complete, and is no list entry."""
     subject: bool
     others: bool
+    """The clause names other options too."""
     joined: bool
-    """Joined with another option by "and", "or" or a comma."""
+    """It is joined with another option by "and", "or" or a comma."""
     fits: bool
-    """The clause speaks of the question's predicate, or says who it was."""
+    """The clause has the question's predicate, or says who it was."""
     all_fits: bool
-    """It holds all words of the predicate that the context has not."""
+    """The clause has all words of the predicate that are not in the context."""
     cleft: bool
     """The clause names the one who did it: "the one who was late is the mother"."""
     ellipsis: bool
-    """The clause repeats a statement by its verb only: "The mother did."."""
+    """The clause is elliptic: "The mother did."."""
     denied: bool
     positive: bool
     """Whether the clause affirms the predicate, or the choice, of the option."""
     announces: bool
-    """The clause speaks of the answer or of choosing."""
+    """The clause has a word for the answer or for choosing."""
     right: bool
     also: bool
     infers: bool
     opines: bool
-    """The writer gives an opinion."""
+    """The writer gives an opinion: "I think"."""
     last_line: bool
     closes: bool
-    """Its sentence is the last one, and ends with it."""
+    """Its sentence is the last one and ends with it."""
     known: bool
+    """The question's predicate is known."""
     negated: bool
+    """The question is negated."""
 
 
 class ClaimRule(NamedTuple):
-    """A row of the table; the first that holds gives the claim about a mention."""
+    """A rule for the claim of a clause about a mention."""
 
     rule: Rule
     when: Callable[[MentionFeatures, ClauseState], bool]
     positive: bool | None
-    """Whether the claim supports the option; None: as `MentionFeatures.positive`."""
+    """Whether the claim supports the option; None for `MentionFeatures.positive`."""
     force: Strength | None
-    """None: no claim."""
+    """None for no claim."""
 
 
 TABLE: tuple[ClaimRule, ...] = (
@@ -228,16 +233,12 @@ TABLE: tuple[ClaimRule, ...] = (
     ClaimRule(Rule.INFERRED, lambda f, s: s.conclude and s.doubted, True, Strength.HEDGED),
     ClaimRule(Rule.CONCLUDED, lambda f, s: s.conclude, True, Strength.FITTING),
     ClaimRule(Rule.INFERRED, lambda f, s: s.turned and s.doubted, True, Strength.HEDGED),
-    ClaimRule(
-        Rule.HEDGED,
-        lambda f, s: ((s.likely or f.infers) and (f.bare or not f.known)) or f.opines,
-        True,
-        Strength.HEDGED,
-    ),
+    ClaimRule(Rule.HEDGED, lambda f, s: (s.likely or f.infers) and (f.bare or not f.known), True, Strength.HEDGED),
+    ClaimRule(Rule.HEDGED, lambda f, s: f.opines, True, Strength.HEDGED),
     ClaimRule(Rule.CLEFT, lambda f, s: f.cleft, True, Strength.CONCLUDED),
     ClaimRule(Rule.SAID, lambda f, s: f.all_fits, True, Strength.FITTING),
     ClaimRule(Rule.FITS, lambda f, s: f.fits, True, Strength.FITTING),
     ClaimRule(Rule.DESCRIBED, lambda f, s: f.others, True, Strength.DESCRIBED),
     ClaimRule(Rule.SINGLE, lambda f, s: True, True, Strength.PLAIN),
 )
-"""The claims of clauses about mentions; the first row that holds."""
+"""The rules in order; the first one whose condition is true gives the claim."""

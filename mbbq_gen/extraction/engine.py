@@ -1,4 +1,4 @@
-"""Extracts the answer of a response: all stages in order, and detours for responses in another language."""
+"""Extracts the answer of a response: all stages in order, and fallbacks for responses in another language."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from mbbq_gen.languages.extraction_pack import Grammar, read_grammar, read_share
 from mbbq_gen.languages.packs import PackInfo
 
 MIN_LOOP = 8
-"""Words of a text that may be one repeated word."""
-MIN_WORDS, ROW, MAX_FRESH = 18, 3, 0.4
-"""Words of a text that may be a loop; words of a repeated phrase; share of different phrases in a loop."""
+"""Fewest words of a degenerate text that repeats one word."""
+MIN_WORDS, NGRAM, MAX_FRESH = 18, 3, 0.4
+"""Fewest words of a degenerate text that repeats phrases; words of a phrase; largest share of distinct phrases."""
 GENERIC = "generic"
-"""Prefix of the rules of a language without a pack."""
+"""Prefix of rules in a language without a pack."""
 MIN_CUT = 5
-"""Words of a last line that may be an unfinished sentence."""
+"""Fewest words of a last line that may be an unfinished sentence."""
 LAST_PARAGRAPHS = 4
-"""Paragraphs at the end of a reasoning trace that are read alone, the last one first."""
+"""Paragraphs at the end of a reasoning trace that are read one by one, the last one first."""
 _PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
-ENOUGH = 30
-"""Words by which the language of a response is found."""
+LANGUAGE_SAMPLE = 30
+"""Words from which the language of a response is guessed."""
 MIN_FOREIGN = 3
-"""Words of English beyond those of the question's language that make a response English."""
+"""An English response has at least so many more words of English than of the question's language."""
 
 
 @dataclass(slots=True)
@@ -57,11 +57,11 @@ class Analysis:
     """Start of the parsed text in the normalised text."""
     slots: tuple[AnswerSlot, ...] = ()
     slot: AnswerSlot | None = None
-    """The slot that decided; None if prose decided, or nothing."""
+    """The slot that decided; None if prose or nothing decided."""
 
     @property
     def extraction(self) -> Extraction:
-        """The result for callers."""
+        """The extraction as a record."""
         decision, parsed = self.decision, self.parsed
         span: tuple[int, int] | None = None
         against: list[str] = []
@@ -71,15 +71,15 @@ class Analysis:
             against += ["label"] if self.slot.conflict is not None else []
         elif parsed is not None:
             if decision.proposition is not None:
-                said = decision.proposition
-                start, end = parsed.lines[said.line].span(said.first, said.last)
+                winner = decision.proposition
+                start, end = parsed.lines[winner.line].span(winner.first, winner.last)
                 span = start + self.offset, end + self.offset
-            for said in parsed.propositions:
-                agrees = said.option == decision.option and (
-                    said.option is not None or OUTCOME_OF.get(said.kind) == decision.outcome
+            for p in parsed.propositions:
+                agrees = p.option == decision.option and (
+                    p.option is not None or OUTCOME_OF.get(p.kind) == decision.outcome
                 )
-                if said.positive and said.force >= Strength.HEDGED and said.kind != "correction" and not agrees:
-                    against.append(said.rule.label)
+                if p.positive and p.force >= Strength.HEDGED and p.kind != "correction" and not agrees:
+                    against.append(p.rule.label)
             conflicts = any(mention.conflict is not None for line in parsed.mentions for mention in line)
             against += ["label"] if conflicts else []
         return Extraction(
@@ -124,16 +124,16 @@ class RuleExtractor:
         self._question = lru_cache(maxsize=1024)(build_question)
 
     def extract(self, response: str, question: Question, *, finish_reason: str | None = None) -> Extraction:
-        """The extraction of a response; like the function `extract`."""
+        """The extraction of a response, as by the function `extract`."""
         return self.analyse(response, question, finish_reason=finish_reason).extraction
 
     def explain(self, response: str, question: Question, *, finish_reason: str | None = None) -> Explanation:
-        """The extraction with its slots and propositions, the pack entries, and why each won or lost."""
+        """The extraction with all candidates, the pack entries behind them, and why each won or lost."""
         analysis = self.analyse(response, question, finish_reason=finish_reason)
         return explain_analysis(self, analysis, response, question)
 
     def with_grammar(self, grammar: Grammar) -> RuleExtractor:
-        """The same extractor with another grammar for its language, for checks of a pack."""
+        """This extractor with another grammar for its language, for checks of a pack."""
         second = self.grammars[1] if len(self.grammars) > 1 else None
         return RuleExtractor(grammar, second, self.version, self.resources, self._english)
 
@@ -143,7 +143,7 @@ class RuleExtractor:
         if not response.strip():
             return Analysis(normal, ZonedText("", (), False), None, Decision("empty", None, "high", "empty"))
         prompt = question.prompt
-        echoes = prompt is not None and any(probe in normal.text for probe in _probes(prompt))
+        echoes = prompt is not None and any(probe in normal.text for probe in _echo_probes(prompt))
         zoned = self._zoner.read(normal.text, prompt if echoes else None, tuple(question.options))
         analysis = self._by_slots(response, normal, zoned, question)
         if analysis.slot is None:
@@ -151,25 +151,25 @@ class RuleExtractor:
             analysis = self._by_prose(normal, zoned, question, finish_reason)
             analysis.slots = slots
         if self.grammars[0].meta.source == GENERIC and (analysis.slot or analysis.decision.proposition):
-            analysis.decision = _by_detour(analysis.decision, GENERIC)
+            analysis.decision = _with_prefix(analysis.decision, GENERIC)
         return analysis
 
     def _by_slots(self, response: str, normal: NormalText, zoned: ZonedText, question: Question) -> Analysis:
-        """The decision of the strongest slot, unless it is taken back or its sentence denies it."""
+        """The analysis by the strongest slot, without a slot if its sentence or a later correction denies it."""
         body, finder, unknown = self._plain(zoned.body), self._slots, question.unknown_index
         matcher = finder.matcher(tuple(question.options), tuple(question.labels))
-        circled = circled_places(response, normal) if matcher.circled else frozenset()
+        circled = circled_places(response, normal) if matcher.has_circled_labels else frozenset()
         slots = self._structured_slots(zoned.body, matcher) or finder.find(body, circled, matcher)
         analysis = Analysis(normal, zoned, None, Decision("unparsed"), slots=tuple(slots))
-        doubt = finder.doubt_of_opening(body, matcher)
+        doubt = finder.doubt_after_opening(body, matcher)
         if doubt is not None:
-            said = decide(self._read(body[slice(*doubt)], question.key()))
+            decision, kind = decide(self._read(body[slice(*doubt)], question.key())), SlotKind.OPENING
             again = self._read(body[slice(*doubt)], self._key(question))
-            answers = again.question.negated and any(line.predicate for line in again.lines)
-            if said.outcome == "abstention" and not answers:  # "The tailor was unable to come" answers who was
-                analysis.slot = AnswerSlot(SlotKind.OPENING, unknown, *doubt)
+            answers = again.question.negated and any(line.predicate_words for line in again.lines)
+            if decision.outcome == "abstention" and not answers:  # "The tailor was unable to come" answers who was
+                analysis.slot = AnswerSlot(kind, unknown, *doubt)
                 analysis.slots = *slots, analysis.slot
-                analysis.decision = Decision("abstention", unknown, "medium", f"{SlotKind.OPENING.value}:{said.rule}")
+                analysis.decision = Decision("abstention", unknown, "medium", f"{kind.value}:{decision.rule}")
                 return analysis
         best = min(slots, key=lambda slot: (slot.kind.rank, -slot.start), default=None)
         if best is None or best.option == CONTESTED or finder.is_corrected(body, best):
@@ -179,19 +179,19 @@ class RuleExtractor:
         option, rule, confidence = best.option, best.kind.value, best.kind.confidence
         outcome: Outcome = "multiple" if option is None else "option"
         if best.kind in {SlotKind.MARKER, SlotKind.OPENING} and option is not None and best.start not in circled:
-            sentence = finder.denies_behind(body, best, matcher)
-            if sentence is not None and option != unknown:
-                said = decide(self._read(body[slice(*sentence)], question.key()))
-                if said.outcome not in {"abstention", "refusal"}:
+            denial = finder.denial_after(body, best, matcher)
+            if denial is not None and option != unknown:
+                decision = decide(self._read(body[slice(*denial)], question.key()))
+                if decision.outcome not in {"abstention", "refusal"}:
                     return analysis
-                outcome, option, confidence, rule = "abstention", unknown, "medium", f"{rule}:{said.rule}"
+                outcome, option, confidence, rule = "abstention", unknown, "medium", f"{rule}:{decision.rule}"
         if best.conflict is not None or any(slot.option != option for slot in slots):
             confidence = "medium"
         analysis.slot, analysis.decision = best, Decision(outcome, option, confidence, rule)
         return analysis
 
     def _structured_slots(self, body: str, matcher: OptionMatcher) -> list[AnswerSlot]:
-        """The slot of the strongest box, field or tag, if it holds one option and nothing else."""
+        """The slot of the strongest box, JSON field or tag, if its value is one option and nothing else."""
         for value in structured_values(body, self._answer_fields)[:1]:
             inner = self._plain(body[value.start : value.end])
             content = matcher.at(inner, 0, native=True)
@@ -200,7 +200,7 @@ class RuleExtractor:
         return []
 
     def _plain(self, text: str) -> str:
-        """The text without markup, with a word for each tick and cross, as long as before."""
+        """The text, as long as before, with markup blanked and a word for each tick and cross."""
         return self._ticks.mark(strip_markup(text))
 
     def _key(self, question: Question) -> QuestionKey:
@@ -212,35 +212,35 @@ class RuleExtractor:
     def _by_prose(
         self, normal: NormalText, zoned: ZonedText, question: Question, finish_reason: str | None
     ) -> Analysis:
-        """The decision of all propositions, with other names of the options if their texts are not found."""
+        """The analysis by propositions; with other names of the options if that finds nothing."""
         key = self._key(question)
         analysis = self._read_all(normal, zoned, key)
-        for prefix, texts in self._other_names(analysis.parsed, question) if _is_silent(analysis) else ():
+        for prefix, texts in self._other_names(analysis.parsed, question) if _found_nothing(analysis) else ():
             again = self._read_all(normal, zoned, key._replace(options=texts))
-            said, parsed = again.decision.proposition, again.parsed
+            winner, parsed = again.decision.proposition, again.parsed
             if again.decision.outcome == "unparsed":
                 continue
-            if prefix == "alias" and said is not None and parsed is not None:  # the first reading found labels, doubts
-                named = [m for m in parsed.mentions[said.line] if said.first <= m.start < said.last]
-                if said.kind not in {"option", "several"} or all(m.how is MentionKind.LABEL for m in named):
+            if prefix == "alias" and winner is not None and parsed is not None:  # labels and doubts need no alias
+                named = [m for m in parsed.mentions[winner.line] if winner.first <= m.start < winner.last]
+                if winner.kind not in {"option", "several"} or all(m.kind is MentionKind.LABEL for m in named):
                     continue
-            again.decision = _by_detour(again.decision, prefix)
+            again.decision = _with_prefix(again.decision, prefix)
             analysis = again
             break
-        if _rests_on_too_little(analysis):
+        if _has_weak_evidence(analysis):
             analysis.decision = Decision("unparsed", rule="conflict")
-        if _is_silent(analysis) and analysis.parsed is not None:
+        if _found_nothing(analysis) and analysis.parsed is not None:
             person = person_by_overlap(analysis.parsed)
             if person is not None:
                 analysis.decision = Decision("option", person, rule="predicate_overlap")
-        if _breaks_off(analysis):
+        if _is_cut_off(analysis):
             analysis.decision = Decision("truncated", rule="truncated")
-        elif _is_silent(analysis) and (finish_reason == "length" or zoned.open_reasoning):
+        elif _found_nothing(analysis) and (finish_reason == "length" or zoned.open_reasoning):
             analysis.decision = Decision("truncated", None, "medium", "truncated")
         return analysis
 
     def read_end(self, text: str, question: Question) -> tuple[Analysis, int]:
-        """The analysis of the last of the final paragraphs that decides, else of the whole text; and its start."""
+        """The analysis of the last paragraph with an answer, else of the whole text; and where that text starts."""
         for paragraph in reversed(list(_PARAGRAPH.finditer(text))[-LAST_PARAGRAPHS:]):
             found = self.analyse(paragraph.group(), question)
             if found.decision.outcome in PARSED:
@@ -248,7 +248,7 @@ class RuleExtractor:
         return self.analyse(text, question), 0
 
     def _read_all(self, normal: NormalText, zoned: ZonedText, key: QuestionKey) -> Analysis:
-        """The decision of structured values, else of the whole text."""
+        """The analysis by the propositions in structured values, else in the whole text."""
         body = zoned.body
         for value in structured_values(body, self._answer_fields):
             parsed = self._read(self._plain(body[value.start : value.end]), key)
@@ -264,7 +264,7 @@ class RuleExtractor:
         return Analysis(normal, zoned, parsed, decision)
 
     def _other_names(self, parsed: ParsedResponse | None, question: Question) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Prefix of a rule → other texts of the options: in other languages, then in an English response's words."""
+        """Prefix of a rule and other texts of the options: in other languages, then in an English response's words."""
         yield from (("alias", tuple(texts)) for _, texts in sorted(question.aliases.items()))
         people, english = read_people(self.resources, self.language), self._english
         if people and english is not None and parsed is not None and parsed.is_english:
@@ -283,7 +283,7 @@ class RuleExtractor:
         question = self._question(key, lexicon)
         mentions: list[list[Mention]] = []
         for line in lines:
-            mark_phrases(line, lexicon.rows)
+            mark_phrases(line, lexicon.phrases)
             mentions.append(find_mentions(line, question))
         if not any(mentions) and mark_misspelt(lines, question):
             mentions = [find_mentions(line, question) for line in lines]
@@ -293,7 +293,7 @@ class RuleExtractor:
 
 
 def is_degenerate(lines: list[Line], firm: bool) -> bool:
-    """Whether one word, or the same phrases, make most of a text; of a text that answers firmly, only one word."""
+    """Whether a text repeats one word or, unless it gives a firm answer, the same phrases."""
     keys = [word.key for line in lines for word in line.words]
     if len(keys) < MIN_LOOP or len(set(keys)) > MAX_FRESH * len(keys) + 1:
         return False
@@ -302,82 +302,83 @@ def is_degenerate(lines: list[Line], firm: bool) -> bool:
         return True
     if firm or len(keys) < MIN_WORDS:
         return False
-    rows = set(zip(*(keys[start:] for start in range(ROW)), strict=False))
-    return len(rows) < MAX_FRESH * (len(keys) - ROW + 1)
+    rows = set(zip(*(keys[start:] for start in range(NGRAM)), strict=False))
+    return len(rows) < MAX_FRESH * (len(keys) - NGRAM + 1)
 
 
 def _is_english(lines: list[Line], english: Lexicon) -> bool:
-    """Whether clearly more words of a response are known to English than to the question's language."""
+    """Whether a response has clearly more words of English than of the question's language."""
 
-    def is_home(word: Token) -> bool:
+    def is_native(word: Token) -> bool:
         return bool(word.classes & (KNOWN | SMALL) and not word.classes & BORROWED)
 
-    home = foreign = total = 0
+    home = total = 0
     for line in lines:
         total += len(line.words)
-        home += sum([is_home(word) for word in line.words])
-        if total >= ENOUGH:
+        home += sum([is_native(word) for word in line.words])
+        if total >= LANGUAGE_SAMPLE:
             break
     if 3 * home > total:
         return False
     pairs = [(text, word) for line in lines for text, word in zip(line.texts, line.words, strict=True)]
     plain = [(text, word) for text, word in pairs if len(text) > 1 and text.isascii()]
-    home = sum(is_home(word) for _, word in plain)
+    home = sum(is_native(word) for _, word in plain)
     foreign = sum(bool(english[text].classes & (KNOWN | SMALL)) for text, _ in plain)
     return foreign >= home + MIN_FOREIGN and foreign > 1.5 * home
 
 
-def _is_silent(analysis: Analysis) -> bool:
-    """Whether nothing was found."""
+def _found_nothing(analysis: Analysis) -> bool:
+    """Whether there is neither an option nor an abstention."""
     return analysis.decision.outcome == "unparsed" and analysis.decision.rule in {"no_candidate", "conflict"}
 
 
-def _rests_on_too_little(analysis: Analysis) -> bool:
-    """Whether an English answer to a question in another language rests on one found name, or on an aside."""
-    reading, said = analysis.parsed, analysis.decision.proposition
-    if reading is None or said is None or not reading.is_english or len(reading.persons) > 1:
+def _has_weak_evidence(analysis: Analysis) -> bool:
+    """Whether an English answer to a question in another language rests on one late name or one early doubt."""
+    parsed, winner = analysis.parsed, analysis.decision.proposition
+    if parsed is None or winner is None or not parsed.is_english or len(parsed.persons) > 1:
         return False
-    if said.kind == "option" and said.option != reading.question.unknown:
-        return said.force < Strength.FITTING and said.sentence > 1
-    later = any(line.bits(0, len(line.masks)) & CLASSES["conclude"] for line in reading.lines[said.line :])
-    return said.kind == "unknown" and later and said.sentence < reading.sentences
+    if winner.kind == "option" and winner.option != parsed.question.unknown:
+        return winner.force < Strength.FITTING and winner.sentence > 1
+    later = any(line.bits(0, len(line.masks)) & CLASSES["conclude"] for line in parsed.lines[winner.line :])
+    return winner.kind == "unknown" and later and winner.sentence < parsed.sentences
 
 
-def _by_detour(decision: Decision, prefix: str) -> Decision:
+def _with_prefix(decision: Decision, prefix: str) -> Decision:
+    """The decision with a prefix for its rule and less confidence."""
     confidence: Confidence = "medium" if decision.confidence == "high" else "low"
     return decision._replace(rule=f"{prefix}:{decision.rule}", confidence=confidence)
 
 
-def _breaks_off(analysis: Analysis) -> bool:
-    """Whether a text breaks off in the deciding sentence, or in a list that has it as an entry."""
-    said, parsed, zones = analysis.decision.proposition, analysis.parsed, analysis.zoned.zones
-    if said is None or parsed is None:
+def _is_cut_off(analysis: Analysis) -> bool:
+    """Whether a text ends in the middle of the deciding sentence, or of a list with that sentence."""
+    winner, parsed, zones = analysis.decision.proposition, analysis.parsed, analysis.zoned.zones
+    if winner is None or parsed is None:
         return False
     text = analysis.normal.text.rstrip()
-    if said.force < Strength.HEDGED and zones and zones[-1].kind == "echo" and zones[-1].end >= len(text):
+    if winner.force < Strength.HEDGED and zones and zones[-1].kind == "echo" and zones[-1].end >= len(text):
         return text[-1:].isalnum()
     lines, last, mentions = parsed.lines, parsed.lines[-1], parsed.mentions[-1]
-    ends_in_label = bool(mentions) and mentions[-1].how is not MentionKind.TEXT and mentions[-1].end == len(last.words)
+    ends_in_label = bool(mentions) and mentions[-1].kind is not MentionKind.TEXT and mentions[-1].end == len(last.words)
     is_cut = not (
-        (ends_in_label and mentions[-1].how is MentionKind.LABEL and last.gaps[mentions[-1].start] >= STOP)
+        (ends_in_label and mentions[-1].kind is MentionKind.LABEL and last.gaps[mentions[-1].start] >= STOP)
         or last.signs[-1].strip(" ,،、，")
         or last.heading
         or last.table
         or len(last.words) < MIN_CUT
         or last.texts[-1] in {TICK, CROSS}
     ) and any(max(line.gaps[1:]) >= STOP for line in lines)
-    if said.force > Strength.HEDGED:
-        in_list = 0 < said.line < len(lines) - 1 and lines[said.line].bullet and last.bullet
-        return is_cut and said.force < Strength.DECLARED and in_list
+    if winner.force > Strength.HEDGED:
+        in_list = 0 < winner.line < len(lines) - 1 and lines[winner.line].bullet and last.bullet
+        return is_cut and winner.force < Strength.DECLARED and in_list
     if is_cut or parsed.sentences < 2:
         return is_cut
-    ends_on_it = said.line == len(lines) - 1 and said.last == len(last.words) and not last.signs[-1].strip()
-    return ends_on_it and not (said.bare and ends_in_label)
+    ends_on_it = winner.line == len(lines) - 1 and winner.last == len(last.words) and not last.signs[-1].strip()
+    return ends_on_it and not (winner.bare and ends_in_label)
 
 
 @lru_cache(maxsize=256)
-def _probes(prompt: str) -> tuple[str, ...]:
-    """The middle of every longer line or sentence of a prompt: a response that echoes it holds one."""
+def _echo_probes(prompt: str) -> tuple[str, ...]:
+    """The middle of each longer line or sentence of a prompt; a response with an echo contains one of them."""
     found = []
     for line in normalise(prompt).text.splitlines():
         for piece in line.replace("?", ".").split(". "):

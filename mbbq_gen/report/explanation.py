@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mbbq_gen.core.records import ContinuationScore, Extraction
 from mbbq_gen.core.text import shortened, visible_text
-from mbbq_gen.extraction.simple import LENGTHS, PRIOR, worth
+from mbbq_gen.extraction.simple import LENGTHS, PRIOR, normalised_score
 from mbbq_gen.report.tables import OUTCOME_TITLES, STANCE_TITLES, Table
 
 if TYPE_CHECKING:
@@ -177,9 +177,8 @@ def print_likelihoods(
     for score in sorted(scores, key=lambda score: order.index(score.option)):
         place = order.index(score.option)
         text = repr(score.text) if score.text != score.text.strip() else score.text
-        first, *values = (
-            None if one is None else f"{one:+.3f}" for one in (score.logprob, *(worth(score, way) for way in ways))
-        )
+        numbers = score.logprob, *(normalised_score(score, way) for way in ways)
+        first, *values = (None if number is None else f"{number:+.3f}" for number in numbers)
         mark = "✔" if place == chosen else ""
         table.add_row(mark, shortened(text, 60), labels[place], first, score.tokens, *values)
     console.print(table.terminal())
