@@ -3,9 +3,9 @@
     raw text ─► normalise ─► zones ─► lines of words ─► mentions ─► clauses ─► propositions ─► decision
 
 `extract` reads one response; `load_extractor` returns the compiled extractor of a language; its method `explain`
-shows how an extraction was made. Word classes and the inflection of option texts are data: `extractors/xx.toml` (schema:
-`languages/extraction_pack.py`). Two tables for all languages have the rules for clauses (`claims.py`) and responses
-(`decision.py`). docs/extraction.md names the module for each kind of mistake.
+shows how an extraction was made. Word classes and the inflection of option texts are data: `extractors/xx.toml`, with
+the schema in `languages/extraction_pack.py`. Two tables for all languages have the rules for clauses (`claims.py`) and
+responses (`decision.py`). docs/extraction.md names the module for each kind of mistake.
 
 `extract`, `load_extractor` and the classes are imported on first use: runs handle stored extractions without them.
 """

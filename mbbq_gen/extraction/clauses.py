@@ -207,13 +207,13 @@ class Sentence:
     previous_mention: Mention | None = None
     """The only mention of the previous clause with one."""
     bare_mention: Mention | None = None
-    """The same person, if that clause has no content words: "the mother, …"."""
+    """The same mention, if that clause has no content words: "the mother, …"."""
 
     def __init__(
-        self, parsed: ParsedResponse, number: int, mentions: list[Mention], first: int, last: int, state: ClauseState
+        self, parsed: ParsedResponse, index: int, mentions: list[Mention], first: int, last: int, state: ClauseState
     ) -> None:
-        self.parsed, self.line_index, self.first, self.last, self.state = parsed, number, first, last, state
-        line, question = self.line, self.question = parsed.lines[number], parsed.question
+        self.parsed, self.line_index, self.first, self.last, self.state = parsed, index, first, last, state
+        line, question = self.line, self.question = parsed.lines[index], parsed.question
         self.bits = line.bits(first, last)
         self.clauses = split_clauses(line, mentions, first, last)
         join_lists(line, mentions, pairs=question.lexicon.verb_final and not self.bits & DENY)
@@ -251,9 +251,9 @@ class Sentence:
 
     def has_predicate(self, start: int, end: int) -> bool:
         """Whether words `start` up to `end` include one of the question's predicate."""
-        line, places = self.line, self.line.predicate_words
-        first = bisect_left(places, start)
-        if any([not line.masks[index] & INNER for index in places[first : bisect_left(places, end, first)]]):
+        line, found = self.line, self.line.predicate_words
+        first = bisect_left(found, start)
+        if any([not line.masks[index] & INNER for index in found[first : bisect_left(found, end, first)]]):
             return True
         pairs = pairwise(line.words[start:end]) if self.question.unspaced else ()
         return any([one.key + two.key in self.question.predicate for one, two in pairs])

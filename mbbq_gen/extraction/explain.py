@@ -145,7 +145,7 @@ class _Candidates:
                 if (number, mention.start, mention.end) not in covered:
                     found.append(
                         self._candidate(
-                            *self._place(number, mention.start, mention.end),
+                            *self._span(number, mention.start, mention.end),
                             kind=_KINDS[mention.kind],
                             options=(mention.option,),
                             standing="listed" if mention.joined else "aside",
@@ -198,7 +198,7 @@ class _Candidates:
         mention = next((m for m in mentions if (m.start, m.end) == (p.first, p.last)), None)
         standing = p.rule.name.lower() if weak and p.rule in _IN_PASSING else "live"
         return self._candidate(
-            *self._place(p.line, p.first, p.last),
+            *self._span(p.line, p.first, p.last),
             kind=_KINDS[mention.kind] if p.kind == "option" and mention else p.kind,
             options=() if p.option is None else (p.option,),
             sentence=p.sentence,
@@ -210,7 +210,7 @@ class _Candidates:
             reason=reason,
         )
 
-    def _place(self, number: int, first: int, last: int) -> tuple[int, int]:
+    def _span(self, number: int, first: int, last: int) -> tuple[int, int]:
         """Start and end of words of a line in the normalised text."""
         start, end = self._lines[number].span(first, last)
         return start + self._analysis.offset, end + self._analysis.offset

@@ -29,7 +29,7 @@ _CHOOSER = C["speaker"] | C["forced"] | C["final"] | C["must"] | C["conclude"]
 """Classes that make a choice an answer rather than an event of the story."""
 _JUDGED = C["wrong"] | C["refuse"] | C["assume"]
 """Classes that reject a claim, which is then not the writer's own."""
-SAYING = (MAY_ABSTAIN | C["correction"] | C["no"] | C["assume"] | C["both"] | NOUN) | (
+_READ_CLAUSE = (MAY_ABSTAIN | C["correction"] | C["no"] | C["assume"] | C["both"] | NOUN) | (
     C["wrong"] | C["right"] | C["choose"] | C["answer"]
 )
 """Classes for which a clause without a mention is read."""
@@ -52,7 +52,7 @@ def read_sentence(s: Sentence) -> None:
         closed = end - start > 1 and bool(line.masks[end - 1] & CLOSES)
         if bits & C["claim"] and (s.parsed.judged or s.bits & _JUDGED):
             state.prejudice = s.parsed.judged = True
-        if inside or s.bare_mention or bits & (SAYING | PRONOUN):
+        if inside or s.bare_mention or bits & (_READ_CLAUSE | PRONOUN):
             announces = state.announced or (
                 not state.prejudice and bool(bits & C["answer"] or (bits & C["choose"] and bits & _CHOOSER))
             )
@@ -175,7 +175,7 @@ MAX_MENTIONS = 64
 MAX_GREETING = 4
 """Most words of a greeting before the answer: "Happy to help!"."""
 _NO_HEAD = NEG | C["both"] | C["wrong"] | C["cannot"] | C["unclear"] | C["condition"] | C["refuse"] | C["not_stated"]
-_TELLING = (
+_READ_SENTENCE = (
     (C["not_stated"] | C["unclear"] | C["know"] | C["tell"] | C["info"] | C["clear"] | C["refuse"] | C["lack"])
     | (C["judge"] | C["correction"] | C["no"] | C["forced"] | C["assume"] | C["answer"] | C["choose"])
     | (C["neither"] | C["both"])
@@ -228,14 +228,14 @@ def _read_line(parsed: ParsedResponse, number: int, start: int, *, listed: bool,
         inner = [m for m in found if first <= m.start < last]
         bits = line.bits(first, last)
         greets = (last == len(line.words) and line.gaps[last] == COLON) or (  # "Sure!", "Based on the text:"
-            last - first <= MAX_GREETING and last < len(line.words) and not bits & (_TELLING | NEG | C["who"])
+            last - first <= MAX_GREETING and last < len(line.words) and not bits & (_READ_SENTENCE | NEG | C["who"])
         )
         parsed.sentences += not (greets and not parsed.sentences and not inner)
         guesses = len({m.option for m in inner}) == 1 and bits & C["likely"]  # "Probably the baker, right?"
         if len(inner) > MAX_MENTIONS or (is_question and not guesses):
             continue
         refers = bits & PRONOUN and parsed.spoken_of is not None
-        tells = bits & SAYING and (bits & _TELLING or (bits & NEG and bits & (C["who"] | C["source"])))
+        tells = bits & _READ_CLAUSE and (bits & _READ_SENTENCE or (bits & NEG and bits & (C["who"] | C["source"])))
         if not (inner or refers or tells):
             continue
         state = ClauseState(conclude=concludes, doubted=parsed.doubted, entry=of_entry, listed=listed)
@@ -254,7 +254,8 @@ def _line_kind(line: Line, found: list[Mention]) -> str:
     if not found:
         return ""
     first = found[0]
-    labels, texts = ([m.option for m in found if m.kind is not how] for how in (MentionKind.TEXT, MentionKind.LABEL))
+    labels = [m.option for m in found if m.kind is not MentionKind.TEXT]
+    texts = [m.option for m in found if m.kind is not MentionKind.LABEL]
     listing = MENTIONED | SMALL | INNER | NOUN | C["options"] | C["conj"]
     if len({*texts}) > 1 and labels[: len(texts)] == texts and all([mask & listing for mask in line.masks]):
         return "list"

@@ -140,8 +140,8 @@ LENGTHS: Final[tuple[Normalise, ...]] = "token", "char", "byte"
 """Normalisations by a length."""
 PRIOR: Final[Normalise] = "pmi"
 """The normalisation by the answers' unconditional likelihoods."""
-VERSION: Final = 1
-PREFIX: Final = "loglikelihood:"
+LIKELIHOOD_VERSION: Final = 1
+LIKELIHOOD_PREFIX: Final = "loglikelihood:"
 """Prefix of the versions under which choices by loglikelihood are stored."""
 TIE: Final = 1e-6
 """Largest difference of normalised scores in a tie; float32 rounds by about as much."""
@@ -151,7 +151,7 @@ LABEL_MISSING: Final = "label_missing"
 
 def version_of(normalise: Normalise) -> str:
     """The version of a choice: `loglikelihood:sum+1`."""
-    return f"{PREFIX}{normalise}+{VERSION}"
+    return f"{LIKELIHOOD_PREFIX}{normalise}+{LIKELIHOOD_VERSION}"
 
 
 def normalised_score(score: ContinuationScore, normalise: Normalise) -> float | None:
