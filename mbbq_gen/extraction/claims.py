@@ -143,7 +143,10 @@ class ParsedResponse:
 
 
 class MentionFeatures(NamedTuple):
-    """The features of a mention in its clause."""
+    """The features of a mention in its clause.
+
+    `subject`: it comes first; `right`, `also`: the clause has such a word; `infers`: it has "must".
+    """
 
     label: bool
     """It is named by label or ordinal, perhaps with its text."""

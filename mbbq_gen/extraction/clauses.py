@@ -61,7 +61,11 @@ def abstention_kind(bits: int, around: int, *, named: bool, person: bool, bare: 
 
 @dataclass(slots=True)
 class ClauseState:
-    """State that the clauses so far set for the rest of their sentence."""
+    """State that the clauses so far set for the rest of their sentence.
+
+    Each field says that such words came: a conclusion, a reason, a doubt, a concession (`granted`), a forced choice,
+    another's view (`prejudice`), a guess (`likely`), "but" (`turned`), a denied option.
+    """
 
     announced: bool = False
     """The answer was announced and has not been named yet."""

@@ -163,8 +163,8 @@ class RuleExtractor:
         analysis = Analysis(normal, zoned, None, Decision("unparsed"), slots=tuple(slots))
         doubt = finder.doubt_after_opening(body, matcher)
         if doubt is not None:
-            decision, kind = decide(self._read(body[slice(*doubt)], question.key())), SlotKind.OPENING
-            again = self._read(body[slice(*doubt)], self._key(question))
+            decision, kind = decide(self._parse(body[slice(*doubt)], question.key())), SlotKind.OPENING
+            again = self._parse(body[slice(*doubt)], self._key(question))
             answers = again.question.negated and any(line.predicate_words for line in again.lines)
             if decision.outcome == "abstention" and not answers:  # "The tailor was unable to come" answers who was
                 analysis.slot = AnswerSlot(kind, unknown, *doubt)
@@ -181,7 +181,7 @@ class RuleExtractor:
         if best.kind in {SlotKind.MARKER, SlotKind.OPENING} and option is not None and best.start not in circled:
             denial = finder.denial_after(body, best, matcher)
             if denial is not None and option != unknown:
-                decision = decide(self._read(body[slice(*denial)], question.key()))
+                decision = decide(self._parse(body[slice(*denial)], question.key()))
                 if decision.outcome not in {"abstention", "refusal"}:
                     return analysis
                 outcome, option, confidence, rule = "abstention", unknown, "medium", f"{rule}:{decision.rule}"
@@ -204,7 +204,7 @@ class RuleExtractor:
         return self._ticks.mark(strip_markup(text))
 
     def _key(self, question: Question) -> QuestionKey:
-        """The key of a question with its own sentence."""
+        """The key of a question, with the sentence that asks it."""
         sentence = _last_question(question.prompt, self._question_end)
         shared = shared_forms(question.prompt or "", sentence, self.lexicon) if sentence else frozenset()
         return question.key()._replace(sentence=sentence, shared=shared)
@@ -214,9 +214,9 @@ class RuleExtractor:
     ) -> Analysis:
         """The analysis by propositions; with other names of the options if that finds nothing."""
         key = self._key(question)
-        analysis = self._read_all(normal, zoned, key)
+        analysis = self._analyse_propositions(normal, zoned, key)
         for prefix, texts in self._other_names(analysis.parsed, question) if _found_nothing(analysis) else ():
-            again = self._read_all(normal, zoned, key._replace(options=texts))
+            again = self._analyse_propositions(normal, zoned, key._replace(options=texts))
             winner, parsed = again.decision.proposition, again.parsed
             if again.decision.outcome == "unparsed":
                 continue
@@ -247,16 +247,16 @@ class RuleExtractor:
                 return found, paragraph.start()
         return self.analyse(text, question), 0
 
-    def _read_all(self, normal: NormalText, zoned: ZonedText, key: QuestionKey) -> Analysis:
+    def _analyse_propositions(self, normal: NormalText, zoned: ZonedText, key: QuestionKey) -> Analysis:
         """The analysis by the propositions in structured values, else in the whole text."""
         body = zoned.body
         for value in structured_values(body, self._answer_fields):
-            parsed = self._read(self._plain(body[value.start : value.end]), key)
+            parsed = self._parse(self._plain(body[value.start : value.end]), key)
             decision = decide(parsed)
             if decision.outcome != "unparsed":
                 decision = decision._replace(rule=f"{value.kind}:{decision.rule}", confidence="high")
                 return Analysis(normal, zoned, parsed, decision, value.start)
-        parsed = self._read(self._plain(body), key)
+        parsed = self._parse(self._plain(body), key)
         decision = decide(parsed)
         firm = decision.proposition is not None and decision.proposition.force >= Strength.ANNOUNCED
         if is_degenerate(parsed.lines, firm):
@@ -273,8 +273,8 @@ class RuleExtractor:
             if texts is not None:
                 yield "foreign", texts
 
-    def _read(self, text: str, key: QuestionKey) -> ParsedResponse:
-        """The propositions of a text, in the question's language or in English."""
+    def _parse(self, text: str, key: QuestionKey) -> ParsedResponse:
+        """A text with its mentions and propositions, read in the question's language or in English."""
         lexicon = self.lexicon
         lines = read_lines(text, lexicon)
         if self._english is not None and _is_english(lines, self._english):

@@ -30,7 +30,7 @@ _UNKNOWN = (
 )
 
 
-def _option(index: int, rule: str, start: int, text: str) -> Extraction:
+def _option(index: int, rule: str, start: int = 0, text: str = "") -> Extraction:
     spans = ((start, start + len(text)),) if text and start >= 0 else ()
     return Extraction(outcome="option", option=index, confidence="low", rule=rule, spans=spans)
 
@@ -81,19 +81,19 @@ def mbbq_like(response: str, question: Question) -> Extraction:
         if any(cue in word for cue in _CUES):
             for neighbour in (*words[index + 1 : index + 3], *words[max(0, index - 1) : index]):
                 if neighbour in cores:
-                    return _option(cores.index(neighbour), "mbbq_like:cue", 0, "")
+                    return _option(cores.index(neighbour), "mbbq_like:cue")
     if question.unknown_index is not None and any(phrase in low for phrase in _UNKNOWN):
-        return _option(question.unknown_index, "mbbq_like:unknown", 0, "")
+        return _option(question.unknown_index, "mbbq_like:unknown")
     inside = [index for index, text in enumerate(texts) if text in low]
     if len(inside) == 1:
         return _option(inside[0], "mbbq_like:only_text", low.find(texts[inside[0]]), texts[inside[0]])
     letters = low.strip("([{*\"' \n")
     for rule, character in (("first", letters[:1]), ("last", low.rstrip(".!?)*\"' \n")[-1:])):
         if character in cores:
-            return _option(cores.index(character), f"mbbq_like:{rule}_character", 0, "")
+            return _option(cores.index(character), f"mbbq_like:{rule}_character")
     alone = [index for index, core in enumerate(cores) if loose_key(core) in words]
     if len(alone) == 1:
-        return _option(alone[0], "mbbq_like:only_label", 0, "")
+        return _option(alone[0], "mbbq_like:only_label")
     return Extraction(outcome="multiple", rule="mbbq_like") if alone else _none(response, "mbbq_like")
 
 

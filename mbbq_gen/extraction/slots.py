@@ -175,6 +175,7 @@ class SlotFinder:
         return None
 
     def _words(self, text: str, start: int = 0, end: int = sys.maxsize, count: int | None = None) -> _Words:
+        """The first words of a part of a text, with their classes."""
         words = islice((ASCII_WORD if text.isascii() else WORD).finditer(text, start, end), count)
         return [(word, self._classes(word.group())) for word in words]
 
@@ -184,10 +185,8 @@ class SlotFinder:
         cut = header.start() if header else len(body)
         for mark in re.finditer(r"[?？؟]", body[start:cut]):
             end = start + mark.end()
-            listed = [
-                (match, matcher.labels.get(match[1].casefold())) for match in _LISTED.finditer(body, end, end + 300)
-            ]
-            shown = {label for match, label in listed if matcher.text_at(body, match.end() + 1) is None} - {None}
+            items = [m for m in _LISTED.finditer(body, end, end + 300) if matcher.text_at(body, m.end() + 1) is None]
+            shown = {matcher.labels.get(item[1].casefold()) for item in items} - {None}
             if len(shown) > 1:
                 return max(body.rfind(sign, start, end - 1) for sign in ".!\n¿") + 1 or end
         return cut
@@ -201,21 +200,21 @@ class SlotFinder:
         rest = body[here:].strip(" \t\n.。!)]}*_\"'”’»`:|")
         before = body[: content.start].strip(" \t\n*_\"'“”„«»‘’`>[({（【「《$\\#•|~-")
         if not rest and "?" not in body[here:]:
-            named = before.split() and self._classes(before.split()[-1]) & _NEG
-            return None if named else slot_of(SlotKind.ALONE, content)
+            denied = before.split() and self._classes(before.split()[-1]) & _NEG
+            return None if denied else slot_of(SlotKind.ALONE, content)
         behind = body[here : here + 1]
         line_end = body.find("\n", here)
         line = body[here : line_end if line_end >= 0 else len(body)]
         by_text = content.text is not None and content.label is None
         if by_text:
-            signed = behind in {"。", "!", "\n", "।"} or (behind == "." and not body[here + 1 : here + 2].isalnum())
+            has_sign = behind in {"。", "!", "\n", "।"} or (behind == "." and not body[here + 1 : here + 2].isalnum())
         else:
-            signed = (
+            has_sign = (
                 content.enclosed
                 or behind in {".", ":", "：", ",", "\n", "、", "-", "–", "—", ")", "(", "。", "，"}
                 or line.lstrip()[:1] in {"-", "–", "—", "(", "（"}
             ) and "?" not in line[:200].split(".")[0]
-        if not signed or self._is_list(body, content, matcher):
+        if not has_sign or self._is_list(body, content, matcher):
             return None
         if not by_text and self._joined_contents(body, content, matcher):
             return None
@@ -244,7 +243,7 @@ class SlotFinder:
         return len(shown) == matcher.count or (len(shown) > 1 and body[content.end :].lstrip(" .:)*")[:1].isdigit())
 
     def _joined_contents(self, body: str, content: SlotContent, matcher: OptionMatcher) -> list[SlotContent]:
-        """The contents of other options that are joined to one."""
+        """The contents of other options that follow a content and are joined to it."""
         found = [content]
         while True:
             other = self._next_joined(body, found[-1], matcher)
@@ -272,24 +271,24 @@ class SlotFinder:
         """The slots after answer markers: words that announce an answer."""
         words = self._words(body)
         marking = C["answer"] | C["choose"] | NOUN
-        places = [(number, word.end()) for number, (word, bits) in enumerate(words) if bits & marking]
+        ends = [(number, word.end()) for number, (word, bits) in enumerate(words) if bits & marking]
         if self._unspaced is not None:
             by_end = {word.end(): number for number, (word, _) in enumerate(words)}
-            places += [(by_end.get(m.end(), 0), m.end()) for m in self._unspaced.finditer(body)]
+            ends += [(by_end.get(m.end(), 0), m.end()) for m in self._unspaced.finditer(body)]
         end_of_last = 0
-        for number, end in sorted(set(places)):
+        for number, end in sorted(set(ends)):
             if end < end_of_last or not self._announces(words, number):
                 continue
             content = self._content_after(body, words[number + 1 : number + MAX_LINK + 3], end, matcher)
             if content is None or not self._is_asserted(body, words, number, content):
                 continue
             end_of_last = content.end
-            beside = self._joined_contents(body, content, matcher)
-            if len(beside) + 1 >= matcher.count > 2:
-                end_of_last = beside[-1].end
-            elif beside:
-                if body[end_of(CLOSE, body, beside[-1].end) :][:1] in {"", *".。।!\n,;:，；"}:
-                    yield AnswerSlot(SlotKind.MARKER, None, content.start, beside[-1].end)
+            joined = self._joined_contents(body, content, matcher)
+            if len(joined) + 1 >= matcher.count > 2:
+                end_of_last = joined[-1].end
+            elif joined:
+                if body[end_of(CLOSE, body, joined[-1].end) :][:1] in {"", *".。।!\n,;:，；"}:
+                    yield AnswerSlot(SlotKind.MARKER, None, content.start, joined[-1].end)
             else:
                 yield slot_of(SlotKind.MARKER, content)
 
