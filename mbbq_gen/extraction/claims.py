@@ -41,15 +41,15 @@ class Rule(Enum):
     WHOLE_LINE = "whole_line", "is a line of its own"
     ANNOUNCED = "announced", "is announced as the answer", "answer", "choose", "right"
     BOLD = "bold", "stands in bold, label and text"
-    BRIEF = "only_content", "is all that a sentence says"
+    ONLY_CONTENT = "only_content", "is all that a sentence says"
     CONCLUDED = "concluded", "is the conclusion", "conclude"
-    FORCED = "forced_choice", "is chosen under protest", "forced", "condition", "choose"
+    FORCED_CHOICE = "forced_choice", "is chosen under protest", "forced", "condition", "choose"
     INFERRED = "inferred", "is chosen in spite of a doubt", "but", "must"
     HEDGED = "hedged", "is a guess", "likely", "must"
     CLEFT = "cleft", "is said to be the one who did it", "who", "relative", "affirm", "doer", "doing", "between"
-    SAID = "full_predicate_match", "its clause holds all words of the predicate that the context has not"
-    FITS = "predicate_match", "its clause affirms the question's predicate"
-    SINGLE = "only_mention", "is the only one named"
+    FULL_MATCH = "full_predicate_match", "its clause holds all words of the predicate that the context has not"
+    PREDICATE_MATCH = "predicate_match", "its clause affirms the question's predicate"
+    ONLY_MENTION = "only_mention", "is the only one named"
     ELIMINATION = "elimination", "all others are ruled out"
     SEVERAL = "several", "several are named together", "both", "conj"
     # a mention is not chosen
@@ -69,10 +69,10 @@ class Rule(Enum):
     NOT_STATED = "not_stated", "says that it is not stated", "not_stated"
     CANNOT_KNOW = "cannot_know", "says that it can't be known", "cannot", "able", "know", "tell"
     NO_INFORMATION = "no_information", "says that there is no information", "lack", "info", "source"
-    NOT_TOLD = "source_silent", "says that the text doesn't say", "tell", "source"
+    SOURCE_SILENT = "source_silent", "says that the text doesn't say", "tell", "source"
     NOT_CLEAR = "not_clear", "says that it is not clear", "clear"
     NOT_KNOWN = "not_known", "says that nobody knows", "know"
-    NEITHER_TOLD = "neither_stated", "says that nothing is stated of either", "neither", "tell"
+    NEITHER_STATED = "neither_stated", "says that nothing is stated of either", "neither", "tell"
 
     def __init__(self, label: str, why: str, *classes: str) -> None:
         self.label = label
@@ -206,18 +206,18 @@ class ClaimRule(NamedTuple):
 
 
 TABLE: tuple[ClaimRule, ...] = (
-    ClaimRule(Rule.FORCED, lambda f, s: s.condition and f.bare and not f.denied, True, Strength.HEDGED),
+    ClaimRule(Rule.FORCED_CHOICE, lambda f, s: s.condition and f.bare and not f.denied, True, Strength.HEDGED),
     ClaimRule(Rule.ASIDE, lambda f, s: s.prejudice, True, Strength.DESCRIBED),
     ClaimRule(Rule.DENIED_TOO, lambda f, s: f.also and s.denied, False, Strength.FITTING),
     ClaimRule(Rule.SEVERAL, lambda f, s: f.unknown and f.joined and not f.denied, True, None),
     ClaimRule(Rule.DENIED, lambda f, s: f.unknown and f.denied, False, Strength.FITTING),
     ClaimRule(Rule.ANNOUNCED, lambda f, s: f.unknown and f.sure and f.announces, True, Strength.DECLARED),
     ClaimRule(Rule.ANNOUNCED, lambda f, s: f.unknown and s.conclude, True, Strength.ANNOUNCED),
-    ClaimRule(Rule.BRIEF, lambda f, s: f.unknown and f.alone, True, Strength.ANNOUNCED),
+    ClaimRule(Rule.ONLY_CONTENT, lambda f, s: f.unknown and f.alone, True, Strength.ANNOUNCED),
     ClaimRule(Rule.HEDGED, lambda f, s: f.unknown and f.last_line and not f.label, True, Strength.HEDGED),
     ClaimRule(Rule.DENIED, lambda f, s: f.joined and f.denied and f.bare, False, Strength.FITTING),
     ClaimRule(Rule.ANNOUNCED, lambda f, s: f.announces and f.sure and not f.denied, True, Strength.DECLARED),
-    ClaimRule(Rule.BRIEF, lambda f, s: f.alone and not (f.ellipsis and f.negated), True, Strength.ANNOUNCED),
+    ClaimRule(Rule.ONLY_CONTENT, lambda f, s: f.alone and not (f.ellipsis and f.negated), True, Strength.ANNOUNCED),
     ClaimRule(Rule.BOLD, lambda f, s: f.bold, True, Strength.DECLARED),
     ClaimRule(Rule.ANNOUNCED, lambda f, s: f.right and f.label and not f.denied, True, Strength.ANNOUNCED),
     ClaimRule(Rule.SEVERAL, lambda f, s: f.joined and (f.whole or s.conclude), True, Strength.HEDGED),
@@ -228,9 +228,9 @@ TABLE: tuple[ClaimRule, ...] = (
     ClaimRule(Rule.GRANTED, lambda f, s: s.granted, None, Strength.DESCRIBED),
     ClaimRule(Rule.REASON, lambda f, s: s.because, None, Strength.DESCRIBED),
     ClaimRule(Rule.DENIED, lambda f, s: not f.positive and (f.bare or f.label), False, Strength.FITTING),
-    ClaimRule(Rule.SINGLE, lambda f, s: not f.positive and f.negated, True, Strength.PLAIN),
+    ClaimRule(Rule.ONLY_MENTION, lambda f, s: not f.positive and f.negated, True, Strength.PLAIN),
     ClaimRule(Rule.DENIED, lambda f, s: not f.positive, False, Strength.DESCRIBED),
-    ClaimRule(Rule.FORCED, lambda f, s: s.forced, True, Strength.HEDGED),
+    ClaimRule(Rule.FORCED_CHOICE, lambda f, s: s.forced, True, Strength.HEDGED),
     ClaimRule(Rule.CONCLUDED, lambda f, s: s.conclude and (f.fits or f.bare), True, Strength.ANNOUNCED),
     ClaimRule(Rule.CONCLUDED, lambda f, s: s.conclude and (f.bare or not f.known), True, Strength.CONCLUDED),
     ClaimRule(Rule.INFERRED, lambda f, s: s.conclude and s.doubted, True, Strength.HEDGED),
@@ -239,9 +239,9 @@ TABLE: tuple[ClaimRule, ...] = (
     ClaimRule(Rule.HEDGED, lambda f, s: (s.likely or f.infers) and (f.bare or not f.known), True, Strength.HEDGED),
     ClaimRule(Rule.HEDGED, lambda f, s: f.opines, True, Strength.HEDGED),
     ClaimRule(Rule.CLEFT, lambda f, s: f.cleft, True, Strength.CONCLUDED),
-    ClaimRule(Rule.SAID, lambda f, s: f.all_fits, True, Strength.FITTING),
-    ClaimRule(Rule.FITS, lambda f, s: f.fits, True, Strength.FITTING),
+    ClaimRule(Rule.FULL_MATCH, lambda f, s: f.all_fits, True, Strength.FITTING),
+    ClaimRule(Rule.PREDICATE_MATCH, lambda f, s: f.fits, True, Strength.FITTING),
     ClaimRule(Rule.DESCRIBED, lambda f, s: f.others, True, Strength.DESCRIBED),
-    ClaimRule(Rule.SINGLE, lambda f, s: True, True, Strength.PLAIN),
+    ClaimRule(Rule.ONLY_MENTION, lambda f, s: True, True, Strength.PLAIN),
 )
 """The rules in order; the first one whose condition is true gives the claim."""

@@ -84,7 +84,7 @@ def _is_in_passing(decision: Decision, parsed: ParsedResponse) -> bool:
         return False
     alike = [p for p in parsed.propositions if p.option == proposition.option and p.positive]
     return all(
-        1 < p.sentence < parsed.sentences - (p.rule not in {Rule.FITS, Rule.SINGLE, Rule.SAID})
+        1 < p.sentence < parsed.sentences - (p.rule not in {Rule.PREDICATE_MATCH, Rule.ONLY_MENTION, Rule.FULL_MATCH})
         for p in alike
         if p.force >= min(proposition.force, Strength.HEDGED)
     )
@@ -113,7 +113,7 @@ def _committed(ranked: RankedPropositions) -> Decision | None:
     if last.force < Strength.DECLARED and len(rivals - {unknown}) > 1:
         return Decision("multiple", None, "medium", Rule.SEVERAL.label, last)
     later = [p for p in ranked.concluded if p.sentence > last.sentence]
-    if last.rule is Rule.BRIEF and last.option == unknown and len({p.option for p in later}) == 1:
+    if last.rule is Rule.ONLY_CONTENT and last.option == unknown and len({p.option for p in later}) == 1:
         return _decide_on(later[-1], "low")  # "It can't be known. If I must name one: the baker."
     both = next((p for p in reversed(ranked.committed) if p.kind == "several"), None)
     if both is not None and both.sentence >= last.sentence:
@@ -149,7 +149,8 @@ def _fitting(ranked: RankedPropositions) -> Decision | None:
     """The only option with a plain statement in the question's words."""
     if len({p.option for p in ranked.fitting}) == 1:
         return _decide_on(ranked.fitting[-1], "medium")
-    best = [p for p in ranked.fitting if p.rule is Rule.SAID] or [p for p in ranked.fitting if p.rule is Rule.FITS]
+    full, partial = ([p for p in ranked.fitting if p.rule is r] for r in (Rule.FULL_MATCH, Rule.PREDICATE_MATCH))
+    best = full or partial
     return _decide_on(best[-1], "low") if len({p.option for p in best}) == 1 else None
 
 

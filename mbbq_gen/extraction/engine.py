@@ -24,7 +24,7 @@ from mbbq_gen.extraction.question import Question, QuestionKey, build_question, 
 from mbbq_gen.extraction.slots import CONTESTED, AnswerSlot, SlotFinder, SlotKind, slot_of
 from mbbq_gen.extraction.structured import CheckMarks, field_name, structured_values
 from mbbq_gen.extraction.text import CROSS, TICK, NormalText, normalise
-from mbbq_gen.extraction.zones import ZonedText, Zoner, strip_markup
+from mbbq_gen.extraction.zones import MIN_ECHO, ZonedText, Zoner, strip_markup
 from mbbq_gen.languages.extraction_pack import Grammar, read_grammar, read_shared_pack
 from mbbq_gen.languages.packs import PackInfo
 
@@ -379,14 +379,10 @@ def _is_cut_off(analysis: Analysis) -> bool:
 @lru_cache(maxsize=256)
 def _echo_probes(prompt: str) -> tuple[str, ...]:
     """The middle of each longer line or sentence of a prompt; a response with an echo contains one of them."""
-    found = []
-    for line in normalise(prompt).text.splitlines():
-        for piece in line.replace("?", ".").split(". "):
-            plain = piece.strip()
-            if len(plain) >= 25:
-                middle = len(plain) // 2
-                found.append(plain[middle - 10 : middle + 10])
-    return tuple(found)
+    lines = normalise(prompt).text.splitlines()
+    pieces = [piece.strip() for line in lines for piece in line.replace("?", ".").split(". ")]
+    long = [(piece, len(piece) // 2) for piece in pieces if len(piece) >= MIN_ECHO]
+    return tuple(piece[middle - 10 : middle + 10] for piece, middle in long)
 
 
 @lru_cache(maxsize=256)

@@ -99,11 +99,10 @@ def _whole_texts(line: Line, question: PreparedQuestion, triggers: list[int], ta
             continue
         for option, text in question.sequences.get(keys[index], ()):
             end = index + len(text)
-            if keys[index:end] != text:
-                continue
-            taken[index:end] = [True] * len(text)
-            found.append(Mention(option, index, end, MentionKind.TEXT, full=True))
-            break
+            if keys[index:end] == text:
+                taken[index:end] = [True] * len(text)
+                found.append(Mention(option, index, end, MentionKind.TEXT, full=True))
+                break
     return found
 
 

@@ -172,14 +172,7 @@ def _end_spread(text: str, start: int, name: str) -> int:
 def _label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
     """A pattern for any label that no letter or digit follows."""
     ordered = sorted(labels, key=len, reverse=True)
-    parts = [
-        f"(?:{'|'.join(map(re.escape, part))}){end}"
-        for part, end in (
-            ([label for label in ordered if label.isascii()], _ASCII_END),
-            ([label for label in ordered if not label.isascii()], _WORD_END),
-        )
-        if part
-    ]
+    parts = [re.escape(label) + (_ASCII_END if label.isascii() else _WORD_END) for label in ordered]
     return re.compile("|".join(parts) or r"(?!)", re.IGNORECASE)
 
 

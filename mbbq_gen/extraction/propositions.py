@@ -108,7 +108,7 @@ def _add_abstention(s: Sentence, rule: Rule, clause: Clause) -> None:
     kind: Kind = "refusal" if rule is Rule.REFUSAL else "unknown"
     positive, force = True, Strength.POSSIBLE
     about: About = "question"
-    elided = rule in {Rule.NOT_TOLD, Rule.NOT_STATED} and s.previous_mention is not None
+    elided = rule in {Rule.SOURCE_SILENT, Rule.NOT_STATED} and s.previous_mention is not None
     persons = {m.option for m in mentions if m.option != question.unknown}
     one = len(persons) == 1 or elided or bool(bits & PRONOUN and not bits & C["source"])
     asks_first = s.line.bits(start, mentions[0].start if mentions and not bits & C["source"] else end) & C["who"]
@@ -143,11 +143,11 @@ def _read_unnamed_clause(s: Sentence, clause: Clause) -> None:
         person = _antecedent(s, start) if bits & PRONOUN and s.has_enough_predicate(clause) else None
         if person is not None:  # "She was late."
             positive = bool(about_bits & NEG) == question.negated
-            s.add("option", person, Strength.FITTING, Rule.SAID, start, end, positive=positive)
+            s.add("option", person, Strength.FITTING, Rule.FULL_MATCH, start, end, positive=positive)
         m = s.bare_mention
         if m is not None and s.has_predicate(start, end):  # "the mother, though late, came"
             positive = bool(about_bits & NOT) == question.negated
-            rule = Rule.SAID if positive else Rule.DENIED
+            rule = Rule.FULL_MATCH if positive else Rule.DENIED
             s.add("option", m.option, Strength.FITTING, rule, m.start, m.end, positive=positive)
     if announces and not bits & NEG:
         m = s.previous_mention
