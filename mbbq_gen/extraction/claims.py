@@ -107,7 +107,7 @@ class Proposition(NamedTuple):
     option: int | None
     positive: bool
     """Whether it supports the option."""
-    force: Strength
+    strength: Strength
     rule: Rule
     line: int
     first: int
@@ -201,7 +201,7 @@ class ClaimRule(NamedTuple):
     when: Callable[[MentionFeatures, ClauseState], bool]
     positive: bool | None
     """Whether the claim supports the option; None for `MentionFeatures.positive`."""
-    force: Strength | None
+    strength: Strength | None
     """None for no claim."""
 
 

@@ -235,7 +235,7 @@ class Sentence:
         self,
         kind: Kind,
         option: int | None,
-        force: Strength,
+        strength: Strength,
         rule: Rule,
         first: int,
         last: int,
@@ -246,7 +246,7 @@ class Sentence:
     ) -> None:
         """Adds a proposition at words `first` up to `last`."""
         span = self.line_index, first, last, self.parsed.sentences
-        self.parsed.propositions.append(Proposition(kind, option, positive, force, rule, *span, bare, about))
+        self.parsed.propositions.append(Proposition(kind, option, positive, strength, rule, *span, bare, about))
 
     def part_of(self, index: int) -> int:
         """The first word after the last colon or semicolon before a word; else that of the sentence."""

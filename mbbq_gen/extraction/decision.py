@@ -45,22 +45,22 @@ class RankedPropositions:
     def __init__(self, parsed: ParsedResponse) -> None:
         propositions = parsed.propositions
         corrected = max((index for index, p in enumerate(propositions, 1) if p.kind == "correction"), default=0)
-        if any(p.positive and p.force >= Strength.PLAIN for p in propositions[corrected:]):
+        if any(p.positive and p.strength >= Strength.PLAIN for p in propositions[corrected:]):
             propositions = propositions[corrected:]
         self.parsed = parsed
         self.all = [p for p in propositions if p.kind != "correction"]
-        self.denied = frozenset(p.option for p in self.all if not p.positive and p.force >= Strength.FITTING)
+        self.denied = frozenset(p.option for p in self.all if not p.positive and p.strength >= Strength.FITTING)
         """Options that are denied."""
         positive = [p for p in self.all if p.positive]
-        self.committed = [p for p in positive if p.force >= Strength.ANNOUNCED]
-        declared = [p for p in self.committed if p.force is Strength.DECLARED]
+        self.committed = [p for p in positive if p.strength >= Strength.ANNOUNCED]
+        declared = [p for p in self.committed if p.strength is Strength.DECLARED]
         self.last_committed = next(reversed(declared or self.committed), None)
         """The last declared proposition, else the last announced one."""
-        self.concluded = [p for p in positive if p.force >= Strength.HEDGED]
+        self.concluded = [p for p in positive if p.strength >= Strength.HEDGED]
         """Conclusions, guesses, forced choices, abstentions, and all of `committed`."""
-        self.fitting = [p for p in positive if p.force is Strength.FITTING and p.option not in self.denied]
+        self.fitting = [p for p in positive if p.strength is Strength.FITTING and p.option not in self.denied]
         """Plain statements in the question's words about options that are not denied."""
-        self.plain = [p for p in positive if p.force is Strength.PLAIN]
+        self.plain = [p for p in positive if p.strength is Strength.PLAIN]
         """Plain statements about one person."""
 
 
@@ -86,7 +86,7 @@ def _is_in_passing(decision: Decision, parsed: ParsedResponse) -> bool:
     return all(
         1 < p.sentence < parsed.sentences - (p.rule not in {Rule.PREDICATE_MATCH, Rule.ONLY_MENTION, Rule.FULL_MATCH})
         for p in alike
-        if p.force >= min(proposition.force, Strength.HEDGED)
+        if p.strength >= min(proposition.strength, Strength.HEDGED)
     )
 
 
@@ -110,7 +110,7 @@ def _committed(ranked: RankedPropositions) -> Decision | None:
     if last is None:
         return None
     rivals = {p.option for p in ranked.committed if p.kind == "option" and p.sentence == last.sentence}
-    if last.force < Strength.DECLARED and len(rivals - {unknown}) > 1:
+    if last.strength < Strength.DECLARED and len(rivals - {unknown}) > 1:
         return Decision("multiple", None, "medium", Rule.SEVERAL.label, last)
     later = [p for p in ranked.concluded if p.sentence > last.sentence]
     if last.rule is Rule.ONLY_CONTENT and last.option == unknown and len({p.option for p in later}) == 1:
@@ -127,7 +127,7 @@ def _opening(ranked: RankedPropositions) -> Decision | None:
     parsed = ranked.parsed
     needed = Strength.FITTING if parsed.question.predicate else Strength.PLAIN
     first = next(iter(ranked.all), None)
-    if first is None or not first.positive or first.kind != "option" or first.force < needed:
+    if first is None or not first.positive or first.kind != "option" or first.strength < needed:
         return None
     return _decide_on(first, "medium") if parsed.persons == {first.option} else None
 
@@ -137,8 +137,8 @@ def _concluded(ranked: RankedPropositions) -> Decision | None:
     if not ranked.concluded:
         return None
     last = ranked.concluded[-1]
-    firm = [p for p in ranked.concluded if p.force is Strength.CONCLUDED]
-    if firm and last.force < Strength.CONCLUDED and last.option == firm[-1].option:
+    firm = [p for p in ranked.concluded if p.strength is Strength.CONCLUDED]
+    if firm and last.strength < Strength.CONCLUDED and last.option == firm[-1].option:
         last = firm[-1]
     if last.kind == "several":
         last = next((p for p in ranked.concluded if p.kind == "unknown"), last)

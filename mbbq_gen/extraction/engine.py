@@ -78,7 +78,7 @@ class Analysis:
                 agrees = p.option == decision.option and (
                     p.option is not None or OUTCOME_OF.get(p.kind) == decision.outcome
                 )
-                if p.positive and p.force >= Strength.HEDGED and p.kind != "correction" and not agrees:
+                if p.positive and p.strength >= Strength.HEDGED and p.kind != "correction" and not agrees:
                     against.append(p.rule.label)
             conflicts = any(mention.conflict is not None for line in parsed.mentions for mention in line)
             against += ["label"] if conflicts else []
@@ -258,7 +258,7 @@ class RuleExtractor:
                 return Analysis(normal, zoned, parsed, decision, value.start)
         parsed = self._parse(self._plain(body), key)
         decision = decide(parsed)
-        firm = decision.proposition is not None and decision.proposition.force >= Strength.ANNOUNCED
+        firm = decision.proposition is not None and decision.proposition.strength >= Strength.ANNOUNCED
         if is_degenerate(parsed.lines, firm):
             decision = Decision("unparsed", None, "medium", "degenerate")
         return Analysis(normal, zoned, parsed, decision)
@@ -338,7 +338,7 @@ def _has_weak_evidence(analysis: Analysis) -> bool:
     if parsed is None or winner is None or not parsed.is_english or len(parsed.persons) > 1:
         return False
     if winner.kind == "option" and winner.option != parsed.question.unknown:
-        return winner.force < Strength.FITTING and winner.sentence > 1
+        return winner.strength < Strength.FITTING and winner.sentence > 1
     later = any(line.bits(0, len(line.masks)) & CLASSES["conclude"] for line in parsed.lines[winner.line :])
     return winner.kind == "unknown" and later and winner.sentence < parsed.sentences
 
@@ -355,7 +355,7 @@ def _is_cut_off(analysis: Analysis) -> bool:
     if winner is None or parsed is None:
         return False
     text = analysis.normal.text.rstrip()
-    if winner.force < Strength.HEDGED and zones and zones[-1].kind == "echo" and zones[-1].end >= len(text):
+    if winner.strength < Strength.HEDGED and zones and zones[-1].kind == "echo" and zones[-1].end >= len(text):
         return text[-1:].isalnum()
     lines, last, mentions = parsed.lines, parsed.lines[-1], parsed.mentions[-1]
     ends_in_label = bool(mentions) and mentions[-1].kind is not MentionKind.TEXT and mentions[-1].end == len(last.words)
@@ -367,9 +367,9 @@ def _is_cut_off(analysis: Analysis) -> bool:
         or len(last.words) < MIN_CUT
         or last.texts[-1] in {TICK, CROSS}
     ) and any(max(line.gaps[1:]) >= STOP for line in lines)
-    if winner.force > Strength.HEDGED:
+    if winner.strength > Strength.HEDGED:
         in_list = 0 < winner.line < len(lines) - 1 and lines[winner.line].bullet and last.bullet
-        return is_cut and winner.force < Strength.DECLARED and in_list
+        return is_cut and winner.strength < Strength.DECLARED and in_list
     if is_cut or parsed.sentences < 2:
         return is_cut
     ends_on_it = winner.line == len(lines) - 1 and winner.last == len(last.words) and not last.signs[-1].strip()

@@ -183,7 +183,7 @@ class _Candidates:
 
     def _of_proposition(self, p: Proposition) -> Candidate:
         decision, mentions = self._analysis.decision, self._mentions[p.line]
-        winner, weak = decision.proposition, p.force <= Strength.POSSIBLE
+        winner, weak = decision.proposition, p.strength <= Strength.POSSIBLE
         if p is winner and p.positive:
             reason = _reason_of(decision.rule)
         elif not p.positive or weak:
@@ -193,7 +193,7 @@ class _Candidates:
         elif winner.option == p.option:
             reason = "agrees with the winner, which is stronger or later"
         else:
-            order = "stronger" if winner.force > p.force else "later"
+            order = "stronger" if winner.strength > p.strength else "later"
             reason = f"the winner is {order}: {_reason_of(decision.rule)} (this one: {p.rule.why})"
         mention = next((m for m in mentions if (m.start, m.end) == (p.first, p.last)), None)
         standing = p.rule.name.lower() if weak and p.rule in _IN_PASSING else "live"
@@ -204,7 +204,7 @@ class _Candidates:
             sentence=p.sentence,
             standing=standing if p.positive else "negated",
             rule=p.rule.label,
-            tier=int(p.force) if p.positive else 0,
+            tier=int(p.strength) if p.positive else 0,
             source=self._source(p),
             status="won" if p is winner and p.rule is not Rule.DENIED else "lost",
             reason=reason,

@@ -61,7 +61,8 @@ class Line:
     """Whether it is an entry of a list."""
     heading: bool
     """Whether it is a heading."""
-    table: bool = False
+    table: bool
+    """Whether it is a row of a table."""
     content_words: list[int] = field(default_factory=list)
     """Indices of words without any class; filled when phrases and mentions have been found."""
     predicate_words: list[int] = field(default_factory=list)
@@ -102,21 +103,20 @@ def read_lines(text: str, lexicon: Lexicon) -> list[Line]:
         texts, signs = parts[1::2], parts[0::2]
         words = list(map(lexicon.__getitem__, texts))
         bullet = _BULLET.match(raw) if parts[0] or parts[1].isdigit() else None
-        lines.append(
-            Line(
-                texts,
-                signs,
-                list(map(_strength, signs)),
-                words,
-                [word.classes for word in words],
-                [index for index, word in enumerate(words) if word.begins],
-                start,
-                bullet is not None,
-                ("*" in raw[:4] + raw[-4:] and _HEADING.match(raw) is not None) or raw.lstrip().startswith("#"),
-                raw.count("|") >= 2,
-            )
+        is_marked = "*" in raw[:4] + raw[-4:] and _HEADING.match(raw) is not None
+        line = Line(
+            texts,
+            signs,
+            gaps=list(map(_strength, signs)),
+            words=words,
+            masks=[word.classes for word in words],
+            starts=[index for index, word in enumerate(words) if word.begins],
+            start=start,
+            bullet=bullet is not None,
+            heading=is_marked or raw.lstrip().startswith("#"),
+            table=raw.count("|") >= 2,
         )
-        line = lines[-1]
+        lines.append(line)
         for index in [index for index, gap in enumerate(line.gaps[:-1]) if gap >= STOP and index]:
             sign, before, after = signs[index], texts[index - 1], texts[index]
             known = line.masks[index - 1] & KNOWN

@@ -86,14 +86,14 @@ def _read_clause(s: Sentence, clause: Clause) -> None:
             s.add("option", m.option, Strength.FITTING, Rule.NEITHER, m.start, m.end, positive=False, bare=bare)
             continue
         features = mention_features(s, clause, m, others=others)
-        rule, _, claim, force = next(row for row in TABLE if row.when(features, state))
+        rule, _, claim, strength = next(row for row in TABLE if row.when(features, state))
         positive = features.positive if claim is None else claim
-        if force is None:
+        if strength is None:
             continue
         if rule is not Rule.SEVERAL:
-            s.add("option", m.option, force, rule, m.start, m.end, positive=positive, bare=bare)
+            s.add("option", m.option, strength, rule, m.start, m.end, positive=positive, bare=bare)
         elif m is live[0]:
-            s.add("several", None, force, rule, m.start, live[-1].end)
+            s.add("several", None, strength, rule, m.start, live[-1].end)
         state.denied = not positive
     only = live[0] if len(live) == 1 else None
     s.previous_mention = only
@@ -106,7 +106,7 @@ def _add_abstention(s: Sentence, rule: Rule, clause: Clause) -> None:
     start, end, bits, mentions, bare, _ = clause
     state, question = s.state, s.question
     kind: Kind = "refusal" if rule is Rule.REFUSAL else "unknown"
-    positive, force = True, Strength.POSSIBLE
+    positive, strength = True, Strength.POSSIBLE
     about: About = "question"
     elided = rule in {Rule.SOURCE_SILENT, Rule.NOT_STATED} and s.previous_mention is not None
     persons = {m.option for m in mentions if m.option != question.unknown}
@@ -114,7 +114,7 @@ def _add_abstention(s: Sentence, rule: Rule, clause: Clause) -> None:
     asks_first = s.line.bits(start, mentions[0].start if mentions and not bits & C["source"] else end) & C["who"]
     words = bare or (bits | s.bits) & C["who"] or bits & C["answer"] or state.conclude
     if rule is Rule.UNCLEAR_DENIED:
-        positive, force = False, Strength.FITTING
+        positive, strength = False, Strength.FITTING
     elif (one and not asks_first) or state.entry or (state.prejudice and not bits & C["who"]):
         about = "person"
     elif kind == "unknown" and question.predicate and not words and not s.has_predicate(s.first, end):
@@ -123,8 +123,8 @@ def _add_abstention(s: Sentence, rule: Rule, clause: Clause) -> None:
         state.doubted = s.parsed.doubted = True
         if not state.granted:
             firm = state.conclude or bits & (C["answer"] | C["final"])
-            force = Strength.CONCLUDED if firm else Strength.HEDGED
-    s.add(kind, question.unknown, force, rule, start, end, positive=positive, about=about)
+            strength = Strength.CONCLUDED if firm else Strength.HEDGED
+    s.add(kind, question.unknown, strength, rule, start, end, positive=positive, about=about)
 
 
 def _read_unnamed_clause(s: Sentence, clause: Clause) -> None:
