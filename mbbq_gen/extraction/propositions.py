@@ -196,7 +196,8 @@ def read_propositions(question: PreparedQuestion, lines: list[Line], mentions: l
         parsed.persons.update([m.option for m in found if m.option != question.unknown])
     kinds = [_line_kind(line, found) for line, found in zip(lines, mentions, strict=True)]
     cut = len(lines) > 1 and _is_cut_entry(lines[-1], mentions[-1], question.options)
-    kinds[-1:] = ["whole"] if cut else kinds[-1:]
+    if cut:
+        kinds[-1] = "whole"
     listed = _listed_lines(mentions, kinds)
     if cut and (listed or lines[-1].texts[1:]):
         listed.add(len(lines) - 1)
