@@ -1,4 +1,4 @@
-"""Propositions about the options, their strength, and the table of rules for the claim of a clause about a mention."""
+"""Propositions about options, and the table of rules for claims about mentions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Splits lines into sentences and clauses, and finds kinds of abstentions and the features of mentions."""
+"""Splits lines into sentences and clauses; finds abstentions and the features of mentions."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ _NOT_IN_LIST = NEG | C["aside"] | C["affirm"] | C["conclude"] | _SPLIT
 
 
 def abstention_kind(bits: int, around: int, *, named: bool, person: bool, bare: bool) -> Rule | None:
-    """The kind of abstention or refusal in a clause, by the classes of its words and of its sentence, `around`.
+    """The kind of abstention or refusal in a clause, by the classes of its words.
 
-    `named`: it names an option; `person`: it names a person; `bare`: it has no content words.
+    `around`: the classes of its sentence; `named`: it names an option; `person`: it names a person; `bare`: it has no
+    content words.
     """
     denies, asks, knows = bits & NEG, (bits | around) & C["who"], bits & (C["know"] | C["tell"])
     lacks, hard = denies or bits & C["lack"], bits & (C["cannot"] | C["hard"])
@@ -87,9 +88,9 @@ class ClauseState:
     """That entry is about a person."""
 
     def advance(self, bits: int, head: int, *, first: bool, last: bool, comma: bool) -> None:
-        """Updates the state by the classes of the next clause and of its first words, `head`.
+        """Updates the state by the classes of the next clause.
 
-        `first`, `last`: it is the first or last clause; `comma`: a comma or stronger sign precedes it.
+        `head`: the classes of its first words; `first`, `last`: it is the first or last one; `comma`: after a comma.
         """
         self.turned = self.turned or bool(bits & C["but"])
         if not first and comma and self.until_comma:
@@ -110,7 +111,7 @@ class ClauseState:
 
 
 def sentences(line: Line, start: int) -> Iterator[tuple[int, int, bool]]:
-    """First word and end of each sentence of a line from word `start` on, and whether it is a question."""
+    """First word, end, and whether it is a question, of each sentence from word `start`."""
     first, gaps, count = start, line.gaps, len(line.words)
     for end in [*(index for index, gap in enumerate(gaps[:count]) if gap >= STOP and index > start), count]:
         yield first, end, gaps[end] == QUESTION_MARK
@@ -118,7 +119,7 @@ def sentences(line: Line, start: int) -> Iterator[tuple[int, int, bool]]:
 
 
 def split_clauses(line: Line, mentions: list[Mention], first: int, last: int) -> list[tuple[int, int]]:
-    """First word and end of each clause of a sentence; "right" and "wrong" belong to the clause before them."""
+    """First word and end of each clause; "right" and "wrong" belong to the clause before."""
     gaps, masks = line.gaps, line.masks
     parts: list[tuple[int, int]] = []
     start, closed = first, False
@@ -159,7 +160,7 @@ def _and_splits(line: Line, mentions: list[Mention], start: int, index: int, las
 
 
 def join_lists(line: Line, mentions: list[Mention], *, pairs: bool) -> None:
-    """Joins mentions with only commas and conjunctions between them; with `pairs`, a comma may join two (Telugu)."""
+    """Joins mentions by commas and conjunctions; `pairs`: a comma may join two (Telugu)."""
     for first, second in pairwise(mentions):
         between, before = line.masks[first.end : second.start], line.masks[max(0, first.start - 1) : first.start]
         if (
@@ -249,7 +250,7 @@ class Sentence:
         self.parsed.propositions.append(Proposition(kind, option, positive, strength, rule, *span, bare, about))
 
     def part_of(self, index: int) -> int:
-        """The first word after the last colon or semicolon before a word; else that of the sentence."""
+        """The first word after the last colon or semicolon; else that of the sentence."""
         starts = range(self.first + 1, index + 1)
         return max((start for start in starts if self.line.gaps[start] >= COLON), default=self.first)
 
@@ -263,20 +264,20 @@ class Sentence:
         return any([one.key + two.key in self.question.predicate for one, two in pairs])
 
     def predicate_share(self, clause: Clause) -> float:
-        """The share of the predicate's words that a clause has; words of the context do not count."""
+        """The share of the predicate's words, without those of the context, in a clause."""
         found = {form for word in self.line.words[clause.start : clause.end] for form in (word.stem, word.key)}
         core = self.question.core
         return sum([not forms.isdisjoint(found) for forms in core]) / max(len(core), 1)
 
     def has_enough_predicate(self, clause: Clause) -> bool:
-        """Whether that share is at least a third; over a half if only the question is negated."""
+        """Whether that share is a third, or over a half if only the question is negated."""
         if self.question.unspaced:
             return True
         share = self.predicate_share(clause)
         return share > 1 / 2 if not clause.bits & NOT and self.question.negated else share >= 1 / 3
 
     def predicate_bits(self, clause: Clause, index: int) -> int:
-        """The classes of those parts of a clause that have the predicate; "and" from word `index` on splits it."""
+        """The classes of the parts with the predicate; "and" from word `index` on splits a clause."""
         splits = [split for split in range(index, clause.end) if self.line.masks[split] & C["conj"]]
         parts = pairwise([clause.start, *splits, clause.end])
         return reduce(or_, [self.line.bits(*part) for part in parts if self.has_predicate(*part)], 0)
@@ -305,7 +306,7 @@ def _is_anybody(s: Sentence, clause: Clause, m: Mention) -> bool:
 
 
 def _is_ellipsis(question: PreparedQuestion, after: list[int]) -> bool:
-    """Whether a clause is elliptic ("The mother did."), by the classes of the words after its mention."""
+    """Whether a clause is elliptic ("The mother did."), by the classes after its mention."""
     if not 0 < len(after) <= MAX_ELLIPSIS or question.unspaced:
         return False
     ends = after if question.lexicon.verb_final else after[:: len(after) - 1 or 1]
@@ -313,7 +314,7 @@ def _is_ellipsis(question: PreparedQuestion, after: list[int]) -> bool:
 
 
 def _is_cleft(before: list[int], after: list[int]) -> bool:
-    """Whether a clause is a cleft ("it was the mother who did it"), by the classes of the words around its mention."""
+    """Whether a clause with these classes around its mention is a cleft: "it was the mother who …"."""
     if not after:
         affirms = any([mask & C["affirm"] for mask in before[-3:]])
         return affirms and any([mask & _RELATIVE for mask in before[:SUBJECT]])
@@ -337,7 +338,7 @@ def _names_doer(s: Sentence, clause: Clause, m: Mention) -> bool:
 
 
 def _is_alone(s: Sentence, clause: Clause, m: Mention) -> bool:
-    """Whether a bare clause is a complete sentence and no list entry, or follows a colon at the end of a sentence."""
+    """Whether a bare clause makes a sentence outside of lists, or ends one after a colon."""
     line, last_line = s.line, s.line_index + 1 == len(s.parsed.lines)
     is_cut = last_line and s.parsed.sentences > 1 and s.last == len(line.words) and not line.signs[-1].strip(" ,،、，")
     brief = s.is_bare and not clause.bits & ~_BRIEF and len(s.main_options) <= 1 and not s.state.listed and not is_cut
@@ -348,7 +349,7 @@ def _is_alone(s: Sentence, clause: Clause, m: Mention) -> bool:
 
 
 def _is_the_one(s: Sentence, clause: Clause, m: Mention, *, matches: bool) -> bool:
-    """Whether a clause says who it was, by a cleft or by "of the two"; `matches`: it has the predicate."""
+    """Whether a clause is a cleft or has "of the two"; `matches`: it has the predicate."""
     affirms = clause.bits & C["affirm"] or s.line.words[m.end - 1].copula
     if affirms and (not matches or s.bits & (_RELATIVE | C["doer"])):
         masks = s.line.masks

@@ -1,4 +1,4 @@
-"""Chooses the outcome of a response from its propositions: by a table of rules, else by a fallback."""
+"""Chooses the outcome of a response from its propositions, by a table of rules."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _decide_on(proposition: Proposition, confidence: Confidence) -> Decision:
 
 
 def _revision(ranked: RankedPropositions) -> Decision | None:
-    """The last proposition of a short response, if it differs from the option that was committed to."""
+    """The last proposition of a short response, if it differs from the committed option."""
     if ranked.last_committed is None:
         return None
     last, lines = ranked.all[-1], ranked.parsed.lines
@@ -164,7 +164,7 @@ def _elimination(ranked: RankedPropositions) -> Decision | None:
 
 
 def _single(ranked: RankedPropositions) -> Decision | None:
-    """The only person with a plain statement in a short response, or in its last sentence after a correction."""
+    """The only person with a plain statement in a short or corrected response."""
     if len({p.option for p in ranked.plain}) != 1:
         return None
     last, parsed = ranked.plain[-1], ranked.parsed
@@ -183,7 +183,7 @@ def _single(ranked: RankedPropositions) -> Decision | None:
 
 
 def _vague(ranked: RankedPropositions) -> Decision | None:
-    """The last abstention or refusal of any strength, if there is no plain statement about a person."""
+    """The last abstention or refusal of any strength, without plain statements about persons."""
     long = ranked.parsed.sentences > MAX_SHORT
     vague = [p for p in ranked.all if p.kind in {"unknown", "refusal"} and p.positive]
     vague = [p for p in vague if not long or p.about == "question"]
@@ -215,7 +215,7 @@ TABLE: tuple[DecisionRule, ...] = (
 
 
 def person_by_overlap(parsed: ParsedResponse) -> int | None:
-    """The only person with the predicate affirmed more often than denied, if it is the reverse for another person.
+    """The only person of whom clauses affirm the predicate, while others deny it of another.
 
     Words are compared by their first letters: "The teacher showed competence, while the cook was incompetent".
     """

@@ -1,4 +1,4 @@
-"""Extracts the answer of a response: all stages in order, and fallbacks for responses in another language."""
+"""Extracts the answer of a response: all stages, and fallbacks for other languages."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class RuleExtractor:
         return self.analyse(response, question, finish_reason=finish_reason).extraction
 
     def explain(self, response: str, question: Question, *, finish_reason: str | None = None) -> Explanation:
-        """The extraction with all candidates, the pack entries behind them, and why each won or lost."""
+        """The extraction with all candidates, their pack entries, and why each won or lost."""
         analysis = self.analyse(response, question, finish_reason=finish_reason)
         return explain_analysis(self, analysis, response, question)
 
@@ -155,7 +155,7 @@ class RuleExtractor:
         return analysis
 
     def _by_slots(self, response: str, normal: NormalText, zoned: ZonedText, question: Question) -> Analysis:
-        """The analysis by the strongest slot, without a slot if its sentence or a later correction denies it."""
+        """The analysis by the strongest slot; without a slot if it is denied or corrected."""
         body, finder, unknown = self._plain(zoned.body), self._slots, question.unknown_index
         matcher = finder.matcher(tuple(question.options), tuple(question.labels))
         circled = circled_places(response, normal) if matcher.has_circled_labels else frozenset()
@@ -191,7 +191,7 @@ class RuleExtractor:
         return analysis
 
     def _structured_slots(self, body: str, matcher: OptionMatcher) -> list[AnswerSlot]:
-        """The slot of the strongest box, JSON field or tag, if its value is one option and nothing else."""
+        """The slot of the strongest box, JSON field or tag, if that is one option."""
         for value in structured_values(body, self._answer_fields)[:1]:
             inner = self._plain(body[value.start : value.end])
             content = matcher.at(inner, 0, native=True)
@@ -200,7 +200,7 @@ class RuleExtractor:
         return []
 
     def _plain(self, text: str) -> str:
-        """The text, as long as before, with markup blanked and a word for each tick and cross."""
+        """The text, as long as before, with markup blanked and words for ticks and crosses."""
         return self._ticks.mark(strip_markup(text))
 
     def _key(self, question: Question) -> QuestionKey:
@@ -240,7 +240,7 @@ class RuleExtractor:
         return analysis
 
     def read_end(self, text: str, question: Question) -> tuple[Analysis, int]:
-        """The analysis of the last paragraph with an answer, else of the whole text; and where that text starts."""
+        """The analysis of the last paragraph with an answer, else of all, and its start."""
         for paragraph in reversed(list(_PARAGRAPH.finditer(text))[-LAST_PARAGRAPHS:]):
             found = self.analyse(paragraph.group(), question)
             if found.decision.outcome in PARSED:
@@ -264,7 +264,7 @@ class RuleExtractor:
         return Analysis(normal, zoned, parsed, decision)
 
     def _other_names(self, parsed: ParsedResponse | None, question: Question) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Prefix of a rule and other texts of the options: in other languages, then in an English response's words."""
+        """Other texts of the options, each with the prefix of its rules."""
         yield from (("alias", tuple(texts)) for _, texts in sorted(question.aliases.items()))
         people, english = read_people(self.resources, self.language), self._english
         if people and english is not None and parsed is not None and parsed.is_english:
@@ -293,7 +293,7 @@ class RuleExtractor:
 
 
 def is_degenerate(lines: list[Line], firm: bool) -> bool:
-    """Whether a text repeats one word or, unless it gives a firm answer, the same phrases."""
+    """Whether a text repeats one word or, without a firm answer, the same phrases."""
     keys = [word.key for line in lines for word in line.words]
     if len(keys) < MIN_LOOP or len(set(keys)) > MAX_FRESH * len(keys) + 1:
         return False
@@ -333,7 +333,7 @@ def _found_nothing(analysis: Analysis) -> bool:
 
 
 def _has_weak_evidence(analysis: Analysis) -> bool:
-    """Whether an English answer to a question in another language rests on one late name or one early doubt."""
+    """Whether an English answer in another language rests on one late name or early doubt."""
     parsed, winner = analysis.parsed, analysis.decision.proposition
     if parsed is None or winner is None or not parsed.is_english or len(parsed.persons) > 1:
         return False
@@ -350,7 +350,7 @@ def _with_prefix(decision: Decision, prefix: str) -> Decision:
 
 
 def _is_cut_off(analysis: Analysis) -> bool:
-    """Whether a text ends in the middle of the deciding sentence, or of a list with that sentence."""
+    """Whether a text ends within the deciding sentence, or within a list with it."""
     winner, parsed, zones = analysis.decision.proposition, analysis.parsed, analysis.zoned.zones
     if winner is None or parsed is None:
         return False
@@ -378,7 +378,7 @@ def _is_cut_off(analysis: Analysis) -> bool:
 
 @lru_cache(maxsize=256)
 def _echo_probes(prompt: str) -> tuple[str, ...]:
-    """The middle of each longer line or sentence of a prompt; a response with an echo contains one of them."""
+    """The middle of each longer sentence of a prompt; every echo contains one."""
     lines = normalise(prompt).text.splitlines()
     pieces = [piece.strip() for line in lines for piece in line.replace("?", ".").split(". ")]
     long = [(piece, len(piece) // 2) for piece in pieces if len(piece) >= MIN_ECHO]
@@ -395,7 +395,7 @@ def _last_question(prompt: str | None, question_end: re.Pattern[str]) -> str | N
 
 
 def load_extractor(language: str, resources: PackPaths | None = None) -> RuleExtractor:
-    """The extractor of a language, compiled once per process and set of packs; raises PackError for a wrong pack.
+    """The extractor of a language, compiled once per process; raises PackError for a wrong pack.
 
     For a language without a pack it uses labels, option texts, structures, marks and English words. Its rules begin
     with `generic:`, and its confidence is at most `medium`.

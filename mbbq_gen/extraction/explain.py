@@ -1,4 +1,4 @@
-"""Explains an extraction: its candidates, the pack entries behind them, and why each won or lost."""
+"""Explains an extraction: its candidates, their pack entries, and why each won or lost."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ class _Candidates:
         return start + self._analysis.offset, end + self._analysis.offset
 
     def _source(self, p: Proposition) -> Source | None:
-        """The pack entry of the nearest word with a class that the rule of a proposition depends on."""
+        """The pack entry of the nearest word of the classes of a proposition's rule."""
         line = self._lines[p.line]
         names = p.rule.classes
         words = [(index, name) for name in names for index, mask in enumerate(line.masks) if mask & CLASSES[name]]

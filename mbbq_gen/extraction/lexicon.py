@@ -1,4 +1,4 @@
-"""The words of a language: the key, the classes (as a bit mask) and the stems of each word."""
+"""The words of a language, each with its key, classes (a bit mask) and stems."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ GAP = 4
 
 
 class Lexicon(dict[str, Token]):
-    """Word as written → token, filled on demand; `second`: grammar of English, for words without a class."""
+    """Word → token, filled on demand; `second`: grammar of English, for words without a class."""
 
     def __init__(self, grammar: Grammar, second: Grammar | None = None) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ class Lexicon(dict[str, Token]):
         return bool(mask & (KNOWN | SMALL))
 
     def _classes_past_clitics(self, key: str, text: str) -> int:
-        """The classes of a word; if it has none, those of the word without a clitic."""
+        """The classes of a word, or if it has none, without its clitic."""
         mask = self.classes_of(key, text)
         for clitic in self.clitics if not mask else ():
             if key.startswith(clitic) and len(key) - len(clitic) >= 2:
@@ -237,7 +237,7 @@ def words_of(lines: Iterable[str]) -> Iterator[str]:
 
 
 def entries_of(grammar: Grammar, name: str, keys: list[str]) -> str | None:
-    """The longest entry of a class that matches the first words, as written in the pack."""
+    """The longest entry of a class that matches the first words, as in the pack."""
     best, longest = None, 0
     for entry in words_of(grammar.words[name]):
         parts = [loose_key(part) for part in _parts_of(entry.lstrip("="))]
@@ -324,7 +324,7 @@ class Stemmer:
         return frozenset(found)
 
     def inflections(self, key: str) -> frozenset[str]:
-        """The word of one character with each ending, as these are too short to be stripped: Korean 딸, 딸입니다.
+        """A word of one character with each ending, which are never stripped: Korean 딸, 딸입니다.
 
         Empty for an ASCII word: Turkish "suda" is "in the water" rather than a form of the name Su.
         """

@@ -141,7 +141,7 @@ _KEPT_IN_FINAL = C["answer"] | NOUN
 
 
 def mark_phrases(line: Line, phrases: PhraseNode) -> None:
-    """Gives the words of each phrase the phrase's classes instead of their own, with few exceptions."""
+    """Gives the words of each phrase the phrase's classes instead of their own."""
     masks, words = line.masks, line.words
     last, end = len(words) - 1, 0
     for start in line.starts:
@@ -159,7 +159,7 @@ def mark_phrases(line: Line, phrases: PhraseNode) -> None:
 
 
 def _longest_phrase(line: Line, phrases: PhraseNode, start: int) -> tuple[int, int, tuple[int, ...]]:
-    """End, classes and gap words of the longest phrase that begins at a word; end 0 if none begins there."""
+    """End, classes and gap words of the longest phrase at a word; end 0 without one."""
     words, masks, gaps = line.words, line.masks, line.gaps
     count = len(words)
     longest, bits = 0, 0

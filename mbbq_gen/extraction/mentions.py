@@ -1,4 +1,4 @@
-"""Finds mentions of options in a line: by label, by text, by ordinal ("the second"), by a misspelt text."""
+"""Finds mentions of options by label, text, ordinal ("the second") or misspelt text."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Mention:
 
 
 def find_mentions(line: Line, question: PreparedQuestion) -> list[Mention]:
-    """All mentions of a line, in order, without overlap. Their words get the class MENTIONED only."""
+    """All mentions of a line, in order; their words get the class MENTIONED only."""
     words = line.words
     taken = [False] * len(words)
     triggers = [index for index, word in enumerate(words) if not question.triggers.isdisjoint(word.forms)]
@@ -182,7 +182,7 @@ def mark_misspelt(lines: list[Line], question: PreparedQuestion) -> bool:
 
 
 def distance(one: str, other: str) -> int:
-    """The Damerau-Levenshtein distance (optimal string alignment); 3 if it is greater or the first letters differ."""
+    """The Damerau-Levenshtein distance (optimal string alignment); 3 if greater or the first letters differ."""
     if abs(len(one) - len(other)) > 2 or one[:1] != other[:1]:
         return 3
     before: list[int] = []
@@ -203,7 +203,7 @@ def distance(one: str, other: str) -> int:
 
 
 def _labels(line: Line, question: PreparedQuestion, taken: list[bool]) -> list[Mention]:
-    """Mentions by a label as shown, or in another case if it is alone in its line."""
+    """Mentions by a label as shown; in upper or lower case if it is the line."""
     labels = question.labels
     found = []
     for index in [index for index, text in enumerate(line.texts) if text in question.label_forms and not taken[index]]:
@@ -252,7 +252,7 @@ def _positions(line: Line, question: PreparedQuestion) -> list[Mention]:
 
 
 def _with_labels(line: Line, found: list[Mention]) -> list[Mention]:
-    """Merges a label and the text beside it into one mention; if they disagree, the text wins."""
+    """Merges a label and the text beside it into one mention of the text's option."""
     joined: list[Mention] = []
     for mention in found:
         last = joined[-1] if joined else None

@@ -108,7 +108,7 @@ class OptionMatcher:
         native: bool = False,
         any_case: bool = True,
     ) -> SlotContent | None:
-        """The label, the text or both after the signs at an offset; `native`: also letters of other alphabets."""
+        """The label and text after the signs at an offset; `native`: also other alphabets."""
         here = end_of(_OPEN, text, start)
         direct = self.text_at(text, here)
         noun = self._noun.match(text, here)

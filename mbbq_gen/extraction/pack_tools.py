@@ -55,7 +55,7 @@ def check_pack(resources: PackPaths, language: str, persons: Iterable[str] = ())
 
 
 def _entry_faults(grammar: Grammar, lexicon: Lexicon) -> Iterator[str]:
-    """Entries that are listed twice in a class, and words for places that are small words."""
+    """Entries listed twice in a class, and words for places that are small words."""
     for name in CLASSES:
         seen = Counter(lexicon.key(entry) for entry in words_of(grammar.words[name]))
         for key in [key for key, count in seen.items() if count > 1]:
@@ -86,7 +86,7 @@ def _example_faults(grammar: Grammar, extractor: RuleExtractor) -> Iterator[str]
 
 
 def without(grammar: Grammar, need: str) -> Grammar | None:
-    """The grammar without a class (`words.neg`, `text.small`) or an entry; None if there is no such thing."""
+    """The grammar without a class (`words.neg`, `text.small`) or an entry; None if it has neither."""
     table, _, name = need.rpartition(".")
     table = table or "words"
     if name in WORD_LISTS.get(table, _PARTICLES if table == "script" else ()):
@@ -160,7 +160,7 @@ class PackEvaluation(FrozenModel):
 
 
 def labelled_responses(lines: Iterable[str], source_name: str, language: str) -> Iterator[LabelledResponse]:
-    """The responses of a language from JSON Lines with the fields of `extract --jsonl` and `gold_option`."""
+    """The responses of a language in JSON Lines as for `extract --jsonl`, with `gold_option`."""
     rows = read_rows(LabelledResponse, lines, source_name)
     return (found for _, found in rows if found.language == language)
 

@@ -1,4 +1,4 @@
-"""Finds the propositions of a response: in headers and lists, then in each sentence, clause by clause."""
+"""Finds the propositions of a response, line by line and clause by clause."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _read_unnamed_clause(s: Sentence, clause: Clause) -> None:
 
 
 def _antecedent(s: Sentence, start: int) -> int | None:
-    """The person that a pronoun refers to: the only one of this part of the sentence, else of the sentence before."""
+    """The person that a pronoun refers to, in this sentence or the one before."""
     for first in (s.part_of(start), s.first):
         named = {m.option for m in s.mentions if m.start >= first}
         if named:
@@ -277,7 +277,7 @@ def _line_kind(line: Line, found: list[Mention]) -> str:
 
 
 def _is_cut_entry(line: Line, found: list[Mention], options: tuple[str, ...]) -> bool:
-    """Whether a line is a label with the beginning of an option's text: "B: Cannot be d"."""
+    """Whether a line is a label with the beginning of a text: "B: Cannot be d"."""
     is_label = found and found[0].kind is MentionKind.LABEL and not found[0].start
     if not is_label or line.signs[1].strip()[:1] not in ".):：":
         return False
@@ -304,7 +304,7 @@ def _listed_lines(mentions: list[list[Mention]], kinds: list[str]) -> set[int]:
 
 
 def _without_list(found: list[Mention], options: int) -> list[Mention]:
-    """The mentions without a list of all options in order: "Choose: A. Peter, B. Amira, C. Nobody"."""
+    """The mentions without a list of all options: "Choose: A. Peter, B. Amira, C. Nobody"."""
     for first in range(len(found) - options + 1):
         run = found[first : first + options]
         both = sum(m.kind is MentionKind.BOTH for m in run)
@@ -314,7 +314,7 @@ def _without_list(found: list[Mention], options: int) -> list[Mention]:
 
 
 def _end_of_conclusion_header(line: Line, found: list[Mention]) -> int:
-    """The end of a header such as "Conclusion:" at the start of a line; 0 without one."""
+    """The end of a header such as "Conclusion:" in a line; 0 without one."""
     count = len(line.masks)
     colon = next((index for index in range(1, min(count, MAX_HEAD) + 1) if line.gaps[index] == COLON), 0)
     end = colon or (count if line.heading else 0)

@@ -1,4 +1,4 @@
-"""Prepares a question for extraction: words and forms of its options, its labels, its predicate, English names.
+"""Prepares a question for extraction: forms of its options, labels, predicate, English names.
 
 `extractors/people/xx.toml` maps English nouns and adjectives to words of a language. If an English response uses such a
 word for an option, it is tried as the option's text ("the plumber" for "De loodgieter").
@@ -132,14 +132,14 @@ class PreparedQuestion:
     """Whether the question has a negation: who did not …?"""
 
     def begins_with_and(self, key: str) -> bool:
-        """Whether a word has the prefix "and" (Arabic وحفيد) and is no word of the options."""
+        """Whether a word has the prefix "and" (Arabic وحفيد) and is in no option."""
         prefixes = self.lexicon.and_before
         return bool(prefixes) and key.startswith(prefixes) and key not in self.keys
 
 
 @lru_cache(maxsize=1024)
 def shared_forms(prompt: str, sentence: str, lexicon: Lexicon) -> frozenset[str]:
-    """Forms, or pairs of characters, that are in a question's sentence and in the prompt before it.
+    """Forms, or pairs of characters, both in a question and in the prompt before it.
 
     If the context has two people at a machine, the predicate of "Who had trouble with the machine?" is "trouble".
     """
@@ -327,7 +327,7 @@ def english_texts(
     people: Sequence[PersonTranslation],
     stemmer: Stemmer,
 ) -> tuple[str, ...] | None:
-    """The options' texts in the English words of a response; None if no text changes or two are the same."""
+    """The options' texts in a response's English words; None if unchanged or ambiguous."""
     used = {form for word in words for form in (word.key, word.stem)}
     found = [row for row in people if all(word in used or stemmer.stem(word) in used for word in row.english)]
     texts = list(options)

@@ -127,13 +127,13 @@ def split_reasoning(text: str, resources: PackPaths) -> ReasoningText | None:
 
 @lru_cache(maxsize=64)
 def read_reasoning_pack(resources: PackPaths, language: str) -> ReasoningPack | None:
-    """The reasoning pack of a language; None without a file; raises PackError if it is wrong."""
+    """The reasoning pack of a language; None without one; raises PackError if wrong."""
     path = resources.find("extractors", f"reasoning/{language}")
     return None if path is None else validate_pack(ReasoningPack, read_toml(path), path)
 
 
 def reasoning_version(resources: PackPaths) -> str:
-    """The version of extractions of reasoning, with a digest of all packs, as a trace may be in any language."""
+    """The version of extractions of reasoning, with a digest of the packs of all languages."""
     names = [*resources.names("extractors"), "_shared"]
     paths = [resources.find("extractors", f"{kind}{name}") for name in names for kind in ("", "reasoning/", "people/")]
     digest = stable_digest(*(file_digest(path) for path in paths if path is not None))
@@ -202,7 +202,7 @@ def _marks(
 
 @lru_cache(maxsize=128)
 def _phrases(lines: Words) -> list[str]:
-    """The entries of a list as keys between spaces, without the last space if any ending may follow."""
+    """The entries of a list as keys between spaces; `*` drops the last space."""
     plain = [(_joined_keys(entry.replace("_", " ").replace("*", "")), entry) for entry in words_of(lines)]
     return [keys[:-1] if entry.endswith("*") else keys for keys, entry in plain]
 
@@ -235,7 +235,7 @@ MIN_FOREIGN = 2
 
 
 def best_language(text: str, expected: str, resources: PackPaths) -> str | None:
-    """The language of a longer text: by its script, else by the pack with most of its words.
+    """The language of a text, by its script or the pack with most words.
 
     None if no pack has enough of them; `expected` wins a tie.
     """

@@ -98,7 +98,7 @@ def mbbq_like(response: str, question: Question) -> Extraction:
 
 
 def answer_line(response: str, question: Question) -> Extraction:
-    """The label in a format that a prompt asks for: alone, in JSON, or in a last line such as `Answer: B`.
+    """The label alone, in JSON, or in a last line such as `Answer: B`.
 
     It works for any language, as a cross-check of the rules on answers to `--axes format=label+json+line`.
     """
@@ -271,7 +271,7 @@ def extract_lines(
 
 
 def read_rows(schema: type[RowT], lines: Iterable[str], source_name: str) -> Iterator[tuple[dict[str, Any], RowT]]:
-    """The object and the validated row of each line that is not blank; raises DataError for a wrong row."""
+    """Object and row of each line that is not blank; raises DataError for wrong rows."""
     required = [name for name, field in schema.model_fields.items() if field.is_required()]
     for number, line in enumerate(lines, 1):
         if not line.strip():

@@ -37,7 +37,7 @@ MAX_SENTENCE = 400
 
 
 class SlotKind(StrEnum):
-    """Kinds of slots with rank and confidence; the value is the rule's name in an extraction."""
+    """Kinds of slots with rank and confidence; the value is the rule's name."""
 
     rank: int
     """The slot with the lowest rank wins; among equals, the last one in the text."""
@@ -146,7 +146,7 @@ class SlotFinder:
         return len(body) > slot.end + 3 and self._correction.search(body, slot.end) is not None
 
     def doubt_after_opening(self, body: str, matcher: OptionMatcher) -> tuple[int, int] | None:
-        """The rest of a first sentence that says that its option is not known: "The cook (B) is not known"."""
+        """The rest of an opening sentence with a doubt: "The cook (B) is not known"."""
         content = matcher.at(body, 0)
         if content is None or content.text is None:
             return None
@@ -159,7 +159,7 @@ class SlotFinder:
         return (content.end, end) if doubts and all(mask & plain for mask in classes) else None
 
     def denial_after(self, body: str, slot: AnswerSlot, matcher: OptionMatcher) -> tuple[int, int] | None:
-        """The rest of a sentence that denies or doubts the label before it: "(A) is not correct"."""
+        """The rest of a sentence that denies the label before it: "(A) is not correct"."""
         here = end_of(CLOSE, body, slot.end)
         if slot.kind is SlotKind.MARKER and body[here : here + 1] == ".":
             return None
@@ -180,7 +180,7 @@ class SlotFinder:
         return [(word, self._classes(word.group())) for word in words]
 
     def _continuation(self, body: str, start: int, matcher: OptionMatcher) -> int:
-        """The start of a further question that the model writes after its answer; without one, the end of the text."""
+        """The start of a further question after the answer, else the end of the text."""
         header = self._header.search(body, start)
         cut = header.start() if header else len(body)
         for mark in re.finditer(r"[?？؟]", body[start:cut]):
@@ -192,7 +192,7 @@ class SlotFinder:
         return cut
 
     def _opening(self, body: str, circled: frozenset[int], matcher: OptionMatcher) -> AnswerSlot | None:
-        """The whole response, or its opening, if that is an option with a sign behind it or a line of its own."""
+        """The slot of a whole response, or of an option with a sign at its start."""
         content = matcher.at(body, 0, circled, native=True)
         if content is None:
             return None
@@ -252,7 +252,7 @@ class SlotFinder:
             found.append(other)
 
     def _next_joined(self, body: str, last: SlotContent, matcher: OptionMatcher) -> SlotContent | None:
-        """The content after `last` that a sign, a space, "and", or a line break in a list joins to it."""
+        """The content joined to `last` by a sign, a space, "and", or a line break."""
         if join := _JOIN.match(body, last.end):
             return matcher.at(body, join.end())
         if last.text is not None and last.label is not None and (blank := _BLANK.match(body, last.end)):
@@ -322,7 +322,7 @@ class SlotFinder:
         return None
 
     def _is_called_answer(self, body: str, content: SlotContent) -> bool:
-        """Whether a letter right after a marker is the answer: "Erantzuna B da", but not "answer A is wrong"."""
+        """Whether a letter after a marker is the answer ("Erantzuna B da", not "answer A is wrong")."""
         words = self._words(body, content.end, content.end + 40, 3)
         near = [bits for word, bits in words if not _END_OF_SENTENCE.search(body, content.end, word.start())]
         return not near or (bool(near[0] & SMALL) and not any(bits & _NEG for bits in near))
@@ -343,7 +343,7 @@ class SlotFinder:
         return not (by_text and body[end_of(CLOSE, body, content.end) :][:1].isalpha())
 
     def _closing(self, body: str, matcher: OptionMatcher) -> AnswerSlot | None:
-        """The last line, if it is one option and the lines before it are not other options."""
+        """The last line, if it is one option and the lines before are not others."""
         text = body.rstrip()
         start = text.rfind("\n") + 1
         if not start:
@@ -380,7 +380,7 @@ _STOPS = re.compile(r"[.!?;,。！？；，।؟]")
 
 
 def _next_line(body: str, line_end: int, content: SlotContent, matcher: OptionMatcher) -> SlotContent:
-    """A label in a line of its own, together with an option's text in the next line."""
+    """A label that is a whole line, together with an option's text after it."""
     rest = body[line_end:] if line_end >= 0 else ""
     start = len(body) - len(rest.lstrip()) if rest.strip() else -1
     other = matcher.at(body, start) if start >= 0 else None
@@ -396,7 +396,7 @@ def slot_of(kind: SlotKind, content: SlotContent, offset: int = 0) -> AnswerSlot
 
 
 def _alternatives(entries: Iterable[str]) -> str:
-    """A pattern for any of the entries; entries with `<`, `…` or a leading `*` are left out."""
+    """A pattern for the entries, except those with `<`, `…` or a leading `*`."""
     parts = []
     for entry in sorted({*entries}, key=len, reverse=True):
         plain = entry.lstrip("=")

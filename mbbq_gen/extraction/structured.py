@@ -54,7 +54,7 @@ def field_name(key: str) -> str:
 
 
 def structured_values(body: str, names: frozenset[str]) -> list[StructuredValue]:
-    """Values of boxes, and of fields and tags with these names; the strongest kind first, the last value first."""
+    """Values of boxes, and of fields and tags with these names, the strongest first."""
     found: list[StructuredValue] = []
     for match in reversed(list(_BOX.finditer(body))[-MAX_VALUES:] if "box" in body else []):
         depth, here = 1, match.end()
@@ -122,7 +122,7 @@ class CheckMarks:
         self._sign = re.compile("|".join(re.escape(sign) for sign in sorted(self._all, key=len, reverse=True)))
 
     def mark(self, text: str) -> str:
-        """The text, as long as before, with words for ticks and crosses and without struck-out text.
+        """The text, as long as before, with words for ticks and without struck-out text.
 
         A sign that may be a bullet counts only if the text has both a tick and a cross.
         """
@@ -159,7 +159,7 @@ def ticked_option(body: str, matcher: OptionMatcher) -> SlotContent | None:
 
 
 def greatest_share(body: str, matcher: OptionMatcher) -> tuple[int | None, int, int] | None:
-    """The option with the greatest share (None for a tie), start and end, if every option has a share."""
+    """The option with the greatest share (None for a tie), with start and end."""
     if not any(sign in body for sign in ("%", "0.", "0,")):
         return None
     shares: dict[int, tuple[float, int, int]] = {}

@@ -79,7 +79,7 @@ def _normalise_cluster(cluster: str) -> str:
 
 @lru_cache(maxsize=4096)
 def loose_key(word: str) -> str:
-    """The form of a word for comparisons: the same for spellings that differ in case or optional accents."""
+    """The form of a word for comparisons, without case and optional accents."""
     folded = unicodedata.normalize("NFKC", word).replace("İ", "i").casefold()
     if folded.isascii():
         return folded

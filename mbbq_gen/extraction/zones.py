@@ -1,4 +1,4 @@
-"""Finds reasoning, echoes of the prompt and other turns of a conversation, which are not the answer.
+"""Finds parts that are not the answer: reasoning, echoes, other turns of a conversation.
 
 They are replaced by as many spaces, so that offsets stay valid.
 """
@@ -120,7 +120,7 @@ class Zoner:
         return zones, depth > 0
 
     def blocks(self, text: str) -> Iterator[tuple[int, int, int, bool]]:
-        """For each reasoning block of a raw text: start and end of its content, its own end, whether it is open."""
+        """Each reasoning block: start and end of its content, its own end, whether it is open."""
         zones, is_open = self._reasoning(text)
         for zone in zones:
             opener = self._openers.match(text, zone.start)
@@ -158,7 +158,7 @@ _NOT_APPLICABLE = regex.compile(r"(?<![\p{L}\d/])[nN] ?/ ?[aA](?![\p{L}\d/])")
 
 
 def without_fragments(body: str, options: tuple[str, ...]) -> str:
-    """The text without "N/A", whose letters are no labels, and without unclosed bold type at its end."""
+    """The text without "N/A" and without unclosed bold type at its end."""
     if "/" in body and not any(_NOT_APPLICABLE.search(option) for option in options):
         body = _NOT_APPLICABLE.sub(lambda match: " " * len(match.group()), body)
     start = body.rfind("**")
@@ -183,7 +183,7 @@ def strip_markup(body: str) -> str:
 
 
 def blank(text: str, zones: list[Zone]) -> str:
-    """The text with the zones replaced by a paragraph break and spaces; by spaces only for a special token."""
+    """The text with zones replaced by a paragraph break and spaces; tokens by spaces."""
     for zone in zones:
         length = zone.end - zone.start
         filler = " " * length if zone.kind == "markup" or length < 2 else "\n\n" + " " * (length - 2)
@@ -245,12 +245,12 @@ def find_echo(body: str, prompt: str, options: tuple[str, ...]) -> list[Zone]:
 
 
 def _is_option(line: str, option_texts: tuple[str, ...]) -> bool:
-    """Whether a line is little more than an option's text, which may contain the texts of others."""
+    """Whether a line is little more than an option's text, perhaps with others in it."""
     found = [option for option in option_texts if option in line]
     longest = max(found, key=len, default="")
     return bool(found) and len(line) <= len(longest) + 12 and all(option in longest for option in found)
 
 
 def _begins_in_prompt(text: str, prompt: str) -> bool:
-    """Whether the first three words of a text are in the prompt, as in every echo."""
+    """Whether the first words of a text are in the prompt, as in every echo."""
     return squeeze(" ".join(text.split(None, 3)[:3])) in prompt
