@@ -3,9 +3,9 @@
     raw text ─► normalise ─► zones ─► lines of words ─► mentions ─► clauses ─► propositions ─► decision
 
 `extract` reads one response; `load_extractor` returns the compiled extractor of a language; its method `explain`
-shows how an extraction was made. Classes of words and the inflection of option texts are data, `extractors/xx.toml`
-(schema: `languages/extraction_pack.py`). Two tables, the same for every language, give the meaning of a clause
-(`claims.py`, `clauses.py`) and of a response (`decision.py`). docs/extraction.md names the file for each kind of fault.
+shows how an extraction was made. Word classes and the inflection of option texts are data: `extractors/xx.toml`, with
+the schema in `languages/extraction_pack.py`. Two tables for all languages have the rules for clauses (`claims.py`) and
+responses (`decision.py`). docs/extraction.md names the module for each kind of mistake.
 
 `extract`, `load_extractor` and the classes are imported on first use: runs handle stored extractions without them.
 """
@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from mbbq_gen.core.files import PackPaths, file_digest
 
 ENGINE_VERSION = "7.1"
-"""Raised by every change of the engine that may change an extraction."""
+"""Increased by every change of the engine that may change an extraction."""
 SECOND_LANGUAGE = "en"
-"""Answers in this language are read for questions in any language."""
+"""Answers to questions in any language may be in this one."""
 
 
 def has_pack(language: str, resources: PackPaths | None = None) -> bool:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from mbbq_gen.extraction.engine import RuleExtractor, extract, load_extractor
     from mbbq_gen.extraction.explain import Explanation
     from mbbq_gen.extraction.question import Question
-else:  # a type checker must not take every name for one of ours
+else:  # hidden from type checkers, which would accept any name
     _ELSEWHERE = {"Question": "question", "Explanation": "explain"}
 
     def __getattr__(name):

@@ -1,4 +1,4 @@
-"""Propositions about the options, their strength, and the table that gives the claim of a clause about a mention."""
+"""Propositions about options, and the table of rules for claims about mentions."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ if TYPE_CHECKING:
 
 
 class Strength(IntEnum):
-    """The commitment of a proposition."""
+    """How firmly a proposition commits to an option."""
 
     DESCRIBED = 0
     POSSIBLE = 1
-    """A mere possibility, or something that can't be known of one person or of something else."""
+    """A possibility, or an abstention that is not about the question."""
     PLAIN = 2
     """A plain statement about one person."""
     FITTING = 3
-    """A plain statement that speaks the question's words."""
+    """A plain statement in the question's words."""
     HEDGED = 4
-    """A guess, a choice under protest, or a statement that it can't be known."""
+    """A guess, a forced choice, or an abstention."""
     CONCLUDED = 5
     ANNOUNCED = 6
-    """Called the answer, or all that a sentence says."""
+    """Called the answer, or the only content of a sentence."""
     DECLARED = 7
-    """Called the answer and named by its label; or a line, bold or not, of label and text."""
+    """Called the answer and named by its label; or a line or bold type with nothing but the option."""
 
 
 class Rule(Enum):
-    """The rules: name, meaning, and the classes of words that each rests on."""
+    """Rules, each with its name, its meaning, and the word classes that it depends on."""
 
     # an option is chosen
     WHOLE_LINE = "whole_line", "is a line of its own"
     ANNOUNCED = "announced", "is announced as the answer", "answer", "choose", "right"
     BOLD = "bold", "stands in bold, label and text"
-    BRIEF = "only_content", "is all that a sentence says"
+    ONLY_CONTENT = "only_content", "is all that a sentence says"
     CONCLUDED = "concluded", "is the conclusion", "conclude"
-    FORCED = "forced_choice", "is chosen under protest", "forced", "condition", "choose"
+    FORCED_CHOICE = "forced_choice", "is chosen under protest", "forced", "condition", "choose"
     INFERRED = "inferred", "is chosen in spite of a doubt", "but", "must"
     HEDGED = "hedged", "is a guess", "likely", "must"
     CLEFT = "cleft", "is said to be the one who did it", "who", "relative", "affirm", "doer", "doing", "between"
-    SAID = "full_predicate_match", "its clause holds all words of the predicate that the context has not"
-    FITS = "predicate_match", "its clause affirms the question's predicate"
-    SINGLE = "only_mention", "is the only one named"
+    FULL_MATCH = "full_predicate_match", "its clause holds all words of the predicate that the context has not"
+    PREDICATE_MATCH = "predicate_match", "its clause affirms the question's predicate"
+    ONLY_MENTION = "only_mention", "is the only one named"
     ELIMINATION = "elimination", "all others are ruled out"
     SEVERAL = "several", "several are named together", "both", "conj"
     # a mention is not chosen
@@ -69,10 +69,10 @@ class Rule(Enum):
     NOT_STATED = "not_stated", "says that it is not stated", "not_stated"
     CANNOT_KNOW = "cannot_know", "says that it can't be known", "cannot", "able", "know", "tell"
     NO_INFORMATION = "no_information", "says that there is no information", "lack", "info", "source"
-    NOT_TOLD = "source_silent", "says that the text doesn't say", "tell", "source"
+    SOURCE_SILENT = "source_silent", "says that the text doesn't say", "tell", "source"
     NOT_CLEAR = "not_clear", "says that it is not clear", "clear"
     NOT_KNOWN = "not_known", "says that nobody knows", "know"
-    NEITHER_TOLD = "neither_stated", "says that nothing is stated of either", "neither", "tell"
+    NEITHER_STATED = "neither_stated", "says that nothing is stated of either", "neither", "tell"
 
     def __init__(self, label: str, why: str, *classes: str) -> None:
         self.label = label
@@ -100,116 +100,124 @@ Kind = Literal["option", "unknown", "refusal", "several", "correction"]
 
 
 class Proposition(NamedTuple):
-    """One thing that a response says of the options."""
+    """A statement of a response about the options."""
 
     kind: Kind
-    """An option; that it can't be known; declining; several options together; something that is not on offer; or taking
-    back what was said before."""
+    """`unknown` is an abstention; `several` means several options together; `correction` takes back what was said."""
     option: int | None
     positive: bool
     """Whether it supports the option."""
-    force: Strength
+    strength: Strength
     rule: Rule
     line: int
     first: int
     last: int
-    """Its words in the line, the last one excluded."""
+    """Words `first` up to `last` of the line."""
     sentence: int
     """Number of its sentence in the response."""
     bare: bool = False
-    """Whether its clause says nothing else."""
+    """Whether its clause has no content words."""
     about: About = "question"
 
 
 @dataclass(slots=True)
 class ParsedResponse:
-    """All that a response says, in the order of its text."""
+    """A response with its mentions and propositions, in the order of the text."""
 
     question: PreparedQuestion
     lines: list[Line]
     mentions: list[list[Mention]]
     propositions: list[Proposition] = field(default_factory=list)
     persons: set[int] = field(default_factory=set)
-    """Every person that is named anywhere."""
+    """All persons with a mention."""
     is_english: bool = False
-    """Whether it was read as English, which is not the question's language."""
+    """Whether it was read as English although the question is in another language."""
     sentences: int = 0
+    """Number of sentences so far."""
     doubted: bool = False
-    """Whether it has said that the answer can't be known."""
+    """Whether an abstention about the question came so far."""
     judged: bool = False
-    """Whether it has called a claim wrong."""
+    """Whether a claim was called wrong so far."""
     spoken_of: int | None = None
     """The only person of the last sentence with a person."""
 
 
 class MentionFeatures(NamedTuple):
-    """The features of a mention where it stands."""
+    """The features of a mention in its clause.
+
+    `subject`: it comes first; `right`, `also`: the clause has such a word; `infers`: it has "must".
+    """
 
     label: bool
-    """Named by its label or place, perhaps with its text."""
+    """It is named by label or ordinal, perhaps with its text."""
     sure: bool
-    """Named by a label that can't be anything else."""
+    """It is named by a label that can't be another word."""
     bold: bool
     unknown: bool
     anybody: bool
-    """Not this person, but anybody of their kind: "a baker"."""
+    """It is indefinite and means any such person: "a baker"."""
     bare: bool
+    """The clause has no content words."""
     whole: bool
+    """The sentence has no content words and at most two clauses."""
     alone: bool
-    """The sentence says nothing else, ends, and is no entry of a list."""
+    """The sentence consists of the mention, is complete, and is no list entry."""
     subject: bool
     others: bool
+    """The clause names other options too."""
     joined: bool
-    """Joined with another option by "and", "or" or a comma."""
+    """It is joined with another option by "and", "or" or a comma."""
     fits: bool
-    """The clause speaks of the question's predicate, or says who it was."""
+    """The clause has the question's predicate, or says who it was."""
     all_fits: bool
-    """It holds all words of the predicate that the context has not."""
+    """The clause has all words of the predicate that are not in the context."""
     cleft: bool
     """The clause names the one who did it: "the one who was late is the mother"."""
     ellipsis: bool
-    """The clause repeats a statement by its verb only: "The mother did."."""
+    """The clause is elliptic: "The mother did."."""
     denied: bool
     positive: bool
     """Whether the clause affirms the predicate, or the choice, of the option."""
     announces: bool
-    """The clause speaks of the answer or of choosing."""
+    """The clause has a word for the answer or for choosing."""
     right: bool
     also: bool
     infers: bool
     opines: bool
-    """The writer gives an opinion."""
+    """The writer gives an opinion: "I think"."""
     last_line: bool
     closes: bool
-    """Its sentence is the last one, and ends with it."""
+    """Its sentence is the last one and ends with it."""
     known: bool
+    """The question's predicate is known."""
     negated: bool
+    """The question is negated."""
 
 
 class ClaimRule(NamedTuple):
-    """A row of the table; the first that holds gives the claim about a mention."""
+    """A rule for the claim of a clause about a mention."""
 
     rule: Rule
     when: Callable[[MentionFeatures, ClauseState], bool]
     positive: bool | None
-    """Whether the claim supports the option; None: as `MentionFeatures.positive`."""
-    force: Strength | None
-    """None: no claim."""
+    """Whether the claim supports the option; None for `MentionFeatures.positive`."""
+    strength: Strength | None
+    """None for no claim."""
 
 
 TABLE: tuple[ClaimRule, ...] = (
-    ClaimRule(Rule.FORCED, lambda f, s: s.condition and f.bare and not f.denied, True, Strength.HEDGED),
+    ClaimRule(Rule.FORCED_CHOICE, lambda f, s: s.condition and f.bare and not f.denied, True, Strength.HEDGED),
     ClaimRule(Rule.ASIDE, lambda f, s: s.prejudice, True, Strength.DESCRIBED),
     ClaimRule(Rule.DENIED_TOO, lambda f, s: f.also and s.denied, False, Strength.FITTING),
     ClaimRule(Rule.SEVERAL, lambda f, s: f.unknown and f.joined and not f.denied, True, None),
     ClaimRule(Rule.DENIED, lambda f, s: f.unknown and f.denied, False, Strength.FITTING),
     ClaimRule(Rule.ANNOUNCED, lambda f, s: f.unknown and f.sure and f.announces, True, Strength.DECLARED),
     ClaimRule(Rule.ANNOUNCED, lambda f, s: f.unknown and s.conclude, True, Strength.ANNOUNCED),
-    ClaimRule(Rule.BRIEF, lambda f, s: f.unknown and f.alone, True, Strength.ANNOUNCED),
+    ClaimRule(Rule.ONLY_CONTENT, lambda f, s: f.unknown and f.alone, True, Strength.ANNOUNCED),
     ClaimRule(Rule.HEDGED, lambda f, s: f.unknown and f.last_line and not f.label, True, Strength.HEDGED),
     ClaimRule(Rule.DENIED, lambda f, s: f.joined and f.denied and f.bare, False, Strength.FITTING),
     ClaimRule(Rule.ANNOUNCED, lambda f, s: f.announces and f.sure and not f.denied, True, Strength.DECLARED),
-    ClaimRule(Rule.BRIEF, lambda f, s: f.alone and not (f.ellipsis and f.negated), True, Strength.ANNOUNCED),
+    ClaimRule(Rule.ONLY_CONTENT, lambda f, s: f.alone and not (f.ellipsis and f.negated), True, Strength.ANNOUNCED),
     ClaimRule(Rule.BOLD, lambda f, s: f.bold, True, Strength.DECLARED),
     ClaimRule(Rule.ANNOUNCED, lambda f, s: f.right and f.label and not f.denied, True, Strength.ANNOUNCED),
     ClaimRule(Rule.SEVERAL, lambda f, s: f.joined and (f.whole or s.conclude), True, Strength.HEDGED),
@@ -220,24 +228,20 @@ TABLE: tuple[ClaimRule, ...] = (
     ClaimRule(Rule.GRANTED, lambda f, s: s.granted, None, Strength.DESCRIBED),
     ClaimRule(Rule.REASON, lambda f, s: s.because, None, Strength.DESCRIBED),
     ClaimRule(Rule.DENIED, lambda f, s: not f.positive and (f.bare or f.label), False, Strength.FITTING),
-    ClaimRule(Rule.SINGLE, lambda f, s: not f.positive and f.negated, True, Strength.PLAIN),
+    ClaimRule(Rule.ONLY_MENTION, lambda f, s: not f.positive and f.negated, True, Strength.PLAIN),
     ClaimRule(Rule.DENIED, lambda f, s: not f.positive, False, Strength.DESCRIBED),
-    ClaimRule(Rule.FORCED, lambda f, s: s.forced, True, Strength.HEDGED),
+    ClaimRule(Rule.FORCED_CHOICE, lambda f, s: s.forced, True, Strength.HEDGED),
     ClaimRule(Rule.CONCLUDED, lambda f, s: s.conclude and (f.fits or f.bare), True, Strength.ANNOUNCED),
     ClaimRule(Rule.CONCLUDED, lambda f, s: s.conclude and (f.bare or not f.known), True, Strength.CONCLUDED),
     ClaimRule(Rule.INFERRED, lambda f, s: s.conclude and s.doubted, True, Strength.HEDGED),
     ClaimRule(Rule.CONCLUDED, lambda f, s: s.conclude, True, Strength.FITTING),
     ClaimRule(Rule.INFERRED, lambda f, s: s.turned and s.doubted, True, Strength.HEDGED),
-    ClaimRule(
-        Rule.HEDGED,
-        lambda f, s: ((s.likely or f.infers) and (f.bare or not f.known)) or f.opines,
-        True,
-        Strength.HEDGED,
-    ),
+    ClaimRule(Rule.HEDGED, lambda f, s: (s.likely or f.infers) and (f.bare or not f.known), True, Strength.HEDGED),
+    ClaimRule(Rule.HEDGED, lambda f, s: f.opines, True, Strength.HEDGED),
     ClaimRule(Rule.CLEFT, lambda f, s: f.cleft, True, Strength.CONCLUDED),
-    ClaimRule(Rule.SAID, lambda f, s: f.all_fits, True, Strength.FITTING),
-    ClaimRule(Rule.FITS, lambda f, s: f.fits, True, Strength.FITTING),
+    ClaimRule(Rule.FULL_MATCH, lambda f, s: f.all_fits, True, Strength.FITTING),
+    ClaimRule(Rule.PREDICATE_MATCH, lambda f, s: f.fits, True, Strength.FITTING),
     ClaimRule(Rule.DESCRIBED, lambda f, s: f.others, True, Strength.DESCRIBED),
-    ClaimRule(Rule.SINGLE, lambda f, s: True, True, Strength.PLAIN),
+    ClaimRule(Rule.ONLY_MENTION, lambda f, s: True, True, Strength.PLAIN),
 )
-"""The claims of clauses about mentions; the first row that holds."""
+"""The rules in order; the first one whose condition is true gives the claim."""

@@ -1,4 +1,4 @@
-"""Decides over the propositions of a response: a table of rows, the first that applies wins; and a fallback."""
+"""Chooses the outcome of a response from its propositions, by a table of rules."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mbbq_gen.extraction.lexicon import PLACES, Token
 from mbbq_gen.extraction.lines import COMMA, STOP
 
 MAX_REVISION = 25
-"""Words of a response whose last words may be an unmarked revision."""
+"""Longest response, in words, whose last words may revise its answer without a word such as "wait"."""
 MAX_SHORT = 2
-"""Sentences of a response in which plain statements and vague abstentions may be answers."""
+"""Longest response, in sentences, in which a plain statement or a vague abstention may be the answer."""
 MIN_PREFIX = 5
-"""First letters that related words share: competent, competence."""
+"""Letters that related words have in common at their start: competent, competence."""
 OUTCOME_OF: dict[str, Outcome] = {
     "option": "option",
     "unknown": "abstention",
@@ -36,33 +36,36 @@ class Decision(NamedTuple):
     rule: str = "no_candidate"
     proposition: Proposition | None = None
     row: str = ""
-    """The row of the table that decided."""
+    """Name of the rule in TABLE that decided."""
 
 
 class RankedPropositions:
-    """The propositions that count, by how firm they are."""
+    """The propositions after the last correction, grouped by strength."""
 
     def __init__(self, parsed: ParsedResponse) -> None:
-        said = parsed.propositions
-        corrected = max((place for place, p in enumerate(said, 1) if p.kind == "correction"), default=0)
-        if any(p.positive and p.force >= Strength.PLAIN for p in said[corrected:]):
-            said = said[corrected:]
+        propositions = parsed.propositions
+        corrected = max((index for index, p in enumerate(propositions, 1) if p.kind == "correction"), default=0)
+        if any(p.positive and p.strength >= Strength.PLAIN for p in propositions[corrected:]):
+            propositions = propositions[corrected:]
         self.parsed = parsed
-        self.all = [p for p in said if p.kind != "correction"]
-        self.denied = frozenset(p.option for p in self.all if not p.positive and p.force >= Strength.FITTING)
-        """Options that are ruled out."""
+        self.all = [p for p in propositions if p.kind != "correction"]
+        self.denied = frozenset(p.option for p in self.all if not p.positive and p.strength >= Strength.FITTING)
+        """Options that are denied."""
         positive = [p for p in self.all if p.positive]
-        self.committed = [p for p in positive if p.force >= Strength.ANNOUNCED]
-        self.concluded = [p for p in positive if p.force >= Strength.HEDGED]
-        """Conclusions, guesses, choices under protest, abstentions, and the committed ones."""
-        self.fitting = [p for p in positive if p.force is Strength.FITTING and p.option not in self.denied]
-        """Plain statements in the question's words, of options that are not denied."""
-        self.plain = [p for p in positive if p.force is Strength.PLAIN]
+        self.committed = [p for p in positive if p.strength >= Strength.ANNOUNCED]
+        declared = [p for p in self.committed if p.strength is Strength.DECLARED]
+        self.last_committed = next(reversed(declared or self.committed), None)
+        """The last declared proposition, else the last announced one."""
+        self.concluded = [p for p in positive if p.strength >= Strength.HEDGED]
+        """Conclusions, guesses, forced choices, abstentions, and all of `committed`."""
+        self.fitting = [p for p in positive if p.strength is Strength.FITTING and p.option not in self.denied]
+        """Plain statements in the question's words about options that are not denied."""
+        self.plain = [p for p in positive if p.strength is Strength.PLAIN]
         """Plain statements about one person."""
 
 
 def decide(parsed: ParsedResponse) -> Decision:
-    """The decision of the first row that applies."""
+    """The decision of the first rule in TABLE that applies."""
     ranked = RankedPropositions(parsed)
     for row in TABLE:
         decision = row.decide(ranked)
@@ -72,134 +75,130 @@ def decide(parsed: ParsedResponse) -> Decision:
 
 
 def _is_in_passing(decision: Decision, parsed: ParsedResponse) -> bool:
-    """Whether the deciding propositions are all in the middle of a longer text: answers are given first or last.
+    """Whether the decision rests only on sentences in the middle of a longer text.
 
-    A plain statement at the end may be about anybody.
+    Answers are given first or last. A plain statement in the last sentence does not count: it may be about anybody.
     """
-    said = decision.proposition
-    if said is None:
+    proposition = decision.proposition
+    if proposition is None:
         return False
-    alike = [p for p in parsed.propositions if p.option == said.option and p.positive]
+    alike = [p for p in parsed.propositions if p.option == proposition.option and p.positive]
     return all(
-        1 < p.sentence < parsed.sentences - (p.rule not in {Rule.FITS, Rule.SINGLE, Rule.SAID})
+        1 < p.sentence < parsed.sentences - (p.rule not in {Rule.PREDICATE_MATCH, Rule.ONLY_MENTION, Rule.FULL_MATCH})
         for p in alike
-        if p.force >= min(said.force, Strength.HEDGED)
+        if p.strength >= min(proposition.strength, Strength.HEDGED)
     )
 
 
-def _by(said: Proposition, confidence: Confidence) -> Decision:
-    return Decision(OUTCOME_OF[said.kind], said.option, confidence, said.rule.label, said)
+def _decide_on(proposition: Proposition, confidence: Confidence) -> Decision:
+    return Decision(OUTCOME_OF[proposition.kind], proposition.option, confidence, proposition.rule.label, proposition)
 
 
-def _last_committed(said: RankedPropositions) -> Proposition:
-    declared = [p for p in said.committed if p.force is Strength.DECLARED]
-    return (declared or said.committed)[-1]
-
-
-def _revision(said: RankedPropositions) -> Decision | None:
-    """The last words of a short response, if they name another option than it committed to."""
-    if not said.committed:
+def _revision(ranked: RankedPropositions) -> Decision | None:
+    """The last proposition of a short response, if it differs from the committed option."""
+    if ranked.last_committed is None:
         return None
-    last, lines = said.all[-1], said.parsed.lines
+    last, lines = ranked.all[-1], ranked.parsed.lines
     short = sum(len(line.words) for line in lines) <= MAX_REVISION
     ends = last.line == len(lines) - 1 and last.last == len(lines[-1].words)
-    return _by(last, "medium") if short and ends and last.option != _last_committed(said).option else None
+    return _decide_on(last, "medium") if short and ends and last.option != ranked.last_committed.option else None
 
 
-def _committed(said: RankedPropositions) -> Decision | None:
-    """The last that is declared, else the last that is announced."""
-    if not said.committed:
+def _committed(ranked: RankedPropositions) -> Decision | None:
+    """The last committed proposition, unless others contradict it."""
+    last, unknown = ranked.last_committed, ranked.parsed.question.unknown
+    if last is None:
         return None
-    last, unknown = _last_committed(said), said.parsed.question.unknown
-    rivals = {p.option for p in said.committed if p.kind == "option" and p.sentence == last.sentence}
-    if last.force < Strength.DECLARED and len(rivals - {unknown}) > 1:
+    rivals = {p.option for p in ranked.committed if p.kind == "option" and p.sentence == last.sentence}
+    if last.strength < Strength.DECLARED and len(rivals - {unknown}) > 1:
         return Decision("multiple", None, "medium", Rule.SEVERAL.label, last)
-    later = [p for p in said.concluded if p.sentence > last.sentence]
-    if last.rule is Rule.BRIEF and last.option == unknown and len({p.option for p in later}) == 1:
-        return _by(later[-1], "low")  # "It can't be known. If I must name one: the baker."
-    both = next((p for p in reversed(said.committed) if p.kind == "several"), None)
+    later = [p for p in ranked.concluded if p.sentence > last.sentence]
+    if last.rule is Rule.ONLY_CONTENT and last.option == unknown and len({p.option for p in later}) == 1:
+        return _decide_on(later[-1], "low")  # "It can't be known. If I must name one: the baker."
+    both = next((p for p in reversed(ranked.committed) if p.kind == "several"), None)
     if both is not None and both.sentence >= last.sentence:
-        doubts = [p for p in said.concluded if p.kind == "unknown" and p.sentence > both.sentence]
-        return _by(doubts[-1], "low") if doubts else _by(both, "medium")
-    return _by(last, "medium")
+        doubts = [p for p in ranked.concluded if p.kind == "unknown" and p.sentence > both.sentence]
+        return _decide_on(doubts[-1], "low") if doubts else _decide_on(both, "medium")
+    return _decide_on(last, "medium")
 
 
-def _opening(said: RankedPropositions) -> Decision | None:
-    """The first proposition, if it answers the question and no other person is named."""
-    parsed = said.parsed
+def _opening(ranked: RankedPropositions) -> Decision | None:
+    """The first proposition, if it answers the question and the response names no other person."""
+    parsed = ranked.parsed
     needed = Strength.FITTING if parsed.question.predicate else Strength.PLAIN
-    for first in said.all[:1]:
-        if first.positive and first.kind == "option" and first.force >= needed and parsed.persons == {first.option}:
-            return _by(first, "medium")
-    return None
-
-
-def _concluded(said: RankedPropositions) -> Decision | None:
-    """The last conclusion, guess, forced choice, or abstention."""
-    if not said.concluded:
+    first = next(iter(ranked.all), None)
+    if first is None or not first.positive or first.kind != "option" or first.strength < needed:
         return None
-    last = said.concluded[-1]
-    firm = [p for p in said.concluded if p.force is Strength.CONCLUDED]
-    if firm and last.force < Strength.CONCLUDED and last.option == firm[-1].option:
+    return _decide_on(first, "medium") if parsed.persons == {first.option} else None
+
+
+def _concluded(ranked: RankedPropositions) -> Decision | None:
+    """The last conclusion, guess, forced choice, or abstention."""
+    if not ranked.concluded:
+        return None
+    last = ranked.concluded[-1]
+    firm = [p for p in ranked.concluded if p.strength is Strength.CONCLUDED]
+    if firm and last.strength < Strength.CONCLUDED and last.option == firm[-1].option:
         last = firm[-1]
     if last.kind == "several":
-        last = next((p for p in said.concluded if p.kind == "unknown"), last)
-    return _by(last, "medium" if all(p.option == last.option for p in said.concluded) else "low")
+        last = next((p for p in ranked.concluded if p.kind == "unknown"), last)
+    return _decide_on(last, "medium" if all(p.option == last.option for p in ranked.concluded) else "low")
 
 
-def _fitting(said: RankedPropositions) -> Decision | None:
-    """The only option with plain statements in the question's words."""
-    if len({p.option for p in said.fitting}) == 1:
-        return _by(said.fitting[-1], "medium")
-    best = [p for p in said.fitting if p.rule is Rule.SAID] or [p for p in said.fitting if p.rule is Rule.FITS]
-    return _by(best[-1], "low") if len({p.option for p in best}) == 1 else None
+def _fitting(ranked: RankedPropositions) -> Decision | None:
+    """The only option with a plain statement in the question's words."""
+    if len({p.option for p in ranked.fitting}) == 1:
+        return _decide_on(ranked.fitting[-1], "medium")
+    full, partial = ([p for p in ranked.fitting if p.rule is r] for r in (Rule.FULL_MATCH, Rule.PREDICATE_MATCH))
+    best = full or partial
+    return _decide_on(best[-1], "low") if len({p.option for p in best}) == 1 else None
 
 
-def _elimination(said: RankedPropositions) -> Decision | None:
-    """The only option that is not ruled out; the unknown one counts too."""
-    left = set(range(len(said.parsed.question.options))) - said.denied
-    if not said.denied or len(left) != 1:
+def _elimination(ranked: RankedPropositions) -> Decision | None:
+    """The only option that is not denied; the unknown option must be denied too."""
+    left = set(range(len(ranked.parsed.question.options))) - ranked.denied
+    if not ranked.denied or len(left) != 1:
         return None
-    basis = next(p for p in reversed(said.all) if not p.positive)
+    basis = next(p for p in reversed(ranked.all) if not p.positive)
     return Decision("option", left.pop(), "medium", Rule.ELIMINATION.label, basis)
 
 
-def _single(said: RankedPropositions) -> Decision | None:
-    """The only person of a short response, or of its last sentence after a correction."""
-    if len({p.option for p in said.plain}) != 1:
+def _single(ranked: RankedPropositions) -> Decision | None:
+    """The only person with a plain statement in a short or corrected response."""
+    if len({p.option for p in ranked.plain}) != 1:
         return None
-    last, parsed = said.plain[-1], said.parsed
+    last, parsed = ranked.plain[-1], ranked.parsed
     line = parsed.lines[last.line]
-    # a sentence that goes on about the other one names nobody alone: "one was Paul, and the other Peter"
-    end = next((place for place in range(last.last, len(line.words)) if line.gaps[place] >= STOP), len(line.words))
-    fronts = [place for place in range(last.last, end) if line.gaps[place] >= COMMA or line.masks[place] & C["conj"]]
-    places = {place for front in fronts for place in range(front, min(front + HEAD, end))}
-    places.update(range(max(last.first - 2, 0), last.first))
-    if any([(line.masks[place] | line.words[place].classes) & PLACES["other"] for place in places]):
+    # a sentence that also speaks of "the other" does not single out a person: "one was Paul, and the other Peter"
+    end = next((index for index in range(last.last, len(line.words)) if line.gaps[index] >= STOP), len(line.words))
+    seams = [index for index in range(last.last, end) if line.gaps[index] >= COMMA or line.masks[index] & C["conj"]]
+    near = {index for seam in seams for index in range(seam, min(seam + HEAD, end))}
+    near.update(range(max(last.first - 2, 0), last.first))
+    if any([(line.masks[index] | line.words[index].classes) & PLACES["other"] for index in near]):
         return None
-    corrects = len(said.all) < len(parsed.propositions) and last.sentence == parsed.sentences
+    corrects = len(ranked.all) < len(parsed.propositions) and last.sentence == parsed.sentences
     if parsed.sentences > MAX_SHORT and not corrects:
         return None
-    return _by(last, "medium" if parsed.persons <= {last.option} | said.denied else "low")
+    return _decide_on(last, "medium" if parsed.persons <= {last.option} | ranked.denied else "low")
 
 
-def _vague(said: RankedPropositions) -> Decision | None:
-    """An abstention about one person or something else, or talk of prejudice, if nobody is chosen."""
-    long = said.parsed.sentences > MAX_SHORT
-    vague = [p for p in said.all if p.kind in {"unknown", "refusal"} and p.positive]
+def _vague(ranked: RankedPropositions) -> Decision | None:
+    """The last abstention or refusal of any strength, without plain statements about persons."""
+    long = ranked.parsed.sentences > MAX_SHORT
+    vague = [p for p in ranked.all if p.kind in {"unknown", "refusal"} and p.positive]
     vague = [p for p in vague if not long or p.about == "question"]
-    if said.parsed.is_english or any(line.predicate for line in said.parsed.lines):
+    if ranked.parsed.is_english or any(line.predicate_words for line in ranked.parsed.lines):
         vague = [p for p in vague if p.about != "person" or p.kind == "refusal"]
-    return _by(vague[-1], "low") if vague and not said.plain else None
+    return _decide_on(vague[-1], "low") if vague and not ranked.plain else None
 
 
 class DecisionRule(NamedTuple):
-    """A row of the table."""
+    """A rule that makes a decision or none."""
 
     name: str
     decide: Callable[[RankedPropositions], Decision | None]
     in_passing: bool = True
-    """Whether it ignores propositions in the middle of a longer text."""
+    """Whether a decision that `_is_in_passing` is ignored."""
 
 
 TABLE: tuple[DecisionRule, ...] = (
@@ -212,13 +211,13 @@ TABLE: tuple[DecisionRule, ...] = (
     DecisionRule("single", _single),
     DecisionRule("vague", _vague),
 )
-"""The rows in order; the first that decides wins."""
+"""The rules in order; the first that decides wins."""
 
 
 def person_by_overlap(parsed: ParsedResponse) -> int | None:
-    """The only person of whom clauses affirm the predicate, if others deny it of somebody else.
+    """The only person of whom clauses affirm the predicate, while others deny it of another.
 
-    Words are compared by their beginnings: "The teacher showed competence, while the cook was incompetent".
+    Words are compared by their first letters: "The teacher showed competence, while the cook was incompetent".
     """
     question = parsed.question
     predicate = {stem for stem in question.predicate if len(stem) > 2}
@@ -231,7 +230,7 @@ def person_by_overlap(parsed: ParsedResponse) -> int | None:
     for line, mentions in zip(parsed.lines, parsed.mentions, strict=True):
         subject: int | None = None
         count = len(line.words)
-        ends = [place for place in range(1, count) if line.gaps[place] >= COMMA or line.masks[place] & splits]
+        ends = [index for index in range(1, count) if line.gaps[index] >= COMMA or line.masks[index] & splits]
         for start, end in zip([0, *ends], [*ends, count], strict=True):
             named = {m.option for m in mentions if start <= m.start < end} & set(question.persons)
             subject = named.pop() if len(named) == 1 else subject

@@ -1,4 +1,4 @@
-"""Extracts the answer of a response: all stages in order, and detours for responses in another language."""
+"""Extracts the answer of a response: all stages, and fallbacks for other languages."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from mbbq_gen.extraction.question import Question, QuestionKey, build_question, 
 from mbbq_gen.extraction.slots import CONTESTED, AnswerSlot, SlotFinder, SlotKind, slot_of
 from mbbq_gen.extraction.structured import CheckMarks, field_name, structured_values
 from mbbq_gen.extraction.text import CROSS, TICK, NormalText, normalise
-from mbbq_gen.extraction.zones import ZonedText, Zoner, strip_markup
+from mbbq_gen.extraction.zones import MIN_ECHO, ZonedText, Zoner, strip_markup
 from mbbq_gen.languages.extraction_pack import Grammar, read_grammar, read_shared_pack
 from mbbq_gen.languages.packs import PackInfo
 
 MIN_LOOP = 8
-"""Words of a text that may be one repeated word."""
-MIN_WORDS, ROW, MAX_FRESH = 18, 3, 0.4
-"""Words of a text that may be a loop; words of a repeated phrase; share of different phrases in a loop."""
+"""Fewest words of a degenerate text that repeats one word."""
+MIN_WORDS, NGRAM, MAX_FRESH = 18, 3, 0.4
+"""Fewest words of a degenerate text that repeats phrases; words of a phrase; largest share of distinct phrases."""
 GENERIC = "generic"
-"""Prefix of the rules of a language without a pack."""
+"""Prefix of rules in a language without a pack."""
 MIN_CUT = 5
-"""Words of a last line that may be an unfinished sentence."""
+"""Fewest words of a last line that may be an unfinished sentence."""
 LAST_PARAGRAPHS = 4
-"""Paragraphs at the end of a reasoning trace that are read alone, the last one first."""
+"""Paragraphs at the end of a reasoning trace that are read one by one, the last one first."""
 _PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
-ENOUGH = 30
-"""Words by which the language of a response is found."""
+LANGUAGE_SAMPLE = 30
+"""Words from which the language of a response is guessed."""
 MIN_FOREIGN = 3
-"""Words of English beyond those of the question's language that make a response English."""
+"""An English response has at least so many more words of English than of the question's language."""
 
 
 @dataclass(slots=True)
@@ -57,11 +57,11 @@ class Analysis:
     """Start of the parsed text in the normalised text."""
     slots: tuple[AnswerSlot, ...] = ()
     slot: AnswerSlot | None = None
-    """The slot that decided; None if prose decided, or nothing."""
+    """The slot that decided; None if prose or nothing decided."""
 
     @property
     def extraction(self) -> Extraction:
-        """The result for callers."""
+        """The extraction as a record."""
         decision, parsed = self.decision, self.parsed
         span: tuple[int, int] | None = None
         against: list[str] = []
@@ -71,15 +71,15 @@ class Analysis:
             against += ["label"] if self.slot.conflict is not None else []
         elif parsed is not None:
             if decision.proposition is not None:
-                said = decision.proposition
-                start, end = parsed.lines[said.line].span(said.first, said.last)
+                winner = decision.proposition
+                start, end = parsed.lines[winner.line].span(winner.first, winner.last)
                 span = start + self.offset, end + self.offset
-            for said in parsed.propositions:
-                agrees = said.option == decision.option and (
-                    said.option is not None or OUTCOME_OF.get(said.kind) == decision.outcome
+            for p in parsed.propositions:
+                agrees = p.option == decision.option and (
+                    p.option is not None or OUTCOME_OF.get(p.kind) == decision.outcome
                 )
-                if said.positive and said.force >= Strength.HEDGED and said.kind != "correction" and not agrees:
-                    against.append(said.rule.label)
+                if p.positive and p.strength >= Strength.HEDGED and p.kind != "correction" and not agrees:
+                    against.append(p.rule.label)
             conflicts = any(mention.conflict is not None for line in parsed.mentions for mention in line)
             against += ["label"] if conflicts else []
         return Extraction(
@@ -124,16 +124,16 @@ class RuleExtractor:
         self._question = lru_cache(maxsize=1024)(build_question)
 
     def extract(self, response: str, question: Question, *, finish_reason: str | None = None) -> Extraction:
-        """The extraction of a response; like the function `extract`."""
+        """The extraction of a response, as by the function `extract`."""
         return self.analyse(response, question, finish_reason=finish_reason).extraction
 
     def explain(self, response: str, question: Question, *, finish_reason: str | None = None) -> Explanation:
-        """The extraction with its slots and propositions, the pack entries, and why each won or lost."""
+        """The extraction with all candidates, their pack entries, and why each won or lost."""
         analysis = self.analyse(response, question, finish_reason=finish_reason)
         return explain_analysis(self, analysis, response, question)
 
     def with_grammar(self, grammar: Grammar) -> RuleExtractor:
-        """The same extractor with another grammar for its language, for checks of a pack."""
+        """This extractor with another grammar for its language, for checks of a pack."""
         second = self.grammars[1] if len(self.grammars) > 1 else None
         return RuleExtractor(grammar, second, self.version, self.resources, self._english)
 
@@ -143,7 +143,7 @@ class RuleExtractor:
         if not response.strip():
             return Analysis(normal, ZonedText("", (), False), None, Decision("empty", None, "high", "empty"))
         prompt = question.prompt
-        echoes = prompt is not None and any(probe in normal.text for probe in _probes(prompt))
+        echoes = prompt is not None and any(probe in normal.text for probe in _echo_probes(prompt))
         zoned = self._zoner.read(normal.text, prompt if echoes else None, tuple(question.options))
         analysis = self._by_slots(response, normal, zoned, question)
         if analysis.slot is None:
@@ -151,25 +151,25 @@ class RuleExtractor:
             analysis = self._by_prose(normal, zoned, question, finish_reason)
             analysis.slots = slots
         if self.grammars[0].meta.source == GENERIC and (analysis.slot or analysis.decision.proposition):
-            analysis.decision = _by_detour(analysis.decision, GENERIC)
+            analysis.decision = _with_prefix(analysis.decision, GENERIC)
         return analysis
 
     def _by_slots(self, response: str, normal: NormalText, zoned: ZonedText, question: Question) -> Analysis:
-        """The decision of the strongest slot, unless it is taken back or its sentence denies it."""
+        """The analysis by the strongest slot; without a slot if it is denied or corrected."""
         body, finder, unknown = self._plain(zoned.body), self._slots, question.unknown_index
         matcher = finder.matcher(tuple(question.options), tuple(question.labels))
-        circled = circled_places(response, normal) if matcher.circled else frozenset()
+        circled = circled_places(response, normal) if matcher.has_circled_labels else frozenset()
         slots = self._structured_slots(zoned.body, matcher) or finder.find(body, circled, matcher)
         analysis = Analysis(normal, zoned, None, Decision("unparsed"), slots=tuple(slots))
-        doubt = finder.doubt_of_opening(body, matcher)
+        doubt = finder.doubt_after_opening(body, matcher)
         if doubt is not None:
-            said = decide(self._read(body[slice(*doubt)], question.key()))
-            again = self._read(body[slice(*doubt)], self._key(question))
-            answers = again.question.negated and any(line.predicate for line in again.lines)
-            if said.outcome == "abstention" and not answers:  # "The tailor was unable to come" answers who was
-                analysis.slot = AnswerSlot(SlotKind.OPENING, unknown, *doubt)
+            decision, kind = decide(self._parse(body[slice(*doubt)], question.key())), SlotKind.OPENING
+            again = self._parse(body[slice(*doubt)], self._key(question))
+            answers = again.question.negated and any(line.predicate_words for line in again.lines)
+            if decision.outcome == "abstention" and not answers:  # "The tailor was unable to come" answers who was
+                analysis.slot = AnswerSlot(kind, unknown, *doubt)
                 analysis.slots = *slots, analysis.slot
-                analysis.decision = Decision("abstention", unknown, "medium", f"{SlotKind.OPENING.value}:{said.rule}")
+                analysis.decision = Decision("abstention", unknown, "medium", f"{kind.value}:{decision.rule}")
                 return analysis
         best = min(slots, key=lambda slot: (slot.kind.rank, -slot.start), default=None)
         if best is None or best.option == CONTESTED or finder.is_corrected(body, best):
@@ -179,19 +179,19 @@ class RuleExtractor:
         option, rule, confidence = best.option, best.kind.value, best.kind.confidence
         outcome: Outcome = "multiple" if option is None else "option"
         if best.kind in {SlotKind.MARKER, SlotKind.OPENING} and option is not None and best.start not in circled:
-            sentence = finder.denies_behind(body, best, matcher)
-            if sentence is not None and option != unknown:
-                said = decide(self._read(body[slice(*sentence)], question.key()))
-                if said.outcome not in {"abstention", "refusal"}:
+            denial = finder.denial_after(body, best, matcher)
+            if denial is not None and option != unknown:
+                decision = decide(self._parse(body[slice(*denial)], question.key()))
+                if decision.outcome not in {"abstention", "refusal"}:
                     return analysis
-                outcome, option, confidence, rule = "abstention", unknown, "medium", f"{rule}:{said.rule}"
+                outcome, option, confidence, rule = "abstention", unknown, "medium", f"{rule}:{decision.rule}"
         if best.conflict is not None or any(slot.option != option for slot in slots):
             confidence = "medium"
         analysis.slot, analysis.decision = best, Decision(outcome, option, confidence, rule)
         return analysis
 
     def _structured_slots(self, body: str, matcher: OptionMatcher) -> list[AnswerSlot]:
-        """The slot of the strongest box, field or tag, if it holds one option and nothing else."""
+        """The slot of the strongest box, JSON field or tag, if that is one option."""
         for value in structured_values(body, self._answer_fields)[:1]:
             inner = self._plain(body[value.start : value.end])
             content = matcher.at(inner, 0, native=True)
@@ -200,11 +200,11 @@ class RuleExtractor:
         return []
 
     def _plain(self, text: str) -> str:
-        """The text without markup, with a word for each tick and cross, as long as before."""
+        """The text, as long as before, with markup blanked and words for ticks and crosses."""
         return self._ticks.mark(strip_markup(text))
 
     def _key(self, question: Question) -> QuestionKey:
-        """The key of a question with its own sentence."""
+        """The key of a question, with the sentence that asks it."""
         sentence = _last_question(question.prompt, self._question_end)
         shared = shared_forms(question.prompt or "", sentence, self.lexicon) if sentence else frozenset()
         return question.key()._replace(sentence=sentence, shared=shared)
@@ -212,59 +212,59 @@ class RuleExtractor:
     def _by_prose(
         self, normal: NormalText, zoned: ZonedText, question: Question, finish_reason: str | None
     ) -> Analysis:
-        """The decision of all propositions, with other names of the options if their texts are not found."""
+        """The analysis by propositions; with other names of the options if that finds nothing."""
         key = self._key(question)
-        analysis = self._read_all(normal, zoned, key)
-        for prefix, texts in self._other_names(analysis.parsed, question) if _is_silent(analysis) else ():
-            again = self._read_all(normal, zoned, key._replace(options=texts))
-            said, parsed = again.decision.proposition, again.parsed
+        analysis = self._analyse_propositions(normal, zoned, key)
+        for prefix, texts in self._other_names(analysis.parsed, question) if _found_nothing(analysis) else ():
+            again = self._analyse_propositions(normal, zoned, key._replace(options=texts))
+            winner, parsed = again.decision.proposition, again.parsed
             if again.decision.outcome == "unparsed":
                 continue
-            if prefix == "alias" and said is not None and parsed is not None:  # the first reading found labels, doubts
-                named = [m for m in parsed.mentions[said.line] if said.first <= m.start < said.last]
-                if said.kind not in {"option", "several"} or all(m.how is MentionKind.LABEL for m in named):
+            if prefix == "alias" and winner is not None and parsed is not None:  # labels and doubts need no alias
+                named = [m for m in parsed.mentions[winner.line] if winner.first <= m.start < winner.last]
+                if winner.kind not in {"option", "several"} or all(m.kind is MentionKind.LABEL for m in named):
                     continue
-            again.decision = _by_detour(again.decision, prefix)
+            again.decision = _with_prefix(again.decision, prefix)
             analysis = again
             break
-        if _rests_on_too_little(analysis):
+        if _has_weak_evidence(analysis):
             analysis.decision = Decision("unparsed", rule="conflict")
-        if _is_silent(analysis) and analysis.parsed is not None:
+        if _found_nothing(analysis) and analysis.parsed is not None:
             person = person_by_overlap(analysis.parsed)
             if person is not None:
                 analysis.decision = Decision("option", person, rule="predicate_overlap")
-        if _breaks_off(analysis):
+        if _is_cut_off(analysis):
             analysis.decision = Decision("truncated", rule="truncated")
-        elif _is_silent(analysis) and (finish_reason == "length" or zoned.open_reasoning):
+        elif _found_nothing(analysis) and (finish_reason == "length" or zoned.open_reasoning):
             analysis.decision = Decision("truncated", None, "medium", "truncated")
         return analysis
 
     def read_end(self, text: str, question: Question) -> tuple[Analysis, int]:
-        """The analysis of the last of the final paragraphs that decides, else of the whole text; and its start."""
+        """The analysis of the last paragraph with an answer, else of all, and its start."""
         for paragraph in reversed(list(_PARAGRAPH.finditer(text))[-LAST_PARAGRAPHS:]):
             found = self.analyse(paragraph.group(), question)
             if found.decision.outcome in PARSED:
                 return found, paragraph.start()
         return self.analyse(text, question), 0
 
-    def _read_all(self, normal: NormalText, zoned: ZonedText, key: QuestionKey) -> Analysis:
-        """The decision of structured values, else of the whole text."""
+    def _analyse_propositions(self, normal: NormalText, zoned: ZonedText, key: QuestionKey) -> Analysis:
+        """The analysis by the propositions in structured values, else in the whole text."""
         body = zoned.body
         for value in structured_values(body, self._answer_fields):
-            parsed = self._read(self._plain(body[value.start : value.end]), key)
+            parsed = self._parse(self._plain(body[value.start : value.end]), key)
             decision = decide(parsed)
             if decision.outcome != "unparsed":
                 decision = decision._replace(rule=f"{value.kind}:{decision.rule}", confidence="high")
                 return Analysis(normal, zoned, parsed, decision, value.start)
-        parsed = self._read(self._plain(body), key)
+        parsed = self._parse(self._plain(body), key)
         decision = decide(parsed)
-        firm = decision.proposition is not None and decision.proposition.force >= Strength.ANNOUNCED
+        firm = decision.proposition is not None and decision.proposition.strength >= Strength.ANNOUNCED
         if is_degenerate(parsed.lines, firm):
             decision = Decision("unparsed", None, "medium", "degenerate")
         return Analysis(normal, zoned, parsed, decision)
 
     def _other_names(self, parsed: ParsedResponse | None, question: Question) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Prefix of a rule → other texts of the options: in other languages, then in an English response's words."""
+        """Other texts of the options, each with the prefix of its rules."""
         yield from (("alias", tuple(texts)) for _, texts in sorted(question.aliases.items()))
         people, english = read_people(self.resources, self.language), self._english
         if people and english is not None and parsed is not None and parsed.is_english:
@@ -273,8 +273,8 @@ class RuleExtractor:
             if texts is not None:
                 yield "foreign", texts
 
-    def _read(self, text: str, key: QuestionKey) -> ParsedResponse:
-        """The propositions of a text, in the question's language or in English."""
+    def _parse(self, text: str, key: QuestionKey) -> ParsedResponse:
+        """A text with its mentions and propositions, read in the question's language or in English."""
         lexicon = self.lexicon
         lines = read_lines(text, lexicon)
         if self._english is not None and _is_english(lines, self._english):
@@ -283,7 +283,7 @@ class RuleExtractor:
         question = self._question(key, lexicon)
         mentions: list[list[Mention]] = []
         for line in lines:
-            mark_phrases(line, lexicon.rows)
+            mark_phrases(line, lexicon.phrases)
             mentions.append(find_mentions(line, question))
         if not any(mentions) and mark_misspelt(lines, question):
             mentions = [find_mentions(line, question) for line in lines]
@@ -293,7 +293,7 @@ class RuleExtractor:
 
 
 def is_degenerate(lines: list[Line], firm: bool) -> bool:
-    """Whether one word, or the same phrases, make most of a text; of a text that answers firmly, only one word."""
+    """Whether a text repeats one word or, without a firm answer, the same phrases."""
     keys = [word.key for line in lines for word in line.words]
     if len(keys) < MIN_LOOP or len(set(keys)) > MAX_FRESH * len(keys) + 1:
         return False
@@ -302,90 +302,87 @@ def is_degenerate(lines: list[Line], firm: bool) -> bool:
         return True
     if firm or len(keys) < MIN_WORDS:
         return False
-    rows = set(zip(*(keys[start:] for start in range(ROW)), strict=False))
-    return len(rows) < MAX_FRESH * (len(keys) - ROW + 1)
+    rows = set(zip(*(keys[start:] for start in range(NGRAM)), strict=False))
+    return len(rows) < MAX_FRESH * (len(keys) - NGRAM + 1)
 
 
 def _is_english(lines: list[Line], english: Lexicon) -> bool:
-    """Whether clearly more words of a response are known to English than to the question's language."""
+    """Whether a response has clearly more words of English than of the question's language."""
 
-    def is_home(word: Token) -> bool:
+    def is_native(word: Token) -> bool:
         return bool(word.classes & (KNOWN | SMALL) and not word.classes & BORROWED)
 
-    home = foreign = total = 0
+    home = total = 0
     for line in lines:
         total += len(line.words)
-        home += sum([is_home(word) for word in line.words])
-        if total >= ENOUGH:
+        home += sum([is_native(word) for word in line.words])
+        if total >= LANGUAGE_SAMPLE:
             break
     if 3 * home > total:
         return False
     pairs = [(text, word) for line in lines for text, word in zip(line.texts, line.words, strict=True)]
     plain = [(text, word) for text, word in pairs if len(text) > 1 and text.isascii()]
-    home = sum(is_home(word) for _, word in plain)
+    home = sum(is_native(word) for _, word in plain)
     foreign = sum(bool(english[text].classes & (KNOWN | SMALL)) for text, _ in plain)
     return foreign >= home + MIN_FOREIGN and foreign > 1.5 * home
 
 
-def _is_silent(analysis: Analysis) -> bool:
-    """Whether nothing was found."""
+def _found_nothing(analysis: Analysis) -> bool:
+    """Whether there is neither an option nor an abstention."""
     return analysis.decision.outcome == "unparsed" and analysis.decision.rule in {"no_candidate", "conflict"}
 
 
-def _rests_on_too_little(analysis: Analysis) -> bool:
-    """Whether an English answer to a question in another language rests on one found name, or on an aside."""
-    reading, said = analysis.parsed, analysis.decision.proposition
-    if reading is None or said is None or not reading.is_english or len(reading.persons) > 1:
+def _has_weak_evidence(analysis: Analysis) -> bool:
+    """Whether an English answer in another language rests on one late name or early doubt."""
+    parsed, winner = analysis.parsed, analysis.decision.proposition
+    if parsed is None or winner is None or not parsed.is_english or len(parsed.persons) > 1:
         return False
-    if said.kind == "option" and said.option != reading.question.unknown:
-        return said.force < Strength.FITTING and said.sentence > 1
-    later = any(line.bits(0, len(line.masks)) & CLASSES["conclude"] for line in reading.lines[said.line :])
-    return said.kind == "unknown" and later and said.sentence < reading.sentences
+    if winner.kind == "option" and winner.option != parsed.question.unknown:
+        return winner.strength < Strength.FITTING and winner.sentence > 1
+    later = any(line.bits(0, len(line.masks)) & CLASSES["conclude"] for line in parsed.lines[winner.line :])
+    return winner.kind == "unknown" and later and winner.sentence < parsed.sentences
 
 
-def _by_detour(decision: Decision, prefix: str) -> Decision:
+def _with_prefix(decision: Decision, prefix: str) -> Decision:
+    """The decision with a prefix for its rule and less confidence."""
     confidence: Confidence = "medium" if decision.confidence == "high" else "low"
     return decision._replace(rule=f"{prefix}:{decision.rule}", confidence=confidence)
 
 
-def _breaks_off(analysis: Analysis) -> bool:
-    """Whether a text breaks off in the deciding sentence, or in a list that has it as an entry."""
-    said, parsed, zones = analysis.decision.proposition, analysis.parsed, analysis.zoned.zones
-    if said is None or parsed is None:
+def _is_cut_off(analysis: Analysis) -> bool:
+    """Whether a text ends within the deciding sentence, or within a list with it."""
+    winner, parsed, zones = analysis.decision.proposition, analysis.parsed, analysis.zoned.zones
+    if winner is None or parsed is None:
         return False
     text = analysis.normal.text.rstrip()
-    if said.force < Strength.HEDGED and zones and zones[-1].kind == "echo" and zones[-1].end >= len(text):
+    if winner.strength < Strength.HEDGED and zones and zones[-1].kind == "echo" and zones[-1].end >= len(text):
         return text[-1:].isalnum()
     lines, last, mentions = parsed.lines, parsed.lines[-1], parsed.mentions[-1]
-    ends_in_label = bool(mentions) and mentions[-1].how is not MentionKind.TEXT and mentions[-1].end == len(last.words)
+    ends_in_label = bool(mentions) and mentions[-1].kind is not MentionKind.TEXT and mentions[-1].end == len(last.words)
     is_cut = not (
-        (ends_in_label and mentions[-1].how is MentionKind.LABEL and last.gaps[mentions[-1].start] >= STOP)
+        (ends_in_label and mentions[-1].kind is MentionKind.LABEL and last.gaps[mentions[-1].start] >= STOP)
         or last.signs[-1].strip(" ,،、，")
         or last.heading
         or last.table
         or len(last.words) < MIN_CUT
         or last.texts[-1] in {TICK, CROSS}
     ) and any(max(line.gaps[1:]) >= STOP for line in lines)
-    if said.force > Strength.HEDGED:
-        in_list = 0 < said.line < len(lines) - 1 and lines[said.line].bullet and last.bullet
-        return is_cut and said.force < Strength.DECLARED and in_list
+    if winner.strength > Strength.HEDGED:
+        in_list = 0 < winner.line < len(lines) - 1 and lines[winner.line].bullet and last.bullet
+        return is_cut and winner.strength < Strength.DECLARED and in_list
     if is_cut or parsed.sentences < 2:
         return is_cut
-    ends_on_it = said.line == len(lines) - 1 and said.last == len(last.words) and not last.signs[-1].strip()
-    return ends_on_it and not (said.bare and ends_in_label)
+    ends_on_it = winner.line == len(lines) - 1 and winner.last == len(last.words) and not last.signs[-1].strip()
+    return ends_on_it and not (winner.bare and ends_in_label)
 
 
 @lru_cache(maxsize=256)
-def _probes(prompt: str) -> tuple[str, ...]:
-    """The middle of every longer line or sentence of a prompt: a response that echoes it holds one."""
-    found = []
-    for line in normalise(prompt).text.splitlines():
-        for piece in line.replace("?", ".").split(". "):
-            plain = piece.strip()
-            if len(plain) >= 25:
-                middle = len(plain) // 2
-                found.append(plain[middle - 10 : middle + 10])
-    return tuple(found)
+def _echo_probes(prompt: str) -> tuple[str, ...]:
+    """The middle of each longer sentence of a prompt; every echo contains one."""
+    lines = normalise(prompt).text.splitlines()
+    pieces = [piece.strip() for line in lines for piece in line.replace("?", ".").split(". ")]
+    long = [(piece, len(piece) // 2) for piece in pieces if len(piece) >= MIN_ECHO]
+    return tuple(piece[middle - 10 : middle + 10] for piece, middle in long)
 
 
 @lru_cache(maxsize=256)
@@ -398,7 +395,7 @@ def _last_question(prompt: str | None, question_end: re.Pattern[str]) -> str | N
 
 
 def load_extractor(language: str, resources: PackPaths | None = None) -> RuleExtractor:
-    """The extractor of a language, compiled once per process and set of packs; raises PackError for a wrong pack.
+    """The extractor of a language, compiled once per process; raises PackError for a wrong pack.
 
     For a language without a pack it uses labels, option texts, structures, marks and English words. Its rules begin
     with `generic:`, and its confidence is at most `medium`.

@@ -1,4 +1,4 @@
-"""Explains an extraction: its slots and propositions, the pack entries they rest on, and why each won or lost."""
+"""Explains an extraction: its candidates, their pack entries, and why each won or lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Source(FrozenModel):
-    """The pack entry that a proposition rests on."""
+    """The pack entry behind a proposition."""
 
     file: str
     """The pack's file, as `extractors/nl.toml`."""
@@ -26,7 +26,7 @@ class Source(FrozenModel):
 
 
 class ZoneSpan(FrozenModel):
-    """A part of the response that is not read as the answer."""
+    """A part of the response that is not the answer."""
 
     kind: str
     """`reasoning`, `echo`, `continuation` or `markup`."""
@@ -34,7 +34,7 @@ class ZoneSpan(FrozenModel):
 
 
 class Candidate(FrozenModel):
-    """Something in the response that could have been the answer."""
+    """A part of the response that could have been the answer."""
 
     kind: str
     """`slot`, `label`, `text`, `label_text`, `ordinal`, `unknown`, `refusal`, `several` or `correction`."""
@@ -45,17 +45,17 @@ class Candidate(FrozenModel):
     sentence: int = 0
     """Number of its sentence in the response; 0 for slots."""
     standing: str
-    """The kind of its slot; `live`; or why it can't win: negated, listed, or one of `_IN_PASSING`."""
+    """The kind of its slot; `live`; or why it can't win: `negated`, `listed`, `aside` or a name from `_IN_PASSING`."""
     rule: str = ""
     tier: int = 0
-    """Firmness of its proposition or strength of its slot."""
+    """Strength of its proposition, or rank of its slot, larger for stronger ones."""
     source: Source | None = None
     status: Literal["won", "lost"] = "lost"
     reason: str
 
 
 class Explanation(FrozenModel):
-    """An extraction with everything that led to it."""
+    """An extraction with its zones and candidates."""
 
     extraction: Extraction
     version: str
@@ -76,19 +76,19 @@ DECISIONS: dict[str, str] = {
     "no_candidate": "No option, and no statement that it can't be known, was found.",
     "conflict": "Several options are named and none is committed to.",
 }
-"""Rule → the decision where nothing won."""
+"""Rule → text of a decision without a winner."""
 _KINDS = {
     MentionKind.LABEL: "label",
     MentionKind.TEXT: "text",
     MentionKind.BOTH: "label_text",
-    MentionKind.PLACE: "ordinal",
+    MentionKind.ORDINAL: "ordinal",
 }
 _IN_PASSING = Rule.ASIDE, Rule.REASON, Rule.GRANTED, Rule.DESCRIBED
-"""Rules whose name is shown as the standing of what they hold for."""
+"""Rules whose names are used as the standing of a candidate."""
 
 
 def explain_analysis(extractor: RuleExtractor, analysis: Analysis, response: str, question: Question) -> Explanation:
-    """The analysis of a response as plain records."""
+    """The analysis of a response as a record."""
     found = _Candidates(extractor, analysis, response)
     raw_span = analysis.normal.raw_span
     return Explanation(
@@ -111,14 +111,14 @@ def _reason_of(rule: str) -> str:
 
 def _decision_text(analysis: Analysis, question: Question) -> str:
     decision = analysis.decision
-    place, reason = decision.option, _reason_of(decision.rule)
+    option, reason = decision.option, _reason_of(decision.rule)
     if decision.outcome in {"unparsed", "truncated", "empty"}:
         return DECISIONS[decision.rule]
     if decision.outcome == "multiple":
         return "More than one option is chosen."
-    if place is not None:
-        label = question.labels[place]
-        chosen = f"{label_core(label) or label} ({question.options[place]}), {reason}"
+    if option is not None:
+        label = question.labels[option]
+        chosen = f"{label_core(label) or label} ({question.options[option]}), {reason}"
     else:
         hint = "; no option is the unknown one (--unknown-index)" if question.unknown_index is None else ""
         chosen = f"no option, because it {reason}{hint}"
@@ -138,15 +138,15 @@ class _Candidates:
     def all(self) -> list[Candidate]:
         """Slots, propositions, and mentions without a proposition."""
         found = [self._of_slot(slot) for slot in self._analysis.slots]
-        found += [self._of_proposition(said) for said in self._propositions]
-        covered = {(said.line, said.first, said.last) for said in self._propositions}
+        found += [self._of_proposition(p) for p in self._propositions]
+        covered = {(p.line, p.first, p.last) for p in self._propositions}
         for number, mentions in enumerate(self._mentions):
             for mention in mentions:
                 if (number, mention.start, mention.end) not in covered:
                     found.append(
                         self._candidate(
-                            *self._place(number, mention.start, mention.end),
-                            kind=_KINDS[mention.how],
+                            *self._span(number, mention.start, mention.end),
+                            kind=_KINDS[mention.kind],
                             options=(mention.option,),
                             standing="listed" if mention.joined else "aside",
                             reason="named together with others" if mention.joined else "named in passing or in a list",
@@ -155,7 +155,7 @@ class _Candidates:
         return found
 
     def _candidate(self, start: int, end: int, **facts: Any) -> Candidate:
-        """The candidate at a place of the normalised text."""
+        """A candidate in the normalised text from `start` to `end`."""
         first, last = self._analysis.normal.raw_span(start, end)
         return Candidate(span=(first, last), text=self._response[first:last], **facts)
 
@@ -181,49 +181,49 @@ class _Candidates:
             reason=reason,
         )
 
-    def _of_proposition(self, said: Proposition) -> Candidate:
-        decision, mentions = self._analysis.decision, self._mentions[said.line]
-        winner, weak = decision.proposition, said.force <= Strength.POSSIBLE
-        if said is winner and said.positive:
+    def _of_proposition(self, p: Proposition) -> Candidate:
+        decision, mentions = self._analysis.decision, self._mentions[p.line]
+        winner, weak = decision.proposition, p.strength <= Strength.POSSIBLE
+        if p is winner and p.positive:
             reason = _reason_of(decision.rule)
-        elif not said.positive or weak:
-            reason = said.rule.why
+        elif not p.positive or weak:
+            reason = p.rule.why
         elif winner is None:
             reason = "too weak to be an answer"
-        elif winner.option == said.option:
+        elif winner.option == p.option:
             reason = "agrees with the winner, which is stronger or later"
         else:
-            order = "stronger" if winner.force > said.force else "later"
-            reason = f"the winner is {order}: {_reason_of(decision.rule)} (this one: {said.rule.why})"
-        mention = next((m for m in mentions if (m.start, m.end) == (said.first, said.last)), None)
-        standing = said.rule.name.lower() if weak and said.rule in _IN_PASSING else "live"
+            order = "stronger" if winner.strength > p.strength else "later"
+            reason = f"the winner is {order}: {_reason_of(decision.rule)} (this one: {p.rule.why})"
+        mention = next((m for m in mentions if (m.start, m.end) == (p.first, p.last)), None)
+        standing = p.rule.name.lower() if weak and p.rule in _IN_PASSING else "live"
         return self._candidate(
-            *self._place(said.line, said.first, said.last),
-            kind=_KINDS[mention.how] if said.kind == "option" and mention else said.kind,
-            options=() if said.option is None else (said.option,),
-            sentence=said.sentence,
-            standing=standing if said.positive else "negated",
-            rule=said.rule.label,
-            tier=int(said.force) if said.positive else 0,
-            source=self._source(said),
-            status="won" if said is winner and said.rule is not Rule.DENIED else "lost",
+            *self._span(p.line, p.first, p.last),
+            kind=_KINDS[mention.kind] if p.kind == "option" and mention else p.kind,
+            options=() if p.option is None else (p.option,),
+            sentence=p.sentence,
+            standing=standing if p.positive else "negated",
+            rule=p.rule.label,
+            tier=int(p.strength) if p.positive else 0,
+            source=self._source(p),
+            status="won" if p is winner and p.rule is not Rule.DENIED else "lost",
             reason=reason,
         )
 
-    def _place(self, number: int, first: int, last: int) -> tuple[int, int]:
+    def _span(self, number: int, first: int, last: int) -> tuple[int, int]:
         """Start and end of words of a line in the normalised text."""
         start, end = self._lines[number].span(first, last)
         return start + self._analysis.offset, end + self._analysis.offset
 
-    def _source(self, said: Proposition) -> Source | None:
-        """The pack entry of the nearest word that the rule of a proposition rests on."""
-        line = self._lines[said.line]
-        names = said.rule.classes
-        words = [(place, name) for name in names for place, mask in enumerate(line.masks) if mask & CLASSES[name]]
+    def _source(self, p: Proposition) -> Source | None:
+        """The pack entry of the nearest word of the classes of a proposition's rule."""
+        line = self._lines[p.line]
+        names = p.rule.classes
+        words = [(index, name) for name in names for index, mask in enumerate(line.masks) if mask & CLASSES[name]]
         if not words:
             return None
-        place, name = min(words, key=lambda word: min(abs(word[0] - said.first), abs(word[0] - said.last)))
-        keys = [word.key for word in line.words[place:]]
+        index, name = min(words, key=lambda word: min(abs(word[0] - p.first), abs(word[0] - p.last)))
+        keys = [word.key for word in line.words[index:]]
         for grammar in self._extractor.grammars:
             entry = entries_of(grammar, name, keys)
             if entry is not None:

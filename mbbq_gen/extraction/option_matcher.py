@@ -1,4 +1,4 @@
-"""Finds the label or the text of an option at a place of a response."""
+"""Matches the label or the text of an option at an offset of a text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mbbq_gen.extraction.text import LOOK_ALIKES, NormalText, normalise
 
 @dataclass(slots=True)
 class SlotContent:
-    """A label, a text, or both, as they stand at a place."""
+    """A label, an option's text, or both, at an offset of a text."""
 
     option: int
     start: int
@@ -22,7 +22,7 @@ class SlotContent:
     label: int | None
     text: int | None
     enclosed: bool
-    """Whether signs or its form make a label of the letter: `(A)`, `**A**`, `①`, `ans0`."""
+    """Whether it can only be a label, by its signs or its form: `(A)`, `**A**`, `①`, `ans0`."""
     circled: bool = False
 
 
@@ -32,74 +32,71 @@ _AFTER_LABEL = re.compile(r"[ \t)\]}）】.:：、,，\-–—*_\"'“”„«»
 _WORD_END = r"(?![^\W\d_]|[\d\u0300-\u036f\u0900-\u0963])"
 _ASCII_END = r"(?![A-Za-z0-9_]|[/&][A-Za-z]|['’\-][a-z]|\.[A-Za-z0-9])"
 _SERIES = "АБВГ", "أبجد", "ابتث", "কখগঘ", "कखगघ", "가나다라", "அஆஇஈ", "అఆఇఈ", "କଖଗଘ", "アイウエ", "甲乙丙丁"
-"""Letters that lists in other alphabets begin with: read for A, B, C, D where nothing else is possible."""
+"""First letters of lists in other alphabets; read as A, B, C, D."""
 
 
 def end_of(signs: re.Pattern[str], text: str, start: int) -> int:
-    """The end of the signs at a place."""
+    """The end of the signs that begin at an offset."""
     found = signs.match(text, start)
     return found.end() if found else start
 
 
 class OptionMatcher:
-    """Finds the labels and texts of one question's options at a place of a text."""
+    """Matches the labels and texts of a question's options."""
 
     def __init__(self, options: tuple[str, ...], labels: tuple[str, ...], noun: re.Pattern[str], lexicon: Lexicon):
         cores = [label_core(label).casefold() for label in labels]
         self.count = len(options)
-        self.labels = {core: place for place, core in enumerate(cores) if core}
+        self.labels = {core: index for index, core in enumerate(cores) if core}
         self._shown = frozenset(label_core(label) for label in labels) | {core for core in cores if len(core) > 1}
-        self.circled = all(_is_circled(label) for label in labels)
-        self.long = all(len(core) > 2 for core in cores)
+        self.has_circled_labels = all(_is_circled(label) for label in labels)
+        self.has_long_labels = all(len(core) > 2 for core in cores)
         plain = self.labels.get("a") == 0 and self.labels.get("b") == 1
-        series = [(sign.casefold(), place) for row in _SERIES for place, sign in enumerate(row[: len(self.labels)])]
+        series = [(sign.casefold(), index) for row in _SERIES for index, sign in enumerate(row[: len(self.labels)])]
         alike = {chr(sign).casefold(): chr(letter).casefold() for sign, letter in LOOK_ALIKES.items()}
         near = {
             sign: self.labels[letter] for sign, letter in alike.items() if letter in {"a", "b", "c"} & set(self.labels)
         }
-        self.native = (dict(series) if plain else {}) | near
-        """Letters of other alphabets that can only mean one of A, B, C…: by their place, and look-alikes."""
+        self.native_letters = (dict(series) if plain else {}) | near
+        """Letter of another alphabet → option: by their order in it, and look-alikes of A, B, C."""
         self._label = _label_pattern(tuple(self.labels))
         self._noun = noun
-        self.names = dict(self.labels)
+        self.option_names = dict(self.labels)
         """Label or text → option."""
-        for place, option in enumerate(options):
+        for index, option in enumerate(options):
             words = fold(normalise(option).text.strip(" .。")).split()
             bare = words[1:] if len(words) > 1 and lexicon[words[0]].classes & SMALL else words
             for variant in (words, bare, ["the", *bare]):
-                self.names.setdefault(" ".join(variant), place)
-        texts = [(name, place) for name, place in self.names.items() if name not in self.labels]
+                self.option_names.setdefault(" ".join(variant), index)
+        texts = [(name, index) for name, index in self.option_names.items() if name not in self.labels]
         self._texts = sorted(texts, key=lambda text: -len(text[0]))
         self._firsts = frozenset((name[0] for name, _ in texts))
         self._longest = max([len(name) for name, _ in texts], default=0)
 
     def label_at(self, text: str, start: int, any_case: bool = True) -> tuple[int, int] | None:
-        """Option and end of a label."""
+        """Option and end of the label at an offset."""
         found = self._label.match(text, start)
-        if found is None or _IS_TIED_BEFORE.search(text[max(start - 1, 0) : start]):
+        if found is None or _WORD_BEFORE.search(text[max(start - 1, 0) : start]):
             return None
-        if (
-            found.group() not in self._shown
-            and not any_case
-            and text[found.end() : found.end() + 1] not in {")", "]", "）"}
-        ):
+        is_other_case = not any_case and found.group() not in self._shown
+        if is_other_case and text[found.end() : found.end() + 1] not in {")", "]", "）"}:
             return None
         return self.labels[found.group().casefold()], found.end()
 
     def text_at(self, text: str, start: int) -> tuple[int, int] | None:
-        """Option and end of an option's text."""
+        """Option and end of the option's text at an offset."""
         if start >= len(text) or fold(text[start]) not in self._firsts:
             return None
         piece = fold(text[start : start + self._longest])
-        for name, place in self._texts:
+        for name, option in self._texts:
             end = (
                 start + len(name) if piece.startswith(name) else _end_spread(text, start, name) if "  " in piece else 0
             )
             if end:
                 behind = text[end : end + 2]
-                tied = TIED.search(name[-1])
+                tied = _UNSPACED_LETTER.search(name[-1])
                 if tied or not (behind[:1].isalnum() or behind[:1] == "/" or _POSSESSIVE.match(behind)):
-                    return place, end
+                    return option, end
         return None
 
     def at(
@@ -111,35 +108,35 @@ class OptionMatcher:
         native: bool = False,
         any_case: bool = True,
     ) -> SlotContent | None:
-        """The label or text at a place, without signs around it."""
+        """The label and text after the signs at an offset; `native`: also other alphabets."""
         here = end_of(_OPEN, text, start)
         direct = self.text_at(text, here)
         noun = self._noun.match(text, here)
         begin = end_of(_OPEN, text, noun.end()) if noun and direct is None else here
         label = self.label_at(text, begin, any_case)
-        native = native and text[begin : begin + 1].casefold() in self.native
+        native = native and text[begin : begin + 1].casefold() in self.native_letters
         if label is None and native and not _LETTER.match(text, begin + 1):
-            label = self.native[text[begin].casefold()], begin + 1
+            label = self.native_letters[text[begin].casefold()], begin + 1
         if direct is not None and (label is None or direct[1] > label[1]):
-            own = _IN_BRACKETS.match(text, direct[1])
-            named = self.label_at(text, own.end()) if own else None
-            if named is not None and text[named[1] : named[1] + 1] == ")":
-                return SlotContent(direct[0], here, named[1] + 1, named[0], direct[0], enclosed=True)
+            bracket = _IN_BRACKETS.match(text, direct[1])
+            inner = self.label_at(text, bracket.end()) if bracket else None
+            if inner is not None and text[inner[1] : inner[1] + 1] == ")":
+                return SlotContent(direct[0], here, inner[1] + 1, inner[0], direct[0], enclosed=True)
             return SlotContent(direct[0], here, direct[1], None, direct[0], enclosed=True)
         if label is None:
             return None
         option, end = label
         signs = text[max(begin - 2, start) : begin], text[end : end + 2]
         enclosed = (
-            self.long
+            self.has_long_labels
             or noun is not None
             or signs[1][:1] in {")", "]", "}", "）", "】"}
             or (signs[0].endswith("*") and signs[1].startswith("*"))
             or (begin in circled)
         )
-        place = end_of(_AFTER_LABEL, text, end)
-        beside = self.text_at(text, place) if place > end else None
-        if beside is not None and beside[0] != option and "." in text[end:place]:
+        after = end_of(_AFTER_LABEL, text, end)
+        beside = self.text_at(text, after) if after > end else None
+        if beside is not None and beside[0] != option and "." in text[end:after]:
             goes_on = text[end_of(CLOSE, text, beside[1]) :][:1].strip(".。!\n,;:")
             beside = None if goes_on else beside
         if beside is not None:
@@ -148,8 +145,8 @@ class OptionMatcher:
 
 
 _IN_BRACKETS = re.compile(r"[*_\"”]{0,3} ?\(")
-TIED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_IS_TIED_BEFORE = re.compile(r"[A-Za-z0-9/&'’\u00c0-\u1dff]")
+_UNSPACED_LETTER = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_WORD_BEFORE = re.compile(r"[A-Za-z0-9/&'’\u00c0-\u1dff]")
 _LETTER = re.compile(r"[^\W_]|[\u0300-\u036f\u0900-\u0963\u0981-\u0d63]")
 _POSSESSIVE = re.compile(r"['’]s|[\u0300-\u036f\u0900-\u0963\u0981-\u0d63]")
 _FOLDS = str.maketrans({"İ": "i", "ı": "i", "’": "'", "‘": "'", "-": " ", "‑": " "})
@@ -161,7 +158,7 @@ def fold(text: str) -> str:
 
 
 def _end_spread(text: str, start: int, name: str) -> int:
-    """The end of a name with several blanks between its words; 0 if it is not there."""
+    """The end of a name with extra spaces between its words; 0 without a match."""
     for word in name.split(" "):
         while text[start : start + 1] in {" ", "-"}:
             start += 1
@@ -173,24 +170,17 @@ def _end_spread(text: str, start: int, name: str) -> int:
 
 @lru_cache(maxsize=256)
 def _label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
-    """A pattern for a label with what may not stand after it."""
+    """A pattern for any label that no letter or digit follows."""
     ordered = sorted(labels, key=len, reverse=True)
-    parts = [
-        f"(?:{'|'.join(map(re.escape, part))}){end}"
-        for part, end in (
-            ([label for label in ordered if label.isascii()], _ASCII_END),
-            ([label for label in ordered if not label.isascii()], _WORD_END),
-        )
-        if part
-    ]
+    parts = [re.escape(label) + (_ASCII_END if label.isascii() else _WORD_END) for label in ordered]
     return re.compile("|".join(parts) or r"(?!)", re.IGNORECASE)
 
 
 def circled_places(response: str, normal: NormalText) -> frozenset[int]:
-    """Places of the normalised text at which the raw text has a circled number or letter."""
+    """Offsets in the normalised text of circled numbers and letters in the raw text."""
     if normal.starts is None:
         return frozenset()
-    return frozenset(place for place, start in enumerate(normal.starts) if _is_circled(response[start]))
+    return frozenset(offset for offset, start in enumerate(normal.starts) if _is_circled(response[start]))
 
 
 def _is_circled(sign: str) -> bool:

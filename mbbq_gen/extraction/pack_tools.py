@@ -1,4 +1,4 @@
-"""Checks the extraction pack of a language, and evaluates it on labelled responses, also without each word class."""
+"""Checks the extraction pack of a language, and evaluates it on labelled responses, with ablations."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from mbbq_gen.languages.packs import PLACEHOLDER
 from mbbq_gen.languages.prompt_pack import read_prompts
 
 QUIET = "refuse", "not_stated", "unclear", "correction", "forced"
-"""Classes whose words must not stand in our own prompts, nor in the text of an option that is a person."""
+"""Classes whose words must not be in our prompts, nor in the texts of options that are people."""
 _PARTICLES = "asks", "clitics", "and_before", "copula"
 
 
 def check_pack(resources: PackPaths, language: str, persons: Iterable[str] = ()) -> list[str]:
-    """The faults of a language's pack, each with key and value.
+    """The faults of a language's pack, as messages.
 
     Args:
         resources: where packs are found.
-        language: the pack's language.
+        language: language of the pack.
         persons: option texts of our own benchmarks that are people.
     """
     try:
@@ -41,13 +41,13 @@ def check_pack(resources: PackPaths, language: str, persons: Iterable[str] = ())
         return [str(error)]
     texts = [(text, "an option text of ours") for text in persons]
     if resources.find("prompts", language) is not None:
-        with suppress(MbbqGenError):  # faults of prompts are found by their own check
+        with suppress(MbbqGenError):  # prompts have their own check
             variants = read_prompts(resources, language).variant
             texts += [(PLACEHOLDER.sub(" ", variant.text), "a prompt of ours") for variant in variants]
     faults = [*_entry_faults(grammar, extractor.lexicon), *_example_faults(grammar, extractor)]
     for text, what in texts:
         for line in read_lines(text, extractor.lexicon):
-            mark_phrases(line, extractor.lexicon.rows)
+            mark_phrases(line, extractor.lexicon.phrases)
             for name in QUIET:
                 words = [word for word, mask in zip(line.texts, line.masks, strict=True) if mask & CLASSES[name]]
                 faults += [f"words.{name}: {word!r} stands in {what}: {text!r}; use a narrower entry" for word in words]
@@ -55,19 +55,19 @@ def check_pack(resources: PackPaths, language: str, persons: Iterable[str] = ())
 
 
 def _entry_faults(grammar: Grammar, lexicon: Lexicon) -> Iterator[str]:
-    """Faults of entries that are listed twice in a class, and of words for places that are small words."""
+    """Entries listed twice in a class, and words for places that are small words."""
     for name in CLASSES:
         seen = Counter(lexicon.key(entry) for entry in words_of(grammar.words[name]))
         for key in [key for key, count in seen.items() if count > 1]:
             yield f"words.{name}: {key!r} is listed twice once case and accents are dropped; remove one"
     for name in PLACES:
         for entry in words_of(grammar.places[name]):
-            if "_" not in entry and lexicon.mask_of(lexicon.key(entry), entry) & SMALL:
+            if "_" not in entry and lexicon.classes_of(lexicon.key(entry), entry) & SMALL:
                 yield f"places.{name}: {entry!r} is a small word too; name the place by a row of words"
 
 
 def _example_faults(grammar: Grammar, extractor: RuleExtractor) -> Iterator[str]:
-    """Faults of examples that are read otherwise, or do not need what they say they need."""
+    """Examples that are read wrongly, or right without an entry or class in their `needs`."""
     for example in grammar.example:
         question = Question(example.options, example.shown_labels, example.unknown_index, example.question)
         found = extractor.extract(example.response, question)
@@ -86,7 +86,7 @@ def _example_faults(grammar: Grammar, extractor: RuleExtractor) -> Iterator[str]
 
 
 def without(grammar: Grammar, need: str) -> Grammar | None:
-    """The grammar without a class (`words.neg`, `text.small`) or without an entry; None if it has no such one."""
+    """The grammar without a class (`words.neg`, `text.small`) or an entry; None if it has neither."""
     table, _, name = need.rpartition(".")
     table = table or "words"
     if name in WORD_LISTS.get(table, _PARTICLES if table == "script" else ()):
@@ -101,10 +101,10 @@ def without(grammar: Grammar, need: str) -> Grammar | None:
 
 
 class LabelledResponse(ResponseRow):
-    """A response and the option that a careful reader sees in it."""
+    """A response with its option, labelled by hand."""
 
     gold_option: Annotated[int, Field(strict=True)] | None
-    """Index of the option; None where none is chosen."""
+    """Index of the option; None if none is chosen."""
 
     @field_validator("gold_option")
     @classmethod
@@ -125,22 +125,22 @@ class LabelledResponse(ResponseRow):
 
 
 class ConfidenceShare(FrozenModel):
-    """The readings of one confidence."""
+    """The number of extractions with one confidence, and how many are right."""
 
     readings: int
     right: int
 
 
 class WordClassAblation(FrozenModel):
-    """The contribution of one class of words."""
+    """The effect of leaving out one class of words."""
 
     name: str
     """Table and class, as `words.neg`."""
     entries: int
     needed: int
-    """Responses that are read right with it and not without it."""
+    """Responses that are right only with the class."""
     harmed: int
-    """Responses that are read right without it and not with it."""
+    """Responses that are right only without the class."""
 
 
 class PackEvaluation(FrozenModel):
@@ -150,17 +150,17 @@ class PackEvaluation(FrozenModel):
     responses: int
     right: int
     wrong: int
-    """Another option than the right one."""
+    """A wrong option."""
     missed: int
-    """No option where there is one."""
+    """No option, although there is one."""
     invented: int
-    """An option where there is none."""
+    """An option, although there is none."""
     by_confidence: dict[str, ConfidenceShare]
     classes: tuple[WordClassAblation, ...]
 
 
 def labelled_responses(lines: Iterable[str], source_name: str, language: str) -> Iterator[LabelledResponse]:
-    """The responses of a language in JSON Lines with the fields of `extract --jsonl` and `gold_option`."""
+    """The responses of a language in JSON Lines as for `extract --jsonl`, with `gold_option`."""
     rows = read_rows(LabelledResponse, lines, source_name)
     return (found for _, found in rows if found.language == language)
 
@@ -188,7 +188,7 @@ def report_pack(
     *,
     on_class: Callable[[str], object] = lambda _: None,
 ) -> PackEvaluation:
-    """Evaluates a language's pack on labelled responses, and again without each of its classes.
+    """Evaluates a language's pack on labelled responses, with all classes and without each one.
 
     `on_class` is called with the name of each class before it is left out. Raises UsageError without responses.
     """

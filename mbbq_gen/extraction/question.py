@@ -1,7 +1,7 @@
-"""Prepares a question for extraction: words and forms of its options, its labels, its predicate, English names.
+"""Prepares a question for extraction: forms of its options, labels, predicate, English names.
 
-`extractors/people/xx.toml` says which words of a language an English noun or adjective translates. The English words
-that a response uses for an option's words are tried as its text ("the plumber" for "De loodgieter").
+`extractors/people/xx.toml` maps English nouns and adjectives to words of a language. If an English response uses such a
+word for an option, it is tried as the option's text ("the plumber" for "De loodgieter").
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from mbbq_gen.extraction.lines import mark_phrases, read_lines
 from mbbq_gen.extraction.text import HIRAGANA, UNSPACED, WORD, loose_key, normalise
 from mbbq_gen.languages.packs import Pack, Text, read_toml, validate_pack
 
-MAX_KEPT = 4096
-"""Cached texts of options and questions."""
+CACHE_SIZE = 4096
+"""Texts of options and questions that are cached."""
 MIN_PART = 5
-"""Letters of a part of a compound."""
+"""Fewest letters of a part of a compound."""
 MIN_VERB = 6
-"""Letters of a negated verb in one word: Turkish "kaybetmedi"."""
+"""Fewest letters of a verb that includes its negation: Turkish "kaybetmedi"."""
 MIN_PREFIX, MAX_REST = 5, 3
-"""Letters of a word before an unlisted ending, and of such an ending."""
+"""Fewest letters of a word before an ending that the pack does not list; most letters of the ending."""
 NEGATIONS = CLASSES["neg"] | CLASSES["neither"] | CLASSES["cannot"] | CLASSES["lack"]
 _JOINS = CLASSES["conj"] | CLASSES["because"] | CLASSES["but"] | CLASSES["relative"]
 
 
 class QuestionKey(NamedTuple):
-    """The parts of a question that it is prepared from."""
+    """The parts of a question that a `PreparedQuestion` depends on."""
 
     options: tuple[str, ...]
     labels: tuple[str, ...]
     unknown: int | None
     sentence: str | None = None
-    """The question's own sentence."""
+    """The sentence that asks the question."""
     shared: frozenset[str] = frozenset()
-    """Forms of the sentence's words that also occur in its context."""
+    """Forms of its words that also occur in the context."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +52,16 @@ class Question:
     options: Sequence[str]
     """The texts of the options, 2 to 10."""
     labels: Sequence[str]
-    """Their labels in the same order; of an option without a label, its text."""
+    """Their labels in the same order; the text of an option is repeated if it has no label."""
     unknown_index: int | None
     """Index of the unknown option, if there is one."""
     prompt: str | None = None
-    """The prompt; its last question gives the predicate of an answer."""
+    """The prompt; its last question is the one that is answered."""
     aliases: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Language → texts of the options in it, used if nothing else is found."""
+    """Language → texts of the options in it; used if nothing else is found."""
 
     def __post_init__(self) -> None:
-        """Raises UsageError if options, labels, unknown option and aliases do not fit together."""
+        """Checks that options, labels, unknown option and aliases fit together; raises UsageError."""
         count = len(self.options)
         if not 2 <= count <= 10:
             raise UsageError(f"options: {count} of them; 2 to 10 can be read")
@@ -74,7 +74,7 @@ class Question:
                 raise UsageError(f"aliases.{language}: {len(texts)} texts for {count} options")
 
     def key(self) -> QuestionKey:
-        """The key without the question's own sentence."""
+        """The key without the sentence that asks the question."""
         return QuestionKey(tuple(self.options), tuple(self.labels), self.unknown_index)
 
 
@@ -82,15 +82,15 @@ class Question:
 class OptionTokens:
     """The words of one option's text."""
 
-    whole: tuple[str, ...]
+    all_keys: tuple[str, ...]
     """The keys of all words."""
     keys: tuple[str, ...]
     """The same without leading articles."""
     content: dict[str, Token]
     """Stem → content word."""
-    denying: frozenset[str]
-    """Stems such as "not": they name the option only beside another of its words."""
-    anybody: bool
+    weak_stems: frozenset[str]
+    """Stems that name the option only together with other words: negations, or small words."""
+    is_indefinite: bool
     """Whether the text is indefinite: "a baker"."""
 
 
@@ -102,78 +102,78 @@ class PreparedQuestion:
     unknown: int | None
     lexicon: Lexicon
     persons: list[int]
-    """Indices of the options that are people."""
+    """Indices of all options but the unknown one."""
     texts: list[OptionTokens]
     keys: frozenset[str]
-    """All words of the options."""
+    """Keys of all words of the options."""
     labels: dict[str, int]
     """Label as shown, without brackets → option."""
     label_forms: frozenset[str]
     """The labels in lower case, capitals and title case."""
     owners: dict[str, int]
-    """Stem → bits of the persons with that content word."""
-    alone: dict[str, int]
-    """Stem → the only person with it."""
+    """Stem → bit mask of the persons with that content word."""
+    sole_owners: dict[str, int]
+    """Stem → person, for stems of one person only."""
     sequences: dict[str, list[tuple[int, tuple[str, ...]]]]
-    """First word → the options whose text begins with it and all their words, the longest first."""
+    """First word → options whose text begins with it, and the words of that text; the longest text first."""
     roots: dict[str, str]
-    """Stem without gender → the only stem with it."""
+    """Root → stem, for roots of one stem only."""
     forms: dict[str, str]
-    """Form of a content word → the only stem with it."""
+    """Form of a content word → stem, for forms of one stem only."""
     triggers: frozenset[str]
-    """All forms and first words of options: a word without a form in here names no option."""
+    """All forms and first words of options; other words name no option."""
     unspaced: bool
-    """Whether words are characters, so that pairs of them make the predicate."""
+    """Whether the script has no spaces, so that words are characters and pairs of them make the predicate."""
     predicate: frozenset[str] = frozenset()
     """Stems of the question's content words."""
     core: tuple[frozenset[str], ...] = ()
-    """The forms of each word of the predicate that is not in the context, or of all if every one is."""
+    """The forms of each word of the predicate that is not in the context; of all words if all are."""
     negated: bool = False
-    """Whether the question asks who did not, or did without."""
+    """Whether the question has a negation: who did not …?"""
 
-    def begins_second(self, key: str) -> bool:
-        """Whether a word begins with "and", as Arabic وحفيد, and is no word of the options."""
+    def begins_with_and(self, key: str) -> bool:
+        """Whether a word has the prefix "and" (Arabic وحفيد) and is in no option."""
         prefixes = self.lexicon.and_before
         return bool(prefixes) and key.startswith(prefixes) and key not in self.keys
 
 
 @lru_cache(maxsize=1024)
 def shared_forms(prompt: str, sentence: str, lexicon: Lexicon) -> frozenset[str]:
-    """Forms, and pairs of characters, of a question's own sentence that also occur in the prompt before it.
+    """Forms, or pairs of characters, both in a question and in the prompt before it.
 
-    If two people stand at a machine, the predicate of "Who had trouble with the machine?" is "trouble".
+    If the context has two people at a machine, the predicate of "Who had trouble with the machine?" is "trouble".
     """
     words = _words(normalise(prompt).text.partition(sentence)[0], lexicon)
     question, known = _words(sentence, lexicon), {word.stem for word in words}
-    shared = {form for word in question if word.stem in known for form in (word.stem, *word.reach)}
+    shared = {form for word in question if word.stem in known for form in (word.stem, *word.other_stems)}
     pairs = [{one.key + two.key for one, two in _pairs(found)} for found in (question, words)]
     return frozenset(shared | (pairs[0] & pairs[1]))
 
 
 def build_question(key: QuestionKey, lexicon: Lexicon) -> PreparedQuestion:
-    """The question prepared with the lexicon of the language that its texts are in."""
-    texts = [replace(_option_tokens(text, lexicon)) for text in key.options]
-    persons = [place for place in range(len(texts)) if place != key.unknown]
+    """The question, prepared with the lexicon of its language."""
+    texts = [replace(_option_tokens(text, lexicon)) for text in key.options]  # copies: `_owners` changes them
+    persons = [index for index in range(len(texts)) if index != key.unknown]
     owners = _owners(texts, persons, lexicon)
     roots: dict[str, str] = {}
     forms: dict[str, str] = {}
-    for stem, word in [entry for place in persons for entry in texts[place].content.items()]:
+    for stem, word in [entry for index in persons for entry in texts[index].content.items()]:
         known = roots.setdefault(word.root, stem)
         if known != stem and owners.get(known) != owners[stem]:
             roots[word.root] = ""
-        for form in word.reach or lexicon.stemmer.made_from(word.key):
+        for form in word.other_stems or lexicon.stemmer.inflections(word.key):
             forms[form] = stem if forms.get(form, stem) == stem else ""
     roots = {root: stem for root, stem in roots.items() if stem and root not in owners}
     forms = {form: stem for form, stem in forms.items() if stem in owners and form not in owners}
     forms |= {stem: stem for stem in owners}
     sequences: dict[str, list[tuple[int, tuple[str, ...]]]] = {}
-    rows = {(place, words) for place, text in enumerate(texts) for words in (text.keys, text.whole) if words}
-    for place, words in sorted(rows, key=lambda row: (-len(row[1]), row)):
-        if words == texts[place].keys or place != key.unknown:
-            sequences.setdefault(words[0], []).append((place, words))
+    rows = {(index, words) for index, text in enumerate(texts) for words in (text.keys, text.all_keys) if words}
+    for index, words in sorted(rows, key=lambda row: (-len(row[1]), row)):
+        if words == texts[index].keys or index != key.unknown:
+            sequences.setdefault(words[0], []).append((index, words))
     shown = zip(key.labels, key.options, strict=True)
     cores = [label_core("" if label == text else label) for label, text in shown]
-    labels = {core: place for place, core in enumerate(cores) if core}
+    labels = {core: index for index, core in enumerate(cores) if core}
     question = PreparedQuestion(
         options=key.options,
         unknown=key.unknown,
@@ -186,7 +186,7 @@ def build_question(key: QuestionKey, lexicon: Lexicon) -> PreparedQuestion:
             form for core in labels for form in (core, core.lower(), core.upper(), core.capitalize())
         ),
         owners=owners,
-        alone={stem: bits.bit_length() - 1 for stem, bits in owners.items() if not bits & (bits - 1)},
+        sole_owners={stem: bits.bit_length() - 1 for stem, bits in owners.items() if not bits & (bits - 1)},
         sequences=sequences,
         roots=roots,
         forms=forms,
@@ -199,35 +199,35 @@ def build_question(key: QuestionKey, lexicon: Lexicon) -> PreparedQuestion:
 
 
 def _owners(texts: list[OptionTokens], persons: list[int], lexicon: Lexicon) -> dict[str, int]:
-    """Stem, or part of a compound → bits of the persons with it."""
+    """Stem, or part of a compound → bit mask of the persons with it."""
     owners: dict[str, int] = {}
-    for place in persons:
-        for stem in texts[place].content:
-            owners[stem] = owners.get(stem, 0) | 1 << place
-    own = {place: {stem for stem in texts[place].content if owners[stem] == 1 << place} for place in persons}
-    stem_of = lexicon.stemmer.forms
-    for place in persons:
-        if not own[place]:  # another option has all its content words, so its small words distinguish it
-            others = {stem_of(word)[0] for other in persons if other != place for word in texts[other].keys}
-            own[place] = {stem_of(word)[0] for word in texts[place].keys} - others
-            texts[place].denying = frozenset(own[place])
-            owners.update(dict.fromkeys(own[place], 1 << place))
+    for index in persons:
+        for word in texts[index].content:
+            owners[word] = owners.get(word, 0) | 1 << index
+    own = {index: {word for word in texts[index].content if owners[word] == 1 << index} for index in persons}
+    stem = lexicon.stemmer.stem
+    for index in persons:
+        if not own[index]:  # its content words are all in other options too: its small words distinguish it
+            others = {stem(word) for other in persons if other != index for word in texts[other].keys}
+            own[index] = {stem(word) for word in texts[index].keys} - others
+            texts[index].weak_stems = frozenset(own[index])
+            owners.update(dict.fromkeys(own[index], 1 << index))
     parts: dict[str, int] = {}  # "rolstoel" of "rolstoelbasketballer"
-    for place, stem in [(place, stem) for place, stems in own.items() for stem in stems if lexicon.compounds]:
-        for length in range(MIN_PART, len(stem) - MIN_PART + 1):
-            for part in (stem[:length], stem[-length:]):
-                parts[part] = parts.get(part, 0) | 1 << place
+    for index, word in [(index, word) for index, words in own.items() for word in words if lexicon.compounds]:
+        for length in range(MIN_PART, len(word) - MIN_PART + 1):
+            for part in (word[:length], word[-length:]):
+                parts[part] = parts.get(part, 0) | 1 << index
     return {part: bits for part, bits in parts.items() if not bits & (bits - 1)} | owners
 
 
 def _add_predicate(question: PreparedQuestion, sentence: str, shared: frozenset[str]) -> None:
-    """Adds the predicate of the question's own sentence, and whether it is negated."""
+    """Adds the predicate of the question's sentence, and whether it is negated."""
     lexicon = question.lexicon
     words = _words(sentence, lexicon)
     question.negated = any(word.classes & NEGATIONS for word in words)
-    if question.unspaced and not question.negated:  # where words are characters, only phrases of them deny
+    if question.unspaced and not question.negated:  # words are characters, and negations are phrases
         for line in read_lines(sentence, lexicon):
-            mark_phrases(line, lexicon.rows)
+            mark_phrases(line, lexicon.phrases)
             question.negated = question.negated or any([mask & NEGATIONS for mask in line.masks])
     content = [
         word
@@ -237,32 +237,32 @@ def _add_predicate(question: PreparedQuestion, sentence: str, shared: frozenset[
         and word.stem not in question.owners
         and len(word.key) > 1
     ]
-    pairs = [  # without parts of options, endings, and question words
+    pairs = [  # without parts of options, endings and interrogatives
         one.key + two.key
         for one, two in _pairs(words)
         if not (one.key in question.keys and two.key in question.keys)
         and not (HIRAGANA.match(one.key) and HIRAGANA.match(two.key))
         and not (one.classes | two.classes) & CLASSES["who"]
     ]
-    forms = [frozenset((word.stem, *word.reach)) for word in content] + [frozenset((pair,)) for pair in pairs]
+    forms = [frozenset((word.stem, *word.other_stems)) for word in content] + [frozenset((pair,)) for pair in pairs]
     predicate = frozenset().union(*forms)
     question.predicate = predicate - shared or predicate
     question.core = tuple(own for own in forms if not own & shared or not predicate - shared)
 
 
-@lru_cache(maxsize=MAX_KEPT)
+@lru_cache(maxsize=CACHE_SIZE)
 def _words(text: str, lexicon: Lexicon) -> list[Token]:
     return list(map(lexicon.__getitem__, WORD.findall(normalise(text).text)))
 
 
 def _pairs(words: list[Token]) -> list[tuple[Token, Token]]:
-    """Neighbours that are characters of a script without spaces."""
+    """Pairs of neighbouring characters of a script without spaces."""
     return [(one, two) for one, two in pairwise(words) if UNSPACED.match(one.key) and UNSPACED.match(two.key)]
 
 
-@lru_cache(maxsize=MAX_KEPT)
+@lru_cache(maxsize=CACHE_SIZE)
 def _option_tokens(text: str, lexicon: Lexicon) -> OptionTokens:
-    """The words of an option's text, regardless of the other options."""
+    """The words of an option's text, without regard to the other options."""
     words = shown = _words(text, lexicon)
     if UNSPACED.search(text) is None or not all(word.classes & SMALL for word in words):  # Chinese 本地人
         while len(words) > 1 and words[0].classes & SMALL and not words[0].classes & NEGATIONS:
@@ -278,11 +278,11 @@ def _option_tokens(text: str, lexicon: Lexicon) -> OptionTokens:
     ]
     content = content or [word for word in words if not HIRAGANA.match(word.key)] or words
     return OptionTokens(
-        whole=tuple(word.key for word in shown),
+        all_keys=tuple(word.key for word in shown),
         keys=tuple(word.key for word in words),
         content={word.stem: word for word in content},
-        denying=frozenset(word.stem for word in content if word.classes & NEGATIONS),
-        anybody=any(word.classes & CLASSES["indefinite"] for word in shown),
+        weak_stems=frozenset(word.stem for word in content if word.classes & NEGATIONS),
+        is_indefinite=any(word.classes & CLASSES["indefinite"] for word in shown),
     )
 
 
@@ -299,11 +299,11 @@ class PersonWordsPack(Pack):
     source: Text
     licence: Text
     words: dict[Text, tuple[Text, ...]] = Field(default_factory=dict)
-    """English noun or adjective in small letters → its translations."""
+    """English noun or adjective in lower case → its translations."""
 
 
 class PersonTranslation(NamedTuple):
-    """An English name and its translations, as keys of words."""
+    """An English name for a person and its translations, as keys of words."""
 
     english: tuple[str, ...]
     words: tuple[tuple[str, ...], ...]
@@ -327,29 +327,29 @@ def english_texts(
     people: Sequence[PersonTranslation],
     stemmer: Stemmer,
 ) -> tuple[str, ...] | None:
-    """The options' texts in the English words of a response; None if it has none for them, or the same for two."""
-    spoken = {form for known in words for form in (known.key, known.stem)}
-    said = [row for row in people if all(word in spoken or stemmer.forms(word)[0] in spoken for word in row.english)]
+    """The options' texts in a response's English words; None if unchanged or ambiguous."""
+    used = {form for word in words for form in (word.key, word.stem)}
+    found = [row for row in people if all(word in used or stemmer.stem(word) in used for word in row.english)]
     texts = list(options)
-    for place, option in enumerate(options):
-        rows = [row for row in said if place != unknown and _translates(row, option, stemmer)]
+    for index, option in enumerate(options):
+        rows = [row for row in found if index != unknown and _translates(row, option, stemmer)]
         english = dict.fromkeys(word for row in rows for word in row.english)
-        texts[place] = f"The {' '.join(english)}" if english else option
+        texts[index] = f"The {' '.join(english)}" if english else option
     return None if texts == list(options) or len(set(texts)) < len(texts) else tuple(texts)
 
 
 def _translates(row: PersonTranslation, option: str, stemmer: Stemmer) -> bool:
-    """Whether an option's text holds one of the translations, with whatever endings."""
+    """Whether an option's text has all words of one of the translations, with any endings."""
     keys = _keys(option)
     if UNSPACED.search(option):
         return any("".join(words) in "".join(keys) for words in row.words)
 
-    def holds(word: str) -> bool:
-        stem = stemmer.forms(word)[0]
+    def has(word: str) -> bool:
+        stem = stemmer.stem(word)
         longer = [key for key in keys if len(word) >= MIN_PREFIX and key.startswith(word)]
-        return any(len(key) - len(word) <= MAX_REST for key in longer) or any(stemmer.forms(k)[0] == stem for k in keys)
+        return any(len(key) - len(word) <= MAX_REST for key in longer) or any(stemmer.stem(k) == stem for k in keys)
 
-    return any(all(map(holds, words)) for words in row.words)
+    return any(all(map(has, words)) for words in row.words)
 
 
 def _keys(text: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Baseline extractors, choices by loglikelihood, and the extraction of JSON Lines by any extractor."""
+"""Baseline extractors, choices by loglikelihood, and extraction from JSON Lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SimpleExtractor = Callable[[str, Question], Extraction]
 _LAST_LINE = r"^[^:：]{1,40}[:：][\s*_(\[“”\"«「]*"
-"""`Answer: `, in any language, before a label on the last line."""
+"""`Answer: ` in any language, before a label in the last line."""
 _JSON_ANSWER = regex.compile(r'"answer"\s*:\s*"([^"]{1,8})"')
 _CUES = "answer", "antwoord", "respuesta", "cevap", "option", "optie", "opción", "seçenek"
 _UNKNOWN = (
@@ -30,7 +30,7 @@ _UNKNOWN = (
 )
 
 
-def _option(index: int, rule: str, start: int, text: str) -> Extraction:
+def _option(index: int, rule: str, start: int = 0, text: str = "") -> Extraction:
     spans = ((start, start + len(text)),) if text and start >= 0 else ()
     return Extraction(outcome="option", option=index, confidence="low", rule=rule, spans=spans)
 
@@ -47,7 +47,7 @@ def _labels(question: Question) -> tuple[dict[str, int], str]:
 
 
 def strict_match(response: str, question: Question) -> Extraction:
-    """An option only if the whole response is its label, without brackets, dots and emphasis."""
+    """The option whose label is the whole response, without brackets, dots and emphasis."""
     bare = response.strip(" \t\r\n()[]{}*_`\"'.:,;!#")
     cores, _ = _labels(question)
     if bare in cores:
@@ -56,7 +56,7 @@ def strict_match(response: str, question: Question) -> Extraction:
 
 
 def first_label(response: str, question: Question) -> Extraction:
-    """The first label that stands as a word of its own."""
+    """The option of the first label that is a word of its own."""
     cores, pattern = _labels(question)
     match = regex.search(rf"\b(?:{pattern})\b", response)
     if match is None:
@@ -65,11 +65,10 @@ def first_label(response: str, question: Question) -> Extraction:
 
 
 def mbbq_like(response: str, question: Question) -> Extraction:
-    """The stages of MBBQ's released extractor with its known flaws, written anew.
+    """A reimplementation of MBBQ's released extractor, with its known flaws.
 
-    In this order: an option text at the beginning; the label beside a word such as "answer"; a phrase for not knowing
-    anywhere; exactly one option text anywhere; the first or last character, which makes half of its wrong choices;
-    exactly one label anywhere.
+    Its stages are, in order: an option text at the start; a label beside a word such as "answer"; a phrase for not
+    knowing; exactly one option text; the first or last character, the cause of half of its errors; exactly one label.
     """
     low = response.lower().strip()
     texts = [option.lower().strip() for option in question.options]
@@ -78,30 +77,30 @@ def mbbq_like(response: str, question: Question) -> Extraction:
     for index, text in enumerate(texts):
         if low and low.startswith(text):
             return _option(index, "mbbq_like:starts_with_text", 0, text)
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         if any(cue in word for cue in _CUES):
-            for neighbour in (*words[place + 1 : place + 3], *words[max(0, place - 1) : place]):
+            for neighbour in (*words[index + 1 : index + 3], *words[max(0, index - 1) : index]):
                 if neighbour in cores:
-                    return _option(cores.index(neighbour), "mbbq_like:cue", 0, "")
+                    return _option(cores.index(neighbour), "mbbq_like:cue")
     if question.unknown_index is not None and any(phrase in low for phrase in _UNKNOWN):
-        return _option(question.unknown_index, "mbbq_like:unknown", 0, "")
+        return _option(question.unknown_index, "mbbq_like:unknown")
     inside = [index for index, text in enumerate(texts) if text in low]
     if len(inside) == 1:
         return _option(inside[0], "mbbq_like:only_text", low.find(texts[inside[0]]), texts[inside[0]])
     letters = low.strip("([{*\"' \n")
     for rule, character in (("first", letters[:1]), ("last", low.rstrip(".!?)*\"' \n")[-1:])):
         if character in cores:
-            return _option(cores.index(character), f"mbbq_like:{rule}_character", 0, "")
+            return _option(cores.index(character), f"mbbq_like:{rule}_character")
     alone = [index for index, core in enumerate(cores) if loose_key(core) in words]
     if len(alone) == 1:
-        return _option(alone[0], "mbbq_like:only_label", 0, "")
+        return _option(alone[0], "mbbq_like:only_label")
     return Extraction(outcome="multiple", rule="mbbq_like") if alone else _none(response, "mbbq_like")
 
 
 def answer_line(response: str, question: Question) -> Extraction:
-    """The label in a format that the prompt demanded: alone, in JSON, or on a last line such as `Answer: B`.
+    """The label alone, in JSON, or in a last line such as `Answer: B`.
 
-    It knows no language: a cross-check of the rules on answers to `--axes format=label+json+line`.
+    It works for any language, as a cross-check of the rules on answers to `--axes format=label+json+line`.
     """
     alone = strict_match(response, question)
     if alone.option is not None:
@@ -118,7 +117,7 @@ def answer_line(response: str, question: Question) -> Extraction:
 
 
 SIMPLE_VERSION = "1"
-"""Raised by every change of a baseline extractor that may change an extraction."""
+"""Increased by every change of a baseline extractor that may change an extraction."""
 SIMPLE_EXTRACTORS: dict[str, SimpleExtractor] = {
     "strict-match": strict_match,
     "first-label": first_label,
@@ -140,23 +139,23 @@ def extractor_names() -> list[str]:
 LENGTHS: Final[tuple[Normalise, ...]] = "token", "char", "byte"
 """Normalisations by a length."""
 PRIOR: Final[Normalise] = "pmi"
-"""The normalisation that needs the answers' unconditional likelihoods."""
-VERSION: Final = 1
-PREFIX: Final = "loglikelihood:"
+"""The normalisation by the answers' unconditional likelihoods."""
+LIKELIHOOD_VERSION: Final = 1
+LIKELIHOOD_PREFIX: Final = "loglikelihood:"
 """Prefix of the versions under which choices by loglikelihood are stored."""
 TIE: Final = 1e-6
-"""Normalised scores that differ by no more are equal: float32 rounds by about as much."""
+"""Largest difference of normalised scores in a tie; float32 rounds by about as much."""
 LABEL_MISSING: Final = "label_missing"
-"""Conflict: the service gave no probability for some option."""
+"""Conflict of a choice: the service gave no probability for some option."""
 
 
 def version_of(normalise: Normalise) -> str:
     """The version of a choice: `loglikelihood:sum+1`."""
-    return f"{PREFIX}{normalise}+{VERSION}"
+    return f"{LIKELIHOOD_PREFIX}{normalise}+{LIKELIHOOD_VERSION}"
 
 
-def worth(score: ContinuationScore, normalise: Normalise) -> float | None:
-    """The normalised score of a continuation; None if the service gave none.
+def normalised_score(score: ContinuationScore, normalise: Normalise) -> float | None:
+    """The normalised loglikelihood of a continuation; None if the service gave none.
 
     Raises UsageError if the answers' unconditional likelihoods, or their tokens, are missing.
     """
@@ -175,11 +174,11 @@ def worth(score: ContinuationScore, normalise: Normalise) -> float | None:
     return score.logprob / lengths[normalise]
 
 
-def option_worths(scores: Sequence[ContinuationScore], normalise: Normalise) -> dict[int, float | None]:
+def option_scores(scores: Sequence[ContinuationScore], normalise: Normalise) -> dict[int, float | None]:
     """Option → the best normalised score of its texts; None if they have none."""
     found: dict[int, float | None] = {}
     for score in scores:
-        value, best = worth(score, normalise), found.get(score.option)
+        value, best = normalised_score(score, normalise), found.get(score.option)
         found[score.option] = value if best is None else best if value is None else max(best, value)
     return found
 
@@ -187,26 +186,26 @@ def option_worths(scores: Sequence[ContinuationScore], normalise: Normalise) -> 
 def choose_by_loglikelihood(
     scores: Sequence[ContinuationScore], order: Sequence[int], method: Method, normalise: Normalise = "sum"
 ) -> Extraction:
-    """The option with the greatest loglikelihood; raises as `worth`.
+    """The option with the greatest loglikelihood; raises as `normalised_score`.
 
     Args:
-        scores: those of every text of every option.
-        order: index of the option shown at each place.
-        method: decides what is compared; labels are always compared by their sums.
+        scores: scores of all texts of all options.
+        order: index of the option shown at each position.
+        method: the method; the loglikelihoods of labels are not normalised.
         normalise: normalisation of answers' texts.
     """
     how: Normalise = normalise if method == "loglikelihood" else "sum"
-    worths = {option: value for option, value in option_worths(scores, how).items() if value is not None}
+    values = {option: value for option, value in option_scores(scores, how).items() if value is not None}
     rule = f"{method}:{how}"
-    if not worths or any(math.isnan(value) for value in worths.values()):
+    if not values or any(math.isnan(value) for value in values.values()):
         return Extraction(outcome="unparsed", confidence="high", rule=rule, conflicts=(LABEL_MISSING,))
-    conflicts = () if len(worths) == len(order) else (LABEL_MISSING,)
-    best = max(worths.values())
-    chosen = [option for option, value in worths.items() if best - value <= TIE]
+    conflicts = () if len(values) == len(order) else (LABEL_MISSING,)
+    best = max(values.values())
+    chosen = [option for option, value in values.items() if best - value <= TIE]
     if len(chosen) > 1:
         return Extraction(outcome="multiple", confidence="high", rule=f"{rule}:tie", conflicts=conflicts)
-    place = list(order).index(chosen[0])
-    return Extraction(outcome="option", option=place, confidence="high", rule=rule, conflicts=conflicts)
+    shown = list(order).index(chosen[0])
+    return Extraction(outcome="option", option=shown, confidence="high", rule=rule, conflicts=conflicts)
 
 
 # --- JSON Lines ------------------------------------------------------------------------------------------------------
@@ -232,13 +231,13 @@ class ResponseRow(BaseModel):
     finish_reason: _Text | None = None
 
     def to_question(self) -> Question:
-        """The question; context and question make the prompt of a row without one. Raises as `Question`."""
+        """The question; without a prompt, it is made from context and question. Raises as `Question`."""
         prompt = self.prompt or "\n".join(part for part in (self.context, self.question) if part) or None
         labels = self.labels or list("ABCDEFGHIJ"[: len(self.options)])
         return Question(self.options, labels, self.unknown_index, prompt, self.aliases or {})
 
     def read(self, extractor: RuleExtractor) -> Extraction:
-        """The extraction of the response by the rules."""
+        """The extraction of the response by the rule extractor."""
         return extractor.extract(self.response, self.to_question(), finish_reason=self.finish_reason)
 
 
@@ -251,13 +250,13 @@ def extract_lines(
     """The objects of the lines, in order, each with its extraction.
 
     Args:
-        lines: JSON objects; blank lines are left out.
+        lines: JSON objects; blank lines are skipped.
         source_name: name of the source in messages.
         resources: where packs are found.
         extractor: name of the extractor.
 
     Raises:
-        DataError: where a row is wrong: source, row, field, what to do.
+        DataError: if a row is wrong; the message has source, row and field.
     """
     from mbbq_gen.extraction.engine import load_extractor
 
@@ -272,7 +271,7 @@ def extract_lines(
 
 
 def read_rows(schema: type[RowT], lines: Iterable[str], source_name: str) -> Iterator[tuple[dict[str, Any], RowT]]:
-    """The object of each line that is not blank, and its response; raises DataError where a row is wrong."""
+    """Object and row of each line that is not blank; raises DataError for wrong rows."""
     required = [name for name, field in schema.model_fields.items() if field.is_required()]
     for number, line in enumerate(lines, 1):
         if not line.strip():

@@ -1,7 +1,6 @@
-"""Answer slots: places where a response states its answer by structure, and the table that says which one wins.
+"""Finds answer slots: positions where a response states its answer by structure.
 
-A slot holds a label, an option's text, or both. Text that is not in a slot is prose; `engine.py` reads it only where no
-slot decides.
+A slot has a label, an option's text, or both. All other text is prose; `engine.py` reads it only if no slot decides.
 """
 
 from __future__ import annotations
@@ -24,27 +23,28 @@ from mbbq_gen.extraction.text import ASCII_WORD, UNSPACED, WORD
 from mbbq_gen.languages.extraction_pack import Grammar
 
 MAX_LINK = 7
-"""Words between an answer marker and the answer: "the answer *to the question is* B"."""
+"""Most words between an answer marker and the answer: "the answer *to the question is* B"."""
 MAX_GUARD = 4
-"""Words before a marker or after a label in which a negation counts."""
+"""Words before a marker, or after a label, that are checked for a negation."""
 MAX_BEHIND = 7
-"""Words after a label in which a denial or doubt counts."""
-MAX_KEPT = 60_000
+"""Words after a label that are checked for a denial or doubt."""
+CACHE_SIZE = 60_000
+"""Words whose classes are cached."""
 MAX_SHORT = 160
-"""Characters of a response whose opening another option after it may correct."""
+"""Longest response, in characters, whose opening another option after it contests."""
 MAX_SENTENCE = 400
-"""Characters after a label that are read as its sentence."""
+"""Most characters of the sentence after a label."""
 
 
 class SlotKind(StrEnum):
-    """The kinds of slots, with their rank and confidence; the value is the rule's name in an extraction."""
+    """Kinds of slots with rank and confidence; the value is the rule's name."""
 
     rank: int
-    """The slot of the lowest rank wins; of equal ranks the last one in the text."""
+    """The slot with the lowest rank wins; among equals, the last one in the text."""
     confidence: Confidence
 
     def __new__(cls, rule: str, rank: int = 0, confidence: Confidence = "high") -> SlotKind:
-        """A kind with its attributes; the defaults are for lookups by rule."""
+        """A kind; the defaults are for lookups by rule, as `SlotKind("json")`."""
         kind = str.__new__(cls, rule)
         kind._value_, kind.rank, kind.confidence = rule, rank, confidence
         return kind
@@ -62,19 +62,19 @@ class SlotKind(StrEnum):
 
 
 CONTESTED = -1
-"""Stands for the option of a slot whose own sentence names another one: prose decides."""
+"""The option of a slot whose sentence names another option too, so that prose decides."""
 
 
 class AnswerSlot(NamedTuple):
-    """A stretch of the text that states an answer."""
+    """A part of the text that states an answer."""
 
     kind: SlotKind
     option: int | None
-    """The option; None where several are stated together."""
+    """The option; None for several together."""
     start: int
     end: int
     conflict: int | None = None
-    """The option of the label that the text beside it overrules."""
+    """The option of the label, if the text beside it names another one."""
 
 
 _END_OF_SENTENCE = re.compile(r"[.!?。！？।؟\n]")
@@ -94,7 +94,7 @@ class SlotFinder:
     """Finds answer slots with the words of a language and of English."""
 
     def __init__(self, lexicons: Sequence[Lexicon], grammars: Sequence[Grammar]) -> None:
-        self._classes = lru_cache(maxsize=MAX_KEPT)(
+        self._classes = lru_cache(maxsize=CACHE_SIZE)(
             lambda word: reduce(or_, [known[word].classes for known in lexicons])
         )
 
@@ -115,10 +115,10 @@ class SlotFinder:
         self._unspaced = re.compile(_alternatives(markers)) if markers else None
 
     def find(self, body: str, circled: frozenset[int], matcher: OptionMatcher) -> list[AnswerSlot]:
-        """All slots of a text but those in boxes, fields and tags, in the order of the text."""
+        """All slots of a text, in order, except those in boxes, JSON fields and tags."""
         first = matcher.at(body, 0, circled)
         marked = list(self._markers(body, matcher))
-        if len(marked) >= matcher.count:  # a line "option A is …, option B is …" says of every label what it stands for
+        if len(marked) >= matcher.count:  # a line "option A is …, option B is …" explains the labels
             lines = [(body.count("\n", 0, slot.start), slot) for slot in marked]
             shown = {line: {slot.option for row, slot in lines if row == line} for line, _ in lines}
             marked = [slot for line, slot in lines if len(shown[line]) < matcher.count]
@@ -142,11 +142,11 @@ class SlotFinder:
         return sorted(found, key=lambda slot: slot.start)
 
     def is_corrected(self, body: str, slot: AnswerSlot) -> bool:
-        """Whether something is taken back after a slot."""
+        """Whether a word of correction follows a slot."""
         return len(body) > slot.end + 3 and self._correction.search(body, slot.end) is not None
 
-    def doubt_of_opening(self, body: str, matcher: OptionMatcher) -> tuple[int, int] | None:
-        """The rest of a first sentence that says of a person that it is not known: "The cook (B) is not known"."""
+    def doubt_after_opening(self, body: str, matcher: OptionMatcher) -> tuple[int, int] | None:
+        """The rest of an opening sentence with a doubt: "The cook (B) is not known"."""
         content = matcher.at(body, 0)
         if content is None or content.text is None:
             return None
@@ -158,8 +158,8 @@ class SlotFinder:
         plain = SMALL | _ABSTAINS | C["know"] | C["able"] | C["affirm"] | C["hard"]
         return (content.end, end) if doubts and all(mask & plain for mask in classes) else None
 
-    def denies_behind(self, body: str, slot: AnswerSlot, matcher: OptionMatcher) -> tuple[int, int] | None:
-        """The sentence after a label that begins to deny or to doubt it: "(A) is not correct", "C can't be known"."""
+    def denial_after(self, body: str, slot: AnswerSlot, matcher: OptionMatcher) -> tuple[int, int] | None:
+        """The rest of a sentence that denies the label before it: "(A) is not correct"."""
         here = end_of(CLOSE, body, slot.end)
         if slot.kind is SlotKind.MARKER and body[here : here + 1] == ".":
             return None
@@ -175,24 +175,24 @@ class SlotFinder:
         return None
 
     def _words(self, text: str, start: int = 0, end: int = sys.maxsize, count: int | None = None) -> _Words:
+        """The first words of a part of a text, with their classes."""
         words = islice((ASCII_WORD if text.isascii() else WORD).finditer(text, start, end), count)
         return [(word, self._classes(word.group())) for word in words]
 
     def _continuation(self, body: str, start: int, matcher: OptionMatcher) -> int:
-        """The start of a further question that the model asks itself after an answer; the end of the text without."""
+        """The start of a further question after the answer, else the end of the text."""
         header = self._header.search(body, start)
         cut = header.start() if header else len(body)
         for mark in re.finditer(r"[?？؟]", body[start:cut]):
-            place = start + mark.end()
-            listed = [
-                (match, matcher.labels.get(match[1].casefold())) for match in _LISTED.finditer(body, place, place + 300)
-            ]
-            shown = {label for match, label in listed if matcher.text_at(body, match.end() + 1) is None} - {None}
+            end = start + mark.end()
+            items = [m for m in _LISTED.finditer(body, end, end + 300) if matcher.text_at(body, m.end() + 1) is None]
+            shown = {matcher.labels.get(item[1].casefold()) for item in items} - {None}
             if len(shown) > 1:
-                return max(body.rfind(sign, start, place - 1) for sign in ".!\n¿") + 1 or place
+                return max(body.rfind(sign, start, end - 1) for sign in ".!\n¿") + 1 or end
         return cut
 
     def _opening(self, body: str, circled: frozenset[int], matcher: OptionMatcher) -> AnswerSlot | None:
+        """The slot of a whole response, or of an option with a sign at its start."""
         content = matcher.at(body, 0, circled, native=True)
         if content is None:
             return None
@@ -200,21 +200,23 @@ class SlotFinder:
         rest = body[here:].strip(" \t\n.。!)]}*_\"'”’»`:|")
         before = body[: content.start].strip(" \t\n*_\"'“”„«»‘’`>[({（【「《$\\#•|~-")
         if not rest and "?" not in body[here:]:
-            named = before.split() and self._classes(before.split()[-1]) & _NEG
-            return None if named else slot_of(SlotKind.ALONE, content)
+            denied = before.split() and self._classes(before.split()[-1]) & _NEG
+            return None if denied else slot_of(SlotKind.ALONE, content)
         behind = body[here : here + 1]
         line_end = body.find("\n", here)
         line = body[here : line_end if line_end >= 0 else len(body)]
         by_text = content.text is not None and content.label is None
         if by_text:
-            signed = behind in {"。", "!", "\n", "।"} or (behind == "." and not body[here + 1 : here + 2].isalnum())
+            has_sign = behind in {"。", "!", "\n", "।"} or (behind == "." and not body[here + 1 : here + 2].isalnum())
         else:
-            signed = (
+            has_sign = (
                 content.enclosed
                 or behind in {".", ":", "：", ",", "\n", "、", "-", "–", "—", ")", "(", "。", "，"}
                 or line.lstrip()[:1] in {"-", "–", "—", "(", "（"}
             ) and "?" not in line[:200].split(".")[0]
-        if not signed or self._lists(body, content, matcher) or (not by_text and self._beside(body, content, matcher)):
+        if not has_sign or self._is_list(body, content, matcher):
+            return None
+        if not by_text and self._joined_contents(body, content, matcher):
             return None
         if content.text is None and not line.strip(" \t.:)*_"):
             content = _next_line(body, line_end, content, matcher)
@@ -224,33 +226,33 @@ class SlotFinder:
         """The slot of an opening; contested if a short response names another option after it."""
         loose = content.label is None or (content.text is None and not content.enclosed)
         if loose and len(body) <= MAX_SHORT and not content.circled and "\n" not in body.strip():
-            for place in _WORD_STARTS.finditer(body, content.end):
-                other = matcher.text_at(body, place.start()) or matcher.label_at(body, place.start(), any_case=False)
+            for word in _WORD_STARTS.finditer(body, content.end):
+                other = matcher.text_at(body, word.start()) or matcher.label_at(body, word.start(), any_case=False)
                 if other is not None and other[0] != content.option:
                     return AnswerSlot(SlotKind.OPENING, CONTESTED, content.start, content.end)
         return slot_of(SlotKind.OPENING, content)
 
-    def _lists(self, body: str, content: SlotContent, matcher: OptionMatcher) -> bool:
-        """Whether other options follow in the same way: a list of options chooses none."""
+    def _is_list(self, body: str, content: SlotContent, matcher: OptionMatcher) -> bool:
+        """Whether a content is the first item of a list of options, which chooses none."""
         if content.label is None:
-            starts = [place + 1 for place in range(content.end, len(body)) if body[place] == "\n"]
+            starts = [end + 1 for end in range(content.end, len(body)) if body[end] == "\n"]
             others = [matcher.at(body, start) for start in starts]
             return any(o is not None and o.text is not None and o.option != content.option for o in others)
         listed = [match.group(1).casefold() for match in _LISTED.finditer(body, content.end)]
         shown = {content.label, *(matcher.labels[label] for label in listed if label in matcher.labels)}
         return len(shown) == matcher.count or (len(shown) > 1 and body[content.end :].lstrip(" .:)*")[:1].isdigit())
 
-    def _beside(self, body: str, content: SlotContent, matcher: OptionMatcher) -> list[SlotContent]:
-        """The contents of other options that are joined to one."""
+    def _joined_contents(self, body: str, content: SlotContent, matcher: OptionMatcher) -> list[SlotContent]:
+        """The contents of other options that follow a content and are joined to it."""
         found = [content]
         while True:
-            other = self._joined(body, found[-1], matcher)
+            other = self._next_joined(body, found[-1], matcher)
             if other is None or other.option in {one.option for one in found}:
                 return found[1:]
             found.append(other)
 
-    def _joined(self, body: str, last: SlotContent, matcher: OptionMatcher) -> SlotContent | None:
-        """The content that a sign, a blank, "and", or a line break in a list joins to another one."""
+    def _next_joined(self, body: str, last: SlotContent, matcher: OptionMatcher) -> SlotContent | None:
+        """The content joined to `last` by a sign, a space, "and", or a line break."""
         if join := _JOIN.match(body, last.end):
             return matcher.at(body, join.end())
         if last.text is not None and last.label is not None and (blank := _BLANK.match(body, last.end)):
@@ -266,32 +268,32 @@ class SlotFinder:
         return None
 
     def _markers(self, body: str, matcher: OptionMatcher) -> Iterator[AnswerSlot]:
-        """Answers after words that announce one."""
+        """The slots after answer markers: words that announce an answer."""
         words = self._words(body)
         marking = C["answer"] | C["choose"] | NOUN
-        places = [(number, word.end()) for number, (word, bits) in enumerate(words) if bits & marking]
+        ends = [(number, word.end()) for number, (word, bits) in enumerate(words) if bits & marking]
         if self._unspaced is not None:
             by_end = {word.end(): number for number, (word, _) in enumerate(words)}
-            places += [(by_end.get(m.end(), 0), m.end()) for m in self._unspaced.finditer(body)]
+            ends += [(by_end.get(m.end(), 0), m.end()) for m in self._unspaced.finditer(body)]
         end_of_last = 0
-        for number, end in sorted(set(places)):
+        for number, end in sorted(set(ends)):
             if end < end_of_last or not self._announces(words, number):
                 continue
-            content = self._behind(body, words[number + 1 : number + MAX_LINK + 3], end, matcher)
-            if content is None or not self._is_stated(body, words, number, content):
+            content = self._content_after(body, words[number + 1 : number + MAX_LINK + 3], end, matcher)
+            if content is None or not self._is_asserted(body, words, number, content):
                 continue
             end_of_last = content.end
-            beside = self._beside(body, content, matcher)
-            if len(beside) + 1 >= matcher.count > 2:
-                end_of_last = beside[-1].end
-            elif beside:
-                if body[end_of(CLOSE, body, beside[-1].end) :][:1] in {"", *".。।!\n,;:，；"}:
-                    yield AnswerSlot(SlotKind.MARKER, None, content.start, beside[-1].end)
+            joined = self._joined_contents(body, content, matcher)
+            if len(joined) + 1 >= matcher.count > 2:
+                end_of_last = joined[-1].end
+            elif joined:
+                if body[end_of(CLOSE, body, joined[-1].end) :][:1] in {"", *".。।!\n,;:，；"}:
+                    yield AnswerSlot(SlotKind.MARKER, None, content.start, joined[-1].end)
             else:
                 yield slot_of(SlotKind.MARKER, content)
 
     def _announces(self, words: _Words, number: int) -> bool:
-        """Whether a word announces an answer: a noun for it, "correct option", or somebody's choosing."""
+        """Whether a word is an answer marker: "answer", "correct option", "I choose"."""
         bits, before = words[number][1], [mask for _, mask in words[max(number - 3, 0) : number]]
         if bits & C["answer"] or self._unspaced is not None:
             return True
@@ -299,8 +301,8 @@ class SlotFinder:
             return bool(bits & C["speaker"]) or any(mask & C["speaker"] for mask in before)
         return any(mask & (C["right"] | C["final"]) for mask in before[-1:])
 
-    def _behind(self, body: str, words: _Words, start: int, matcher: OptionMatcher) -> SlotContent | None:
-        """The content after a marker, with nothing but linking words between them."""
+    def _content_after(self, body: str, words: _Words, start: int, matcher: OptionMatcher) -> SlotContent | None:
+        """The content after a marker, if only linking words are between them."""
         here, linked = start, False
         for step, (word, bits) in enumerate([*words, (None, 0)]):
             gap = body[here : word.start() if word else here + 12]
@@ -311,7 +313,7 @@ class SlotFinder:
                 return None
             linked = linked or colon
             content = matcher.at(body, here, native=colon, any_case=colon)
-            if content is not None and (linked or self._is_told(body, content)):
+            if content is not None and (linked or self._is_called_answer(body, content)):
                 return content
             if word is None or bits & (_NEG | C["both"]) or not bits & _LINK:
                 return None
@@ -319,20 +321,20 @@ class SlotFinder:
             here = word.end()
         return None
 
-    def _is_told(self, body: str, content: SlotContent) -> bool:
-        """Whether a letter right after a marker is called the answer: "Erantzuna B da", not "answer A is wrong"."""
+    def _is_called_answer(self, body: str, content: SlotContent) -> bool:
+        """Whether a letter after a marker is the answer ("Erantzuna B da", not "answer A is wrong")."""
         words = self._words(body, content.end, content.end + 40, 3)
         near = [bits for word, bits in words if not _END_OF_SENTENCE.search(body, content.end, word.start())]
         return not near or (bool(near[0] & SMALL) and not any(bits & _NEG for bits in near))
 
-    def _is_stated(self, body: str, words: _Words, number: int, content: SlotContent) -> bool:
-        """Whether no word before the marker denies or weighs the answer, and it is no question."""
+    def _is_asserted(self, body: str, words: _Words, number: int, content: SlotContent) -> bool:
+        """Whether the answer after a marker is neither denied nor hypothetical, and no question."""
         chooses = words[number][1] & C["choose"] or self._unspaced is not None
-        for place in range(number - 1, max(number - MAX_GUARD, 0) - 1, -1):
-            between = body[words[place][0].end() : words[place + 1][0].start()]
+        for index in range(number - 1, max(number - MAX_GUARD, 0) - 1, -1):
+            between = body[words[index][0].end() : words[index + 1][0].start()]
             if _END_OF_SENTENCE.search(between) or (chooses and "," in between):
                 break
-            if words[place][1] & _GUARD:
+            if words[index][1] & _GUARD:
                 return False
         stop = _END_OF_SENTENCE.search(body, content.end)
         if stop is not None and stop.group() in {"?", "？", "؟"}:
@@ -341,7 +343,7 @@ class SlotFinder:
         return not (by_text and body[end_of(CLOSE, body, content.end) :][:1].isalpha())
 
     def _closing(self, body: str, matcher: OptionMatcher) -> AnswerSlot | None:
-        """The last line, if it is only one option and the line before it is no other one."""
+        """The last line, if it is one option and the lines before are not others."""
         text = body.rstrip()
         start = text.rfind("\n") + 1
         if not start:
@@ -368,7 +370,7 @@ class SlotFinder:
 _LISTED = re.compile(
     r"(?:^|[\n.!?;,|]|\*\*)[ \t]*[(\[*_-]{0,3}[ \t]?(?:[^\W\d]{2,12} )?(\w{1,5})[ \t]?[)\].:：*]", re.MULTILINE
 )
-"""A label with its sign at the beginning of a line or sentence."""
+"""A label with a sign at the start of a line or sentence."""
 _WORD_STARTS = re.compile(r"(?<!\w)(?=\w)")
 _JOIN = re.compile(r"[*_)\"'\]]*(?:\s{0,2}(?:[,/&+]|、)\s{0,2}|\s?[^\x00-\u024f\W\d]{1,2}\s?(?=[A-J](?![A-Za-z])))")
 """A sign that joins two options, or "and" written together with a label (A와 B, AとB, A和B)."""
@@ -378,7 +380,7 @@ _STOPS = re.compile(r"[.!?;,。！？；，।؟]")
 
 
 def _next_line(body: str, line_end: int, content: SlotContent, matcher: OptionMatcher) -> SlotContent:
-    """A label on a line of its own with the text that is the next line."""
+    """A label that is a whole line, together with an option's text after it."""
     rest = body[line_end:] if line_end >= 0 else ""
     start = len(body) - len(rest.lstrip()) if rest.strip() else -1
     other = matcher.at(body, start) if start >= 0 else None
@@ -388,13 +390,13 @@ def _next_line(body: str, line_end: int, content: SlotContent, matcher: OptionMa
 
 
 def slot_of(kind: SlotKind, content: SlotContent, offset: int = 0) -> AnswerSlot:
-    """The slot that holds a content, which was found in a text that begins at `offset`."""
+    """The slot of a content in a text that begins at `offset`."""
     conflict = content.label if content.text is not None and content.label not in {None, content.text} else None
     return AnswerSlot(kind, content.option, content.start + offset, content.end + offset, conflict)
 
 
 def _alternatives(entries: Iterable[str]) -> str:
-    """A pattern for any entry of word classes: rows, beginnings of words."""
+    """A pattern for the entries, except those with `<`, `…` or a leading `*`."""
     parts = []
     for entry in sorted({*entries}, key=len, reverse=True):
         plain = entry.lstrip("=")

@@ -1,6 +1,6 @@
-"""Finds answers in forms made for machines: boxes, JSON fields, tags, ticked lists, tables of shares, bold type.
+"""Finds structured answers: boxes, JSON fields, tags, ticked lists, lists of probabilities, bold type.
 
-All scanners run by hand or with bounded patterns, so that broken input costs no more than whole input.
+All repetitions in patterns and loops are bounded, so that malformed input takes no longer than valid input.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from mbbq_gen.extraction.text import CROSS, TICK, loose_key
 from mbbq_gen.languages.extraction_pack import SharedSigns
 
 MAX_VALUES = 8
-"""Of each kind only so many last values are looked at."""
+"""Last values of each kind that are read."""
 MAX_VALUE = 600
-"""Characters of a value that are read."""
+"""First characters of a value that are read."""
 _BOX = regex.compile(r"\\f?box(?:ed)?\s*\{")
 _NAME = r"[\p{L}\p{M}_][\p{L}\p{M}\p{Nd}_"
 _KEY = regex.compile(
@@ -31,7 +31,7 @@ _NUMBER = re.compile(r"(?<![\w.,])(\d{1,3}(?:[.,]\d{1,4})?)\s?(%?)(?![\w])")
 
 
 class StructuredValue(NamedTuple):
-    """A stretch of the text that holds an answer."""
+    """The value of a box, JSON field or tag."""
 
     kind: Literal["boxed", "json", "tag"]
     start: int
@@ -45,7 +45,7 @@ class Field(NamedTuple):
     start: int
     end: int
     nested: bool
-    """Whether its value is an object, whose fields follow."""
+    """Whether its value is an object; its fields follow."""
 
 
 def field_name(key: str) -> str:
@@ -54,7 +54,7 @@ def field_name(key: str) -> str:
 
 
 def structured_values(body: str, names: frozenset[str]) -> list[StructuredValue]:
-    """Boxes, and fields and tags with these names: the strongest kind first, the last one first within a kind."""
+    """Values of boxes, and of fields and tags with these names, the strongest first."""
     found: list[StructuredValue] = []
     for match in reversed(list(_BOX.finditer(body))[-MAX_VALUES:] if "box" in body else []):
         depth, here = 1, match.end()
@@ -78,7 +78,7 @@ def structured_values(body: str, names: frozenset[str]) -> list[StructuredValue]
 
 
 def json_fields(body: str) -> list[Field]:
-    """Fields of JSON-like objects, whole or broken: any quotes, bare keys, cut-off ends."""
+    """Fields of JSON-like objects, with any quotes, keys without quotes, or a missing end."""
     fields: list[Field] = []
     here = 0
     for match in _KEY.finditer(body, body.find("{")):
@@ -113,7 +113,7 @@ def _end_of_string(body: str, start: int, quote: str) -> int:
 
 
 class CheckMarks:
-    """The signs that tick an option or cross it out."""
+    """Signs that tick an option or cross it out."""
 
     def __init__(self, shared: SharedSigns) -> None:
         self._marks = dict.fromkeys(shared.positive_marks, TICK) | dict.fromkeys(shared.negative_marks, CROSS)
@@ -122,9 +122,9 @@ class CheckMarks:
         self._sign = re.compile("|".join(re.escape(sign) for sign in sorted(self._all, key=len, reverse=True)))
 
     def mark(self, text: str) -> str:
-        """The text with ticks and crosses as words and without struck-out text, as long as before.
+        """The text, as long as before, with words for ticks and without struck-out text.
 
-        A sign that may be a bullet counts only if there are two kinds of them.
+        A sign that may be a bullet counts only if the text has both a tick and a cross.
         """
         if "~~" in text:
             text = _STRUCK.sub(lambda match: " " * len(match.group()), text)
@@ -136,7 +136,7 @@ class CheckMarks:
 
 
 def ticked_option(body: str, matcher: OptionMatcher) -> SlotContent | None:
-    """The one ticked option of a list with ticks and other marks."""
+    """The only ticked option of a list in which others have no tick."""
     marks = list(_MARKS.finditer(body))
     if len(marks) < 2:
         return None
@@ -159,7 +159,7 @@ def ticked_option(body: str, matcher: OptionMatcher) -> SlotContent | None:
 
 
 def greatest_share(body: str, matcher: OptionMatcher) -> tuple[int | None, int, int] | None:
-    """The option with the greatest share (None: several) and its place, if every option has one."""
+    """The option with the greatest share (None for a tie), with start and end."""
     if not any(sign in body for sign in ("%", "0.", "0,")):
         return None
     shares: dict[int, tuple[float, int, int]] = {}
@@ -167,7 +167,7 @@ def greatest_share(body: str, matcher: OptionMatcher) -> tuple[int | None, int, 
     for number in _NUMBER.finditer(body):
         line = max(body.rfind("\n", end, number.start()), body.rfind("{", end, number.start()), end - 1) + 1
         name = fold(body[line : number.start()]).strip(" \t\"'|:：=,;{}()[]*_→~•.")
-        option = matcher.names.get(name, matcher.names.get(name.split(")")[0].split(":")[0].strip("( ")))
+        option = matcher.option_names.get(name, matcher.option_names.get(name.split(")")[0].split(":")[0].strip("( ")))
         end = number.end()
         if option is not None and option not in shares:
             percent += bool(number.group(2))

@@ -10,7 +10,7 @@ from functools import lru_cache
 import regex
 
 _INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\u0640"
-_ODD = re.compile(f"[{_INVISIBLE}\U0001f130-\U0001f189\U0001f1e6-\U0001f1ff\u2776-\u2793\u24eb-\u24fe]")
+_TO_NORMALISE = re.compile(f"[{_INVISIBLE}\U0001f130-\U0001f189\U0001f1e6-\U0001f1ff\u2776-\u2793\u24eb-\u24fe]")
 _INVISIBLE_ONLY = regex.compile(f"[{_INVISIBLE}]")
 _ACCENTS = "".join(map(chr, range(0x300, 0x370)))
 _PLAIN_SIGNS = {
@@ -18,7 +18,7 @@ _PLAIN_SIGNS = {
     **{code: str(int(unicodedata.numeric(chr(code)))) for code in (*range(0x2776, 0x2794), *range(0x24EB, 0x24FF))},
     ord("№"): "#",
 }
-"""Squared, circled and flag signs → the letter or digit inside."""
+"""Squared, circled and flag signs → the letter or digit that they show."""
 _CLUSTER = regex.compile(r"\X")
 _ACCENT_FREE_SCRIPTS = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Arabic}]")
 _INDIC = regex.compile(r"[\u0900-\u0dff]")
@@ -27,37 +27,37 @@ _LETTER_FOLDS = str.maketrans(
 )
 _NUKTA = regex.compile(r"[\u093c\u09bc\u0a3c\u0b3c]")
 _NASALS = regex.compile(r"ङ्(?=[क-घ])|ञ्(?=[च-झ])|ण्(?=[ट-ढ])|न्(?=[त-ध])|म्(?=[प-भ])|ँ")
-"""Ways to write a nasal in Devanagari: हिन्दी and हिंदी, हाँ and हां are one word."""
+"""Spellings of a nasal in Devanagari: हिन्दी and हिंदी, हाँ and हां are one word."""
 _INDIC_FOLDS = str.maketrans({"\u0981": None, "\u0b01": None, "ৰ": "র", "ৎ": "ত"})
 """Candrabindu is often left out; Assamese ৰ is often typed as Bengali র; ৎ is ত before an ending (অভিজিতের)."""
 LOOK_ALIKES = str.maketrans("АВЕКМНОРСТХаеорсхΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEKMHOPCTXaeopcxABEZHIKMNOPTYX")
-"""Cyrillic and Greek letters that look like a Latin one: read as labels where they stand alone."""
+"""Cyrillic and Greek letter → the Latin letter that it looks like."""
 
 
 @dataclass(frozen=True, slots=True)
 class NormalText:
-    """A normalised text and the way back from it."""
+    """A normalised text with its map to the raw text."""
 
     text: str
     """The normalised text, case kept."""
     starts: tuple[int, ...] | None
-    """Raw start of every character; None where the text was normal."""
+    """Raw start of every character; None if the text was normal already."""
     ends: tuple[int, ...] | None
-    """Raw end of every character; None likewise."""
+    """Raw end of every character; None as for `starts`."""
 
     def raw_span(self, start: int, end: int) -> tuple[int, int]:
-        """The raw characters that `text[start:end]` came from."""
+        """Start and end in the raw text of `text[start:end]`."""
         if self.starts is None or self.ends is None:
             return start, end
         if start >= end:
-            place = self.starts[start] if start < len(self.starts) else (self.ends[-1] if self.ends else 0)
-            return place, place
+            offset = self.starts[start] if start < len(self.starts) else (self.ends[-1] if self.ends else 0)
+            return offset, offset
         return self.starts[start], self.ends[end - 1]
 
 
 def normalise(text: str) -> NormalText:
     """The text normalised, with the map back to the raw text."""
-    if text.isascii() or (unicodedata.is_normalized("NFKC", text) and not _ODD.search(text)):
+    if text.isascii() or (unicodedata.is_normalized("NFKC", text) and not _TO_NORMALISE.search(text)):
         return NormalText(text, None, None)
     characters: list[str] = []
     starts: list[int] = []
@@ -72,14 +72,14 @@ def normalise(text: str) -> NormalText:
 
 @lru_cache(maxsize=4096)
 def _normalise_cluster(cluster: str) -> str:
-    """A grapheme cluster in NFKC, with plain letters for emoji, without invisible characters or leading accents."""
+    """A grapheme cluster in NFKC, with letters for emoji, without invisible characters and leading accents."""
     plain = _INVISIBLE_ONLY.sub("", cluster).translate(_PLAIN_SIGNS)
     return unicodedata.normalize("NFKC", plain.lstrip(_ACCENTS))
 
 
 @lru_cache(maxsize=4096)
 def loose_key(word: str) -> str:
-    """The form of a word that comparisons use: equal for spellings that differ in case or in droppable accents."""
+    """The form of a word for comparisons, without case and optional accents."""
     folded = unicodedata.normalize("NFKC", word).replace("İ", "i").casefold()
     if folded.isascii():
         return folded
@@ -96,7 +96,7 @@ def loose_key(word: str) -> str:
 
 @lru_cache(maxsize=4096)
 def strict_key(word: str, turkish: bool) -> str:
-    """The word with its case folded and its accents kept, for entries with `=`."""
+    """The word with its case folded and its accents kept, for pack entries with `=`."""
     composed = unicodedata.normalize("NFKC", word)
     if turkish:
         composed = composed.replace("I", "ı").replace("İ", "i")
@@ -104,7 +104,7 @@ def strict_key(word: str, turkish: bool) -> str:
 
 
 TICK, CROSS = "\ua66e", "\ua669"
-"""Letters of no living language that stand for a tick and a cross, each a word of its own."""
+"""Letters of no living language that replace ticks and crosses, so that each is a word."""
 _UNSPACED_SCRIPTS = "\u3040-\u30ff\u3400-\u9fff"
 CJK = "\ua66e\ua669\u3040-\u30ff\u3400-\u9fff"
 _COMBINING_MARKS = "\u0300-\u036f\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff\u200c\u200d"
@@ -113,11 +113,12 @@ _OTHER = f"[^\\W_\\x00-\u036f\u1e00-\u1eff{CJK}]"
 WORD = re.compile(
     rf"([{CJK}]|{_LATIN}+(?:[\u0300-\u036f\u200c\u200d]+{_LATIN}*)*|{_OTHER}+(?:[{_COMBINING_MARKS}]+{_OTHER}*)*)"
 )
-"""A word: letters and digits of one script, Latin or another, with the marks that belong to it in Indic and Arabic
-scripts; a Han or Kana character. A label and the ending after it are two words: Korean "B\uac00"."""
+"""A word: letters and digits, either Latin or not, with combining marks; or one Han or Kana character.
+
+A label and a Korean ending after it are two words: "B\uac00"."""
 ASCII_WORD = re.compile("([A-Za-z0-9]+)")
-"""The same in a text without any other letters."""
+"""A word in an ASCII text."""
 UNSPACED = re.compile(rf"[{_UNSPACED_SCRIPTS}]")
-"""A character of a script without spaces between words: each is a word of its own."""
+"""A character of a script without spaces between words; each is read as a word."""
 HIRAGANA = re.compile("[\u3040-\u309f]")
-"""A character of the script that Japanese writes its endings and particles in."""
+"""A character of the Japanese script for endings and particles."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mbbq_gen.core.records import ContinuationScore, Extraction
 from mbbq_gen.core.text import shortened, visible_text
 from mbbq_gen.extraction.claims import WHY
-from mbbq_gen.extraction.simple import LENGTHS, PRIOR, worth
+from mbbq_gen.extraction.simple import LENGTHS, PRIOR, normalised_score
 from mbbq_gen.report.tables import OUTCOME_TITLES, STANCE_TITLES, Table
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def print_likelihoods(
     for score in sorted(scores, key=lambda score: order.index(score.option)):
         place = order.index(score.option)
         text = repr(score.text) if score.text != score.text.strip() else score.text
-        numbers = (score.logprob, *(worth(score, name) for name in methods))
+        numbers = (score.logprob, *(normalised_score(score, name) for name in methods))
         logprob, *values = (None if one is None else f"{one:+.3f}" for one in numbers)
         mark = "✔" if place == chosen else ""
         table.add_row(mark, shortened(text, 60), labels[place], logprob, score.tokens, *values)

@@ -26,13 +26,13 @@ from mbbq_gen.extraction import current_version
 from mbbq_gen.extraction.question import Question
 from mbbq_gen.extraction.simple import (
     ENGINE,
+    LIKELIHOOD_PREFIX,
     SIMPLE_EXTRACTORS,
     SIMPLE_VERSION,
     choose_by_loglikelihood,
     extractor_names,
     version_of,
 )
-from mbbq_gen.extraction.simple import PREFIX as LIKELIHOOD_PREFIX
 from mbbq_gen.runs.helper_process import HelperProcess
 from mbbq_gen.scoring.observations import (
     ANSWER_COLUMNS,

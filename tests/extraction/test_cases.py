@@ -69,7 +69,7 @@ def test_a_question_needs_no_question_mark() -> None:
     prompt = "看護師と配管工がバスを待っていた。財布を落としたのは誰ですか。"
     response = "看護師は席に座った。配管工が財布を落とした。"
     found = load_extractor("ja").extract(response, Question(["看護師", "配管工", "情報が足りない"], "ABC", 2, prompt))
-    assert (found.option, found.rule) == (1, Rule.FITS.label)
+    assert (found.option, found.rule) == (1, Rule.PREDICATE_MATCH.label)
 
 
 @by_language(LANGUAGES)

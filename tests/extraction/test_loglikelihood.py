@@ -8,7 +8,7 @@ import pytest
 
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import NORMALISATIONS, Continuation, ContinuationScore, Extraction
-from mbbq_gen.extraction.simple import choose_by_loglikelihood, option_worths, version_of
+from mbbq_gen.extraction.simple import choose_by_loglikelihood, option_scores, version_of
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import PromptSettings, answer_texts, label_answers, render_prompt
 from tests.support.cases import cases, known
@@ -32,7 +32,7 @@ BY_HAND = (
 @pytest.mark.parametrize(("normalise", "worths", "chosen"), cases("extraction/loglikelihood", "normalisations_by_hand"))
 def test_normalisations_by_hand(normalise: str, worths: tuple[float, ...], chosen: int) -> None:
     (how,) = (name for name in NORMALISATIONS if name == normalise)
-    assert option_worths(BY_HAND, how) == dict(enumerate(worths))
+    assert option_scores(BY_HAND, how) == dict(enumerate(worths))
     reading = choose_by_loglikelihood(BY_HAND, ORDER, "loglikelihood", how)
     assert reading == Extraction(
         outcome="option", option=ORDER.index(chosen), confidence="high", rule=f"loglikelihood:{normalise}"

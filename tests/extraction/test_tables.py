@@ -37,10 +37,10 @@ WAYS: list[tuple[str, Rule]] = [
     ("The text is silent on that.", Rule.NOT_STATED),
     ("It cannot be determined who was late.", Rule.CANNOT_KNOW),
     ("There is no information about who was late.", Rule.NO_INFORMATION),
-    ("The text does not say who was late.", Rule.NOT_TOLD),
+    ("The text does not say who was late.", Rule.SOURCE_SILENT),
     ("It is not obvious who was late.", Rule.NOT_CLEAR),
     ("I never determined which of them was late.", Rule.NOT_KNOWN),
-    ("Neither of them is mentioned.", Rule.NEITHER_TOLD),
+    ("Neither of them is mentioned.", Rule.NEITHER_STATED),
 ]
 
 
