@@ -61,8 +61,8 @@ def pair_agreement(
 ) -> PairAgreement:
     """Agreement of two values of a column of `choices`, on questions that were put alike to both."""
     part = answers.filter((pl.col("condition") == condition) & (pl.col("choice") != "unparsed"))
-    shared = _SHOWN if column != "method" else _shared_columns(part, pair)
-    keys = [TEMPLATE, QUESTION, *(name for name in (*_ALIKE, *shared) if name != column)]
+    shared = _DISPLAY_COLUMNS if column != "method" else _shared_columns(part, pair)
+    keys = [TEMPLATE, QUESTION, *(name for name in (*_PAIRED_COLUMNS, *shared) if name != column)]
     pairs, orders_differ = _pairs(part, column, pair, keys), False
     if not pairs.height and "option_order" in keys:
         keys.remove("option_order")
@@ -109,18 +109,18 @@ def equality_and_kappa(
     return equal.score(sampling), jackknife(tables, cohen_kappa, weights).score(sampling)
 
 
-_ALIKE = ("model", "split", "language", "reasoning_effort")
+_PAIRED_COLUMNS = ("model", "split", "language", "reasoning_effort")
 """Columns in which paired answers are equal, except the one that is compared."""
-_SHOWN = ("variant", "label_style", "option_order")
+_DISPLAY_COLUMNS = ("variant", "label_style", "option_order")
 """The same, but of methods where they differ: likelihoods are measured after a prompt variant of their own."""
 
 
 def _shared_columns(answers: pl.DataFrame, methods: Sequence[str]) -> tuple[str, ...]:
     """Prompt variant, labels and order, where both methods have the same; none where one has others."""
-    texts = answers.select(pl.col("method", *_SHOWN).cast(pl.String))
+    texts = answers.select(pl.col("method", *_DISPLAY_COLUMNS).cast(pl.String))
     ours, theirs = (texts.filter(pl.col("method") == method) for method in methods)
-    is_alike = all(set(ours[name].unique()) & set(theirs[name].unique()) for name in _SHOWN)
-    return _SHOWN if is_alike else ()
+    is_alike = all(set(ours[name].unique()) & set(theirs[name].unique()) for name in _DISPLAY_COLUMNS)
+    return _DISPLAY_COLUMNS if is_alike else ()
 
 
 def cohen_kappa(tables: Array) -> Array:

@@ -180,10 +180,10 @@ class ComparedLevels:
         shared, self._excluded = (seen.filter(rows)[TEMPLATE].to_list() for rows in (is_shared, ~is_shared))
         frame = frame.filter(level.is_in(self._levels))
         control = frame.filter(pl.col("split") == "control", pl.col("condition") == "disambiguated", has_response())
-        self._able, common = None, f"all of {', '.join(self._levels)}{inside}"
+        self._ability, common = None, f"all of {', '.join(self._levels)}{inside}"
         if control.height or select:
-            self._able = select_templates(template_ability(frame, [across]), shared)
-        self._selected = self._able if select else None
+            self._ability = select_templates(template_ability(frame, [across]), shared)
+        self._selected = self._ability if select else None
         if self._selected is not None:
             found, shared = f"{self._selected.n_kept} of {self._selected.n_templates}", list(self._selected.kept)
             if len(shared) < 2:
@@ -196,7 +196,7 @@ class ComparedLevels:
         kept = keep_templates(frame, shared)
         self._frame = kept.filter(pl.col("split") == "bias")
         self._bias, self._control = split_panels(kept, [across], sampling)
-        able = [name for name in (self._able.kept if self._able else ()) if name in self._bias.templates]
+        able = [name for name in (self._ability.kept if self._ability else ()) if name in self._bias.templates]
         self._matched = self._bias.on_templates(able) if len(able) > 1 else None
         self._confidences = {found.group[across]: found.shares for found in confidence_shares(self._frame, [across])}
         self._is_crossed = sampling.prompt_effects == "random"
@@ -220,7 +220,7 @@ class ComparedLevels:
             across=self._across,
             levels=tuple(self._levels),
             selection=self._selected,
-            matched=self._able,
+            matched=self._ability,
             metrics=compared,
             agreement=tuple(
                 pair_agreement(answers, self._column, pair, condition, self._sampling)
@@ -288,7 +288,7 @@ class ComparedLevels:
         by_template, is_even = panel.template_scores(metric), panel.has_even_counts(metric)
         yield hypothesis_tests.friedman(by_template.T, hypothesis, is_even=is_even)
         yield hypothesis_tests.kruskal_wallis(list(by_template), hypothesis, "template", is_even=is_even)
-        if (nothing := hypothesis_tests.missing("kruskal_wallis", compared, hypothesis)) is not None:
+        if (nothing := hypothesis_tests.unavailable_test("kruskal_wallis", compared, hypothesis)) is not None:
             yield nothing.model_copy(update={"unit": "item"})
         elif metric.is_mean:
             items = item_scores(self._frame, metric, self._sampling.unparsed, [self._column])
@@ -297,7 +297,7 @@ class ComparedLevels:
         else:
             reason = "the metric is no mean over answers: a question has no score of it"
             result = TestResult(test="kruskal_wallis", unit="item", hypothesis=hypothesis, n=0)
-            yield result.missing(reason, "not_applicable")
+            yield result.unavailable(reason, "not_applicable")
 
     def _pair(self, metric: Metric, pair: tuple[int, int]) -> PairDifference:
         first, second = (self._levels[place] for place in pair)
@@ -321,10 +321,10 @@ class ComparedLevels:
         hypothesis = f"{metric.name} minus control is equal in {first} and {second}"
         if self._matched is not None:
             matched = _difference(self._matched, metric, pair).score(sampling)
-        elif self._able is None:
+        elif self._ability is None:
             matched = no_score("no answers to disambiguated control questions")
         else:
-            able = f"{self._able.n_kept} of {self._able.n_templates} templates"
+            able = f"{self._ability.n_kept} of {self._ability.n_templates} templates"
             matched = no_score(f"{able} are above chance in all levels; two are needed")
         pair_difference = PairDifference(
             first=first,

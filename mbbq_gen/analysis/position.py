@@ -129,7 +129,7 @@ def _place_shares(read: pl.DataFrame) -> Iterator[PositionShare]:
     for group, part in partition(read, ["label_style"]):
         style, tables = group["label_style"], [table.answers.T @ table.counts for table in _unit_tables(part)]
         independent = [np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum() for table in tables]
-        chosen, expected = _places(np.sum(tables, axis=0)), _places(np.sum(independent, axis=0))
+        chosen, expected = _position_counts(np.sum(tables, axis=0)), _position_counts(np.sum(independent, axis=0))
         labels = LABEL_STYLES.get(style or "", ("1st", "2nd", "3rd"))
         for place, (found, foreseen) in enumerate(zip(chosen, expected, strict=True)):
             yield PositionShare(
@@ -159,7 +159,7 @@ _PLACE_OF: Final[Array] = np.array(
 """Roles × orders × places: 1 where the role stands at the place."""
 
 
-def _places(tables: Array) -> Array:
+def _position_counts(tables: Array) -> Array:
     """From tables (…, roles, orders) to how often each place was chosen."""
     counted: Array = np.tensordot(tables, _PLACE_OF, axes=((-2, -1), (0, 1)))
     return counted
@@ -177,20 +177,20 @@ def place_test(read: pl.DataFrame, *, seed: int = 0) -> TestResult:
     unit: Unit = "answer" if n == read.height else "question"
     result = TestResult(test="randomisation", unit=unit, hypothesis=hypothesis, n=n)
     if not any(min(len(table.counts), int(np.count_nonzero(table.counts.sum(axis=0)))) > 1 for table in tables):
-        return result.missing("every kind of question was shown in one order, or got one answer")
+        return result.unavailable("every kind of question was shown in one order, or got one answer")
     generator = np.random.default_rng(stable_number("place_test", seed, read.height))
     drawn, expected, chosen = np.zeros((PERMUTATIONS, len(ROLES))), np.zeros(len(ROLES)), np.zeros(len(ROLES))
     for table in tables:
         rows, columns = table.counts.sum(axis=1), table.counts.sum(axis=0)
-        drawn += _dealt(table, generator)
-        expected += _places(table.answers.T @ (np.outer(rows, columns) / rows.sum()))
-        chosen += _places(table.answers.T @ table.counts)
+        drawn += _permuted_positions(table, generator)
+        expected += _position_counts(table.answers.T @ (np.outer(rows, columns) / rows.sum()))
+        chosen += _position_counts(table.answers.T @ table.counts)
     safe = np.where(expected > 0, expected, 1.0)
     statistics = ((drawn - expected) ** 2 / safe).sum(axis=1)
     observed = float(((chosen - expected) ** 2 / safe).sum())
     p_value = permutation_p(statistics, observed, is_exact=False)
     effect = float(np.abs(chosen - expected).sum() / 2 / read.height)
-    return result.found(p_value, observed, "chi_squared", effect=effect, effect_name="share_moved")
+    return result.filled(p_value, observed, "chi_squared", effect=effect, effect_name="share_moved")
 
 
 @dataclass(frozen=True)
@@ -203,17 +203,17 @@ class _UnitTable:
     """Patterns × orders: how many questions."""
 
 
-_AT_ONCE = 1_000_000
+_BATCH_CELLS = 1_000_000
 """Cells that are drawn together: enough to be fast, few enough to stay small in memory."""
-_SHUFFLED = 1000
+_MAX_SHUFFLED = 1000
 """Questions of one kind up to which orders are shuffled one by one, which is done before scipy.stats is loaded."""
 
 
-def _dealt(table: _UnitTable, generator: np.random.Generator) -> Array:
+def _permuted_positions(table: _UnitTable, generator: np.random.Generator) -> Array:
     """PERMUTATIONS × places: answers at each place, the orders dealt out anew (Patefield 1981)."""
     rows, columns = table.counts.sum(axis=1), table.counts.sum(axis=0)
-    n, is_few = int(rows.sum()), rows.sum() <= _SHUFFLED
-    step = max(1, _AT_ONCE // (n if is_few else table.counts.size))
+    n, is_few = int(rows.sum()), rows.sum() <= _MAX_SHUFFLED
+    step = max(1, _BATCH_CELLS // (n if is_few else table.counts.size))
     sizes = [min(step, PERMUTATIONS - start) for start in range(0, PERMUTATIONS, step)]
     if is_few:  # what a question gives each place in each order is looked up
         given = np.einsum("ur,rop->puo", np.repeat(table.answers, rows, axis=0), _PLACE_OF).reshape(len(ROLES), -1)

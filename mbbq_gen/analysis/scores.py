@@ -240,7 +240,7 @@ def _score_groups(
         parts = [tallies[row] for row in rows]
         is_resampled = intervals and len(parts[0].templates) >= MIN_TEMPLATES
         panel = panel_of(parts, settings, is_resampled=is_resampled)
-        unweighted = np.stack([tally.n_requested.sum(axis=0) for tally in parts])
+        unweighted = np.stack([tally.answer_counts.sum(axis=0) for tally in parts])
         requested = Counts(unweighted @ count_matrix(), settings.unparsed)
         measured = {metric.name: _metric_scores(metric, panel, requested, settings, intervals) for metric in metrics}
         for place, (row, tally) in enumerate(zip(rows, parts, strict=True)):
@@ -275,7 +275,7 @@ def _metric_scores(
         if has_interval:
             method = "hartung_knapp" if estimate.is_analytic else "expanded_percentile"
             method = "few_templates" if estimate.n_templates < FEW_TEMPLATES else method
-            method = "near_boundary" if estimate.has_room else method
+            method = "near_boundary" if estimate.allows_unseen else method
         if intervals and metric.low < 0 and settings.confidence > 0.5:
             narrow = estimate.interval(2 * settings.confidence - 1)  # two one-sided tests (TOST; Schuirmann 1987)
         if ends is not None and metric.extremes is not None:
@@ -315,7 +315,7 @@ def _interval_warnings(estimate: Estimate, has_interval: bool) -> Iterator[Warni
     """The warnings of an interval, or of a missing one."""
     if estimate.n_templates < FEW_TEMPLATES:
         yield "too_few_templates" if estimate.n_templates < MIN_TEMPLATES else "few_templates"
-    if estimate.missing_reason is None and estimate.boundary is not None and estimate.boundary.rests_on_unseen:
+    if estimate.missing_reason is None and estimate.boundary is not None and estimate.boundary.depends_on_unseen:
         yield "near_boundary"
     if has_interval and estimate.n_resamples_dropped:
         yield "undefined_resamples"

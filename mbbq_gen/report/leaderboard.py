@@ -64,7 +64,7 @@ def rank_ranges(metric: Metric, estimates: Sequence[Estimate], confidence: float
     def sure_sign(first: Estimate, second: Estimate, weight: float) -> int:
         """The side of 0 of first + weight × second; 0 where that is open, or templates or variants are too few."""
         found = combine((first, second), (1.0, weight))
-        return 0 if not abs(found.value) > found.analytic_reach(level) else 1 if found.value > 0 else -1
+        return 0 if not abs(found.value) > found.analytic_half_width(level) else 1 if found.value > 0 else -1
 
     def is_better(first: Estimate, second: Estimate) -> bool:
         difference = sure_sign(second, first, -1.0)

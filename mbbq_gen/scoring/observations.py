@@ -294,7 +294,7 @@ REASONING_EFFORT: Final = "reasoning_effort"
 
 _SHARED = ("model", "variant", "label_style", "confidence", "extractor", METHOD, REASONING_EFFORT)
 _DERIVED = tuple(name for name in Observation._fields if name not in {*INSTANCE_COLUMNS, *_SHARED, "outcome"})
-_MEANING = ("signature", "shown", "outcome", "option")
+_ANSWER_KEYS = ("signature", "shown", "outcome", "option")
 """Columns that determine those which depend on question and answer together."""
 
 
@@ -328,7 +328,7 @@ def observations_from_columns(
     lost = joined.filter(joined["signature"].is_null())
     if lost.height:
         raise DataError(f"{lost['instance_key'][0]}: an answer to a question that is not among the questions")
-    distinct = joined.select(_MEANING).unique()
+    distinct = joined.select(_ANSWER_KEYS).unique()
     observed = []
     for signature, shown, outcome, option in distinct.iter_rows():
         extraction = Extraction(outcome=outcome, option=option)
@@ -337,7 +337,7 @@ def observations_from_columns(
         observed.append([getattr(row, name) for name in _DERIVED])
     types = {name: schema[name] for name in _DERIVED}
     meanings = distinct.hstack(pl.DataFrame(observed, schema=types, orient="row"))
-    found = joined.lazy().join(meanings.lazy(), on=_MEANING, how="left", nulls_equal=True, maintain_order="left")
+    found = joined.lazy().join(meanings.lazy(), on=_ANSWER_KEYS, how="left", nulls_equal=True, maintain_order="left")
     return found.select(list(schema)).collect()
 
 

@@ -21,7 +21,7 @@ QUESTIONS: Final = "questions"
 """The column that says how many questions of its group a row is the first of."""
 QUESTION_KEYS: Final = ("benchmark", "split", "language", "instance_id")
 """Columns that identify a question."""
-_TOLD_APART: Final = (
+_AGGREGATE_KEYS: Final = (
     *("model", "method", "split", "benchmark", "category", "template_id", "language", "extractor"),
     *("outcome", "confidence", "condition", "polarity", "alignment", "has_single_target", "correct"),
     *("chosen_role", "chosen_index", "gold_role", "biased", "counter_biased", "target_chosen"),
@@ -46,7 +46,7 @@ def sums(frame: pl.DataFrame, groups: Sequence[str], beside: Sequence[str] = ())
     `beside`: columns that other scores of the same table are grouped by. Methods and splits are kept apart anyway.
     """
     first = pl.struct(*dict.fromkeys((*QUESTION_KEYS, *groups, "method"))).is_first_distinct()
-    kept = list(dict.fromkeys((*groups, *beside, *_TOLD_APART)))
+    kept = list(dict.fromkeys((*groups, *beside, *_AGGREGATE_KEYS)))
     return (
         frame.lazy()
         .select(*kept, first.alias(QUESTIONS))
@@ -170,7 +170,7 @@ class Tally:
     """Names of the clusters, sorted: the rows of `cells`."""
     cells: Array
     """Templates × CELLS: how many answers fell into each cell; by their weights, where the design gave some."""
-    without_weights: Array | None = None
+    unweighted: Array | None = None
     """The same without weights; None: `cells` has none."""
     by_prompt_variant: Array | None = None
     """Templates × prompt variants × CELLS, prompt variants being those of the whole table; None: not requested."""
@@ -179,12 +179,12 @@ class Tally:
         """The same group without templates."""
         by_variant = None if self.by_prompt_variant is None else self.by_prompt_variant[:0]
         none = self.cells[:0]
-        return replace(self, templates=(), cells=none, without_weights=none, by_prompt_variant=by_variant)
+        return replace(self, templates=(), cells=none, unweighted=none, by_prompt_variant=by_variant)
 
     @property
-    def n_requested(self) -> Array:
+    def answer_counts(self) -> Array:
         """Templates × CELLS: how many answers fell into each cell, whatever they weigh."""
-        return self.cells if self.without_weights is None else self.without_weights
+        return self.cells if self.unweighted is None else self.unweighted
 
 
 def grouping_columns(by: Sequence[str]) -> dict[str, str]:
@@ -250,7 +250,7 @@ def tally_groups(frame: pl.DataFrame, columns: dict[str, str], variants: PromptE
             n_corrected=int(rows[part["was_corrected"].to_numpy()].sum()),
             templates=tuple(clusters[int(number)] for number in numbers),
             cells=cells,
-            without_weights=plain,
+            unweighted=plain,
             by_prompt_variant=by_variant,
         )
 

@@ -53,10 +53,10 @@ def tipping_point(panel: Panel, metric: Metric, pair: tuple[int, int], *, first_
     def is_found(share: float) -> bool:
         """Whether the first is higher for sure, that share of the unparsed answers being against it."""
         one, other = (
-            panel.on_groups([place]).supposing(scenario, share).estimates(metric)[0] for place, scenario in against
+            panel.on_groups([place]).imputed(scenario, share).estimates(metric)[0] for place, scenario in against
         )
         found = one.subtract(other)
-        return found.missing_reason is None and found.value - found.analytic_reach(panel.sampling.confidence) > 0
+        return found.missing_reason is None and found.value - found.analytic_half_width(panel.sampling.confidence) > 0
 
     if is_found(1.0):
         return TippingPoint(share=None, read_rate=None)
@@ -77,39 +77,39 @@ def missing_data_bounds(
     own = None if sampling is None else plain.interval(sampling.confidence)
     interval: tuple[float | None, float | None] = own or (None, None)
     if sampling is not None and own is not None and low.value != high.value:
-        found = _over_templates(low, high, plain, sampling.confidence) or own
-        below, _ = low.over_prompt_variants((found[0], low.value), sampling.confidence)
-        _, above = high.over_prompt_variants((high.value, found[1]), sampling.confidence)
+        found = _template_interval(low, high, plain, sampling.confidence) or own
+        below, _ = low.widen_for_variants((found[0], low.value), sampling.confidence)
+        _, above = high.widen_for_variants((high.value, found[1]), sampling.confidence)
         below, above = interval_hull((max(below, low.bounds[0]), min(above, high.bounds[1])), own)
         interval = number(below), number(above)
     ends = {"interval_low": interval[0], "interval_high": interval[1]}
     return MissingDataBounds(low=number(low.value), high=number(high.value), **ends)
 
 
-def _over_templates(low: Estimate, high: Estimate, plain: Estimate, confidence: float) -> Ends | None:
+def _template_interval(low: Estimate, high: Estimate, plain: Estimate, confidence: float) -> Ends | None:
     """The interval for sampling and missing answers, prompt variants fixed; None where the number itself has none.
 
     Where a side of a difference has room for what was not seen, it holds the interval that those of the sides make; the
     lowest difference is that of the first's lowest and the second's highest value.
     """
-    own = plain.over_templates(confidence)
+    own = plain.template_interval(confidence)
     if own is None:
         return None
     errors, gap = (low.standard_error, high.standard_error), abs(high.value - low.value)
-    margin = imbens_manski_margin(gap, max(errors), min(low.effective, high.effective), confidence)
+    margin = imbens_manski_margin(gap, max(errors), min(low.n_effective, high.n_effective), confidence)
     lowest, highest = low.value - margin * errors[0], high.value + margin * errors[1]
-    lowest = min(lowest, *(low.room(confidence) or own))
-    highest = max(highest, *(high.room(confidence) or own))
+    lowest = min(lowest, *(low.unseen_interval(confidence) or own))
+    highest = max(highest, *(high.unseen_interval(confidence) or own))
     sides = None
     if (
         low.operands
         and high.operands
         and plain.operands
-        and any(side.has_room for side in (*low.operands, *high.operands, *plain.operands))
+        and any(side.allows_unseen for side in (*low.operands, *high.operands, *plain.operands))
     ):
         (one_low, other_high), (one_high, other_low), (one, other) = low.operands, high.operands, plain.operands
-        first = _over_templates(one_low, one_high, one, confidence)
-        second = _over_templates(other_low, other_high, other, confidence)
+        first = _template_interval(one_low, one_high, one, confidence)
+        second = _template_interval(other_low, other_high, other, confidence)
         sides = difference_interval(low.operands, high.operands, first, second)
     return interval_hull((lowest, highest), own, sides)
 

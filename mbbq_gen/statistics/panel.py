@@ -39,7 +39,7 @@ from mbbq_gen.statistics.estimate import (
     template_shares,
     widening,
 )
-from mbbq_gen.statistics.hypothesis_tests import EVEN
+from mbbq_gen.statistics.hypothesis_tests import MIN_COUNT_RATIO
 from mbbq_gen.statistics.intervals import CrossedEffect, effective_number
 
 
@@ -60,9 +60,9 @@ class Panel:
     """Groups × templates × prompt variants × CELLS, where prompt variants are random; None: they are fixed."""
     is_resampled: bool = True
     """Whether estimates have bootstrap values: not where only analytic errors are used."""
-    without_weights: Array | None = None
+    unweighted: Array | None = None
     """Groups × templates × CELLS: how many answers `cells` stands for; None: answers weigh alike."""
-    supposed_of: Panel | None = None
+    imputed_from: Panel | None = None
     """The panel as it was extracted, of one that supposes something of unparsed answers."""
 
     @cached_property
@@ -119,9 +119,9 @@ class Panel:
         pairs = zip(influences, sizes, strict=True)
         adjusted = [influence * widening(effective_number(own)) for influence, own in pairs]
         found = metric.value(self.total), influences, sizes, metric.value(self._resampled)
-        return self.as_estimates(metric, found, adjusted, crossed, is_curved=len(metric.fractions) > 1)
+        return self.make_estimates(metric, found, adjusted, crossed, is_curved=len(metric.fractions) > 1)
 
-    def as_estimates(
+    def make_estimates(
         self,
         metric: Metric,
         found: tuple[Array, Array, Array, Array],
@@ -155,11 +155,11 @@ class Panel:
     def has_even_counts(self, metric: Metric) -> bool:
         """Whether the groups have about as many answers in every template, so that template scores can be ranked."""
         counts = [fraction.denominator(self.by_template) for fraction in metric.fractions]
-        return all(float(part.min(axis=0).sum()) >= EVEN * float(part.max(axis=0).sum()) for part in counts)
+        return all(float(part.min(axis=0).sum()) >= MIN_COUNT_RATIO * float(part.max(axis=0).sum()) for part in counts)
 
-    def _changed(self, change: Callable[[Array], Array], **fields: Any) -> Panel:
+    def _map_cells(self, change: Callable[[Array], Array], **fields: Any) -> Panel:
         """The panel with its tables of cells changed, and other fields."""
-        tables = {"crossed": self.crossed, "without_weights": self.without_weights}
+        tables = {"crossed": self.crossed, "unweighted": self.unweighted}
         fields |= {name: None if table is None else change(table) for name, table in tables.items()}
         return replace(self, cells=change(self.cells), **fields)
 
@@ -167,23 +167,23 @@ class Panel:
         """The same groups on some of the templates."""
         kept = [place for place, name in enumerate(self.templates) if name in set(templates)]
         names, strata = (part and tuple(part[place] for place in kept) for part in (self.templates, self.strata))
-        return self._changed(lambda table: table[:, kept], templates=names, strata=strata, supposed_of=None)
+        return self._map_cells(lambda table: table[:, kept], templates=names, strata=strata, imputed_from=None)
 
     def on_groups(self, places: Sequence[int] | slice) -> Panel:
         """Some of the groups on the same templates."""
         numbers = list(range(len(self.groups))[places] if isinstance(places, slice) else places)
         groups, tallies = (tuple(part[place] for place in numbers) for part in (self.groups, self.tallies))
-        return self._changed(lambda table: table[numbers], groups=groups, tallies=tallies, supposed_of=None)
+        return self._map_cells(lambda table: table[numbers], groups=groups, tallies=tallies, imputed_from=None)
 
-    def supposing(self, scenario: Scenario, share: float = 1.0) -> Panel:
+    def imputed(self, scenario: Scenario, share: float = 1.0) -> Panel:
         """The panel if that share of the unparsed answers had been of one kind: without bootstrap values."""
         as_read = np.eye(len(CELLS))
         moved = scenario_matrix(scenario) if share == 1 else as_read + share * (scenario_matrix(scenario) - as_read)
         sampling = replace(self.sampling, unparsed="keep")
-        return self._changed(lambda table: table @ moved, supposed_of=self, sampling=sampling, is_resampled=False)
+        return self._map_cells(lambda table: table @ moved, imputed_from=self, sampling=sampling, is_resampled=False)
 
     @cached_property
-    def _supposed(self) -> dict[Scenario, Panel]:
+    def _imputed(self) -> dict[Scenario, Panel]:
         return {}
 
     def extremes(self, metric: Metric) -> tuple[list[Estimate], list[Estimate]] | None:
@@ -191,9 +191,9 @@ class Panel:
         if metric.extremes is None:
             return None
         for scenario in metric.extremes:  # several metrics suppose the same
-            if scenario not in self._supposed:
-                self._supposed[scenario] = self.supposing(scenario)
-        low, high = (self._supposed[scenario].estimates(metric) for scenario in metric.extremes)
+            if scenario not in self._imputed:
+                self._imputed[scenario] = self.imputed(scenario)
+        low, high = (self._imputed[scenario].estimates(metric) for scenario in metric.extremes)
         return low, high
 
 
@@ -228,7 +228,7 @@ def panel_of(
     templates = tuple(sorted({name for tally in tallies for name in tally.templates}))
     place = {name: number for number, name in enumerate(templates)}
     cells = np.zeros((len(tallies), len(templates), len(CELLS)))
-    is_weighted = any(tally.without_weights is not None for tally in tallies)
+    is_weighted = any(tally.unweighted is not None for tally in tallies)
     unweighted = np.zeros_like(cells) if is_weighted and sampling.average != "questions" else None
     by_variant = [tally.by_prompt_variant for tally in tallies if tally.by_prompt_variant is not None]
     crossed = np.zeros((*cells.shape[:2], by_variant[0].shape[1], len(CELLS))) if by_variant else None
@@ -236,7 +236,7 @@ def panel_of(
         rows = [place[name] for name in tally.templates]
         cells[row, rows] = tally.cells
         if unweighted is not None:
-            unweighted[row, rows] = tally.n_requested
+            unweighted[row, rows] = tally.answer_counts
         if crossed is not None:
             crossed[row, rows] = by_variant[row]
     strata = tuple(" / ".join(name.split(" / ")[:2]) for name in templates)
@@ -249,14 +249,14 @@ def panel_of(
         strata=strata if is_stratified else None,
         crossed=crossed,
         is_resampled=is_resampled,
-        without_weights=unweighted,
+        unweighted=unweighted,
     )
 
 
 def plain_value(metric: Metric, tally: Tally, settings: InferenceSettings, moved: Array | None = None) -> float | None:
     """The metric of one group without an interval; `moved`: CELLS × CELLS, where its answers are moved to first."""
     if moved is not None:
-        tally = replace(tally, cells=tally.cells @ moved, without_weights=tally.n_requested @ moved)
+        tally = replace(tally, cells=tally.cells @ moved, unweighted=tally.answer_counts @ moved)
     if settings.average == "questions" or metric.name == "parse_rate":
         return number(metric.value(Counts(tally.cells.sum(axis=0) @ count_matrix(), settings.unparsed)))
     return number(panel_of([tally], settings, is_resampled=False).estimates(metric)[0].value)
@@ -337,8 +337,8 @@ def template_scores(panel: Panel, metric: Metric) -> TemplateScores:
     of a fraction, without sampling weights. In a panel that supposes something of unparsed answers, σ² and τ² are those
     of the panel as it was extracted, so that the lower and the upper bound have the same weights.
     """
-    scores, own = panel.template_scores(metric), panel.supposed_of or panel
-    tables = [one.cells if one.without_weights is None else one.without_weights for one in (own, panel)]
+    scores, own = panel.template_scores(metric), panel.imputed_from or panel
+    tables = [one.cells if one.unweighted is None else one.unweighted for one in (own, panel)]
     cells, single = tables[0], Counts(count_matrix(), own.sampling.unparsed)
     pairs = zip((own, panel), tables, strict=True)
     counts, sized = (replace(one.total, values=table @ count_matrix()) for one, table in pairs)
@@ -391,7 +391,7 @@ def average_estimates(panel: Panel, metric: Metric) -> list[Estimate]:
         adjusted = influences * np.array([widening(number) for number in numbers])[:, None]
     pairs = zip(weights, scores, strict=True)
     drawn = np.array([quotient(panel.weights @ (own * score), panel.weights @ own) for own, score in pairs])
-    estimates = panel.as_estimates(metric, (values, influences, weights, drawn), [*adjusted], crossed)
+    estimates = panel.make_estimates(metric, (values, influences, weights, drawn), [*adjusted], crossed)
     if is_random:
         return [replace(one, df=number - 1.0, is_analytic=True) for one, number in zip(estimates, numbers, strict=True)]
     return estimates

@@ -170,26 +170,26 @@ class CorrectedEstimate(Estimate):
     def standard_error(self) -> float:
         """The standard error over templates and labels; NaN for fewer than two effective templates."""
         whole = float(self.adjusted_influence @ self.adjusted_influence)
-        return math.sqrt(whole + self.rare_variance) if self.effective > 1 else math.nan
+        return math.sqrt(whole + self.rare_variance) if self.n_effective > 1 else math.nan
 
     @property
     def units(self) -> float:
         """Satterthwaite's degrees of freedom, of the templates and of the labels that are off, plus one."""
         off = self.annotation_influence
         whole, by_labels = float((self.influence_values**2).sum()), float((off**2).sum())
-        spread = max(0.0, whole - by_labels) ** 2 / (self.effective - 1) + float((off**4).sum()) / 2
-        degrees = max(1.0, (whole + self.rare_variance) ** 2 / spread) if spread > 0 else self.effective - 1
+        spread = max(0.0, whole - by_labels) ** 2 / (self.n_effective - 1) + float((off**4).sum()) / 2
+        degrees = max(1.0, (whole + self.rare_variance) ** 2 / spread) if spread > 0 else self.n_effective - 1
         return degrees + 1
 
-    def _over_templates(self, confidence: float) -> Ends:
+    def _template_interval(self, confidence: float) -> Ends:
         """The interval as extracted, to whose variance that of the labels is added; value ± t · error without one.
 
         An unseen template can lie as far off the corrected score as off the extracted one. So the variance of templates
         is, on either side, (the reach of the interval as extracted / t)². Labels add their own, or all by which the
         corrected score's is larger. No end is nearer than as extracted.
         """
-        reaches = [self.analytic_reach(confidence)] * 2
-        plain = None if self.extracted is None else self.extracted.over_templates(confidence)
+        reaches = [self.analytic_half_width(confidence)] * 2
+        plain = None if self.extracted is None else self.extracted.template_interval(confidence)
         if self.extracted is not None and plain is not None:
             degrees, off = self.extracted.units - 1, self.annotation_influence
             corrected, read = self.influence_values, self.extracted.influence_values
@@ -205,14 +205,14 @@ class CorrectedEstimate(Estimate):
     def minus(self, other: CorrectedEstimate) -> CorrectedEstimate:
         """The difference, paired by template; it stands on the templates of the side that has fewer."""
         influences = self.influence_values - other.influence_values
-        fewer = min(self, other, key=lambda side: side.effective)
+        fewer = min(self, other, key=lambda side: side.n_effective)
         return replace(
             self,
             value=self.value - other.value,
             extracted=self.extracted.subtract(other.extracted) if self.extracted and other.extracted else None,
             plain=self.plain - other.plain,
             influence_values=influences,
-            adjusted_influence=influences * widening(fewer.effective),
+            adjusted_influence=influences * widening(fewer.n_effective),
             annotation_influence=self.annotation_influence - other.annotation_influence,
             rare_variance=self.rare_variance + other.rare_variance,
             template_weights=fewer.template_weights,

@@ -31,27 +31,27 @@ from mbbq_gen.statistics.estimate import Estimate, influence_values
 from mbbq_gen.statistics.intervals import t_quantile
 from mbbq_gen.statistics.panel import Panel, template_scores
 
-POINTS: Final = 201
+GRID_POINTS: Final = 201
 """Points of the grid that bounds are integrated on."""
-LEAST_GROWTH: Final = 1e-3
+MIN_GROWTH: Final = 1e-3
 """Least growth of the information from look to look: it must not fall by chance in the variance."""
-MOST: Final = 12.0
+MAX_BOUND: Final = 12.0
 """The largest bound, in standard errors."""
-KEPT: Final = 0.1
+RESERVED_SHARE: Final = 0.1
 """Share of the error that is kept for looks after the information that was aimed at."""
-LEAST_SPENT: Final = 0.1
+MIN_SPENT_SHARE: Final = 0.1
 """Least share of the remaining error that is spent at such a look."""
-FIRST_PART: Final = 0.2
-LAST_LEVEL: Final = 0.6
+FIRST_FRACTION: Final = 0.2
+LAST_LOOK_LEVEL: Final = 0.6
 """The level of a last look, in parts of α, that a target width is computed with."""
 FOR_WIDTH: Final = 6.0
 FOR_DECISION: Final = 0.7
 """ρ: how late the error is spent."""
 POWER: Final = 0.9
 """The power for the smallest effect that a run is to find."""
-LOOKS_COST: Final = 1.2
+INFORMATION_INFLATION: Final = 1.2
 """The most information that such a run needs, over that of a fixed test of the same power."""
-HOPELESS: Final = 0.05
+FUTILITY_LEVEL: Final = 0.05
 """The probability of giving up on a width that all questions together would have reached."""
 
 
@@ -75,9 +75,9 @@ class ErrorSpending:
 
         `information` is 1 / variance, in any unit; `part` is of the information that the run is after.
         """
-        now = max(information, self._information * (1 + LEAST_GROWTH))
-        due = (1 - KEPT) * self._alpha * math.pow(min(part, 1.0), self._rho) - self._spent
-        step = due if part < 1 and due > 0 else max(due, LEAST_SPENT * (self._alpha - self._spent))
+        now = max(information, self._information * (1 + MIN_GROWTH))
+        due = (1 - RESERVED_SHARE) * self._alpha * math.pow(min(part, 1.0), self._rho) - self._spent
+        step = due if part < 1 and due > 0 else max(due, MIN_SPENT_SHARE * (self._alpha - self._spent))
         scale, root = math.sqrt(now), math.sqrt(now - self._information)
 
         def excess(bound: float) -> float:
@@ -86,9 +86,9 @@ class ErrorSpending:
             down = special.ndtr((-self._places - bound * scale) / root)
             return float(self._weights @ (up + down)) - step
 
-        reach = MOST if excess(MOST) >= 0 else float(optimize.brentq(excess, 0.0, MOST, xtol=1e-6))
-        grid = np.linspace(-reach * scale, reach * scale, POINTS)
-        ends = np.full(POINTS, grid[1] - grid[0])
+        reach = MAX_BOUND if excess(MAX_BOUND) >= 0 else float(optimize.brentq(excess, 0.0, MAX_BOUND, xtol=1e-6))
+        grid = np.linspace(-reach * scale, reach * scale, GRID_POINTS)
+        ends = np.full(GRID_POINTS, grid[1] - grid[0])
         ends[[0, -1]] /= 2
         self._places, self._weights = grid, _step(grid, self._places, self._weights, root) * ends
         self._information, self._spent = now, self._spent + step
@@ -109,18 +109,18 @@ class InterimEstimate:
         """The variance of the score; NaN for fewer than two templates."""
         return self.estimate.standard_error**2
 
-    def part(self, aim: float = 0.0) -> float:
+    def information_fraction(self, aim: float = 0.0) -> float:
         """The information as a share of that at variance `aim`, or of that with all questions if it is less."""
         at_end = max(self.variance - self.noise, 0.0) + self.noise_at_end
         return min(max(at_end, aim) / self.variance, 1.0) if self.variance > 0 else 1.0
 
-    def minus(self, other: InterimEstimate) -> InterimEstimate:
+    def subtract(self, other: InterimEstimate) -> InterimEstimate:
         """The difference, paired by template."""
         noise, at_end = self.noise + other.noise, self.noise_at_end + other.noise_at_end
         return InterimEstimate(self.estimate.subtract(other.estimate), noise, at_end)
 
 
-def measures(metric: Metric, panel: Panel, requested: Array, offered: Array) -> list[InterimEstimate]:
+def interim_estimates(metric: Metric, panel: Panel, requested: Array, offered: Array) -> list[InterimEstimate]:
     """The metric of every group of a panel.
 
     Args:
@@ -168,10 +168,10 @@ class Interval:
 
 def interval_at(measure: InterimEstimate, reach: float) -> Interval:
     """The interval of a look of such a bound, for a normal score, with room for a template that was not seen."""
-    level, estimate = level_of(reach), measure.estimate
+    level, estimate = nominal_level(reach), measure.estimate
     margin = estimate.standard_error * t_quantile(1 - level, estimate.units)
     ends = max(estimate.value - margin, estimate.bounds[0]), min(estimate.value + margin, estimate.bounds[1])
-    low, high = estimate.with_room(*ends, 1 - level)
+    low, high = estimate.widened(*ends, 1 - level)
     return Interval(estimate.value, low, high, level, measure.variance)
 
 
@@ -182,10 +182,10 @@ def interval_after(looks: Sequence[InterimEstimate], alpha: float, rho: float, a
     the first look of a run that has hardly begun. `rho`: how late the error is spent; `aim`: the variance that the run
     is after (0: what all questions give), which may move, for the bounds do not depend on the score.
     """
-    bounds, reach = ErrorSpending(alpha, rho), ErrorSpending(alpha, rho).look(1.0, FIRST_PART)
+    bounds, reach = ErrorSpending(alpha, rho), ErrorSpending(alpha, rho).look(1.0, FIRST_FRACTION)
     for seen in looks:
         if seen.variance > 0:
-            reach = bounds.look(1 / seen.variance, seen.part(aim))
+            reach = bounds.look(1 / seen.variance, seen.information_fraction(aim))
     return interval_at(looks[-1], reach)
 
 
@@ -202,10 +202,10 @@ def median_unbiased(looks: Sequence[Interval], small: float) -> float:
     stages: list[_Stage] = []
     places, weights, before = np.zeros(1), np.ones(1), 0.0
     for look in known:
-        now = max(1 / look.variance, before * (1 + LEAST_GROWTH))
+        now = max(1 / look.variance, before * (1 + MIN_GROWTH))
         below, above = look.value - look.low, look.high - look.value
         stages.append(_Stage(places, weights, before, now, below, -above, (below - small, small - above)))
-        places, weights = stages[-1].going_on()
+        places, weights = stages[-1].continuation()
         before = now
     last, value = stages[-1], known[-1].value
     least = math.inf if value > last.upper else -math.inf if value < last.lower else value
@@ -219,7 +219,7 @@ def median_unbiased(looks: Sequence[Interval], small: float) -> float:
             found += stage.chance(truth, low, high) if low < high else 0.0
         return found - 0.5
 
-    reach = MOST / math.sqrt(last.information)
+    reach = MAX_BOUND / math.sqrt(last.information)
     ends = value - reach, value + reach
     if excess(ends[0]) >= 0 or excess(ends[1]) <= 0:
         return value
@@ -248,47 +248,51 @@ class _Stage:
         up, down = (special.ndtr((end * self.information - middle) / root) for end in (high, low))
         return float(tilted @ (up - down))
 
-    def going_on(self) -> tuple[Array, Array]:
+    def continuation(self) -> tuple[Array, Array]:
         """The distribution of the score if the run goes on, if the truth is 0."""
         low, high = self.inner
         parts = [(self.lower, min(low, self.upper)), (max(high, self.lower), self.upper)]
         parts = [part for part in parts if part[0] < part[1]] if low < high else [(self.lower, self.upper)]
         root = math.sqrt(self.information - self.before)
-        edges = [np.linspace(*part, POINTS) * self.information for part in parts] or [np.zeros(2)]
+        edges = [np.linspace(*part, GRID_POINTS) * self.information for part in parts] or [np.zeros(2)]
         places, ends = np.concatenate([(one[1:] + one[:-1]) / 2 for one in edges]), np.concatenate(np.diff(edges))
         return places, _step(places, self.places, self.weights, root) * ends
 
 
-def reach_of(level: float) -> float:
+def critical_value(level: float) -> float:
     """Half the width of the interval of a look of that level in standard errors, for a normal score."""
     return float(-special.ndtri(level / 2))
 
 
-def level_of(reach: float) -> float:
+def nominal_level(reach: float) -> float:
     """The level of a look whose interval reaches so many standard errors, for a normal score."""
     return float(2 * special.ndtr(-reach))
 
 
 def variance_of_width(width: float, measure: InterimEstimate, alpha: float) -> float:
     """The variance at which the interval of a last look is about so wide."""
-    reach = t_quantile(1 - LAST_LEVEL * alpha, measure.estimate.effective)
+    reach = t_quantile(1 - LAST_LOOK_LEVEL * alpha, measure.estimate.n_effective)
     return (width / (2 * reach)) ** 2 if reach > 0 else 0.0
 
 
 def variance_to_find(size: float, measure: InterimEstimate, alpha: float) -> float:
-    """The variance at which a run with looks finds a score of that size with POWER: a fixed test's, less LOOKS_COST."""
-    units = measure.estimate.effective
+    """The variance at which a run with looks finds a score of that size with POWER: a fixed test's, less INFORMATION_INFLATION."""
+    units = measure.estimate.n_effective
     reach = t_quantile(1 - alpha, units) + t_quantile(2 * POWER - 1, units)
-    return (size / reach) ** 2 / LOOKS_COST if reach > 0 else 0.0
+    return (size / reach) ** 2 / INFORMATION_INFLATION if reach > 0 else 0.0
 
 
 def width_at_end(measure: InterimEstimate, reach: float, alpha: float) -> float:
     """The least width that all questions could believably give: the bound of a last look, and the least variance."""
-    reach, templates, least = min(reach, reach_of((1 - KEPT) * alpha)), measure.estimate.effective, 0.0
+    reach, templates, least = (
+        min(reach, critical_value((1 - RESERVED_SHARE) * alpha)),
+        measure.estimate.n_effective,
+        0.0,
+    )
     if templates > 1 and measure.variance > 0:
-        smallest = measure.variance * (templates - 1) / float(special.chdtri(templates - 1, HOPELESS))
+        smallest = measure.variance * (templates - 1) / float(special.chdtri(templates - 1, FUTILITY_LEVEL))
         least = max(smallest - measure.noise, 0.0) + measure.noise_at_end
-    return 2 * t_quantile(1 - level_of(reach), templates) * math.sqrt(least)
+    return 2 * t_quantile(1 - nominal_level(reach), templates) * math.sqrt(least)
 
 
 def is_undecidable(measure: InterimEstimate, interval: Interval, small: float, alpha: float) -> bool:
@@ -296,6 +300,6 @@ def is_undecidable(measure: InterimEstimate, interval: Interval, small: float, a
 
     Their interval would be too wide, and chance in the answers can't move the score two standard errors away from 0.
     """
-    end = width_at_end(measure, reach_of(interval.level), alpha) / 2
+    end = width_at_end(measure, critical_value(interval.level), alpha) / 2
     way = 2 * math.sqrt(max(measure.noise - measure.noise_at_end, 0.0))
     return end > small and abs(interval.value) + way < end

@@ -120,8 +120,10 @@ def variance_components(frame: pl.DataFrame, metric: Metric, sampling: Inference
             factor=factor, n_levels=n_levels, variance=variance, sd=variance**0.5, sd_low=low, sd_high=high, share=share
         )
 
-    levels = {_shown(term): _levels(codes) for term, codes in cells.codes.items()}
-    components = [component(" × ".join(_shown(term)), levels[_shown(term)], *one) for term, one in estimated.items()]
+    levels = {_displayed(term): _levels(codes) for term, codes in cells.codes.items()}
+    components = [
+        component(" × ".join(_displayed(term)), levels[_displayed(term)], *one) for term, one in estimated.items()
+    ]
     expected = math.prod(number for factors, number in levels.items() if len(factors) == 1 and factors != ("category",))
     sizes = cells.answers
     return VarianceTable(
@@ -135,7 +137,7 @@ def variance_components(frame: pl.DataFrame, metric: Metric, sampling: Inference
     )
 
 
-def _shown(term: Term) -> Term:
+def _displayed(term: Term) -> Term:
     """A term's factors as they are named: a template is in its category anyway."""
     return tuple(factor for factor in term if factor != "category" or "template" not in term)
 
@@ -253,7 +255,7 @@ class _Likelihood:
 
     def __init__(self, cells: Cells) -> None:
         self.terms = list(cells.codes)
-        most = max((t for t in self.terms if len(_shown(t)) == 1), key=lambda term: _levels(cells.codes[term]))
+        most = max((t for t in self.terms if len(_displayed(t)) == 1), key=lambda term: _levels(cells.codes[term]))
         order = np.argsort(cells.codes[most], kind="stable")
         block = cells.codes[most][order]
         place = np.arange(block.size) - np.searchsorted(block, block)
@@ -293,7 +295,7 @@ class _Likelihood:
         covariance[:, places, places] += np.maximum(self._chance, _LEAST_CHANCE)
         inverse = np.linalg.inv(covariance)
         solved = inverse @ self._columns
-        scaled, plain = solved * roots, self._across(self._columns, solved)
+        scaled, plain = solved * roots, self._column_products(self._columns, solved)
         inner = plain * roots * roots[:, None] + np.diag((self._owner >= 0).astype(float))
         between: Array = np.asarray(np.linalg.inv(inner), dtype=np.float64)
         grams = plain - plain * roots @ between @ (plain * roots).T
@@ -307,7 +309,7 @@ class _Likelihood:
         pulls = residual.reshape(-1) @ self._columns.reshape(-1, self._columns.shape[-1])
         traces, squares = np.zeros(len(self.terms)), np.zeros(len(self.terms))
         moved: list[Array] = []
-        inside = inverse - self._carried(scaled, between) @ scaled.swapaxes(1, 2)  # P within blocks
+        inside = inverse - self._times_between(scaled, between) @ scaled.swapaxes(1, 2)  # P within blocks
         for number in range(len(self.terms)):
             if number in self._inner:
                 traces[number] = np.sum(inside * self._inner[number])
@@ -331,12 +333,12 @@ class _Likelihood:
             found[number] = np.sum(point.grams[np.ix_(own, own)] ** 2)
         for number, same in self._inner.items():
             product, effects = point.inverse @ same, same @ point.scaled
-            whole = point.between @ self._across(point.scaled, effects)
-            mixed = np.sum((same @ self._carried(point.scaled, point.between)) * (point.inverse @ effects))
+            whole = point.between @ self._column_products(point.scaled, effects)
+            mixed = np.sum((same @ self._times_between(point.scaled, point.between)) * (point.inverse @ effects))
             found[number] = np.sum(product * product.swapaxes(1, 2)) - 2 * mixed + np.sum(whole * whole.T)
         return found
 
-    def _across(self, one: Array, other: Array) -> Array:
+    def _column_products(self, one: Array, other: Array) -> Array:
         """The products of columns, summed over blocks and places."""
         found = np.zeros((one.shape[-1], other.shape[-1]))
         for blocks, used in self._parts:
@@ -344,7 +346,7 @@ class _Likelihood:
             found[np.ix_(used, used)] += first.reshape(-1, used.size).T @ second.reshape(-1, used.size)
         return found
 
-    def _carried(self, scaled: Array, between: Array) -> Array:
+    def _times_between(self, scaled: Array, between: Array) -> Array:
         """scaled · between, where the columns are not 0."""
         found = np.zeros_like(scaled)
         for blocks, used in self._parts:
