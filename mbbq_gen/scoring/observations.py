@@ -265,8 +265,8 @@ def relabel(frame: polars.DataFrame, gold: GoldLabels) -> polars.DataFrame:
     biased_role = pl.when(pl.col("polarity") == "negative").then(pl.lit("target")).otherwise(pl.lit("non_target"))
     is_biased = answer.cast(pl.String) == biased_role
     has_alignment = pl.col("has_single_target") & (pl.col("condition") == "disambiguated") & (answer != "unknown")
-    alignment = pl.when(has_alignment & is_biased).then(pl.lit("biased"))
-    alignment = alignment.when(has_alignment).then(pl.lit("counter_biased")).otherwise(None)
+    biased = pl.when(has_alignment & is_biased).then(pl.lit("biased"))
+    alignment = biased.when(has_alignment).then(pl.lit("counter_biased")).otherwise(None)
     correct = (pl.col("chosen_index") == pl.col(index)).fill_null(False)
     swapped = pl.col("groups_swapped") & (pl.col("gold").cast(pl.String) != gold)
     chosen = pl.col("chosen_role").cast(pl.String).replace({"target": "non_target", "non_target": "target"})
