@@ -56,7 +56,7 @@ SHAPES: dict[str, BenchmarkSize] = {
     "bbq_lite": BenchmarkSize(templates=15, effective_share=0.608, questions=66.1),
     "bbg": BenchmarkSize(templates=232, effective_share=1.0, questions=4.0),
 }
-"""Counted from the benchmarks' files in their first language: templates with ambiguous questions that count for bias."""
+"""Counted from the benchmarks' files in their first language, over templates with ambiguous questions for bias."""
 
 
 class VarianceAssumptions(FrozenModel):
