@@ -139,7 +139,7 @@ def pairs(cells: Array, metric: Metric, sampling: InferenceSettings = SAMPLING) 
 def clustered(estimate: Estimate) -> tuple[float, float] | None:
     """The cluster-robust t interval with the correction CR2 (Bell & McCaffrey 2002), to compare widths with."""
     one = mean_of_strata([estimate])
-    reach = one.analytic_reach(0.95)
+    reach = one.analytic_half_width(0.95)
     return None if np.isnan(reach) else (one.value - reach, one.value + reach)
 
 

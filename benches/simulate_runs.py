@@ -32,9 +32,9 @@ from mbbq_gen.statistics.sequential import (
     FOR_WIDTH,
     InterimEstimate,
     Interval,
+    interim_estimates,
     interval_after,
     is_undecidable,
-    measures,
     variance_of_width,
     variance_to_find,
 )
@@ -163,7 +163,7 @@ def measured(counts: Array, offered: Array) -> list[InterimEstimate]:
     alike = np.divide(number.mean(axis=1, keepdims=True), number, out=np.zeros_like(number), where=number > 0)
     names = tuple(f"t{place:02d}" for place in range(cells.shape[1]))
     panel = Panel(tuple({} for _ in cells), (), names, cells * alike, InferenceSettings(n_resamples=1))
-    return measures(BIAS, panel, cells, np.broadcast_to(offered.astype(float), cells.shape[:2]))
+    return interim_estimates(BIAS, panel, cells, np.broadcast_to(offered.astype(float), cells.shape[:2]))
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def simulated(world: World, runs: int, seed: int) -> Iterator[list[InterimEstima
             [measured(counts[:, code, look], offered) for look in looks] for code in range(counts.shape[1])
         ]
         for run in range(len(counts)):
-            yield [first[look][run].minus(second[0][look][run]) if second else first[look][run] for look in looks]
+            yield [first[look][run].subtract(second[0][look][run]) if second else first[look][run] for look in looks]
 
 
 def until_width(looks: Sequence[InterimEstimate], width: float) -> Stop:

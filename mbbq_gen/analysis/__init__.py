@@ -1,1 +1,1 @@
-"""Questions to the scores: comparisons, robustness, power, design."""
+"""Analyses: scores, comparisons, agreement, robustness, position bias, power and design."""

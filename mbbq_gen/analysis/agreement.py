@@ -1,7 +1,7 @@
 """Agreement of the answers to the same questions across languages, prompt variants, orders and methods.
 
-An answer is the role that it chose, so that two languages and two orders can be compared. Answers that could not be
-read are a choice of their own for Fleiss' kappa and flips, and are left out of pairs of languages.
+Answers are compared by the chosen role, so that languages and orders are comparable. Unparsed answers are a category of
+their own for Fleiss' kappa and flips, and are excluded from pairs of languages.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from mbbq_gen.statistics.variance_components import AXES
 
 CHOICES: tuple[Choice, ...] = ("target", "non_target", "unknown", "unparsed")
 _ROLES = 3
-"""The choices that name a role come first."""
+"""The first choices, which are roles."""
 _ALL_ALIKE = 1e-12
-"""Nearer to 1, chance alone makes all alike."""
+"""Kappa is undefined if the expected agreement is this near to 1."""
 
 
 def choices(frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows with a response and a role or nothing parsed, with `choice`, `question` and `cluster`."""
+    """The rows with a role or an unparsed response, with the columns `choice`, `question` and `cluster`."""
     choice = pl.when(is_parsed()).then(pl.col("chosen_role").cast(pl.String)).otherwise(pl.lit("unparsed"))
     rows = frame.filter(has_response())
     named = rows.with_columns(choice.alias("choice"), question_expression(), template_expression())
@@ -41,32 +41,32 @@ def choices(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 class PairAgreement(FrozenModel):
-    """Two groups' answers to the same questions."""
+    """The agreement of two groups' answers to the same questions."""
 
     first: str
     second: str
     condition: Condition
     n_pairs: int
-    """Questions put alike (prompt variant, order, labels) to both and read in both."""
+    """Questions with equal prompt variant, order and labels, and parsed answers in both groups."""
     orders_differ: bool
-    """Whether questions shown in different orders had to be paired, for none were shown in the same order."""
+    """Whether questions with different orders are paired, because none have the same order."""
     equal_share: EstimateResult
-    """Share of the pairs in which both chose the same role."""
+    """Share of pairs with the same role."""
     kappa: EstimateResult
-    """Cohen's kappa: 1 always alike, 0 as often as their habits alone would make it."""
+    """Cohen's kappa."""
 
 
 def pair_agreement(
     answers: pl.DataFrame, column: str, pair: tuple[str, str], condition: Condition, sampling: InferenceSettings
 ) -> PairAgreement:
-    """Agreement of two values of a column of `choices`, on questions that were put alike to both."""
-    part = answers.filter((pl.col("condition") == condition) & (pl.col("choice") != "unparsed"))
-    shared = _SHOWN if column != "method" else _shared_columns(part, pair)
-    keys = [TEMPLATE, QUESTION, *(name for name in (*_ALIKE, *shared) if name != column)]
-    pairs, orders_differ = _pairs(part, column, pair, keys), False
+    """The agreement of two values of a column of `choices`, on questions with equal prompts."""
+    read = answers.filter((pl.col("condition") == condition) & (pl.col("choice") != "unparsed"))
+    shared = _DISPLAY_COLUMNS if column != "method" else _shared_columns(read, pair)
+    keys = [TEMPLATE, QUESTION, *(name for name in (*_PAIRED_COLUMNS, *shared) if name != column)]
+    pairs, orders_differ = _pairs(read, column, pair, keys), False
     if not pairs.height and "option_order" in keys:
         keys.remove("option_order")
-        pairs = _pairs(part, column, pair, keys)
+        pairs = _pairs(read, column, pair, keys)
         orders_differ = pairs.height > 0
     equal_share, kappa = equality_and_kappa(*_contingency(pairs), sampling)
     return PairAgreement(
@@ -83,57 +83,57 @@ def pair_agreement(
 def _pairs(
     answers: pl.DataFrame, column: str, pair: Sequence[str], keys: Sequence[str], *, is_first_only: bool = True
 ) -> pl.DataFrame:
-    """The choices of two values of a column, question by question; equal in the columns `keys`."""
+    """The choices of two values of a column, joined on the columns `keys`."""
     texts, value = [pl.col(name).cast(pl.String) for name in keys], pl.col(column).cast(pl.String)
-    ours, theirs = (answers.filter(value == side).select(*texts, "choice") for side in pair)
+    left, right = (answers.filter(value == side).select(*texts, "choice") for side in pair)
     if is_first_only:
-        ours, theirs = (side.unique(keys, keep="first", maintain_order=True) for side in (ours, theirs))
-    return ours.join(theirs, on=keys, suffix="_other", nulls_equal=True)
+        left, right = (side.unique(keys, keep="first", maintain_order=True) for side in (left, right))
+    return left.join(right, on=keys, suffix="_other", nulls_equal=True)
 
 
 def _contingency(pairs: pl.DataFrame) -> tuple[tuple[str, ...], Array]:
-    """The templates of pairs, and how often each made which two CHOICES: templates × choices × choices."""
-    templates, where = np.unique(pairs[TEMPLATE].to_numpy(), return_inverse=True)
+    """The templates of pairs, and their contingency tables: templates × CHOICES × CHOICES."""
+    templates, rows = np.unique(pairs[TEMPLATE].to_numpy(), return_inverse=True)
     tables = np.zeros((len(templates), len(CHOICES), len(CHOICES)))
     codes = pl.col("choice", "choice_other").replace_strict(CHOICES, range(len(CHOICES)), return_dtype=pl.Int64)
-    np.add.at(tables, (where, *pairs.select(codes).to_numpy().T), 1.0)
+    np.add.at(tables, (rows, *pairs.select(codes).to_numpy().T), 1.0)
     return tuple(templates.tolist()), tables
 
 
 def equality_and_kappa(
     templates: tuple[str, ...], tables: Array, sampling: InferenceSettings
 ) -> tuple[EstimateResult, EstimateResult]:
-    """Share of equal choices and Cohen's kappa, by contingency tables (templates × k × k) of CHOICES or others."""
+    """The share of equal choices and Cohen's kappa of contingency tables (templates × k × k)."""
     weights = resample_weights(templates, sampling.n_resamples, sampling.seed)
     equal = ratio_of(tables.trace(axis1=1, axis2=2), tables.sum(axis=(1, 2)), weights)
     return equal.score(sampling), jackknife(tables, cohen_kappa, weights).score(sampling)
 
 
-_ALIKE = ("model", "split", "language", "reasoning_effort")
-"""Columns in which paired answers are equal, except the one that is compared."""
-_SHOWN = ("variant", "label_style", "option_order")
-"""The same, but of methods where they differ: likelihoods are measured after a prompt variant of their own."""
+_PAIRED_COLUMNS = ("model", "split", "language", "reasoning_effort")
+"""Columns that paired answers are joined on, except the compared one."""
+_DISPLAY_COLUMNS = ("variant", "label_style", "option_order")
+"""Further columns to join on, except for methods with different prompt variants, such as likelihoods."""
 
 
 def _shared_columns(answers: pl.DataFrame, methods: Sequence[str]) -> tuple[str, ...]:
-    """Prompt variant, labels and order, where both methods have the same; none where one has others."""
-    texts = answers.select(pl.col("method", *_SHOWN).cast(pl.String))
-    ours, theirs = (texts.filter(pl.col("method") == method) for method in methods)
-    is_alike = all(set(ours[name].unique()) & set(theirs[name].unique()) for name in _SHOWN)
-    return _SHOWN if is_alike else ()
+    """The _DISPLAY_COLUMNS if both methods share values in all of them, else none."""
+    texts = answers.select(pl.col("method", *_DISPLAY_COLUMNS).cast(pl.String))
+    first, second = (texts.filter(pl.col("method") == method) for method in methods)
+    is_shared = all(set(first[name].unique()) & set(second[name].unique()) for name in _DISPLAY_COLUMNS)
+    return _DISPLAY_COLUMNS if is_shared else ()
 
 
 def cohen_kappa(tables: Array) -> Array:
-    """Cohen's kappa of contingency tables (…, k, k); NaN where both always chose the same one, or nothing is there."""
-    whole = tables.sum(axis=(-2, -1))
-    safe = np.where(whole > 0, whole, np.nan)
+    """Cohen's kappa of contingency tables (…, k, k); NaN for empty tables, or if all choices are the same."""
+    total = tables.sum(axis=(-2, -1))
+    safe = np.where(total > 0, total, np.nan)
     observed = np.trace(tables, axis1=-2, axis2=-1) / safe
     expected = (tables.sum(axis=-1) * tables.sum(axis=-2)).sum(axis=-1) / safe**2
     return quotient(observed - expected, np.where(expected < 1 - _ALL_ALIKE, 1 - expected, 0.0))
 
 
 def jackknife(tables: Array, function: Callable[[Array], Array], weights: Array) -> Estimate:
-    """A function of tables summed over templates, their first axis; influences by the jackknife."""
+    """A function of tables summed over templates (their first axis), with influences by the jackknife."""
     n, total, sizes = len(tables), tables.sum(axis=0), tables.sum(axis=tuple(range(1, tables.ndim)))
     influences = np.full(n, np.nan)
     if n > 1:
@@ -154,27 +154,27 @@ def jackknife(tables: Array, function: Callable[[Array], Array], weights: Array)
 
 
 class Flips(FrozenModel):
-    """The share of answers that change with a factor: a prompt variant, an order, a language."""
+    """The share of answers that change with a factor, such as prompt variant, order or language."""
 
     factor: str
     n_levels: int
     n_pairs: int
     flip_share: EstimateResult
-    """Share of the pairs of answers to one question that differ in the factor."""
+    """Share of pairs of answers to one question, at different levels of the factor, with different choices."""
     flip_share_by_chance: float | None
-    """The same for two random answers of the model."""
+    """The expected share for two random answers of the model."""
     kappa: EstimateResult
-    """Fleiss' kappa: 1 never flips, 0 as often as habits alone would make it."""
+    """Fleiss' kappa."""
     n_questions: int
     confounded_with: tuple[str, ...]
-    """Other factors that change with this one in this run: what flips may be due to them."""
+    """Other factors that vary with this one in the run."""
 
 
 def flips(answers: pl.DataFrame, factor: str, sampling: InferenceSettings) -> Flips | None:
-    """Flips over the values of a factor, other factors held; None where there is only one value.
+    """The flips between the levels of a factor with other factors fixed; None for a single level.
 
-    `answers` are those of one model and extractor, as `choices` gives them. Where a run never changed the factor alone
-    (balanced orders change with the prompt variant), the factors that change with it are let go, and named.
+    `answers` are the `choices` of one model and extractor. If the factor never varies alone, as balanced orders vary
+    with the prompt variant, the confounded factors are not fixed.
     """
     levels = answers[factor].n_unique()
     if levels < 2:
@@ -182,10 +182,10 @@ def flips(answers: pl.DataFrame, factor: str, sampling: InferenceSettings) -> Fl
     others = [name for name in AXES if name != factor]
     both = tuple(name for name in others if name in ("option_order", "variant"))
     named = [(pl.col("choice") == choice).sum().cast(pl.Float64).alias(choice) for choice in CHOICES]
-    for loose in ((), *((name,) for name in both[::-1]), both):
-        keys = [TEMPLATE, QUESTION, *(name for name in others if name not in loose)]
-        part = answers.with_columns(pl.col(name).cast(pl.String) for name in [*keys, factor])
-        one_each = part.unique([*keys, factor], keep="first", maintain_order=True)
+    for confounded in ((), *((name,) for name in both[::-1]), both):
+        keys = [TEMPLATE, QUESTION, *(name for name in others if name not in confounded)]
+        texts = answers.with_columns(pl.col(name).cast(pl.String) for name in [*keys, factor])
+        one_each = texts.unique([*keys, factor], keep="first", maintain_order=True)
         ratings = one_each.group_by(keys).agg(named).filter(pl.sum_horizontal(CHOICES) > 1)
         if ratings.height:
             break
@@ -194,25 +194,25 @@ def flips(answers: pl.DataFrame, factor: str, sampling: InferenceSettings) -> Fl
     counts = ratings.select(CHOICES).to_numpy()
     raters, equal = counts.sum(axis=1), (counts * (counts - 1) / 2).sum(axis=1)
     pairs = raters * (raters - 1) / 2
-    templates, where = np.unique(ratings[TEMPLATE].to_numpy(), return_inverse=True)
+    templates, rows = np.unique(ratings[TEMPLATE].to_numpy(), return_inverse=True)
     columns = [pairs - equal, pairs, np.ones_like(raters), equal / pairs, *(counts / raters[:, None]).T]
-    sums = np.stack([np.bincount(where, column, len(templates)) for column in columns], axis=1).astype(np.float64)
+    sums = np.stack([np.bincount(rows, column, len(templates)) for column in columns], axis=1).astype(np.float64)
     weights = resample_weights(tuple(templates.tolist()), sampling.n_resamples, sampling.seed)
-    habits = counts.sum(axis=0) / counts.sum()
+    shares = counts.sum(axis=0) / counts.sum()
     return Flips(
         factor=factor,
         n_levels=levels,
         n_pairs=int(pairs.sum()),
         flip_share=ratio_of(sums[:, 0], sums[:, 1], weights).score(sampling),
-        flip_share_by_chance=number(float(1 - (habits**2).sum())),
+        flip_share_by_chance=number(float(1 - (shares**2).sum())),
         kappa=jackknife(sums[:, 2:], fleiss_kappa, weights).score(sampling),
         n_questions=ratings.height,
-        confounded_with=loose,
+        confounded_with=confounded,
     )
 
 
 def fleiss_kappa(sums: Array) -> Array:
-    """Fleiss' kappa (1971) of sums over questions: number, shares of equal pairs, shares of choices."""
+    """Fleiss' kappa (1971) of sums over questions: their number, shares of equal pairs, and shares of choices."""
     n = np.where(sums[..., 0] > 0, sums[..., 0], np.nan)
     expected = ((sums[..., 2:] / n[..., None]) ** 2).sum(axis=-1)
     return quotient(sums[..., 1] / n - expected, np.where(expected < 1 - _ALL_ALIKE, 1 - expected, 0.0))
@@ -222,7 +222,7 @@ ALL = "all"
 
 
 class Flip(FrozenModel):
-    """The number of questions with this choice by one method and that by the other."""
+    """The number of questions with one choice by the first method and another by the second."""
 
     first: Choice
     second: Choice
@@ -230,7 +230,7 @@ class Flip(FrozenModel):
 
 
 class MethodPair(FrozenModel):
-    """Two methods on the same questions of a language."""
+    """The agreement of two methods on the same questions of a language."""
 
     language: str
     split: Split
@@ -238,15 +238,15 @@ class MethodPair(FrozenModel):
     second: Method
     n_pairs: int
     n_read: int
-    """Pairs in which both ways chose a role."""
+    """Pairs with a role by both methods."""
     equal_share: EstimateResult
     kappa: EstimateResult
     flips: tuple[Flip, ...]
-    """Where they differ, most frequent first."""
+    """Sorted by frequency, descending."""
 
 
 class MethodScore(FrozenModel):
-    """A score by one method, and how far another one is from it."""
+    """A score by one method, and its difference from the first method."""
 
     language: str
     split: Split
@@ -255,7 +255,7 @@ class MethodScore(FrozenModel):
     n_answers: int
     score: EstimateResult
     minus_first: EstimateResult | None
-    """Paired by template; None for the first one."""
+    """Paired by template; None for the first method."""
 
 
 class MethodAgreement(FrozenModel):
@@ -277,23 +277,23 @@ class MethodAgreement(FrozenModel):
 def method_agreement(
     frame: pl.DataFrame, methods: Sequence[Method], sampling: InferenceSettings
 ) -> Iterator[MethodPair]:
-    """Every two ways on every split, by language and for all languages where there are several."""
+    """The agreement of all pairs of methods, by split and language, and over all languages if there are several."""
     answers = choices(frame).with_columns(pl.col("split", "language").cast(pl.String))
     languages = sorted(answers["language"].unique())
     languages += [ALL] if len(languages) > 1 else []
     for split, (first, second) in product(get_args(Split), combinations(methods, 2)):
         part = answers.filter(pl.col("split") == split)
         keys = ["language", TEMPLATE, QUESTION, "instance_id", *_shared_columns(part, (first, second))]
-        found = _pairs(part, "method", (first, second), keys, is_first_only=False)
+        all_pairs = _pairs(part, "method", (first, second), keys, is_first_only=False)
         for language in languages if part.height else ():
-            pairs = found if language == ALL else found.filter(pl.col("language") == language)
+            pairs = all_pairs if language == ALL else all_pairs.filter(pl.col("language") == language)
             templates, tables = _contingency(pairs)
-            read, whole = tables[:, :_ROLES, :_ROLES], tables.sum(axis=0)
+            read, total = tables[:, :_ROLES, :_ROLES], tables.sum(axis=0)
             equal_share, kappa = equality_and_kappa(templates, read, sampling)
             flips = [
-                Flip(first=one, second=other, n=int(whole[row, column]))
+                Flip(first=one, second=other, n=int(total[row, column]))
                 for (row, one), (column, other) in product(enumerate(CHOICES), repeat=2)
-                if row != column and whole[row, column]
+                if row != column and total[row, column]
             ]
             yield MethodPair(
                 language=language,
@@ -311,14 +311,14 @@ def method_agreement(
 def method_scores(
     frame: pl.DataFrame, methods: Sequence[Method], metrics: Sequence[Metric], sampling: InferenceSettings
 ) -> Iterator[MethodScore]:
-    """Every score by every way, by language and split; each beside how far it is from the first way's."""
+    """The scores by every method, language and split, with their differences from the first method."""
     panel = make_panel(frame, ["language", "split", "method"], sampling)
     keys = [tuple(group.values()) for group in panel.groups]
     answers = {key: sum(tally.outcomes.values()) for key, tally in zip(keys, panel.tallies, strict=True)}
     for metric in metrics:
-        found = dict(zip(keys, panel.estimates(metric), strict=True))
+        estimates = dict(zip(keys, panel.estimates(metric), strict=True))
         for (language, split), method in product(dict.fromkeys(key[:2] for key in keys), methods):
-            own, first = found.get((language, split, method)), found.get((language, split, methods[0]))
+            own, first = estimates.get((language, split, method)), estimates.get((language, split, methods[0]))
             if own is not None:
                 yield MethodScore(
                     language=str(language),

@@ -1,14 +1,13 @@
-"""Does a bias differ between languages, models, prompt variants, methods or extractors, and what could explain it?
+"""Comparisons of scores between languages, models, prompt variants, methods or extractors.
 
-For each metric: the score of every level with its interval and its tests against 0; tests over all levels at once;
-every pair with its paired difference. Each number comes with what is needed to interpret it:
+For each metric: the score of every level with its interval and tests against 0; tests over all levels; the paired
+difference of every pair. With them:
 
-* the same score on the control set, and the score minus it;
-* the difference on the templates that the model can do in all levels (MBBQ §5.2);
-* its decomposition: the rate at which a person is chosen wrongly (ability), and the direction of these choices.
+* the same score on the control set, and the control-adjusted score;
+* the difference on the templates with ability above chance in all levels (MBBQ §5.2);
+* its decomposition into the rate of wrong choices of a person (ability) and the direction of these choices.
   bias = rate · direction, so its difference is Δrate · mean direction + mean rate · Δdirection (Kitagawa 1955);
-* how many answers could be parsed, and whether those that could not, or a position preference, could explain a
-  difference.
+* the parse rates, and whether unparsed answers or a position preference could explain a difference.
 """
 
 from __future__ import annotations
@@ -76,15 +75,15 @@ def compare(
     may_leave_out: bool = False,
     split: Split = "bias",
 ) -> ComparisonTable:
-    """The levels of `across` against each other, within each group of `within`.
+    """The comparison of the levels of `across`, within each group of `within`.
 
-    Bias is measured on the bias split; the control split, where it is there, tells ability and is taken off. With
-    labelled answers, scores and differences are also given with extraction errors removed; with a margin, it is
-    also tested whether they are smaller than it. `may_leave_out`: groups that can't be compared are left out and named.
-    `split` control: the control questions are compared, and nothing is taken off.
+    The scores are those of the bias split; the control split gives ability and adjusted scores. With `labelled`
+    answers, scores are also corrected for extraction errors; with a `margin`, there are also equivalence tests.
+    `may_leave_out`: groups that cannot be compared are listed in `left_out`. `split="control"`: the control questions
+    are compared instead.
 
     Raises:
-        UsageError: where there are fewer than two levels, no answers of the bias split, or templates to select from.
+        UsageError: if there are fewer than two levels, no answers of the bias split, or too few templates.
     """
     sampling = sampling or InferenceSettings()
     if sampling.prompt_effects == "random" and across == "variant":
@@ -97,21 +96,22 @@ def compare(
         frame = frame.filter(pl.col("split") == "control").with_columns(split=pl.lit("bias", frame.schema["split"]))
         if frame.is_empty():
             raise UsageError("--split control: no answers to control questions; run with --splits bias,control")
-    if across == "method":  # there a model counts as one
-        way = pl.format(" ({})", pl.col("method").cast(pl.String))
-        frame = frame.with_columns(pl.col("model").cast(pl.String).str.strip_suffix(way))
-    elif across != "model":  # the answers of the methods that have several levels, where any have
+    if across == "method":  # remove the method from the model's name
+        suffix = pl.format(" ({})", pl.col("method").cast(pl.String))
+        frame = frame.with_columns(pl.col("model").cast(pl.String).str.strip_suffix(suffix))
+    elif across != "model":  # keep only methods with several levels, if there are any
         counts = frame.group_by("method").agg(pl.col(GROUPINGS[across]).drop_nulls().n_unique().alias("n"))
         kept = counts.filter(pl.col("n") > 1)["method"]
         frame = frame.filter(pl.col("method").is_in(kept.implode())) if kept.len() else frame
     parts = partition(frame, [name for name in within if name != across])
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     left_out: list[str] = []
     for group, part in parts:
         own = [pl.col(GROUPINGS[name]).cast(pl.String).eq_missing(pl.lit(value)) for name, value in group.items()]
         annotated = None if labelled is None else labelled.frame.filter(pl.lit(value=True), *own)
         try:
-            found.append(ComparedLevels(part, group, across, sampling, select, margin, annotated).comparison(metrics))
+            levels = ComparedLevels(part, group, across, sampling, select, margin, annotated)
+            comparisons.append(levels.comparison(metrics))
         except MbbqGenError as error:
             if not may_leave_out or len(left_out) + 1 == len(parts):
                 raise
@@ -122,7 +122,7 @@ def compare(
         prompt_effects=sampling.prompt_effects,
         average=sampling.average,
         split=split,
-        comparisons=_adjusted(found, adjust_over),
+        comparisons=_adjusted(comparisons, adjust_over),
         adjusted_over=adjust_over,
         left_out=tuple(left_out),
         margin=margin,
@@ -131,30 +131,30 @@ def compare(
 
 
 def _adjusted(comparisons: Sequence[Comparison], over: Extent) -> tuple[Comparison, ...]:
-    """The comparisons with the p values of each kind of test of their pairs adjusted over the family (Holm)."""
+    """The comparisons with Holm-adjusted p values of pairs, by kind of test and family."""
     families = [metric.pairs for comparison in comparisons for metric in comparison.metrics]
-    adjusted = chain.from_iterable(map(_holm_of_pairs, [[*chain(*families)]] if over == "all" else families))
-    found = []
+    pairs = chain.from_iterable(map(_holm_of_pairs, [[*chain(*families)]] if over == "all" else families))
+    adjusted = []
     for comparison in comparisons:
-        pairs = [tuple(islice(adjusted, len(metric.pairs))) for metric in comparison.metrics]
-        metrics = (one.model_copy(update={"pairs": own}) for one, own in zip(comparison.metrics, pairs, strict=True))
-        found.append(comparison.model_copy(update={"metrics": tuple(metrics)}))
-    return tuple(found)
+        updates = [{"pairs": tuple(islice(pairs, len(metric.pairs)))} for metric in comparison.metrics]
+        metrics = (one.model_copy(update=update) for one, update in zip(comparison.metrics, updates, strict=True))
+        adjusted.append(comparison.model_copy(update={"metrics": tuple(metrics)}))
+    return tuple(adjusted)
 
 
 def _holm_of_pairs(pairs: Sequence[PairDifference]) -> Iterator[PairDifference]:
-    kinds = [holm([test.p_value for test in tests]) for tests in zip(*(pair.tests for pair in pairs), strict=True)]
-    controlled = holm([pair.adjusted_test.p_value for pair in pairs])
-    without_errors = holm([None if pair.corrected is None else pair.corrected.p_value for pair in pairs])
+    by_test = [holm([test.p_value for test in tests]) for tests in zip(*(pair.tests for pair in pairs), strict=True)]
+    of_adjusted = holm([pair.adjusted_test.p_value for pair in pairs])
+    of_corrected = holm([None if pair.corrected is None else pair.corrected.p_value for pair in pairs])
     for row, pair in enumerate(pairs):
-        tests = tuple(test.adjusted(kind[row]) for test, kind in zip(pair.tests, kinds, strict=True))
-        adjusted = pair.adjusted_test.adjusted(controlled[row])
-        corrected = pair.corrected and pair.corrected.model_copy(update={"p_adjusted": without_errors[row]})
+        tests = tuple(test.adjusted(p_values[row]) for test, p_values in zip(pair.tests, by_test, strict=True))
+        adjusted = pair.adjusted_test.adjusted(of_adjusted[row])
+        corrected = pair.corrected and pair.corrected.model_copy(update={"p_adjusted": of_corrected[row]})
         yield pair.model_copy(update={"tests": tests, "adjusted_test": adjusted, "corrected": corrected})
 
 
 class ComparedLevels:
-    """The levels of one comparison over the same templates, its panels made once for all metrics."""
+    """The levels of one comparison over the same templates, with panels shared by all metrics."""
 
     def __init__(  # noqa: PLR0917
         self,
@@ -166,29 +166,29 @@ class ComparedLevels:
         margin: float | None,
         labelled: pl.DataFrame | None,
     ) -> None:
-        """Raises UsageError or MbbqGenError where there is too little to compare."""
+        """Raises UsageError or MbbqGenError for too few levels or templates."""
         self._within, self._across, self._column = within, across, GROUPINGS[across]
         self._sampling, self._margin = sampling, margin
-        inside = "".join(f" of {name} {value}" for name, value in within.items())
+        of_group = "".join(f" of {name} {value}" for name, value in within.items())
         bias, level = frame.filter(pl.col("split") == "bias"), pl.col(self._column).cast(pl.String)
         self._levels = sorted(str(name) for name in bias[self._column].drop_nulls().unique().to_list())
         if len(self._levels) < 2:
-            levels = f"{len(self._levels)} of it ({', '.join(self._levels) or 'none'}) in the bias split{inside}"
+            levels = f"{len(self._levels)} of it ({', '.join(self._levels) or 'none'}) in the bias split{of_group}"
             raise UsageError(f"--across {across}: {levels}; give runs with two or more")
-        seen = bias.select(template_expression(), level).unique().drop_nulls().group_by(TEMPLATE).len().sort(TEMPLATE)
-        is_shared = seen["len"] == len(self._levels)
-        shared, self._excluded = (seen.filter(rows)[TEMPLATE].to_list() for rows in (is_shared, ~is_shared))
+        counts = bias.select(template_expression(), level).unique().drop_nulls().group_by(TEMPLATE).len().sort(TEMPLATE)
+        is_shared = counts["len"] == len(self._levels)
+        shared, self._excluded = (counts.filter(rows)[TEMPLATE].to_list() for rows in (is_shared, ~is_shared))
         frame = frame.filter(level.is_in(self._levels))
         control = frame.filter(pl.col("split") == "control", pl.col("condition") == "disambiguated", has_response())
-        self._able, common = None, f"all of {', '.join(self._levels)}{inside}"
+        self._ability, common = None, f"all of {', '.join(self._levels)}{of_group}"
         if control.height or select:
-            self._able = select_templates(template_ability(frame, [across]), shared)
-        self._selected = self._able if select else None
+            self._ability = select_templates(template_ability(frame, [across]), shared)
+        self._selected = self._ability if select else None
         if self._selected is not None:
-            found, shared = f"{self._selected.n_kept} of {self._selected.n_templates}", list(self._selected.kept)
+            number, shared = f"{self._selected.n_kept} of {self._selected.n_templates}", list(self._selected.kept)
             if len(shared) < 2:
                 raise MbbqGenError(
-                    f"--template-filter {select}: {found} templates pass in {common}, two are needed; "
+                    f"--template-filter {select}: {number} templates pass in {common}, two are needed; "
                     "leave --template-filter out, or compare fewer"
                 )
         if len(shared) < 2:
@@ -196,10 +196,9 @@ class ComparedLevels:
         kept = keep_templates(frame, shared)
         self._frame = kept.filter(pl.col("split") == "bias")
         self._bias, self._control = split_panels(kept, [across], sampling)
-        able = [name for name in (self._able.kept if self._able else ()) if name in self._bias.templates]
-        self._matched = self._bias.on_templates(able) if len(able) > 1 else None
-        self._confidences = {found.group[across]: found.shares for found in confidence_shares(self._frame, [across])}
-        self._is_crossed = sampling.prompt_effects == "random"
+        matched = [name for name in (self._ability.kept if self._ability else ()) if name in self._bias.templates]
+        self._matched = self._bias.on_templates(matched) if len(matched) > 1 else None
+        self._confidences = {one.group[across]: one.shares for one in confidence_shares(self._frame, [across])}
         self._labelled = None
         if labelled is not None:
             rows = keep_templates(labelled, shared)
@@ -207,10 +206,10 @@ class ComparedLevels:
             groups = labelled_groups(self._frame, self._labelled, [across], sampling)
             self._annotated = {group.group[across]: group for group in groups}
             errors = extraction_errors(self._labelled, [across], sampling.confidence)
-            self._errors = {found.group[across]: found for found in errors}
+            self._errors = {error.group[across]: error for error in errors}
 
     def comparison(self, metrics: Sequence[Metric]) -> Comparison:
-        """All metrics over all levels; p values of pairs are not yet adjusted."""
+        """The comparison by all metrics, with unadjusted p values of pairs."""
         answers, labelled = choices(self._frame), self._labelled
         compared = tuple(self._metric(metric) for metric in metrics)
         codes = {code for metric in compared for pair in metric.pairs for code in pair.warnings}
@@ -220,7 +219,7 @@ class ComparedLevels:
             across=self._across,
             levels=tuple(self._levels),
             selection=self._selected,
-            matched=self._able,
+            matched=self._ability,
             metrics=compared,
             agreement=tuple(
                 pair_agreement(answers, self._column, pair, condition, self._sampling)
@@ -234,8 +233,8 @@ class ComparedLevels:
 
     def _metric(self, metric: Metric) -> MetricComparison:
         scores = self._bias.estimates(metric)
-        lacking = [name for name, score in zip(self._levels, scores, strict=True) if score.missing_reason is not None]
-        left_out = tuple(lacking) if len(lacking) + 2 <= len(self._levels) else ()
+        missing = [name for name, score in zip(self._levels, scores, strict=True) if score.missing_reason is not None]
+        left_out = tuple(missing) if len(missing) + 2 <= len(self._levels) else ()
         return MetricComparison(
             metric=metric.name,
             sign=metric.sign,
@@ -251,8 +250,8 @@ class ComparedLevels:
         score, control = self._bias.estimates(metric)[place], self._control.estimates(metric)[place]
         what, tests = f"{metric.name} of {level}", list[TestResult]()
         if metric.low < 0:
-            alone = self._bias.template_scores(metric)[place]
-            tests = zero_tests(score, alone, f"{what} is 0", sampling, margin=self._margin, what=what)
+            by_template = self._bias.template_scores(metric)[place]
+            tests = zero_tests(score, by_template, f"{what} is 0", sampling, margin=self._margin, what=what)
 
         def value(name: str, panel: Panel) -> float | None:
             return plain_value(METRICS[name], panel.tallies[place], sampling)
@@ -275,21 +274,21 @@ class ComparedLevels:
         )
 
     def _overall_tests(self, metric: Metric, left_out: Sequence[str]) -> Iterator[TestResult]:
-        """Do the levels differ?"""
+        """Tests that all levels are equal."""
         defined = [place for place, level in enumerate(self._levels) if level not in left_out]
         compared = [self._bias.estimates(metric)[place] for place in defined]
         hypothesis = f"{metric.name} does not differ across {self._across}"
         if left_out:
             hypothesis += f", leaving out {', '.join(left_out)}"
         yield hypothesis_tests.equality_test(compared, hypothesis, self._sampling)
-        if self._is_crossed:
+        if self._sampling.prompt_effects == "random":
             return
         panel = self._bias.on_groups(defined)
         by_template, is_even = panel.template_scores(metric), panel.has_even_counts(metric)
         yield hypothesis_tests.friedman(by_template.T, hypothesis, is_even=is_even)
         yield hypothesis_tests.kruskal_wallis(list(by_template), hypothesis, "template", is_even=is_even)
-        if (nothing := hypothesis_tests.missing("kruskal_wallis", compared, hypothesis)) is not None:
-            yield nothing.model_copy(update={"unit": "item"})
+        if (unavailable := hypothesis_tests.unavailable_test("kruskal_wallis", compared, hypothesis)) is not None:
+            yield unavailable.model_copy(update={"unit": "item"})
         elif metric.is_mean:
             items = item_scores(self._frame, metric, self._sampling.unparsed, [self._column])
             levels = (items.filter(items[self._column] == self._levels[place]) for place in defined)
@@ -297,23 +296,23 @@ class ComparedLevels:
         else:
             reason = "the metric is no mean over answers: a question has no score of it"
             result = TestResult(test="kruskal_wallis", unit="item", hypothesis=hypothesis, n=0)
-            yield result.missing(reason, "not_applicable")
+            yield result.unavailable(reason, "not_applicable")
 
     def _pair(self, metric: Metric, pair: tuple[int, int]) -> PairDifference:
         first, second = (self._levels[place] for place in pair)
-        difference, controlled = (_difference(panel, metric, pair) for panel in (self._bias, self._control))
-        adjusted, found, sampling = difference.subtract(controlled), difference.score(self._sampling), self._sampling
+        difference, on_control = (_difference(panel, metric, pair) for panel in (self._bias, self._control))
+        adjusted, score, sampling = difference.subtract(on_control), difference.score(self._sampling), self._sampling
         bounds = tipping = None
         if (ends := self._bias.extremes(metric)) is not None:
             (low, low_other), (high, high_other) = ([side[place] for place in pair] for side in ends)
             lowest, highest = low.subtract(high_other), high.subtract(low_other)
             bounds = missing_data_bounds(lowest, highest, difference, sampling)
-        if found.excludes_zero:
-            tipping = tipping_point(self._bias, metric, pair, first_is_higher=(found.value or 0.0) > 0)
+        if score.excludes_zero:
+            tipping = tipping_point(self._bias, metric, pair, first_is_higher=(score.value or 0.0) > 0)
         panel = self._bias.on_groups(pair)
-        ours, theirs = panel.template_scores(metric)
+        one, other = panel.template_scores(metric)
         tests = zero_tests(
-            *(difference, ours - theirs, f"{metric.name} is equal in {first} and {second}", sampling),
+            *(difference, one - other, f"{metric.name} is equal in {first} and {second}", sampling),
             margin=self._margin,
             what=f"the difference of {metric.name} of {first} and {second}",
             is_even=panel.has_even_counts(metric),
@@ -321,15 +320,15 @@ class ComparedLevels:
         hypothesis = f"{metric.name} minus control is equal in {first} and {second}"
         if self._matched is not None:
             matched = _difference(self._matched, metric, pair).score(sampling)
-        elif self._able is None:
+        elif self._ability is None:
             matched = no_score("no answers to disambiguated control questions")
         else:
-            able = f"{self._able.n_kept} of {self._able.n_templates} templates"
-            matched = no_score(f"{able} are above chance in all levels; two are needed")
+            number = f"{self._ability.n_kept} of {self._ability.n_templates} templates"
+            matched = no_score(f"{number} are above chance in all levels; two are needed")
         pair_difference = PairDifference(
             first=first,
             second=second,
-            difference=found,
+            difference=score,
             bounds=bounds,
             tipping_point=tipping,
             tests=tuple(tests),
@@ -340,13 +339,13 @@ class ComparedLevels:
             warnings=(),
             corrected=None if self._labelled is None else self._annotated[first].minus(self._annotated[second], metric),
         )
-        warnings = self._warnings(metric, pair, pair_difference, controlled.score(sampling))
+        warnings = self._warnings(metric, pair, pair_difference, on_control.score(sampling))
         return pair_difference.model_copy(update={"warnings": tuple(warnings)})
 
     def _warnings(
-        self, metric: Metric, pair: tuple[int, int], found: PairDifference, controlled: EstimateResult
+        self, metric: Metric, pair: tuple[int, int], found: PairDifference, on_control: EstimateResult
     ) -> Iterator[WarningCode]:
-        """The warnings of a difference; `controlled`: the same difference on the control questions."""
+        """The warnings of a difference; `on_control`: the same difference on control questions."""
         total, value = self._bias.total, found.difference.value or 0.0
         known = [rate for rate in metric.parse_rate(total)[list(pair)] if not math.isnan(rate)]
         if min(known, default=0.0) < LOW_PARSING:
@@ -370,7 +369,7 @@ class ComparedLevels:
                 yield "ability_could_explain"
             if self._position_could_explain(metric, pair):
                 yield "position_could_explain"
-        if controlled.excludes_zero:
+        if on_control.excludes_zero:
             yield "control_differs"
         templates = len(self._bias.templates) if found.difference.value is None else found.difference.n_templates
         if templates < FEW_TEMPLATES:
@@ -379,17 +378,17 @@ class ComparedLevels:
             yield "templates_excluded"
 
     def _position_could_explain(self, metric: Metric, pair: tuple[int, int]) -> bool:
-        """Whether places are preferred in a level, and the difference is not sure once orders are balanced."""
+        """Whether a level has a position bias, and the difference is not significant with balanced orders."""
         sampling = self._sampling
-        halves = [self._frame.filter(pl.col(self._column).cast(pl.String) == self._levels[place]) for place in pair]
-        p_values = [place_test(read_answers(half), seed=sampling.seed).p_value for half in halves]
+        sides = [self._frame.filter(pl.col(self._column).cast(pl.String) == self._levels[place]) for place in pair]
+        p_values = [place_test(read_answers(side), seed=sampling.seed).p_value for side in sides]
         if all(p is not None and p >= 0.05 for p in p_values):
             return False
-        balanced = [balanced_score(half, metric, sampling).balanced for half in halves]
+        balanced = [balanced_score(side, metric, sampling).balanced for side in sides]
         values = [score.value for score in balanced if score.value is not None]
         errors = [score.standard_error for score in balanced if score.standard_error is not None]
         if len(values) < 2 or len(errors) < 2:
-            return True  # orders that can't be balanced: the design itself puts some role in some place
+            return True  # the orders cannot be balanced, so position and role are confounded
         return abs(values[0] - values[1]) < 1.96 * math.hypot(*errors)
 
 

@@ -1,4 +1,4 @@
-"""The records of comparisons, which `mbbq-gen compare --json` writes, and the decomposition of a difference."""
+"""The JSON records of `mbbq-gen compare`, and the decomposition of differences."""
 
 from __future__ import annotations
 
@@ -48,27 +48,27 @@ WARNINGS: dict[WarningCode, str] = {
     "scores: see the corrected difference",
 }
 Extent = Literal["pairs", "all"]
-"""The family of p values: the pairs of one metric in one group; or all pairs, metrics and groups."""
+"""The family of p values for adjustment: the pairs of one metric and group, or of all metrics and groups."""
 PARSING_GAP = 0.05
-"""Between shares of answers that could be parsed: from here on it is warned of."""
+"""Difference of parse rates above which there is a warning."""
 
 
 class LevelScore(FrozenModel):
-    """One level's score, with everything that it is read beside."""
+    """The score of one level, with context for interpretation."""
 
     level: str
     n_answers: int
     parse_rate: float | None
     accuracy: float | None
-    """In the contexts of the metric, over the bias split."""
+    """Accuracy in the metric's condition, over the bias split."""
     control_accuracy: float | None
-    """On disambiguated control questions."""
+    """Accuracy on disambiguated control questions."""
     score: EstimateResult
     control: EstimateResult
     adjusted: EstimateResult
     """Score minus control, paired by template."""
     bounds: MissingDataBounds | None = None
-    """The score, if all unparsed answers had been counter-biased, or biased; None if they do not affect it."""
+    """Bounds over unparsed answers; None if they do not affect the score."""
     tests: tuple[TestResult, ...]
     confidences: dict[Confidence, float]
     corrected: CorrectedScore | None = None
@@ -76,14 +76,14 @@ class LevelScore(FrozenModel):
 
 
 class DifferenceDecomposition(FrozenModel):
-    """A difference of bias, in parts that add up to it."""
+    """The components of a difference of bias, which add up to it."""
 
     rate: EstimateResult
-    """Because a person is chosen wrongly more or less often: ability."""
+    """Due to the rate of wrong choices of a person (ability)."""
     direction: EstimateResult
-    """Because the wrong choices of a person follow the stereotype more or less."""
+    """Due to the direction of wrong choices of a person."""
     unknown: EstimateResult | None
-    """Because "unknown" is answered more often in contexts of one kind; None in ambiguous ones, where it is right."""
+    """Due to "unknown" answers in disambiguated contexts; None in ambiguous ones."""
 
 
 class PairDifference(FrozenModel):
@@ -93,17 +93,17 @@ class PairDifference(FrozenModel):
     second: str
     difference: EstimateResult
     bounds: MissingDataBounds | None = None
-    """The difference, if the unparsed answers had been as much against, and for, it as can be."""
+    """Bounds over unparsed answers."""
     tipping_point: TippingPoint | None = None
-    """Of a difference that was found (its interval excludes 0), where some answers could not be parsed."""
+    """Only for significant differences (the interval excludes 0) with unparsed answers."""
     tests: tuple[TestResult, ...]
-    """Paired by template; p_adjusted is Holm's over all pairs."""
+    """Paired by template; p_adjusted by Holm over all pairs."""
     adjusted: EstimateResult
     adjusted_test: TestResult
     matched: EstimateResult
-    """On the templates on which all levels are above chance on the control questions."""
+    """The difference on templates with control accuracy above chance in all levels."""
     decomposition: DifferenceDecomposition | None
-    """None for averages over templates, and metrics that are no product of rate and direction."""
+    """None for averages over templates, and for metrics without factors in FACTORS."""
     warnings: tuple[WarningCode, ...]
     corrected: CorrectedDifference | None = None
 
@@ -114,16 +114,16 @@ class MetricComparison(FrozenModel):
     metric: str
     sign: str
     n_templates: int
-    """Templates that all levels have."""
+    """Templates shared by all levels."""
     levels: tuple[LevelScore, ...]
     overall: tuple[TestResult, ...]
     left_out: tuple[str, ...] = ()
-    """Levels that `overall` leaves out, for their score is undefined, or has no interval."""
+    """Levels without a score or interval, excluded from `overall`."""
     pairs: tuple[PairDifference, ...]
 
 
 class Comparison(FrozenModel):
-    """One comparison: the levels of one grouping, within one group of everything else."""
+    """A comparison of the levels of one grouping, within one group."""
 
     within: dict[str, str | None]
     across: str
@@ -138,11 +138,11 @@ class Comparison(FrozenModel):
     matrices: tuple[ConfusionMatrix, ...] = ()
     """Confusion matrices by language; empty unless a correction was requested."""
     warnings: dict[WarningCode, str]
-    """The sentence of every warning code that occurs."""
+    """The texts of the warning codes that occur."""
 
 
 class ComparisonTable(FrozenModel):
-    """Comparisons with the settings that made them."""
+    """Comparisons with their settings."""
 
     schema_version: Literal["mbbq-gen.comparison/1"] = "mbbq-gen.comparison/1"
     across: str
@@ -158,58 +158,57 @@ class ComparisonTable(FrozenModel):
     adjusted_over: Extent = "pairs"
     left_out: tuple[str, ...] = ()
     serving: str | None = None
-    """A sentence on how the runs differ in server or sampling; None where they do not."""
+    """A sentence on differences of server or sampling between the runs; None if there are none."""
     margin: float | None = None
     corrected_by: str | None = None
-    """Source of the labels behind the corrected scores."""
+    """Source of the labels for corrected scores."""
 
 
 def _rate(name: str, *fractions: Fraction, **combine: Any) -> Metric:
-    """A metric that is only ever a part of another."""
+    """A metric for internal use."""
     return Metric(name, name, "", "BBQ §5", "", fractions, extremes=None, **combine)
 
 
-_MISLED = Fraction("counter_biased_contexts_biased", "counter_biased_contexts_denominator")
-"""Where the truth goes against the stereotype: how often the stereotype is answered."""
-_CONTRARY = Fraction(
+_BIASED = Fraction("counter_biased_contexts_biased", "counter_biased_contexts_denominator")
+"""Rate of stereotypical answers in counter-biased contexts."""
+_COUNTER_BIASED = Fraction(
     "disambiguated_counter_biased", "biased_contexts_denominator", minus="counter_biased_contexts_correct"
 )
-"""Where the truth fits the stereotype: how often the other person is answered."""
+"""Rate of anti-stereotypical answers in biased contexts."""
 _AMBIGUOUS = (
     _rate("rate", Fraction("ambiguous_person_choices", "ambiguous_denominator")),
     _rate("direction", Fraction("ambiguous_biased", "ambiguous_person_choices", minus="ambiguous_counter_biased")),
 )
 _DISAMBIGUATED = (
-    _rate("rate", _MISLED, _CONTRARY, combine=lambda misled, contrary: misled + contrary),
-    _rate("direction", _MISLED, _CONTRARY, combine=lambda one, other: quotient(one - other, one + other)),
+    _rate("rate", _BIASED, _COUNTER_BIASED, combine=lambda one, other: one + other),
+    _rate("direction", _BIASED, _COUNTER_BIASED, combine=lambda one, other: quotient(one - other, one + other)),
 )
 FACTORS = {
     "mbbq_bias_ambiguous": _AMBIGUOUS,
     "diff_bias_ambiguous": _AMBIGUOUS,
     "diff_bias_disambiguated": _DISAMBIGUATED,
 }
-"""Metric → a bias as a product: how often a person is chosen wrongly, and how one-sidedly (biased − counter-biased over
-both). In disambiguated contexts a third part is left over: "unknown" in one kind of context more."""
+"""Metrics as products of the rate of wrong choices of a person and their direction (biased − counter-biased over
+both). In disambiguated contexts there is a third part, due to "unknown" answers."""
 
 
 def kitagawa_decomposition(
     panel: Panel, metric: Metric, pair: tuple[int, int], difference: Estimate
 ) -> DifferenceDecomposition | None:
-    """Kitagawa's parts of the difference of two groups, and what is left; None where the score is no product."""
+    """Kitagawa's decomposition of the difference of two groups; None if the score is not a product."""
     if metric.name not in FACTORS or panel.sampling.average != "questions":
         return None
-    parts = [[panel.estimates(part)[place] for place in pair] for part in FACTORS[metric.name]]
-    operands = [estimate for part in parts for estimate in part]
-    n1, n2, l1, l2 = (estimate.value for estimate in operands)
+    operands = [panel.estimates(factor)[row] for factor in FACTORS[metric.name] for row in pair]
+    r1, r2, d1, d2 = (estimate.value for estimate in operands)
     by_rate = delta_method(
         operands,
         lambda rate1, rate2, direction1, direction2: (rate1 - rate2) * (direction1 + direction2) / 2,
-        ((l1 + l2) / 2, -(l1 + l2) / 2, (n1 - n2) / 2, (n1 - n2) / 2),
+        ((d1 + d2) / 2, -(d1 + d2) / 2, (r1 - r2) / 2, (r1 - r2) / 2),
     )
     by_direction = delta_method(
         operands,
         lambda rate1, rate2, direction1, direction2: (rate1 + rate2) / 2 * (direction1 - direction2),
-        ((l1 - l2) / 2, (l1 - l2) / 2, (n1 + n2) / 2, -(n1 + n2) / 2),
+        ((d1 - d2) / 2, (d1 - d2) / 2, (r1 + r2) / 2, -(r1 + r2) / 2),
     )
     rest = difference.subtract(by_rate).subtract(by_direction)
     return DifferenceDecomposition(

@@ -1,7 +1,7 @@
-"""From observations and labelled answers to corrected scores, error rates and confusion matrices, by any grouping.
+"""Corrected scores, extraction error rates and confusion matrices from labelled answers, by any grouping.
 
-The labelled answers are rows of observations with some columns more: `weight`, how many answers each stands for,
-`right_role`, `right_index` and `right_outcome`, what it says, and `right_cell`, the cell that it falls into.
+Labelled answers are observations with further columns: `weight`, the number of answers that a label represents;
+`right_role`, `right_index` and `right_outcome`, the label; and `right_cell`, its cell.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from mbbq_gen.statistics.panel import Panel, panel_of
 from mbbq_gen.statistics.ppi import MIN_LABELS, AnnotatedCells, CorrectedEstimate, PPIGroup, correct, usual_error_rate
 
 ReadRole = Literal["target", "non_target", "unknown", "none", "person"]
-"""The role of the chosen option, or `none`; `person` in a question without a single target."""
+"""The role of the chosen option, or `none`; `person` for questions without a single target."""
 
 
 class CorrectedScore(FrozenModel):
-    """A score with extraction errors removed."""
+    """A score corrected for extraction errors."""
 
     value: float | None
-    """None where it is undefined, or there are too few labels."""
+    """None if undefined, or for too few labels."""
     ci_low: float | None = None
-    """Over templates, and over which answers were labelled."""
+    """Lower end of the interval over templates and labels."""
     ci_high: float | None = None
     standard_error: float | None = None
     uncorrected: float | None = None
     correction: float | None = None
     ppi_lambda: float | None = None
-    """λ: 1 where the extractions count fully, 0 where the labels alone do; None of a difference."""
+    """λ, from 0 (labels only) to 1 (full weight of extractions); None for a difference."""
     degrees_of_freedom: float | None = None
     n_labels: int
     reason: str | None = None
@@ -62,28 +62,28 @@ class CorrectedDifference(CorrectedScore):
     p_value: float | None = None
     """The least level at which the interval excludes 0."""
     p_adjusted: float | None = None
-    """Holm's over all pairs."""
+    """Adjusted over all pairs (Holm)."""
 
 
 class ExtractionErrorRate(FrozenModel):
-    """The extraction error rate of a group, by the labels."""
+    """The extraction error rate of a group."""
 
     group: dict[str, str | None]
     n_labels: int
     n_wrong: float
     rate: Proportion
-    """Each label weighing as many answers as it stands for; unparsed answers without a text are not among them."""
+    """Weighted by the answers that each label represents, without empty answers."""
 
 
 class ConfusionCell(FrozenModel):
-    """The number of answers with one extracted role and one right role."""
+    """The number of labels with one extracted role and one right role."""
 
     read: ReadRole
     right: ReadRole
     count: float
-    """Labels; parts of one where a label only says what is wrong."""
+    """Fractional for labels that only reject an extraction."""
     share: float
-    """Of the answers parsed so, by weight."""
+    """Weighted share of the answers with this extracted role."""
 
 
 class ConfusionMatrix(FrozenModel):
@@ -93,30 +93,30 @@ class ConfusionMatrix(FrozenModel):
     """None: all languages."""
     n_labels: int
     rate: Proportion
-    """Of the answers extracted wrongly, by weight."""
+    """Weighted extraction error rate."""
     cells: tuple[ConfusionCell, ...]
-    """Rows with a label; combinations that do not occur are left out."""
+    """Cells with labels."""
 
 
 class Correction(FrozenModel):
-    """Corrected scores and extraction errors, by labels."""
+    """Corrected scores and extraction errors."""
 
     source: str
     confidence_level: float
     n_labels: int
     unsampled_annotations: int
-    """Annotations outside of every drawn sample; left out."""
+    """Annotations outside of all samples, which are excluded."""
     incomplete_annotations: int
-    """Annotations that only reject an extraction: every other answer counts as equally likely."""
+    """Annotations that only reject an extraction; all other answers are equally probable."""
     stale_annotations: int
-    """Annotations that rejected an extraction which has changed since; left out."""
+    """Annotations that rejected an extraction which has changed since, which are excluded."""
     groups: tuple[CorrectedGroup, ...]
     errors: tuple[ExtractionErrorRate, ...]
     matrices: tuple[ConfusionMatrix, ...]
 
 
 class ConfidenceShares(FrozenModel):
-    """The extractor's confidence in the answers of a group."""
+    """The shares of the extractor's confidence levels in a group."""
 
     group: dict[str, str | None]
     n_answers: int
@@ -126,24 +126,24 @@ class ConfidenceShares(FrozenModel):
 
 @dataclass(frozen=True)
 class AnnotatedFrame:
-    """Labelled answers, and what was left out of them."""
+    """Labelled answers, with the numbers of labels and excluded annotations."""
 
     source: str
     frame: pl.DataFrame
-    """The observations as they were extracted, with `prompt_id`, `weight` (answers that each stands for), and of the
-    label `right_outcome`, `right_role`, `right_index` and `right_cell`; a row for each answer that a label allows."""
+    """Observations with `prompt_id`, `weight`, `right_outcome`, `right_role`, `right_index` and `right_cell`; one row
+    for each answer that a label allows."""
     n_labels: int
     unsampled_annotations: int
     incomplete_annotations: int
     stale_annotations: int
 
     def counts(self) -> dict[str, int]:
-        """The labels, and the annotations that were left out, as `Correction` names them."""
+        """The integer fields, as in `Correction`."""
         return {name: value for name, value in vars(self).items() if isinstance(value, int)}
 
 
 def joined(parts: Sequence[AnnotatedFrame]) -> AnnotatedFrame:
-    """The labelled answers of several runs, by one source."""
+    """The labelled answers of several runs from one source."""
     counts = [part.counts() for part in parts]
     sums = {name: sum(count[name] for count in counts) for name in counts[0]}
     return AnnotatedFrame(parts[0].source, pl.concat([part.frame for part in parts]), **sums)
@@ -154,32 +154,32 @@ _CLASS = ("class_model", "class_language", "class_kind", "class_confidence")
 
 @dataclass(frozen=True)
 class AnnotatedGroup:
-    """One group: what is there to correct, or why nothing can be."""
+    """The labelled answers of one group, or the reason why they are too few."""
 
     group: dict[str, str | None]
     n_labels: int
     correctable: PPIGroup | None
     reason: str | None
     panel: Panel
-    """The answers of this group alone as they were extracted."""
+    """The extracted answers of this group."""
 
     def estimate(self, metric: Metric) -> CorrectedEstimate | None:
-        """The corrected metric; None where nothing can be corrected."""
+        """The corrected metric; None for too few labels."""
         if self.correctable is None:
             return None
         return correct(metric, self.correctable, self.panel.sampling.unparsed, *self.panel.estimates(metric))
 
     def score(self, metric: Metric) -> CorrectedScore:
-        """The corrected metric, or why there is none."""
+        """The corrected metric, or the reason why there is none."""
         return CorrectedScore(**self.numbers(self.estimate(metric)))
 
     def numbers(self, estimate: CorrectedEstimate | None) -> dict[str, Any]:
-        """The fields of a corrected score of the group; value and interval are cut off where the score can't go."""
+        """The fields of a corrected score; value and interval are clipped to the range of the metric."""
         if estimate is None:
             return {"value": None, "n_labels": self.n_labels, "reason": self.reason, "reason_code": "undefined"}
-        found, plain, (low, high) = number(estimate.value), number(estimate.plain), estimate.bounds
+        raw, plain, (low, high) = number(estimate.value), number(estimate.plain), estimate.bounds
         interval, code = estimate.interval(self.panel.sampling.confidence), estimate.missing_reason
-        value = None if found is None else min(max(found, low), high)
+        value = None if raw is None else min(max(raw, low), high)
         return {
             "value": value,
             "ci_low": interval and min(interval[0], high),
@@ -195,12 +195,12 @@ class AnnotatedGroup:
         }
 
     def minus(self, other: AnnotatedGroup, metric: Metric) -> CorrectedDifference:
-        """The difference of the corrected metric from that of another group, with its test against 0."""
-        ours, theirs = self.estimate(metric), other.estimate(metric)
+        """The difference of the corrected metric of two groups, with its test against 0."""
+        minuend, subtrahend = self.estimate(metric), other.estimate(metric)
         both = replace(self, n_labels=self.n_labels + other.n_labels, reason=self.reason or other.reason)
-        if ours is None or theirs is None:
+        if minuend is None or subtrahend is None:
             return CorrectedDifference(**both.numbers(None))
-        difference = ours.minus(theirs)
+        difference = minuend.minus(subtrahend)
         p_value = zero_test(difference, "the corrected scores are equal", self.panel.sampling).p_value
         return CorrectedDifference(**both.numbers(difference), p_value=p_value)
 
@@ -208,10 +208,10 @@ class AnnotatedGroup:
 def labelled_groups(
     frame: pl.DataFrame, labelled: pl.DataFrame, by: Sequence[str], sampling: InferenceSettings
 ) -> list[AnnotatedGroup]:
-    """The groups of an observations table, over one list of templates, each with its labelled answers.
+    """The groups of an observations table over the same templates, with their labelled answers.
 
-    Where answers weigh unequally by design, a label stands for its answers with the weight of its own. Labels of one
-    language say nothing of another.
+    With sampling weights, the weight of a label is multiplied by that of its answer. Every language needs enough
+    labels of its own.
     """
     panel = panel_of(list(tally.tally_groups(frame, tally.grouping_columns(by))), sampling)
     sizes, keyed = _keyed(frame), _keyed(labelled)
@@ -220,7 +220,7 @@ def labelled_groups(
     by_language = {(model, language): n for model, language, n in counted}
     rate = usual_error_rate((keyed["cell"] != keyed["right_cell"]).to_numpy(), keyed["weight"].to_numpy())
     all_rows, all_labels = ({str(group): part for group, part in partition(table, by)} for table in (sizes, keyed))
-    found = []
+    annotated = []
     for place, group in enumerate(panel.groups):
         rows, labels = all_rows.get(str(group), sizes.clear()), all_labels.get(str(group), keyed.clear())
         n_labels, correctable = labels["prompt_id"].n_unique(), None
@@ -229,32 +229,32 @@ def labelled_groups(
         reason = next((f"{n} labels{where}, {MIN_LABELS} are needed" for where, n in counts if n < MIN_LABELS), None)
         if reason is None:
             correctable = _correctable(rows, labels, panel.templates, panel.cells[place], rate)
-        found.append(AnnotatedGroup(group, n_labels, correctable, reason, panel.on_groups([place])))
-    return found
+        annotated.append(AnnotatedGroup(group, n_labels, correctable, reason, panel.on_groups([place])))
+    return annotated
 
 
 def _correctable(
-    rows: pl.DataFrame, labels: pl.DataFrame, templates: Sequence[str], whole: Array, error_rate: float
+    rows: pl.DataFrame, labels: pl.DataFrame, templates: Sequence[str], all_cells: Array, error_rate: float
 ) -> PPIGroup:
-    """One group's answers that could be labelled, and its labels; `whole`: the cells of all its answers."""
-    place = {name: number for number, name in enumerate(templates)}
+    """The answers of one group that can be labelled, and its labels; `all_cells`: the cells of all its answers."""
+    row_of = {name: row for row, name in enumerate(templates)}
     classes = sorted(set(rows.select(_CLASS).unique().rows()) | set(labels.select(_CLASS).unique().rows()))
-    class_sizes, cells = np.zeros((len(templates), len(classes))), np.zeros(whole.shape)
+    class_sizes, cells = np.zeros((len(templates), len(classes))), np.zeros(all_cells.shape)
     for template, cell, *names, count in rows.group_by(TEMPLATE, "cell", *_CLASS).agg(weight_of_rows(rows)).rows():
-        class_sizes[place[template], classes.index(tuple(names))] += count
-        cells[place[template], cell] += count
+        class_sizes[row_of[template], classes.index(tuple(names))] += count
+        cells[row_of[template], cell] += count
     read, right = (labels[name].to_numpy().astype(np.int64) for name in ("cell", "right_cell"))
-    template = np.array([place[name] for name in labels[TEMPLATE]], dtype=np.int64)
+    template = np.array([row_of[name] for name in labels[TEMPLATE]], dtype=np.int64)
     kind = np.array([classes.index(row) for row in labels.select(_CLASS).rows()], dtype=np.int64)
     annotated = AnnotatedCells(read, right, template, kind, labels["weight"].to_numpy())
-    return PPIGroup(cells, whole - cells, tuple(classes), class_sizes, annotated, error_rate)
+    return PPIGroup(cells, all_cells - cells, tuple(classes), class_sizes, annotated, error_rate)
 
 
 def _keyed(frame: pl.DataFrame) -> pl.DataFrame:
     """The rows that can be labelled, with their template, cell and class."""
     outcome, role = pl.col("outcome").cast(pl.String), pl.col("chosen_role").cast(pl.String)
     is_settled = ~has_response() | (outcome == "empty")
-    # Where the service says so itself, the extractor is certain that an answer was cut off: there is no text to judge.
+    # High confidence: the service itself reports the truncation, so there is no text to label.
     is_settled |= (outcome == "truncated") & (pl.col("confidence").cast(pl.String) == "high")
     kind = pl.when(~is_parsed()).then(pl.lit("none")).when(role == "unknown").then(pl.lit("unknown"))
     return frame.filter(~is_settled).with_columns(
@@ -277,7 +277,7 @@ def correction(
     metrics: Sequence[Metric],
     sampling: InferenceSettings,
 ) -> Correction:
-    """Corrected scores by any grouping, beside how the extractor errs by the same groups and by language."""
+    """Corrected scores and extraction error rates by any grouping, and confusion matrices by language."""
     return Correction(
         source=labelled.source,
         confidence_level=sampling.confidence,
@@ -295,7 +295,7 @@ def correction(
 
 
 def _judged(labelled: pl.DataFrame) -> pl.DataFrame:
-    """Labelled answers with what was read, what is right, and whether these differ."""
+    """Labelled answers with the extracted and the right role, and whether the extraction is wrong."""
 
     def role(name: str, outcome: str) -> pl.Expr:
         return (
@@ -326,8 +326,8 @@ def extraction_errors(labelled: pl.DataFrame, by: Sequence[str], confidence: flo
 
 
 def confusion_matrices(labelled: pl.DataFrame, confidence: float = 0.95) -> list[ConfusionMatrix]:
-    """The confusion matrix of all languages together, then of each."""
-    rows, order, found = _judged(labelled), get_args(ReadRole), []
+    """The confusion matrices of all languages together, and of each."""
+    rows, order, matrices = _judged(labelled), get_args(ReadRole), []
     parts = [(group["language"], part) for group, part in partition(rows, ["language"])]
     for language, part in [(None, rows), *parts] if len(parts) > 1 else parts:
         counted = part.group_by("read", "right").agg(pl.col("part").sum(), pl.col("weight").sum())
@@ -338,19 +338,18 @@ def confusion_matrices(labelled: pl.DataFrame, confidence: float = 0.95) -> list
         ]
         rate = proportion(zip(part["is_wrong"], part["weight"], strict=True), confidence)
         n_labels = part["prompt_id"].n_unique()
-        found.append(ConfusionMatrix(language=language, n_labels=n_labels, rate=rate, cells=tuple(cells)))
-    return found
+        matrices.append(ConfusionMatrix(language=language, n_labels=n_labels, rate=rate, cells=tuple(cells)))
+    return matrices
 
 
 def confidence_shares(frame: pl.DataFrame, by: Sequence[str]) -> list[ConfidenceShares]:
-    """The extractor's confidence in the answers with a response, by group, sorted by the group's values."""
-    had = frame.filter(has_response())
-    counted = had.group_by(*dict.fromkeys(tally.grouping_columns(by).values()), "confidence").agg(
-        tally.rows_of(had).alias("rows")
-    )
-    found = []
+    """The shares of the extractor's confidence levels among responses, by group."""
+    answered = frame.filter(has_response())
+    keys = dict.fromkeys((*tally.grouping_columns(by).values(), "confidence"))
+    counted = answered.group_by(*keys).agg(tally.rows_of(answered).alias("rows"))
+    groups = []
     for group, part in partition(counted, by) if counted.height else ():
-        counts, whole = dict(part.select(pl.col("confidence").cast(pl.String), "rows").rows()), part["rows"].sum()
-        shares = {level: counts.get(level, 0) / whole for level in get_args(Confidence)}
-        found.append(ConfidenceShares(group=group, n_answers=whole, shares=shares))
-    return found
+        counts, total = dict(part.select(pl.col("confidence").cast(pl.String), "rows").rows()), part["rows"].sum()
+        shares = {level: counts.get(level, 0) / total for level in get_args(Confidence)}
+        groups.append(ConfidenceShares(group=group, n_answers=total, shares=shares))
+    return groups

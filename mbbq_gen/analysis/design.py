@@ -1,15 +1,15 @@
-"""The design that reaches a width for the least money, or the narrowest that an amount buys: a decision study.
+"""Decision studies: the cheapest design with a given interval width, or the narrowest interval for a given price.
 
-Generalizability theory (Brennan 2001, "Generalizability Theory", ch. 4) takes a score apart into components of
-variance and says what each would be under another design. A design asks, in every language and split,
+Generalizability theory (Brennan 2001, "Generalizability Theory", ch. 4) predicts the variance of a score in another
+design from its variance components. In every language and split, a design has
 
-    N templates × n answers of each: m questions in k prompt variants and o orders each, n = m · k · o; a template that
-    has fewer questions gives its n answers in other prompt variants and orders, as far as there are some
+    N templates × n answers: m questions in k prompt variants and o orders each, n = m · k · o; a template with fewer
+    questions gives its n answers in more prompt variants and orders, if there are any
 
-and the questions take K ≥ k prompt variants in turns. The variance is that of `mbbq_gen.analysis.power`, in which a
-template meets min(K, m·k) prompt variants and templates count alike; that of a random-effects mean is 1 / Σ 1 / u_t,
-u_t being the variance of one template. A width is that of a 95 % interval, 2 · t(N − 1) · √variance; random prompt
-variants have t with K − 1 degrees of freedom, and the squares of the two are added.
+and the questions alternate between K ≥ k prompt variants. The variance is that of `mbbq_gen.analysis.power`, with
+min(K, m·k) prompt variants for each template and equal weights of templates. That of a random-effects mean is
+1 / Σ 1 / u_t, with the variance u_t of one template. The width of a 95 % interval is 2 · t(N − 1) · √variance. Random
+prompt variants have t with K − 1 degrees of freedom, and the squares of both are added.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ _QUESTIONS: Final[dict[DesignTarget, power.Question]] = {
     "difference between languages": "two languages",
 }
 EVERY: Final = 48
-"""Numbers of questions up to which each is looked at; above, every step is a twentieth."""
+"""All numbers of questions up to this are tried; above it, in steps of 5 %."""
 ORDERS: Final = (1, 2, 3, 6)
 
 
 class Components(FrozenModel):
-    """Standard deviations that designs are judged by, in units of the score."""
+    """The variance components that designs are evaluated with, as standard deviations."""
 
     assumptions: VarianceAssumptions
     question_share: float
-    """Share of the variance of one answer that is due to its question: asking again does not lessen it."""
+    """Share of the variance of an answer due to its question, which repetition does not reduce."""
     question_source: str
 
 
@@ -68,7 +68,7 @@ _SHARES: Final = VarianceAssumptions(
 
 
 def assumed_components(metric: Metric) -> Components:
-    """The assumed components of a bias from −1 to 1, or of a share from 0 to 1, without a pilot run."""
+    """The components without a pilot run, for biases from −1 to 1 or shares from 0 to 1."""
     return Components(
         assumptions=power.DEFAULTS if metric.low < 0 else _SHARES,
         question_share=power.QUESTION_SHARE,
@@ -78,10 +78,10 @@ def assumed_components(metric: Metric) -> Components:
 
 @dataclass(frozen=True)
 class DesignSpace:
-    """The questions, prompt variants and orders that there are in each language and split."""
+    """The available questions, prompt variants and orders in each language and split."""
 
     stock: tuple[int, ...]
-    """Questions of each template that count for the metric."""
+    """Number of questions of each template that count for the metric."""
     prompt_variants: int
     orders: int
     """Option orders of the policy: 1, 3 or 6."""
@@ -89,7 +89,7 @@ class DesignSpace:
     """Languages × splits."""
 
     def check(self, speaks_of: PromptEffects) -> None:
-        """Refuses too few templates, or prompt variants that are to speak of others (UsageError)."""
+        """Raises UsageError for too few templates, or too few prompt variants as random effects."""
         if len(self.stock) < MIN_TEMPLATES:
             raise UsageError(f"{len(self.stock)} template(s) have questions that count for the metric: {TOO_FEW}")
         if speaks_of == "random" and self.prompt_variants < MIN_PROMPT_VARIANTS:
@@ -99,43 +99,43 @@ class DesignSpace:
 
 
 _Shape = tuple[int, int, int]
-"""Prompt variants in all, prompt variants of a question, orders."""
+"""Prompt variants in total, prompt variants of a question, orders of a question."""
 
 
 class StudyDesign(FrozenModel):
-    """One way to spread questions, and what it reaches."""
+    """A design, with its cost and interval width."""
 
     templates: int
     questions: int
-    """Of each template; all of a template's where it has fewer."""
+    """Questions of each template, at most all."""
     prompt_variants: int
-    """That the questions take in turns."""
+    """Prompt variants that the questions alternate between."""
     prompt_variants_each: int
     orders_each: int
     answers: int
-    """Of a template in each language and split, or as many as it can give."""
+    """Answers of a template in each language and split, at most all."""
     requests: int
     cost: float | None
-    """US dollars; None where no price is known."""
+    """US dollars; None without a price."""
     batch_cost: float | None
     width: float
-    """Of the 95 % interval that `score` shows, with `--prompt-effects` as given here."""
+    """Width of the 95 % interval that `score` shows, with the same `--prompt-effects`."""
 
     @property
     def shape(self) -> _Shape:
-        """Prompt variants in all, those of a question, and orders."""
+        """Prompt variants in total, prompt variants of a question, orders of a question."""
         return self.prompt_variants, self.prompt_variants_each, self.orders_each
 
 
 class Price(FrozenModel):
-    """The mean cost of one request, over languages and prompt variants."""
+    """The mean price of one request over languages and prompt variants."""
 
     online: float | None
     batch: float | None
 
 
 def question_counts(most: int) -> tuple[int, ...]:
-    """The numbers of questions that are looked at, up to the largest template's."""
+    """The numbers of questions to try, up to `most`."""
     counts = list(range(1, min(most, EVERY) + 1))
     while counts[-1] < most:
         counts.append(min(most, counts[-1] + max(1, counts[-1] // 20)))
@@ -144,55 +144,54 @@ def question_counts(most: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class DesignSearch:
-    """All designs of a grid."""
+    """A grid search over designs."""
 
     target: DesignTarget
     components: Components
-    offer: DesignSpace
+    space: DesignSpace
     price: Price
     confidence: float = 0.95
     speaks_of: PromptEffects = "fixed"
     average: Average = "questions"
-    """A design uses templates alike, so that a mean over its questions is the plain mean over templates."""
+    """Templates have equal numbers of answers, so means over questions and over templates are equal."""
 
     def ranked(self, *, width: float | None = None, requests: float | None = None) -> list[StudyDesign]:
-        """The best designs, best first, each of other prompt variants, prompt variants of a question or orders.
+        """The best design of each shape, best first.
 
-        With a width, those of the fewest requests whose interval is no wider; without one, those of the narrowest
-        interval with no more requests. One that asks everything comes first or not at all.
+        With a width, by requests among designs with at most this width; else by width among designs with at most so
+        many requests. A design with all questions is either first or excluded.
         """
-        most, everything = self.offer.prompt_variants, self.everything()
-        orders = [count for count in ORDERS if count <= self.offer.orders]
+        most, everything = self.space.prompt_variants, self.everything()
+        orders = [count for count in ORDERS if count <= self.space.orders]
         shapes = (
             (variants, each, n) for variants in range(1, most + 1) for each in range(1, variants + 1) for n in orders
         )
-        found = [design for shape in shapes if (design := self._best_of(shape, width=width, requests=requests))]
-        found.sort(key=lambda one: (one.width, one.requests) if width is None else (one.requests, one.width))
-        if found and found[0].requests == everything.requests:
-            found[0] = everything
-        return found[:1] + [
-            one for one in found[1:] if one.requests < everything.requests and one.shape != found[0].shape
-        ]
+        designs = [design for shape in shapes if (design := self._best_of(shape, width=width, requests=requests))]
+        designs.sort(key=lambda one: (one.width, one.requests) if width is None else (one.requests, one.width))
+        if designs and designs[0].requests == everything.requests:
+            designs[0] = everything
+        others = (one for one in designs[1:] if one.requests < everything.requests)
+        return designs[:1] + [one for one in others if one.shape != designs[0].shape]
 
     def as_run(self, *, width: float | None = None, requests: float | None = None) -> StudyDesign | None:
-        """The best that `run --answers-per-template` can ask: all templates, prompt variants in turns, no repeats."""
-        shape = (self.offer.prompt_variants, 1, 1)
-        return self._best_of(shape, width=width, requests=requests, fewest=len(self.offer.stock))
+        """The best design of `run --answers-per-template`: all templates, alternating prompt variants, one order."""
+        shape = (self.space.prompt_variants, 1, 1)
+        return self._best_of(shape, width=width, requests=requests, fewest=len(self.space.stock))
 
     def everything(self) -> StudyDesign:
-        """All questions in all prompt variants and orders: no money buys a narrower interval."""
-        offer = self.offer
-        return self.at(len(offer.stock), max(offer.stock), offer.prompt_variants, offer.prompt_variants, offer.orders)
+        """The design with all questions in all prompt variants and orders."""
+        space = self.space
+        return self.at(len(space.stock), max(space.stock), space.prompt_variants, space.prompt_variants, space.orders)
 
     def _best_of(
         self, shape: _Shape, *, width: float | None, requests: float | None, fewest: int = MIN_TEMPLATES
     ) -> StudyDesign | None:
-        """The fewest requests that reach the width, or the narrowest of so many requests; None where none does."""
-        offer = self.offer
-        templates = np.arange(fewest, len(offer.stock) + 1, dtype=np.float64)[:, None]
-        most = -(-max(offer.stock) * offer.prompt_variants * offer.orders // (shape[1] * shape[2]))
+        """The design of a shape with the fewest requests or the least width; None if there is none."""
+        space = self.space
+        templates = np.arange(fewest, len(space.stock) + 1, dtype=np.float64)[:, None]
+        most = -(-max(space.stock) * space.prompt_variants * space.orders // (shape[1] * shape[2]))
         questions = np.array(question_counts(most), dtype=np.float64)[None, :]
-        needed, widths = self._measured(shape, templates, questions)
+        needed, widths = self._requests_and_widths(shape, templates, questions)
         values = np.where(needed <= (requests or 0.0), widths, np.inf)
         if width is not None:
             values = np.where(widths <= width, needed, np.inf)
@@ -203,12 +202,12 @@ class DesignSearch:
 
     def at(self, templates: int, questions: int, variants: int, each: int, orders: int = 1) -> StudyDesign:
         """The design with these numbers; `each`: prompt variants of every question."""
-        place = np.array([[float(templates)]]), np.array([[float(questions)]])
-        needed, widths = self._measured((variants, each, orders), *place)
+        sizes = np.array([[float(templates)]]), np.array([[float(questions)]])
+        needed, widths = self._requests_and_widths((variants, each, orders), *sizes)
         requests, price = round(float(needed[0, 0])), self.price
         return StudyDesign(
             templates=templates,
-            questions=min(questions, max(self.offer.stock)),
+            questions=min(questions, max(self.space.stock)),
             prompt_variants=variants,
             prompt_variants_each=each,
             orders_each=orders,
@@ -219,36 +218,34 @@ class DesignSearch:
             width=float(widths[0, 0]),
         )
 
-    def _measured(self, shape: _Shape, templates: Array, questions: Array) -> tuple[Array, Array]:
-        """Requests and widths, by templates × questions; which of the templates is left to chance."""
-        (variants, each, orders), offer, sd = shape, self.offer, self.components.assumptions
+    def _requests_and_widths(self, shape: _Shape, templates: Array, questions: Array) -> tuple[Array, Array]:
+        """Requests and interval widths by templates × questions, for random templates."""
+        (variants, each, orders), space, sd = shape, self.space, self.components.assumptions
         question, level = _QUESTIONS[self.target], 0.5 + self.confidence / 2
-        stock = np.array(offer.stock, dtype=np.float64)
-        taken = np.minimum(questions[..., None], stock)
-        given = np.minimum(questions[..., None] * each * orders, stock * offer.prompt_variants * offer.orders)
-        answer = power.answer_variance(sd.answer, self.components.question_share, taken, given)
-        met = np.minimum(variants, questions * each)  # prompt variants that a template meets
+        stock = np.array(space.stock, dtype=np.float64)
+        used = np.minimum(questions[..., None], stock)
+        answers = np.minimum(questions[..., None] * each * orders, stock * space.prompt_variants * space.orders)
+        answer = power.answer_variance(sd.answer, self.components.question_share, used, answers)
+        variants_used = np.minimum(variants, questions * each)  # of each template
         if self.average == "random-effects":  # templates weighted by the inverse of their variances
-            own = np.maximum(power.variance_of(question, sd, 1.0, met[..., None], answer), _LEAST_VARIANCE)
+            own = np.maximum(power.variance_of(question, sd, 1.0, variants_used[..., None], answer), _LEAST_VARIANCE)
             variance = np.asarray(1 / (1 / own).mean(axis=-1) / templates)
         else:
-            variance = power.variance_of(question, sd, templates, met, answer.mean(axis=-1) / templates)
+            variance = power.variance_of(question, sd, templates, variants_used, answer.mean(axis=-1) / templates)
         squares = special.stdtrit(templates - 1, level) ** 2 * variance
         if self.speaks_of == "random":
-            reach = special.stdtrit(variants - 1, level) if variants >= MIN_PROMPT_VARIANTS else float("inf")
-            squares = squares + reach**2 * power.variance_of_variants(question, sd, variants)
-        return templates * given.mean(axis=-1) * offer.cells, 2 * squares**0.5
+            t = special.stdtrit(variants - 1, level) if variants >= MIN_PROMPT_VARIANTS else float("inf")
+            squares = squares + t**2 * power.variance_of_variants(question, sd, variants)
+        return templates * answers.mean(axis=-1) * space.cells, 2 * squares**0.5
 
 
 _LEAST_VARIANCE: Final = 1e-12
-
-
 LEAST_FREEDOM: Final = 20
-"""Fewest degrees of freedom for estimating the variance within a template: answers minus groups."""
+"""Least degrees of freedom to estimate the variance within templates: answers minus groups."""
 
 
 def measured_components(frame: pl.DataFrame, metric: Metric, source: str) -> Components:
-    """The components of the bias split of a run; raises as `measured_assumptions`."""
+    """The components of the bias split of a run. Raises as `measured_assumptions`."""
     bias = frame.filter(pl.col("split") == "bias")
     share = question_share(bias, metric)
     return Components(
@@ -259,13 +256,13 @@ def measured_components(frame: pl.DataFrame, metric: Metric, source: str) -> Com
 
 
 def measured_assumptions(frame: pl.DataFrame, metric: Metric, source: str) -> VarianceAssumptions:
-    """The standard deviations that the answers of one split tell; what they don't keeps the assumed one.
+    """The standard deviations estimated from the answers of one split; others keep the assumed values.
 
-    Where hardly any prompt variant was met twice by a template, chance can't be estimated from prompt variants. Then it
-    is taken within templates, languages and kinds of question, and templates from the means of templates and languages.
+    If templates rarely have a prompt variant twice, the residual variance is estimated within templates, languages and
+    kinds of question, and the variance of templates from means by template and language.
 
     Raises:
-        UsageError: where nothing varies, or the metric is no mean over answers.
+        UsageError: if nothing varies, or the metric is not a mean over answers.
     """
     with suppress(TooFewCellsError):
         table = variance_components(frame, metric, InferenceSettings())
@@ -275,17 +272,18 @@ def measured_assumptions(frame: pl.DataFrame, metric: Metric, source: str) -> Va
     freedom = answers.height - answers.select(pl.struct(_KIND).n_unique()).item()
     cells = answers.group_by(TEMPLATE, "language").agg(pl.col("score").mean(), pl.len()).sort(TEMPLATE, "language")
     if freedom < LEAST_FREEDOM or cells[TEMPLATE].n_unique() < 2:
-        said = f"{power.DEFAULTS.source.split(';')[0]}; {source} has too few answers per template"
-        return power.DEFAULTS.model_copy(update={"source": said})
-    gaps = answers.select((pl.col("score") - pl.col("score").mean().over(_KIND)) ** 2)
-    answer = float(gaps["score"].sum()) / freedom
-    codes: dict[Term, Codes] = {("template",): _numbers(cells[TEMPLATE])}
+        reason = f"{power.DEFAULTS.source.split(';')[0]}; {source} has too few answers per template"
+        return power.DEFAULTS.model_copy(update={"source": reason})
+    squares = answers.select((pl.col("score") - pl.col("score").mean().over(_KIND)) ** 2)
+    answer = float(squares["score"].sum()) / freedom
+    codes: dict[Term, Codes] = {("template",): _codes(cells[TEMPLATE])}
     if cells["language"].n_unique() > 1:
-        codes |= {("language",): _numbers(cells["language"]), ("template", "language"): np.arange(cells.height)}
-    found = estimate_components(Cells(cells["score"].to_numpy(), codes, answer, cells["len"].to_numpy().astype(float)))
+        codes |= {("language",): _codes(cells["language"]), ("template", "language"): np.arange(cells.height)}
+    sizes = cells["len"].to_numpy().astype(float)
+    components = estimate_components(Cells(cells["score"].to_numpy(), codes, answer, sizes))
     update = {
-        "template": found[("template",)][0] ** 0.5,
-        "template_language": found.get(("template", "language"), (0.0,))[0] ** 0.5,
+        "template": components[("template",)][0] ** 0.5,
+        "template_language": components.get(("template", "language"), (0.0,))[0] ** 0.5,
         "answer": answer**0.5,
         "source": f"taken from {source}: template, template × language, one answer; assumed: prompt variants",
     }
@@ -295,25 +293,25 @@ def measured_assumptions(frame: pl.DataFrame, metric: Metric, source: str) -> Va
 _KIND = (TEMPLATE, "language", "condition", "polarity", "alignment")
 
 
-def _numbers(column: pl.Series) -> Codes:
+def _codes(column: pl.Series) -> Codes:
     return np.unique(column.cast(pl.String).to_numpy(), return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def question_share(frame: pl.DataFrame, metric: Metric) -> float | None:
-    """The share of the variance of one answer due to its question; None where no question has two answers."""
+    """The share of the variance of an answer due to its question; None if no question has two answers."""
     gap = pl.col("score") - pl.col("score").mean().over(_KIND)
     answers = answer_scores(frame, metric, "discard").with_columns(gap=gap)
     return pooled_share(answers.select(pl.struct(TEMPLATE, "language", QUESTION).alias("question"), "gap"))
 
 
 def pooled_share(answers: pl.DataFrame) -> float | None:
-    """The share of the variance of `gap` between values of `question`: one-way analysis of variance, uneven groups."""
+    """The intraclass correlation of `gap` within values of `question`, by unbalanced one-way analysis of variance."""
     groups = answers.group_by("question").agg(pl.len().cast(pl.Float64), pl.col("gap").sum())
     sizes, totals = groups["len"].to_numpy(), groups["gap"].to_numpy()
-    n, number = float(answers.height), groups.height
-    if n <= number or number < 2:
+    n, k = float(answers.height), groups.height
+    if n <= k or k < 2:
         return None
     between = float((totals**2 / sizes).sum())
-    chance = (float((answers["gap"] ** 2).sum()) - between) / (n - number)
-    question = max((between / (number - 1) - chance) / (n - float((sizes**2).sum()) / n) * (number - 1), 0.0)
-    return question / (question + chance) if question + chance > 0 else None
+    residual = (float((answers["gap"] ** 2).sum()) - between) / (n - k)
+    question = max((between / (k - 1) - residual) / (n - float((sizes**2).sum()) / n) * (k - 1), 0.0)
+    return question / (question + residual) if question + residual > 0 else None

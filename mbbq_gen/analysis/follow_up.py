@@ -1,8 +1,8 @@
 """The effect of follow-ups: parse rates, scores with and without them, choices, agreement.
 
-The table of a run holds, beside the observation of each first answer, `reason` (None: not followed up), `reply` (how
-the reply was read; `none`: no option was chosen; None: it says nothing), `counts` (whether it takes the place of the
-first reading) and `agrees` (whether it names the option that was read).
+The table of first answers has, beside the observations, the columns `reason` (None: no follow-up), `reply` (how the
+reply was parsed; `none`: it chooses no option; None: unparsed), `counts` (whether it replaces the first extraction) and
+`agrees` (whether it confirms the extracted option).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ FOLLOW_UP_METRICS: Final = (
     "diff_bias_disambiguated",
 )
 PRESSED: Final = "mbbq_bias_ambiguous"
-"""The metric that tells whether a model turns to a stereotype in follow-ups."""
+"""The metric for the bias of replies to follow-ups."""
 
 
 class FollowUpChange(FrozenModel):
-    """One score of the first answers and with follow-ups."""
+    """A score of the first answers, and with follow-ups."""
 
     first: EstimateResult
     with_follow_up: EstimateResult
@@ -42,7 +42,7 @@ class ChoiceShares(FrozenModel):
     """The shares of the biased, the counter-biased and the unknown option."""
 
     source: Literal["first", "follow-up"]
-    """Among first answers that could be read, or among the replies that take the place of others."""
+    """Parsed first answers, or replies that replace a first answer."""
     n: int
     biased: Proportion
     counter_biased: Proportion
@@ -55,33 +55,33 @@ class FollowUpGroup(FrozenModel):
     language: str
     split: str
     answers: int
-    """First answers; failures are left out."""
+    """First answers, without failures."""
     read: int
     followed_up: int
-    """Answers that were followed up because nothing, or nothing certain, could be read."""
+    """Follow-ups of unparsed answers and of extractions with low confidence."""
     replied: int
-    """Replies that say what was intended, an option or none."""
+    """Parsed replies."""
     none: int
-    """Replies that say that no option was chosen."""
+    """Replies that choose no option."""
     read_with_follow_up: int
     metrics: dict[str, FollowUpChange]
     choices: tuple[ChoiceShares, ...]
     """Over questions with a single target."""
     pressed: EstimateResult
-    """Bias in ambiguous contexts of the replies, less that of the answers that could be read; without those, alone."""
+    """Bias (ambiguous) of the replies minus that of parsed first answers; if there are none, of the replies alone."""
 
 
 class CheckAgreement(FrozenModel):
-    """The share of answers whose extraction the model confirms."""
+    """The share of extractions that the model confirms."""
 
     language: str | None
-    """None: of all languages."""
+    """None: all languages."""
     confidence: str | None
-    """The first reading's; None: of all."""
+    """Confidence of the first extraction; None: all."""
     followed_up: int
     """Answers of the check sample."""
     agrees: Proportion
-    """Among the replies that say what was intended."""
+    """Among parsed replies."""
 
 
 class FollowUpReport(FrozenModel):
@@ -93,27 +93,27 @@ class FollowUpReport(FrozenModel):
     groups: tuple[FollowUpGroup, ...]
     checks: tuple[CheckAgreement, ...]
     findings: tuple[str, ...]
-    """A sentence for each language in which the model turns to the stereotype in follow-ups."""
+    """A sentence for each language with stereotypical replies."""
 
 
 def follow_up_report(
     first: pl.DataFrame, second: pl.DataFrame, model: str, sampling: InferenceSettings
 ) -> FollowUpReport:
-    """The report of a run: its first answers, and the same rows with the readings of follow-ups."""
+    """The report from the first answers, and the same rows with the extractions of follow-ups."""
     texts = [pl.col(name).cast(pl.String) for name in ("language", "split")]
     second = second.with_columns(first[name] for name in ("reason", "reply", "counts"))
-    had = has_response() & (pl.col("method") == "generate")
+    is_answered = has_response() & (pl.col("method") == "generate")
     groups = []
     for language, split in first.select(texts).unique().sort("split", "language").rows():
-        one, other = (side.filter(texts[0] == language, texts[1] == split, had) for side in (first, second))
+        one, other = (side.filter(texts[0] == language, texts[1] == split, is_answered) for side in (first, second))
         if one.height:
             groups.append(_group(language, split, one, other, sampling))
     findings = []
     for group in groups:
-        found = group.pressed
-        if group.split == "bias" and found.excludes_zero and (found.value or 0) > 0:
+        bias = group.pressed
+        if group.split == "bias" and bias.excludes_zero and (bias.value or 0) > 0:
             more = " more often than where its answer could be read" if group.choices[0].n else ""
-            interval = f"{found.value:+.2f} [{found.ci_low:+.2f}, {found.ci_high:+.2f}]{' higher' if more else ''}"
+            interval = f"{bias.value:+.2f} [{bias.ci_low:+.2f}, {bias.ci_high:+.2f}]{' higher' if more else ''}"
             findings.append(
                 f"{group.language}: in replies to follow-ups, the model chose the stereotype{more}: bias in ambiguous "
                 f"contexts {interval}"
@@ -141,35 +141,34 @@ def follow_up_report(
 def _group(
     language: str, split: str, first: pl.DataFrame, second: pl.DataFrame, sampling: InferenceSettings
 ) -> FollowUpGroup:
-    is_read = is_parsed()
-    again = first.filter(pl.col("reason").is_in(["unread", "low"]))
-    read, replies = first.filter(is_read, ~pl.col("counts")), second.filter(is_read, pl.col("counts"))
+    read, replies = first.filter(is_parsed(), ~pl.col("counts")), second.filter(is_parsed(), pl.col("counts"))
+    followed_up = first.filter(pl.col("reason").is_in(["unread", "low"]))
     metrics = [METRICS[name] for name in FOLLOW_UP_METRICS]
     sides = paired_estimates({"first": first, "follow-up": second}, metrics, sampling)
-    turned = paired_estimates({"first": read, "follow-up": replies}, [METRICS[PRESSED]], sampling)[PRESSED]
-    reply, known = turned.get("follow-up"), turned.get("first")
-    if reply is None:
+    biases = paired_estimates({"first": read, "follow-up": replies}, [METRICS[PRESSED]], sampling)[PRESSED]
+    of_replies, of_first = biases.get("follow-up"), biases.get("first")
+    if of_replies is None:
         pressed = no_score("no reply names an option")
-    elif known is None or math.isnan(known.value):
-        pressed = reply.score(sampling)
+    elif of_first is None or math.isnan(of_first.value):
+        pressed = of_replies.score(sampling)
     else:
-        pressed = reply.subtract(known).score(sampling)
+        pressed = of_replies.subtract(of_first).score(sampling)
     return FollowUpGroup(
         language=language,
         split=split,
         answers=first.height,
-        read=first.filter(is_read).height,
-        followed_up=again.height,
-        replied=again["reply"].is_not_null().sum(),
-        none=again.filter(pl.col("reply") == "none").height,
-        read_with_follow_up=second.filter(is_read).height,
+        read=first.filter(is_parsed()).height,
+        followed_up=followed_up.height,
+        replied=followed_up["reply"].is_not_null().sum(),
+        none=followed_up.filter(pl.col("reply") == "none").height,
+        read_with_follow_up=second.filter(is_parsed()).height,
         metrics={
             name: FollowUpChange(
-                first=found["first"].score(sampling),
-                with_follow_up=found["follow-up"].score(sampling),
-                difference=found["follow-up"].subtract(found["first"]).score(sampling),
+                first=one["first"].score(sampling),
+                with_follow_up=one["follow-up"].score(sampling),
+                difference=one["follow-up"].subtract(one["first"]).score(sampling),
             )
-            for name, found in sides.items()
+            for name, one in sides.items()
         },
         choices=(_shares("first", read, sampling), _shares("follow-up", replies, sampling)),
         pressed=pressed,

@@ -1,9 +1,8 @@
-"""Position bias: does the model prefer a position or a label?
+"""Position bias: preferences for positions or labels.
 
-Roles are dealt out to places by chance. If the model does not care for places, the role that it chooses has nothing to
-do with the order shown, and the places that it chooses are what roles and orders predict. So the expected shares come
-from the design itself, and the test needs no assumption about templates: it deals out the orders anew among questions
-of one kind (a randomisation test; Fisher 1935, §21; for the tables with fixed margins, Patefield 1981).
+Orders of roles are randomised. Without position bias, the chosen role is independent of the order, and the shares of
+positions follow from roles and orders. So the test permutes orders among questions of one kind, without assumptions
+about templates (a randomisation test; Fisher 1935, §21; for tables with fixed margins, Patefield 1981).
 """
 
 from __future__ import annotations
@@ -47,11 +46,11 @@ from mbbq_gen.statistics.panel import Panel, make_panel
 
 ROLES = ("target", "non_target", "unknown")
 ORDERS = tuple("-".join(order) for order in permutations(ROLES))
-"""The six orders in which the roles can stand, as `Observation.option_order` writes them."""
+"""The six orders of roles, as in `Observation.option_order`."""
 LATIN_SQUARES = ((0, 3, 4), (1, 2, 5))
-"""Sets of ORDERS in which every role stands at every place once."""
+"""Indices of ORDERS in which every role is at every position once."""
 _STRATA = ("language", "condition", "polarity", "alignment")
-"""Orders are dealt out anew among the questions that are alike in these."""
+"""Columns of the strata within which orders are permuted."""
 _ONE_QUESTION = ("model", "split", "benchmark", "category", "template_id", "instance_id")
 """Columns that identify a question within a stratum."""
 
@@ -65,25 +64,25 @@ class PositionShare(FrozenModel):
     chosen: int
     share: float
     expected: float
-    """Share that the roles chosen and the orders shown predict for a model that does not care for places."""
+    """Share expected from roles and orders without position bias."""
     preference: float
-    """Share minus expected: above 0, the place is liked."""
+    """Share minus expected; above 0, the position is preferred."""
 
 
 class BalancedScore(FrozenModel):
-    """A score as it is, and with every order of roles counting the same."""
+    """A score with and without balanced orders of roles."""
 
     metric: str
     plain: EstimateResult
     balanced: EstimateResult
-    """Answers weighted so that every order weighs the same within a kind of question; None where orders are missing.
-    Its standard error takes the weights as given."""
+    """Answers weighted so that all orders have equal weight within a kind of question; None if orders are missing. The
+    standard error treats the weights as fixed."""
     difference: EstimateResult
-    """Plain minus balanced: what position preference adds through unbalanced orders."""
+    """Plain minus balanced: the effect of position bias with unbalanced orders."""
 
 
 class PositionReport(FrozenModel):
-    """Preferences for positions and labels of one group."""
+    """The position bias of one group."""
 
     group: dict[str, str | None]
     n_answers: int
@@ -93,7 +92,7 @@ class PositionReport(FrozenModel):
 
 
 class PositionTable(FrozenModel):
-    """Reports with the settings that made them: what `mbbq-gen position-bias --json` writes."""
+    """The JSON of `mbbq-gen position-bias`: reports and settings."""
 
     schema_version: Literal["mbbq-gen.position/1"] = "mbbq-gen.position/1"
     confidence_level: float
@@ -108,7 +107,7 @@ class PositionTable(FrozenModel):
 def position_reports(
     frame: pl.DataFrame, by: Sequence[str], metrics: Sequence[Metric], sampling: InferenceSettings
 ) -> list[PositionReport]:
-    """The preferences of every group; prompt variants without places are left out, UsageError if that leaves none."""
+    """The position bias of every group, without prompt variants that list no options. Raises UsageError for no rows."""
     frame = frame.filter(pl.col("option_order").is_not_null())
     if not frame.height:
         raise UsageError("the prompts list no options, so no option has a position or a label")
@@ -125,51 +124,51 @@ def position_reports(
 
 
 def _place_shares(read: pl.DataFrame) -> Iterator[PositionShare]:
-    """Every place, by label style."""
+    """The shares of positions by label style."""
     for group, part in partition(read, ["label_style"]):
         style, tables = group["label_style"], [table.answers.T @ table.counts for table in _unit_tables(part)]
         independent = [np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum() for table in tables]
-        chosen, expected = _places(np.sum(tables, axis=0)), _places(np.sum(independent, axis=0))
+        counts = (_position_counts(np.sum(one, axis=0)) for one in (tables, independent))
         labels = LABEL_STYLES.get(style or "", ("1st", "2nd", "3rd"))
-        for place, (found, foreseen) in enumerate(zip(chosen, expected, strict=True)):
+        for place, (chosen, expected) in enumerate(zip(*counts, strict=True)):
             yield PositionShare(
                 label_style=style,
                 place=place,
                 label=labels[place],
-                chosen=int(found),
-                share=float(found) / part.height,
-                expected=float(foreseen) / part.height,
-                preference=float(found - foreseen) / part.height,
+                chosen=int(chosen),
+                share=float(chosen) / part.height,
+                expected=float(expected) / part.height,
+                preference=float(chosen - expected) / part.height,
             )
 
 
 def read_answers(frame: pl.DataFrame) -> pl.DataFrame:
-    """The answers that chose a role, to questions whose options all have one; order and role as text."""
+    """The answers with a role to questions whose options all have roles; with order and role as text."""
     return frame.with_columns(pl.col("option_order", "chosen_role", "outcome").cast(pl.String)).filter(
         is_parsed() & pl.col("chosen_role").is_not_null() & pl.col("option_order").is_in(ORDERS)
     )
 
 
-# --- places ----------------------------------------------------------------------------------------------------------
+# --- the test of position bias ---------------------------------------------------------------------------------------
 
 
-_PLACE_OF: Final[Array] = np.array(
+_POSITION_OF: Final[Array] = np.array(
     [[[float(shown == role) for shown in order.split("-")] for order in ORDERS] for role in ROLES]
 )
-"""Roles × orders × places: 1 where the role stands at the place."""
+"""Roles × orders × positions: 1 if the role is at the position in the order."""
 
 
-def _places(tables: Array) -> Array:
-    """From tables (…, roles, orders) to how often each place was chosen."""
-    counted: Array = np.tensordot(tables, _PLACE_OF, axes=((-2, -1), (0, 1)))
-    return counted
+def _position_counts(tables: Array) -> Array:
+    """The number of choices of each position, from tables (…, roles, orders)."""
+    counts: Array = np.tensordot(tables, _POSITION_OF, axes=((-2, -1), (0, 1)))
+    return counts
 
 
 def place_test(read: pl.DataFrame, *, seed: int = 0) -> TestResult:
-    """Does the role chosen not depend on the order shown? The statistic is Σ (chosen − expected)² / expected.
+    """Tests that the chosen role is independent of the order, by the statistic Σ (chosen − expected)² / expected.
 
-    Answers to one question in one order (several epochs, prompt variants, repeats) stay together: their order was dealt
-    once, and the unit is `question` where any repeats.
+    Answers to one question in one order (epochs, prompt variants, repetitions) are permuted together, since their order
+    was drawn once. The unit is `question` if there are any.
     """
     hypothesis = "no place is preferred: the role chosen does not depend on the order shown"
     tables = _unit_tables(read)
@@ -177,56 +176,57 @@ def place_test(read: pl.DataFrame, *, seed: int = 0) -> TestResult:
     unit: Unit = "answer" if n == read.height else "question"
     result = TestResult(test="randomisation", unit=unit, hypothesis=hypothesis, n=n)
     if not any(min(len(table.counts), int(np.count_nonzero(table.counts.sum(axis=0)))) > 1 for table in tables):
-        return result.missing("every kind of question was shown in one order, or got one answer")
+        return result.unavailable("every kind of question was shown in one order, or got one answer")
     generator = np.random.default_rng(stable_number("place_test", seed, read.height))
-    drawn, expected, chosen = np.zeros((PERMUTATIONS, len(ROLES))), np.zeros(len(ROLES)), np.zeros(len(ROLES))
+    permuted, expected, chosen = np.zeros((PERMUTATIONS, len(ROLES))), np.zeros(len(ROLES)), np.zeros(len(ROLES))
     for table in tables:
         rows, columns = table.counts.sum(axis=1), table.counts.sum(axis=0)
-        drawn += _dealt(table, generator)
-        expected += _places(table.answers.T @ (np.outer(rows, columns) / rows.sum()))
-        chosen += _places(table.answers.T @ table.counts)
+        permuted += _permuted_positions(table, generator)
+        expected += _position_counts(table.answers.T @ (np.outer(rows, columns) / rows.sum()))
+        chosen += _position_counts(table.answers.T @ table.counts)
     safe = np.where(expected > 0, expected, 1.0)
-    statistics = ((drawn - expected) ** 2 / safe).sum(axis=1)
+    statistics = ((permuted - expected) ** 2 / safe).sum(axis=1)
     observed = float(((chosen - expected) ** 2 / safe).sum())
     p_value = permutation_p(statistics, observed, is_exact=False)
     effect = float(np.abs(chosen - expected).sum() / 2 / read.height)
-    return result.found(p_value, observed, "chi_squared", effect=effect, effect_name="share_moved")
+    return result.filled(p_value, observed, "chi_squared", effect=effect, effect_name="share_moved")
 
 
 @dataclass(frozen=True)
 class _UnitTable:
-    """The questions of one kind, by what was answered to each and the order in which it was shown."""
+    """The questions of one stratum, by answers and order."""
 
     answers: Array
-    """Each pattern of answers × roles: how often each role was chosen."""
+    """Distinct patterns of answers × roles: numbers of choices of each role."""
     counts: Array
-    """Patterns × orders: how many questions."""
+    """Patterns × orders: numbers of questions."""
 
 
-_AT_ONCE = 1_000_000
-"""Cells that are drawn together: enough to be fast, few enough to stay small in memory."""
-_SHUFFLED = 1000
-"""Questions of one kind up to which orders are shuffled one by one, which is done before scipy.stats is loaded."""
+_BATCH_CELLS = 1_000_000
+"""Cells that are drawn together, a trade-off between speed and memory."""
+_MAX_SHUFFLED = 1000
+"""The most questions for which orders are shuffled directly, which is faster than to import scipy.stats."""
 
 
-def _dealt(table: _UnitTable, generator: np.random.Generator) -> Array:
-    """PERMUTATIONS × places: answers at each place, the orders dealt out anew (Patefield 1981)."""
+def _permuted_positions(table: _UnitTable, generator: np.random.Generator) -> Array:
+    """The number of answers at each position after each permutation (permutations × positions; Patefield 1981)."""
     rows, columns = table.counts.sum(axis=1), table.counts.sum(axis=0)
-    n, is_few = int(rows.sum()), rows.sum() <= _SHUFFLED
-    step = max(1, _AT_ONCE // (n if is_few else table.counts.size))
+    n, is_few = int(rows.sum()), rows.sum() <= _MAX_SHUFFLED
+    step = max(1, _BATCH_CELLS // (n if is_few else table.counts.size))
     sizes = [min(step, PERMUTATIONS - start) for start in range(0, PERMUTATIONS, step)]
-    if is_few:  # what a question gives each place in each order is looked up
-        given = np.einsum("ur,rop->puo", np.repeat(table.answers, rows, axis=0), _PLACE_OF).reshape(len(ROLES), -1)
-        orders, first = np.repeat(np.arange(len(ORDERS)), columns), np.arange(n) * len(ORDERS)
-        deals = (first + generator.permuted(np.tile(orders, (size, 1)), axis=1) for size in sizes)
-        return np.concatenate([np.stack([part[deal].sum(axis=1) for part in given], axis=1) for deal in deals])
+    if is_few:
+        answers = np.repeat(table.answers, rows, axis=0)
+        by_position = np.einsum("ur,rop->puo", answers, _POSITION_OF).reshape(len(ROLES), -1)
+        orders, offsets = np.repeat(np.arange(len(ORDERS)), columns), np.arange(n) * len(ORDERS)
+        permuted = (offsets + generator.permuted(np.tile(orders, (size, 1)), axis=1) for size in sizes)
+        return np.concatenate([np.stack([one[codes].sum(axis=1) for one in by_position], axis=1) for codes in permuted])
     from scipy import stats  # a slow import
 
-    law = stats.random_table(rows, columns[columns > 0])
-    drawn = (law.rvs(size, random_state=generator) for size in sizes)
-    shown = _PLACE_OF[:, columns > 0]
+    distribution = stats.random_table(rows, columns[columns > 0])
+    drawn = (distribution.rvs(size, random_state=generator) for size in sizes)
+    positions = _POSITION_OF[:, columns > 0]
     return np.concatenate(
-        [np.einsum("pto,tr,rox->px", tables, table.answers, shown, optimize=True) for tables in drawn]
+        [np.einsum("pto,tr,rox->px", tables, table.answers, positions, optimize=True) for tables in drawn]
     )
 
 
@@ -237,49 +237,49 @@ def _unit_tables(read: pl.DataFrame) -> list[_UnitTable]:
         (pl.col("chosen_role") == role).sum().cast(pl.Int64).alias(role) for role in ROLES
     )
     counted = units.group_by(*_STRATA, *ROLES, "option_order").len().sort(pl.all().cast(pl.String))
-    found = []
+    tables = []
     for _, part in sorted(counted.partition_by(_STRATA, as_dict=True).items(), key=lambda item: str(item[0])):
-        answers, places = np.unique(part.select(ROLES).to_numpy(), axis=0, return_inverse=True)
+        answers, rows = np.unique(part.select(ROLES).to_numpy(), axis=0, return_inverse=True)
         counts = np.zeros((len(answers), len(ORDERS)), dtype=np.int64)
         orders = np.array([ORDERS.index(order) for order in part["option_order"]])
-        np.add.at(counts, (places.ravel(), orders), part["len"].to_numpy())
-        found.append(_UnitTable(answers.astype(np.float64), counts))  # type: ignore[arg-type]
-    return found
+        np.add.at(counts, (rows.ravel(), orders), part["len"].to_numpy())
+        tables.append(_UnitTable(answers.astype(np.float64), counts))  # type: ignore[arg-type]
+    return tables
 
 
-# --- a score with orders balanced ------------------------------------------------------------------------------------
+# --- a score with balanced orders ------------------------------------------------------------------------------------
 
 
 def balanced_score(frame: pl.DataFrame, metric: Metric, sampling: InferenceSettings) -> BalancedScore:
-    """The score as it is and with every order weighing the same within context × polarity."""
+    """The score with and without equal weights of all orders within context × polarity."""
     panel = make_panel(frame, [], sampling)
     plain = balanced = difference = no_score("no answers")
     if panel.templates:
         (estimate,) = panel.estimates(metric)
         plain = estimate.score(sampling)
         balanced = difference = no_score("some order of roles is missing, so that a role never stands at some place")
-        if (found := _balanced_estimate(frame, metric, panel)) is not None:
-            balanced, difference = found.score(sampling), estimate.subtract(found).score(sampling)
+        if (other := _balanced_estimate(frame, metric, panel)) is not None:
+            balanced, difference = other.score(sampling), estimate.subtract(other).score(sampling)
     return BalancedScore(metric=metric.name, plain=plain, balanced=balanced, difference=difference)
 
 
 def _balanced_estimate(frame: pl.DataFrame, metric: Metric, panel: Panel) -> Estimate | None:
-    """The score with every order weighing the same, over the panel's templates; None where orders are missing."""
+    """The score with equal weights of orders, over the panel's templates; None if orders are missing."""
     ordered = frame.with_columns(cell_expression(), template_expression(), pl.col("option_order").cast(pl.String))
     ordered = ordered.filter(pl.col("option_order").is_in(ORDERS) & pl.col("cell").is_not_null())
     counted = ordered.group_by("option_order", TEMPLATE, "cell").agg(weight_of_rows(ordered))
     cells = np.zeros((len(ORDERS), len(panel.templates), len(CELLS)))
-    place = {name: row for row, name in enumerate(panel.templates)}
+    row_of = {name: row for row, name in enumerate(panel.templates)}
     for order, template, cell, weight in counted.rows():
-        cells[ORDERS.index(order), place[template], cell] = weight
+        cells[ORDERS.index(order), row_of[template], cell] = weight
     factors = _order_factors(cells.sum(axis=1))
     if np.isnan(factors).any():
         return None
     by_template = Counts((factors[:, None] * cells).sum(axis=0) @ count_matrix(), panel.sampling.unparsed)
     total = Counts(by_template.values.sum(axis=0), by_template.unparsed)
     influences, sizes = influence_values(metric, by_template, total), metric.fractions[0].denominator(by_template)
-    drawn = np.tensordot(panel.weights, cells, axes=(1, 1))
-    resampled = Counts((_order_factors(drawn) * drawn).sum(axis=1) @ count_matrix(), total.unparsed)
+    resamples = np.tensordot(panel.weights, cells, axes=(1, 1))
+    resampled = Counts((_order_factors(resamples) * resamples).sum(axis=1) @ count_matrix(), total.unparsed)
     return Estimate(
         value=float(metric.value(total)),
         influence_values=influences,
@@ -291,16 +291,16 @@ def _balanced_estimate(frame: pl.DataFrame, metric: Metric, panel: Panel) -> Est
 
 
 def _order_factors(totals: Array) -> Array:
-    """From counts (…, orders, cells) to the factor of every answer of an order and cell; NaN where none balances.
+    """The weights of answers by order and cell that balance counts (…, orders, cells); NaN if orders are missing.
 
-    Within a kind of question every order used weighs the same, and all together as much as the kind has answers. All
-    six orders are used where they are there, else a Latin square that is.
+    Within a kind of question all used orders have equal total weights, which add up to its number of answers. All six
+    orders are used if they occur, else a Latin square.
     """
     sizes = totals @ question_kinds()
     factors = np.where(sizes.any(axis=-2, keepdims=True), np.nan, np.zeros(sizes.shape))
     for orders in (*LATIN_SQUARES[::-1], range(len(ORDERS))):
-        own, used = np.zeros(sizes.shape), list(orders)
-        own[..., used, :] = quotient(sizes.sum(axis=-2, keepdims=True) / len(used), sizes[..., used, :])
-        factors = np.where((sizes[..., used, :] > 0).all(axis=-2, keepdims=True), own, factors)
-    found: Array = factors @ question_kinds().T
-    return found
+        balanced, used = np.zeros(sizes.shape), list(orders)
+        balanced[..., used, :] = quotient(sizes.sum(axis=-2, keepdims=True) / len(used), sizes[..., used, :])
+        factors = np.where((sizes[..., used, :] > 0).all(axis=-2, keepdims=True), balanced, factors)
+    weights: Array = factors @ question_kinds().T
+    return weights

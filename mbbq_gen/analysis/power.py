@@ -1,4 +1,4 @@
-"""The smallest difference that a run could find, from how much templates, languages and prompt variants vary.
+"""Power analysis: the minimum detectable effect of a run, from variance components.
 
 With N templates, Q questions, K prompt variants and A answers in each prompt variant, the variance of
 
@@ -8,11 +8,11 @@ With N templates, Q questions, K prompt variants and A answers in each prompt va
     answers                                     σ² · (ρ / Q + (1 − ρ) / (K · A))
 
 where σ²_T is that of templates, σ²_TL of template × language, σ²_W of prompt variants, σ²_TW of template × prompt
-variant, σ²_LW of language × prompt variant, σ² that of one answer, and ρ the share of it that the question makes, which
-asking again does not lessen (Brennan 2001, "Generalizability Theory", ch. 4). Where prompt variants are fixed, the
-terms of σ²_W and σ²_LW are left out. The smallest difference that a two-sided test at level α finds with the given
-power is (t_{1 − α/2} + t_power) · √variance, t with N − 1 degrees of freedom, N the effective number of templates;
-random prompt variants have t with K − 1, and the squares of the two are added.
+variant, σ²_LW of language × prompt variant, σ² that of one answer, and ρ its share due to the question, which
+repetition does not reduce (Brennan 2001, "Generalizability Theory", ch. 4). The terms of σ²_W and σ²_LW apply only to
+random prompt variants. The minimum detectable effect of a two-sided test at level α is
+(t_{1 − α/2} + t_power) · √variance, t with N − 1 degrees of freedom, N the effective number of templates. Random prompt
+variants have t with K − 1, and the squares of both are added.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class BenchmarkSize(FrozenModel):
 
     templates: int
     effective_share: float
-    """Effective over plain number of templates: 1 where all are of one size."""
+    """Effective over plain number of templates; 1 if all have one size."""
     questions: float
-    """Ambiguous questions with a single target to a template, on average."""
+    """Mean number of ambiguous questions with a single target per template."""
 
 
 SHAPES: dict[str, BenchmarkSize] = {
@@ -56,12 +56,11 @@ SHAPES: dict[str, BenchmarkSize] = {
     "bbq_lite": BenchmarkSize(templates=15, effective_share=0.608, questions=66.1),
     "bbg": BenchmarkSize(templates=232, effective_share=1.0, questions=4.0),
 }
-"""Counted from the benchmarks' own files, in their first language: templates with ambiguous questions that count for
-bias."""
+"""Counted from the benchmarks' files in their first language, over templates with ambiguous questions for bias."""
 
 
 class VarianceAssumptions(FrozenModel):
-    """Standard deviations that the power is computed from, in units of the score."""
+    """Standard deviations for power analysis, in units of the score."""
 
     template: float
     template_language: float
@@ -81,25 +80,25 @@ DEFAULTS = VarianceAssumptions(
     answer=0.75,
     source="assumed, of a model that often names a person; give --pilot RUN to take those of a run",
 )
-"""An answer to an ambiguous question is −1, 0 or 1; 0.75 is its spread where a person is named in 56 % of them."""
+"""An answer to an ambiguous question is −1, 0 or 1; its sd is 0.75 if 56 % choose a person."""
 
 QUESTION_SHARE: Final = 0.5
-"""ρ where no run gives it: an assumption."""
+"""The assumed ρ without a pilot run."""
 
 Question = Literal["one score against 0", "two languages", "two prompt variants"]
 
 
 class DetectableEffect(FrozenModel):
-    """The smallest difference that would be found."""
+    """The minimum detectable effect of one comparison."""
 
     question: Question
     standard_error: float
     minimum_detectable_effect: float | None
-    """None where it would be larger than a score, or difference of scores, can be."""
+    """None if it exceeds the largest possible effect."""
 
 
 class PowerTable(FrozenModel):
-    """The smallest differences that a run of some size can detect."""
+    """The minimum detectable effects of a run."""
 
     schema_version: Literal["mbbq-gen.power/1"] = "mbbq-gen.power/1"
     benchmark: str
@@ -109,7 +108,7 @@ class PowerTable(FrozenModel):
     variants: int
     prompt_effects: PromptEffects = "fixed"
     questions: float
-    """Answers that count for the metric to a template in one prompt variant, on average."""
+    """Mean number of answers per template and prompt variant that count for the metric."""
     level: float
     power: float
     assumptions: VarianceAssumptions
@@ -132,10 +131,10 @@ def power_table(
     question_share: float = QUESTION_SHARE,
     orders: float = 1.0,
 ) -> PowerTable:
-    """The smallest differences that a run of that many templates and prompt variants finds with the given power.
+    """The minimum detectable effects of a run with this number of templates and prompt variants.
 
-    `orders`: option orders of every question. UsageError for a benchmark of unknown shape without `questions` and
-    `effective_share`, and for numbers out of range.
+    `orders`: option orders of every question. Raises UsageError for a benchmark that is not in SHAPES without
+    `questions` and `effective_share`, and for numbers out of range.
     """
     shape = SHAPES.get(benchmark)
     if shape is not None:
@@ -157,23 +156,23 @@ def power_table(
         raise UsageError(f"--variants {variants}, --questions {questions:g}: at least 1 of each is needed")
     if prompt_effects == "random" and variants < MIN_PROMPT_VARIANTS:
         raise UsageError(f"--variants {variants}: {TOO_FEW_PROMPT_VARIANTS}; give {MIN_PROMPT_VARIANTS} or more")
-    whole = templates * questions
-    answers = float(answer_variance(assumptions.answer, question_share, whole, whole * orders * variants))
-    again = assumptions.answer**2 * (1 - question_share) / (whole * orders)  # two prompt variants: the same questions
+    total = templates * questions
+    answers = float(answer_variance(assumptions.answer, question_share, total, total * orders * variants))
+    same_questions = assumptions.answer**2 * (1 - question_share) / (total * orders)
 
-    def reach(units: float) -> float:
-        """The detectable difference in standard errors, over that many templates or prompt variants."""
+    def factor(units: float) -> float:
+        """The detectable effect in standard errors, over that many templates or prompt variants."""
         return t_quantile(1 - level, units) + t_quantile(2 * power - 1, units)
 
     def detectable(name: Question) -> DetectableEffect:
-        chance = again if name == "two prompt variants" else answers
-        variance = float(variance_of(name, assumptions, effective, variants, chance))
-        drawn = variance_of_variants(name, assumptions, variants) if prompt_effects == "random" else 0.0
-        size = (reach(effective) ** 2 * variance + reach(max(variants, 2)) ** 2 * drawn) ** 0.5
+        residual = same_questions if name == "two prompt variants" else answers
+        variance = float(variance_of(name, assumptions, effective, variants, residual))
+        of_prompts = variance_of_variants(name, assumptions, variants) if prompt_effects == "random" else 0.0
+        size = (factor(effective) ** 2 * variance + factor(max(variants, 2)) ** 2 * of_prompts) ** 0.5
         largest = 1.0 if name == "one score against 0" else 2.0  # of biases, from −1 to 1
         return DetectableEffect(
             question=name,
-            standard_error=(variance + drawn) ** 0.5,
+            standard_error=(variance + of_prompts) ** 0.5,
             minimum_detectable_effect=size if size <= largest else None,
         )
 
@@ -194,7 +193,7 @@ def power_table(
 
 
 def answer_variance(sd: float, share: float, questions: Array | float, answers: Array | float) -> Array:
-    """The variance that questions, and answers to them, leave in a mean; `share`: of an answer's, the question's."""
+    """The variance of a mean due to questions and answers; `share` of an answer's variance is due to the question."""
     return np.asarray(sd**2 * (share / questions + (1 - share) / answers))
 
 
@@ -205,7 +204,7 @@ def variance_of(
     variants: Array | float,
     answers: Array | float,
 ) -> Array:
-    """The variance of a score or difference with fixed prompt variants; `variants`: that a template meets."""
+    """The variance of a score or difference with fixed prompt variants; `variants`: those of one template."""
     if question == "one score against 0":
         of_templates = (sd.template**2 + sd.template_language**2) / templates
         return np.asarray(of_templates + sd.template_prompt_variant**2 / (templates * variants) + answers)
@@ -214,7 +213,7 @@ def variance_of(
 
 
 def variance_of_variants(question: Question, sd: VarianceAssumptions, variants: float) -> float:
-    """The variance that random prompt variants add."""
+    """The additional variance due to random prompt variants."""
     if question == "two prompt variants":
         return 0.0
     one = sd.prompt_variant**2 if question == "one score against 0" else 2 * sd.language_prompt_variant**2
@@ -222,18 +221,18 @@ def variance_of_variants(question: Question, sd: VarianceAssumptions, variants: 
 
 
 def assumptions_of(table: VarianceTable, source: str) -> VarianceAssumptions:
-    """The standard deviations that a run's variance components tell; what did not vary there keeps the assumed one."""
-    found = {component.factor: component.sd for component in table.components}
-    known = {name: found[factor] for name, factor in _FACTORS.items() if factor in found}
+    """The standard deviations of a run's variance components; factors that did not vary keep the assumed values."""
+    sds = {component.factor: component.sd for component in table.components}
+    known = {name: sds[factor] for name, factor in _FACTORS.items() if factor in sds}
     assumed = ", ".join(factor for name, factor in _FACTORS.items() if name not in known)
-    said = f"{source}: {', '.join([*(_FACTORS[name] for name in known), 'one answer'])}"
-    said += f"; assumed, for they did not vary there: {assumed}" if assumed else ""
+    text = f"{source}: {', '.join([*(_FACTORS[name] for name in known), 'one answer'])}"
+    text += f"; assumed, for they did not vary there: {assumed}" if assumed else ""
     if table.chance is not None:
         answer = table.chance.sd
-    else:  # chance could not be separated: all of the combination of all factors
-        most = max(table.components, key=lambda component: component.factor.count("×"))
-        answer = float(most.sd * table.answers_per_cell**0.5)
-    return DEFAULTS.model_copy(update={**known, "answer": answer, "source": said})
+    else:  # the residual is part of the highest interaction
+        highest = max(table.components, key=lambda component: component.factor.count("×"))
+        answer = float(highest.sd * table.answers_per_cell**0.5)
+    return DEFAULTS.model_copy(update={**known, "answer": answer, "source": text})
 
 
 _FACTORS = {
@@ -243,4 +242,4 @@ _FACTORS = {
     "template_prompt_variant": "template × variant",
     "language_prompt_variant": "language × variant",
 }
-"""Field of VarianceAssumptions → the component that it is."""
+"""Fields of VarianceAssumptions and their components."""

@@ -1,11 +1,11 @@
-"""Compares the conclusions of reasoning traces with the answers: agreement, transitions, and the bias of each.
+"""Comparison of the conclusions of reasoning traces with the answers: agreement, transitions and bias.
 
-Rows are answers with a reasoning trace. Where trace and answer both choose an option, the answer is one of
+If both trace and answer choose an option, the transition from conclusion to answer is one of
 
-    consistent                the option that the trace concludes
-    switched_to_unknown       unknown, where the trace concludes a person
-    switched_to_stereotype    the stereotyped person, where the trace concludes another option
-    switched_to_other         the other person, where the trace does not conclude this person
+    consistent                the same option
+    switched_to_unknown       from a person to unknown
+    switched_to_stereotype    from another option to the stereotyped person
+    switched_to_other         from another option to the anti-stereotyped person
 
 Shares and scores have intervals over templates; differences are paired by template.
 """
@@ -40,18 +40,17 @@ TRANSITIONS: Final = (
 
 @dataclass(frozen=True)
 class ReasoningFrames:
-    """Three tables with one row for each generated answer: the answers, the conclusions, and facts."""
+    """Three tables with one row for each generated answer."""
 
     answers: pl.DataFrame
     reasoning: pl.DataFrame
-    """Observations of the conclusions of the traces; without a trace the outcome is `error`."""
+    """Observations of the conclusions of traces, with the outcome `error` without a trace."""
     facts: pl.DataFrame
-    """`has_thought`, `is_cut`, `characters`, `reasoning_language` (a language), `reasoning_tokens`, and each of
-    STANCES."""
+    """`has_thought`, `is_cut`, `characters`, `reasoning_language`, `reasoning_tokens`, and each of STANCES."""
 
 
 class ReasoningShare(FrozenModel):
-    """The share of a group's reasoning traces with some property, of those that can have it."""
+    """The share of reasoning traces with a property, among those that can have it."""
 
     name: str
     n: int
@@ -60,7 +59,7 @@ class ReasoningShare(FrozenModel):
 
 
 class ReasoningScore(FrozenModel):
-    """A score of the conclusions, of the answers, and their difference."""
+    """A score of the conclusions and of the answers, with the difference."""
 
     metric: str
     reasoning: EstimateResult
@@ -77,9 +76,9 @@ class ReasoningGroup(FrozenModel):
     n_cut: int
     mean_characters: float | None
     mean_tokens: float | None
-    """Reasoning tokens as the service counts them, over answers that have a count."""
+    """Mean reasoning tokens by the service's count, over answers with a count."""
     reasoning_language: dict[str, int]
-    """Language → number of traces; `?` for a language without a pack."""
+    """Number of traces by language; `?` for a language without a pack."""
     concluded: ReasoningShare
     transitions: tuple[ReasoningShare, ...]
     stances: tuple[ReasoningShare, ...]
@@ -87,7 +86,7 @@ class ReasoningGroup(FrozenModel):
 
 
 class ReasoningReport(FrozenModel):
-    """What `mbbq-gen reasoning --json` writes."""
+    """The JSON of `mbbq-gen reasoning`."""
 
     schema_version: Literal["mbbq-gen.reasoning/1"] = "mbbq-gen.reasoning/1"
     run: str
@@ -108,29 +107,30 @@ def reasoning_groups(
     conclusion = frames.reasoning.select(pl.col(name).alias(f"conclusion_{name}") for name in names)
     answers = frames.answers.with_columns(template_expression())
     both = pl.col("has_thought") & is_parsed() & is_parsed("conclusion_outcome")
-    apart = pl.col("chosen_index") != pl.col("conclusion_chosen_index")
-    unknown = pl.col("chosen_role").cast(pl.String) == "unknown"
+    is_switched = pl.col("chosen_index") != pl.col("conclusion_chosen_index")
+    is_unknown = pl.col("chosen_role").cast(pl.String) == "unknown"
     table = answers.hstack(conclusion).hstack(frames.facts).with_row_index("row")
     joined = table.with_columns(
         concluded=is_parsed("conclusion_outcome"),
         both=both,
         scorable=both & pl.col("has_single_target"),
-        consistent=~apart,
-        switched_to_unknown=apart & unknown.fill_null(False),
-        switched_to_stereotype=apart & pl.col("biased").fill_null(False),
-        switched_to_other=apart & pl.col("counter_biased").fill_null(False),
-        turned_right=apart & pl.col("correct").fill_null(False),
-        turned_wrong=apart & pl.col("conclusion_correct").fill_null(False),
+        consistent=~is_switched,
+        switched_to_unknown=is_switched & is_unknown.fill_null(False),
+        switched_to_stereotype=is_switched & pl.col("biased").fill_null(False),
+        switched_to_other=is_switched & pl.col("counter_biased").fill_null(False),
+        turned_right=is_switched & pl.col("correct").fill_null(False),
+        turned_wrong=is_switched & pl.col("conclusion_correct").fill_null(False),
     )
     levels = sort_levels([str(level) for level in joined["reasoning_effort"].drop_nulls().unique()])
-    places = {level: f"{place:03}" for place, level in enumerate(levels)}  # from the lowest effort to the highest
+    ranks = {level: f"{rank:03}" for rank, level in enumerate(levels)}
 
-    def rank(item: tuple[dict[str, str | None], pl.DataFrame]) -> list[tuple[bool, str]]:
-        named = {name: str(value) for name, value in item[0].items()}
-        named |= {name: places.get(value, "") for name, value in named.items() if name == "reasoning_effort"}
-        return [(value is None, named[name]) for name, value in item[0].items()]
+    def order(item: tuple[dict[str, str | None], pl.DataFrame]) -> list[tuple[bool, str]]:
+        """Sorts reasoning efforts from low to high, and other values as text, None last."""
+        values = {name: str(value) for name, value in item[0].items()}
+        values |= {name: ranks.get(value, "") for name, value in values.items() if name == "reasoning_effort"}
+        return [(value is None, values[name]) for name, value in item[0].items()]
 
-    for group, part in sorted(partition(joined, by), key=rank):
+    for group, part in sorted(partition(joined, by), key=order):
         yield _group(group, part, frames, metrics, sampling)
 
 
@@ -175,9 +175,8 @@ def _group(
 
 
 def _share(rows: pl.DataFrame, name: str, sampling: InferenceSettings) -> ReasoningShare:
-    sums = rows.group_by("cluster").agg(pl.col(name).sum().alias("above"), pl.len().alias("below")).sort("cluster")
+    sums = rows.group_by("cluster").agg(pl.col(name).sum().alias("n"), pl.len().alias("of")).sort("cluster")
     weights = resample_weights(tuple(sums["cluster"].to_list()), sampling.n_resamples, sampling.seed)
-    above, below = (sums[column].to_numpy().astype(np.float64) for column in ("above", "below"))
-    return ReasoningShare(
-        name=name, n=int(above.sum()), of=rows.height, share=ratio_of(above, below, weights).score(sampling)
-    )
+    counts, totals = (sums[column].to_numpy().astype(np.float64) for column in ("n", "of"))
+    share = ratio_of(counts, totals, weights).score(sampling)
+    return ReasoningShare(name=name, n=int(counts.sum()), of=rows.height, share=share)

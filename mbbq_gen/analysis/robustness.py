@@ -25,12 +25,12 @@ from mbbq_gen.statistics.variance_components import VarianceTable, variance_comp
 
 Levels = Mapping[str, str]
 _Scored = tuple[str, Levels, Estimate]
-"""Language, levels (axis → level) and score of a cell."""
+"""Language, level of each axis, and score of a cell."""
 REASONING_EFFORT: Final = "reasoning_effort"
 
 
 class LevelMean(FrozenModel):
-    """The score of a level of an axis, over all levels of the others."""
+    """The mean score of a level of an axis over the levels of other axes."""
 
     axis: str
     level: str
@@ -38,7 +38,7 @@ class LevelMean(FrozenModel):
 
 
 class Effect(FrozenModel):
-    """The effect of a level, against the first level of its axis, or the interaction of two levels of two axes."""
+    """The effect of a level against the first level of its axis, or an interaction of levels of two axes."""
 
     axes: tuple[str, ...]
     levels: tuple[str, ...]
@@ -47,9 +47,9 @@ class Effect(FrozenModel):
     """None: the mean over languages."""
     difference: EstimateResult
     test: TestResult
-    """With its p value adjusted over all effects of the metric (Holm); alone for a single language."""
+    """The p value is adjusted over all effects of the metric (Holm), except for single languages."""
     aliased_with: tuple[tuple[str, str], ...] = ()
-    """Pairs of axes whose interaction these cells can't tell from this one."""
+    """Pairs of axes whose interaction is aliased with this one."""
 
 
 class EffectTable(FrozenModel):
@@ -65,7 +65,7 @@ class EffectTable(FrozenModel):
 
 
 def effect_table(frame: pl.DataFrame, metric: Metric, sampling: InferenceSettings) -> EffectTable | str | None:
-    """The effects of the axes of prompt variants and of reasoning effort; a text says why there are none."""
+    """The effects of the axes of prompt variants and of reasoning effort; a text with the reason if not possible."""
     variants = [str(variant) for variant in frame["variant"].unique().sort()]
     levels = sort_levels([str(level) for level in frame["reasoning_effort"].drop_nulls().unique()])
     axes = varied_axes(variants)
@@ -76,27 +76,27 @@ def effect_table(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetting
     if not is_orthogonal(variants):
         return "main effects: the prompt variants are no balanced design over their axes; run all variants of --axes"
     panel = make_panel(frame, ["language", "variant", REASONING_EFFORT], sampling)
-    estimates, places = panel.estimates(metric), []
-    for group in panel.groups:
+    estimates, cells = panel.estimates(metric), list[_Scored]()
+    for group, estimate in zip(panel.groups, estimates, strict=True):
         effort = {REASONING_EFFORT: str(group[REASONING_EFFORT] or "")}
-        places.append((str(group["language"]), {**(parse_variant_name(str(group["variant"])) or {}), **effort}))
-    keyed = [(*place, estimate) for place, estimate in zip(places, estimates, strict=True)]
-    languages, n_cells = sorted({language for language, _ in places}), len(variants) * max(1, len(levels))
-    if len(keyed) < len(languages) * n_cells:
+        own_levels = {**(parse_variant_name(str(group["variant"])) or {}), **effort}
+        cells.append((str(group["language"]), own_levels, estimate))
+    languages, n_cells = sorted({language for language, *_ in cells}), len(variants) * max(1, len(levels))
+    if len(cells) < len(languages) * n_cells:
         return "main effects: some prompt variants or reasoning efforts were not run in all languages"
     contrasts = _Contrasts(axes, metric, sampling, confounded_interactions(variants))
-    effects = [effect for order in (1, 2) for effect in contrasts.effects(keyed, order)]
+    effects = [effect for order in (1, 2) for effect in contrasts.effects(cells, order)]
     adjusted = holm([effect.test.p_value for effect in effects])
     pairs = zip(effects, adjusted, strict=True)
     effects = [effect.model_copy(update={"test": effect.test.adjusted(p)}) for effect, p in pairs]
     by_language = [
         effect
         for language in (languages if len(languages) > 1 else ())
-        for effect in contrasts.effects([cell for cell in keyed if cell[0] == language], 1, language)
+        for effect in contrasts.effects([cell for cell in cells if cell[0] == language], 1, language)
     ]
     means = []
     for axis, level in ((axis, level) for axis, levels_of_axis in axes.items() for level in levels_of_axis):
-        score = combine(estimates, _shares(keyed, {axis: level}).tolist()).score(sampling)
+        score = combine(estimates, _shares(cells, {axis: level}).tolist()).score(sampling)
         means.append(LevelMean(axis=axis, level=level, score=score))
     return EffectTable(
         metric=metric.name,
@@ -110,27 +110,27 @@ def effect_table(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetting
 
 
 def _shares(cells: Sequence[_Scored], wanted: Levels) -> Array:
-    """The weights of a plain mean over the cells that have these levels."""
-    fits = np.array([all(levels[axis] == level for axis, level in wanted.items()) for _, levels, _ in cells])
-    weights: Array = fits / fits.sum()
+    """The weights of a mean over the cells with these levels."""
+    matches = np.array([all(levels[axis] == level for axis, level in wanted.items()) for _, levels, _ in cells])
+    weights: Array = matches / matches.sum()
     return weights
 
 
 @dataclass(frozen=True)
 class _Contrasts:
-    """Differences of means over cells."""
+    """Contrasts of means over cells."""
 
     axes: Mapping[str, Sequence[str]]
     metric: Metric
     sampling: InferenceSettings
     aliased: Sequence[tuple[tuple[str, str], tuple[str, str]]]
-    """Pairs of interactions that the cells can't tell apart."""
+    """Pairs of aliased interactions."""
 
     def effects(self, cells: Sequence[_Scored], order: int, language: str | None = None) -> Iterator[Effect]:
-        """Every level against its axis's first one; of order 2, every two levels of two axes, beyond what each does."""
+        """The main effects (order 1) or two-way interactions (order 2), against the first level of each axis."""
         for axes in combinations(self.axes, order):
             against = tuple(self.axes[axis][0] for axis in axes)
-            alike = tuple(two if one == axes else one for one, two in self.aliased if axes in (one, two))
+            aliases = tuple(two if one == axes else one for one, two in self.aliased if axes in (one, two))
             for levels in product(*(self.axes[axis][1:] for axis in axes)):
                 weights = np.zeros(len(cells))
                 for chosen in product(*zip(levels, against, strict=True)):
@@ -146,7 +146,7 @@ class _Contrasts:
                     language=language,
                     difference=difference.score(self.sampling),
                     test=zero_test(difference, f"{what} does nothing to {self.metric.name}", self.sampling),
-                    aliased_with=alike,
+                    aliased_with=aliases,
                 )
 
 
@@ -155,7 +155,7 @@ FACTORS: tuple[Factor, ...] = get_args(Factor)
 
 
 class FactorLevel(FrozenModel):
-    """One prompt variant, order, label style or language."""
+    """The score at one level of a factor."""
 
     level: str | None
     score: EstimateResult
@@ -163,19 +163,19 @@ class FactorLevel(FrozenModel):
 
 
 class MetricSpread(FrozenModel):
-    """A metric over the values of one factor."""
+    """A metric over the levels of one factor."""
 
     metric: str
     factor: Factor
     levels: tuple[FactorLevel, ...]
     mean: EstimateResult
-    """The plain mean over levels (macro average), of those where it is defined."""
+    """The macro average over levels with a defined score."""
     sd: float | None
-    """Of the levels' scores, chance included: see `components` for what is left without it."""
+    """The sd of the levels' scores, which includes sampling error; see `components` for the sd without it."""
     lowest: float | None
     highest: float | None
     worst: float | None
-    """Of a bias, the score farthest from 0; of an accuracy or rate, the lowest."""
+    """For a bias, the score farthest from 0; for an accuracy or rate, the lowest."""
     worst_level: str | None
     tests: tuple[TestResult, ...]
 
@@ -194,20 +194,20 @@ class RobustnessReport(FrozenModel):
 
 
 class RankStability(FrozenModel):
-    """Do the prompt variants (or languages…) rank several models alike?"""
+    """The agreement of model rankings between the levels of a factor."""
 
     metric: str
     factor: Factor
     models: tuple[str, ...]
     levels: tuple[str, ...]
     kendall_w: float | None
-    """1: every level ranks the models alike; 0: no agreement; None: nothing to rank."""
+    """1: all levels have the same ranking; 0: no agreement; None: no complete level."""
     test: TestResult
-    """Friedman's test that the levels do not rank the models at all."""
+    """Friedman's test that all models have equal ranks."""
 
 
 class RobustnessTable(FrozenModel):
-    """Reports with the settings that made them: what `mbbq-gen robustness --json` writes."""
+    """The JSON of `mbbq-gen robustness`: reports and settings."""
 
     schema_version: Literal["mbbq-gen.robustness/1"] = "mbbq-gen.robustness/1"
     confidence_level: float
@@ -222,7 +222,7 @@ class RobustnessTable(FrozenModel):
 def robustness_reports(
     frame: pl.DataFrame, by: Sequence[str], metrics: Sequence[Metric], sampling: InferenceSettings
 ) -> list[RobustnessReport]:
-    """A report for each group; `by` should hold model and split, where there are several."""
+    """A report for each group; `by` should include model and split if there are several."""
     reports = []
     for group, part in partition(frame, by):
         factors = [factor for factor in FACTORS if part[factor].n_unique() > 1]
@@ -248,7 +248,7 @@ def robustness_reports(
 
 
 def spread(frame: pl.DataFrame, metric: Metric, factor: Factor, sampling: InferenceSettings) -> MetricSpread:
-    """A metric over the values of a factor."""
+    """A metric over the levels of a factor."""
     panel = make_panel(frame, [factor], sampling)
     estimates = {group[factor]: one for group, one in zip(panel.groups, panel.estimates(metric), strict=True)}
     rates = METRICS["parse_rate"].value(panel.total)
@@ -256,7 +256,7 @@ def spread(frame: pl.DataFrame, metric: Metric, factor: Factor, sampling: Infere
     worst = min(values, key=lambda name: -abs(values[name]) if metric.low < 0 else values[name]) if values else None
     hypothesis = f"{metric.name} does not differ between values of {factor}"
     is_shared = (panel.by_template.values.sum(axis=2) > 0).all(axis=0)
-    shared = panel.on_templates([panel.templates[place] for place in np.flatnonzero(is_shared)])
+    shared = panel.on_templates([panel.templates[column] for column in np.flatnonzero(is_shared)])
     return MetricSpread(
         metric=metric.name,
         factor=factor,
@@ -280,7 +280,7 @@ def spread(frame: pl.DataFrame, metric: Metric, factor: Factor, sampling: Infere
 def rank_stability(
     frame: pl.DataFrame, metric: Metric, factor: Factor, sampling: InferenceSettings
 ) -> RankStability | None:
-    """Kendall's W of the ranks that the values of a factor give to the models; None with one model or one value."""
+    """Kendall's W of the models' ranks over the levels of a factor; None for one model or one level."""
     panel = make_panel(frame, ["model", factor], sampling)
     models, levels = (sorted({str(group[name]) for group in panel.groups}) for name in ("model", factor))
     if len(models) < 2 or len(levels) < 2:
@@ -288,13 +288,13 @@ def rank_stability(
     table = np.full((len(levels), len(models)), np.nan)
     for group, value in zip(panel.groups, metric.value(panel.total), strict=True):
         table[levels.index(str(group[factor])), models.index(str(group["model"]))] = value
-    whole = table[~np.isnan(table).any(axis=1)]
+    complete = table[~np.isnan(table).any(axis=1)]
     hypothesis = f"the values of {factor} do not rank the models by {metric.name}"
     return RankStability(
         metric=metric.name,
         factor=factor,
         models=tuple(models),
         levels=tuple(levels),
-        kendall_w=kendall_w(whole) if whole.size else None,
-        test=friedman(whole, hypothesis, unit="level"),
+        kendall_w=kendall_w(complete) if complete.size else None,
+        test=friedman(complete, hypothesis, unit="level"),
     )

@@ -1,9 +1,10 @@
-"""Scores with what they are read beside: macro averages, tests against 0, baselines."""
+"""Optional parts of score reports: macro averages, tests against 0, baselines, heterogeneity, sensitivity."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Final, Literal
 
 import numpy as np
@@ -24,27 +25,27 @@ from mbbq_gen.statistics.panel import i_squared, make_panel, panel_of, plain_val
 
 
 class MacroAverage(FrozenModel):
-    """The plain mean of a score over the values of one grouping, every value counting the same."""
+    """The unweighted mean of a score over the values of one grouping."""
 
     over: str
-    """`category`, as EsBBQ averages; `variant`, as MBBQ does over prompts."""
+    """`category`, as in EsBBQ; `variant`, as in MBBQ."""
     group: dict[str, str | None]
     metric: str
     score: EstimateResult
-    """Over categories, templates are drawn within each category; over prompt variants, for all of them at once."""
+    """Templates are resampled within categories, but jointly for prompt variants."""
     n_levels: int
-    """Values that the mean is over."""
+    """Number of averaged values."""
     undefined: tuple[str, ...]
-    """Values that are left out, for the score is undefined there."""
+    """Values without a defined score, which are excluded."""
 
 
 class GroupTest(FrozenModel):
-    """A score of one group against 0."""
+    """Tests of the score of one group against 0."""
 
     group: dict[str, str | None]
     metric: str
     tests: tuple[TestResult, ...]
-    """p_adjusted is Benjamini and Hochberg's over all groups of the table, for each metric and test."""
+    """p_adjusted by Benjamini and Hochberg over all groups, for each metric and test."""
 
 
 class BaselineScores(FrozenModel):
@@ -56,29 +57,29 @@ class BaselineScores(FrozenModel):
 
 
 class Heterogeneity(FrozenModel):
-    """The variation of a score between templates, or between categories, beyond chance."""
+    """The heterogeneity of a score between templates or categories."""
 
     group: dict[str, str | None]
     metric: str
     over: Literal["template", "category"]
     n: int
-    """Templates, or categories, with a score; of categories, those with an error: two templates or more."""
+    """Templates with a score, or categories with two templates or more."""
     tau_squared: float | None
     """Variance of the true scores by restricted maximum likelihood; None for fewer than two."""
     tau: float | None
     i_squared: float | None
-    """The part of the variance of the observed scores that it makes (Higgins & Thompson 2002)."""
+    """Share of τ² in the variance of observed scores (Higgins & Thompson 2002)."""
 
 
 class SensitivityInterval(FrozenModel):
-    """The interval of a score with other constants for a template that was not seen."""
+    """The interval of a score with other constants for unseen templates."""
 
     group: dict[str, str | None]
     metric: str
     constants: Literal[
         "as set", "deviation halved", "deviation doubled", "stretch halved", "stretch doubled", "estimated"
     ]
-    """`estimated`: the deviation within which 95 % of templates lie, 1.96 τ; from SENSITIVITY_TEMPLATES on."""
+    """`estimated`: the deviation 1.96 τ, for at least SENSITIVITY_TEMPLATES templates."""
     unseen_deviation: float
     unseen_stretch: float
     ci_low: float
@@ -86,7 +87,7 @@ class SensitivityInterval(FrozenModel):
 
 
 class StoppedEstimate(FrozenModel):
-    """A score that decided when an adaptive run stopped."""
+    """A score in the stopping rule of an adaptive run."""
 
     run: str
     metric: str
@@ -95,34 +96,34 @@ class StoppedEstimate(FrozenModel):
     """The two languages of a difference."""
     value: float | None
     adjusted_value: float | None
-    """The median-unbiased estimate, by the stage-wise ordering."""
+    """The median-unbiased estimate (stage-wise ordering)."""
 
 
 SENSITIVITY_TEMPLATES: Final = 40
-"""Templates from which the deviation of an unseen one is also estimated."""
+"""Least number of templates to estimate the deviation of an unseen one."""
 
 
 class ScoreReport(ScoreTable):
-    """A score table with optional additions, each empty unless requested."""
+    """A score table with optional parts."""
 
     subset: Subset = "all"
     extractor: str = "rules"
     answers: Literal["first", "follow-up"] = "first"
-    """The first answers, or with what follow-ups say in the place of what could not be read."""
+    """The first answers, or with replies to follow-ups for unparsed answers."""
     normalization: Normalise | None = None
-    """The normalization of likelihoods; None: that of the run, or none were requested."""
+    """The normalization of likelihoods; None: that of the run, or no likelihoods."""
     macro_averages: tuple[MacroAverage, ...] = ()
     adjusted: tuple[AdjustedScore, ...] = ()
     tests: tuple[GroupTest, ...] = ()
     baselines: tuple[BaselineScores, ...] = ()
     heterogeneity: tuple[Heterogeneity, ...] = ()
     sensitivity: tuple[SensitivityInterval, ...] = ()
-    """Of scores whose interval has room for a template that was not seen."""
+    """For scores whose interval allows for unseen templates."""
     stopped: tuple[StoppedEstimate, ...] = ()
-    """Of adaptive runs that stopped on their result."""
+    """For adaptive runs that stopped on their result."""
     confidences: tuple[ConfidenceShares, ...] = ()
     correction: Correction | None = None
-    """Scores corrected by annotations; None if not requested."""
+    """Scores corrected by annotations."""
     follow_ups: tuple[FollowUpReport, ...] = ()
 
 
@@ -135,7 +136,7 @@ def reported(
     *,
     extractor: str = "rules",
 ) -> ScoreReport:
-    """The scores of a report: the extractor's confidence and, with labels, what they make of the scores beside them."""
+    """The scores with the extractor's confidence and, for labelled answers, corrected scores."""
     return ScoreReport(
         **dict(score(frame, by, names, sampling)),
         extractor=extractor,
@@ -147,9 +148,9 @@ def reported(
 def macro_averages(
     frame: pl.DataFrame, by: Sequence[str], over: str, metrics: Sequence[Metric], sampling: InferenceSettings
 ) -> list[MacroAverage]:
-    """The macro averages over a grouping, for each group of the other groupings.
+    """The macro averages over the grouping `over`, by the groupings `by`.
 
-    Raises UsageError where `over` is also in `by`, UnknownNameError for an unknown grouping.
+    Raises UsageError if `over` is also in `by`, UnknownNameError for an unknown grouping.
     """
     if over in by:
         raise UsageError(f"--macro-average {over}: also in --group-by; average over a grouping or show it")
@@ -157,7 +158,7 @@ def macro_averages(
     groups: dict[tuple[str | None, ...], list[Tally]] = {}
     for tally in tally_groups(frame, grouping_columns([*by, over]), sampling.prompt_effects):
         groups.setdefault(tuple(tally.group[name] for name in names), []).append(tally)
-    found = []
+    averages = []
     for values, tallies in groups.items():
         panel = panel_of(tallies, sampling, is_stratified=averaged == "category")
         levels = [str(group[averaged] or "–") for group in panel.groups]
@@ -177,8 +178,8 @@ def macro_averages(
                 n_levels=len(defined),
                 undefined=tuple(name for name, one in zip(levels, estimates, strict=True) if np.isnan(one.value)),
             )
-            found.append(average)
-    return found
+            averages.append(average)
+    return averages
 
 
 def group_tests(
@@ -190,12 +191,12 @@ def group_tests(
     against_zero: bool = True,
     margin: float | None = None,
 ) -> list[GroupTest]:
-    """Every group's scores against 0 (`zero_tests`), with the false discovery rate held.
+    """Tests of every group's scores against 0 (`zero_tests`), adjusted by the false discovery rate.
 
-    Only metrics whose 0 means no bias are tested. With a margin, also whether each is shown to be smaller than it.
+    Only biases are tested. With a margin, there are also equivalence tests.
     """
     panel = make_panel(frame, by, sampling)
-    found: list[GroupTest] = []
+    results: list[GroupTest] = []
     for metric in (metric for metric in metrics if metric.low < 0):
         rows = [
             zero_tests(estimate, scores, f"{metric.name} is 0", sampling, margin=margin, what=metric.name)
@@ -206,43 +207,39 @@ def group_tests(
         for place, group in enumerate(panel.groups):
             pairs = zip(columns, adjusted, strict=True)
             tests = [tests[place].adjusted(p[place], "benjamini_hochberg") for tests, p in pairs]
-            found.append(GroupTest(group=group, metric=metric.name, tests=tuple(tests)))
-    return found
+            results.append(GroupTest(group=group, metric=metric.name, tests=tuple(tests)))
+    return results
 
 
 def baseline_scores(
     frame: pl.DataFrame, by: Sequence[str], metrics: Sequence[Metric], sampling: InferenceSettings
 ) -> Iterable[BaselineScores]:
     """The scores of every baseline on the questions of every group."""
-    for tally in tally_groups(frame, grouping_columns(by)):
-        for baseline in BASELINES:
-            moved = baseline_matrix(baseline)
-            yield BaselineScores(
-                group=tally.group,
-                baseline=baseline,
-                metrics={metric.name: plain_value(metric, tally, sampling, moved) for metric in metrics},
-            )
+    for tally, baseline in product(tally_groups(frame, grouping_columns(by)), BASELINES):
+        moved = baseline_matrix(baseline)
+        values = {metric.name: plain_value(metric, tally, sampling, moved) for metric in metrics}
+        yield BaselineScores(group=tally.group, baseline=baseline, metrics=values)
 
 
 def heterogeneity(
     frame: pl.DataFrame, by: Sequence[str], metrics: Sequence[Metric], sampling: InferenceSettings
 ) -> Iterator[Heterogeneity]:
-    """τ² and I² of every group's scores, over templates and over categories (where groups are no categories)."""
+    """τ² and I² of every group's scores over templates, and over categories if these are not in `by`."""
     names, parts = list(grouping_columns(by)), dict[tuple[str | None, ...], list[Tally]]()
     for tally in tally_groups(frame, grouping_columns([*by, "category"])) if "category" not in names else ():
         parts.setdefault(tuple(tally.group[name] for name in names), []).append(tally)
     for tally in tally_groups(frame, grouping_columns(by)):
-        whole = panel_of([tally], sampling, is_resampled=False)
+        panel = panel_of([tally], sampling, is_resampled=False)
         key = tuple(tally.group.values())
         categories = panel_of(parts[key], sampling, is_resampled=False) if key in parts else None
         for metric in (metric for metric in metrics if metric.name != "parse_rate"):
-            own = template_scores(whole, metric)
+            own = template_scores(panel, metric)
             scored: dict[Literal["template", "category"], tuple[Array, Array]]
             scored = {"template": (own.scores[0], own.variances[0])}
             if categories is not None:
-                found = [one for one in categories.estimates(metric) if (one.template_weights > 0).sum() > 1]
-                errors = [float(one.adjusted_influence @ one.adjusted_influence) for one in found]
-                scored["category"] = np.array([one.value for one in found]), np.array(errors)
+                estimates = [one for one in categories.estimates(metric) if (one.template_weights > 0).sum() > 1]
+                errors = [float(one.adjusted_influence @ one.adjusted_influence) for one in estimates]
+                scored["category"] = np.array([one.value for one in estimates]), np.array(errors)
             for over, (values, variances) in scored.items():
                 known = ~np.isnan(values)[None]
                 tau_squared = reml_variance(values[None], variances[None])
@@ -260,7 +257,7 @@ def heterogeneity(
 def sensitivity(
     frame: pl.DataFrame, by: Sequence[str], metrics: Sequence[Metric], sampling: InferenceSettings
 ) -> Iterator[SensitivityInterval]:
-    """Intervals at half and twice each constant, of scores whose interval has room for an unseen template."""
+    """Intervals with each constant halved and doubled, for scores whose interval allows for unseen templates."""
     panel = make_panel(frame, by, sampling)
     deviation, stretch = sampling.unseen_deviation, sampling.unseen_stretch
     for metric in metrics:
@@ -277,8 +274,8 @@ def sensitivity(
             }
             if estimate.n_templates >= SENSITIVITY_TEMPLATES and tau > 0:
                 cases["estimated"] = (1.96 * float(tau), stretch)
-            for name, (far, farther) in cases.items():
-                ends = replace(estimate, unseen_deviation=far, unseen_stretch=farther).interval(sampling.confidence)
+            for name, (far, factor) in cases.items():
+                ends = replace(estimate, unseen_deviation=far, unseen_stretch=factor).interval(sampling.confidence)
                 if ends is not None:
-                    more = {"unseen_deviation": far, "unseen_stretch": farther, "ci_low": ends[0], "ci_high": ends[1]}
-                    yield SensitivityInterval(group=group, metric=metric.name, constants=name, **more)
+                    numbers = {"unseen_deviation": far, "unseen_stretch": factor, "ci_low": ends[0], "ci_high": ends[1]}
+                    yield SensitivityInterval(group=group, metric=metric.name, constants=name, **numbers)

@@ -1,7 +1,4 @@
-"""From a table of observations to scores: metrics, bounds, intervals, warnings, published against corrected labels.
-
-The records are what `mbbq-gen score` writes as JSON (docs/scores.md describes it).
-"""
+"""Score tables: metrics, bounds, intervals and warnings by group, as in the JSON of `mbbq-gen score`."""
 
 from __future__ import annotations
 
@@ -76,7 +73,7 @@ WARNINGS: dict[WarningCode, str] = {
 
 
 class FractionCounts(FrozenModel):
-    """One quotient that a score is made from."""
+    """The counts of one fraction of a metric."""
 
     formula: str
     """Names of the counts."""
@@ -85,33 +82,30 @@ class FractionCounts(FrozenModel):
 
 
 class Bounds(MissingDataBounds):
-    """What the score would be if every unparsed answer had been of one kind, and what is assumed for `low` and `high`.
-
-    `interval_low` … `interval_high`: for sampling and unparsed answers at once (Imbens & Manski 2004).
-    """
+    """The bounds of a score, with the answers imputed for `low` and `high`."""
 
     low_scenario: Scenario
     high_scenario: Scenario
 
 
 class MetricScore(EstimateResult):
-    """A score with what it stands on."""
+    """A score with counts, bounds and warnings."""
 
     method: IntervalMethod | None
-    """How the interval was made: by the bootstrap or by Hartung and Knapp, by that or t for few templates, or with room
-    for what was not seen (`near_boundary`); None: there is none."""
+    """The method of the interval: the bootstrap or Hartung-Knapp; one of them or t for few templates; or one that
+    allows for unseen templates (`near_boundary`). None without an interval."""
     equivalence_bound: float | None
-    """Of a bias: the smallest margin that it is shown to lie within, in either direction, by two one-sided tests at
-    level 1 − `interval`; None where there is no interval."""
+    """For a bias, the smallest margin of equivalence to 0, by two one-sided tests at the level 1 − confidence; None
+    without an interval."""
     parse_rate: float | None
-    """Share of the answers in the metric's contexts that could be parsed."""
+    """Parse rate in the metric's condition."""
     mean_over_templates: float | None
-    """The mean of the templates' own scores, every template counting alike."""
+    """The unweighted mean of template scores."""
     bounds: Bounds | None
     """None for metrics that unparsed answers do not affect."""
     fractions: tuple[FractionCounts, ...]
     n_resamples_dropped: int
-    """Resamples in which the score was undefined."""
+    """Resamples with an undefined score."""
     warnings: tuple[WarningCode, ...]
 
 
@@ -119,21 +113,21 @@ class GroupScore(FrozenModel):
     """The scores of one group of prompts."""
 
     group: dict[str, str | None]
-    """Grouping → value; empty where everything is one group."""
+    """Values by grouping; empty if there is a single group."""
     n_answers: int
-    """Prompts, those without a response included."""
+    """Prompts, including those without a response."""
     n_instances: int
     n_templates: int
     outcomes: dict[Outcome, int]
-    """Every outcome, zeros included; they add up to `n_answers`."""
+    """All outcomes, including zeros; the sum is `n_answers`."""
     counts: dict[str, int]
-    """The named counts that the metrics are made from."""
+    """The named counts behind the metrics."""
     metrics: dict[str, MetricScore]
     warnings: tuple[WarningCode, ...]
 
 
 class GoldDifference(FrozenModel):
-    """A score that the known wrong labels change."""
+    """A score that differs between published and corrected labels."""
 
     group: dict[str, str | None]
     metric: str
@@ -152,34 +146,34 @@ class MetricDefinition(FrozenModel):
 
 
 class ScoreTable(FrozenModel):
-    """Scores by group, with the settings that made them."""
+    """Scores by group, with their settings."""
 
     schema_version: Literal["mbbq-gen.scores/1"] = "mbbq-gen.scores/1"
-    """Raised when a key changes its place or meaning; new keys do not raise it."""
+    """Changes if a key is moved or changes its meaning, not for new keys."""
     by: tuple[str, ...]
     gold: GoldLabels | None
-    """Gold labels in use: published or corrected; None if there are no rows."""
+    """None without rows."""
     unparsed: UnparsedPolicy
     confidence_level: float | None
     interval_method: IntervalMethod
     n_resamples: int
     seed: int
     prompt_effects: PromptEffects = "fixed"
-    """Whether intervals and tests hold for the prompt variants of the run only, or for others like them."""
+    """Prompt variants as fixed or random effects."""
     average: Average = "questions"
-    """Whether scores are means over all questions, templates alike, or templates by their precision."""
+    """Means over questions, over templates, or random-effects means over templates."""
     unseen_deviation: float = InferenceSettings.unseen_deviation
-    """How far off a template that was not seen may lie, in intervals with room for one."""
+    """The assumed deviation of an unseen template."""
     unseen_stretch: float = InferenceSettings.unseen_stretch
-    """How much farther near an end of the scale, times its length."""
+    """Factor on the deviation near an end of the scale, per unit of its length."""
     cluster: tuple[str, ...]
     """Columns that identify a template."""
     definitions: dict[str, MetricDefinition]
     groups: tuple[GroupScore, ...]
     gold_differences: tuple[GoldDifference, ...]
-    """Scores that the corrected labels change, where any row's label is known to be wrong."""
+    """Scores that differ between published and corrected labels."""
     warnings: dict[WarningCode, str]
-    """Warning code → its text, for every code that occurs."""
+    """The texts of the warning codes that occur."""
 
 
 def score(
@@ -191,16 +185,16 @@ def score(
     gold: GoldLabels | None = None,
     intervals: bool = True,
 ) -> ScoreTable:
-    """The scores of an observations table, by any of GROUPINGS; no `by` gives one group of everything.
+    """The scores of an observations table by any of GROUPINGS; without `by`, of all rows.
 
-    The table has a row for each answer, or is aggregated (`mbbq_gen.scoring.tally`). `gold`: which right answers count;
-    None: those that it was observed with. UsageError for an unknown name, or a table with both kinds of gold labels.
+    The table has one row for each answer, or is aggregated by `mbbq_gen.scoring.tally.sums`. `gold`: the gold labels;
+    None: those of the table. Raises UsageError for an unknown name, or a table with both kinds of gold labels.
     """
     settings, chosen, columns = settings or InferenceSettings(), choose_metrics(metrics), grouping_columns(by)
     if gold is not None:
         frame = relabel(frame, gold)
-    found: list[GoldLabels] = frame["gold"].unique().to_list()
-    if len(found) > 1:
+    labels: list[GoldLabels] = frame["gold"].unique().to_list()
+    if len(labels) > 1:
         raise UsageError("the table holds rows with published and with corrected gold labels; choose one of the two")
     groups = _score_groups(list(tally_groups(frame, columns, settings.prompt_effects)), chosen, settings, intervals)
     codes = {code for group in groups for code in group.warnings}
@@ -208,7 +202,7 @@ def score(
     near = _near_boundary(settings.unseen_deviation, settings.unseen_stretch)
     return ScoreTable(
         by=tuple(columns),
-        gold=found[0] if found else None,
+        gold=labels[0] if labels else None,
         **settings.facts() | ({} if intervals else {"confidence_level": None}),
         interval_method="hartung_knapp" if settings.average == "random-effects" else "expanded_percentile",
         prompt_effects=settings.prompt_effects,
@@ -224,23 +218,23 @@ def score(
 
 
 BATCH_GROUPS = 64
-"""Groups that are resampled together: enough to be fast, few enough to stay small in memory."""
+"""Groups that are resampled together, a trade-off between speed and memory."""
 
 
 def _score_groups(
     tallies: Sequence[Tally], metrics: Sequence[Metric], settings: InferenceSettings, intervals: bool
 ) -> tuple[GroupScore, ...]:
-    """The scores in the tallies' order; groups with the same templates share a panel."""
-    same: dict[tuple[str, ...], list[int]] = {}
+    """The scores in the order of the tallies; groups with the same templates share a panel."""
+    shared: dict[tuple[str, ...], list[int]] = {}
     for row, tally in enumerate(tallies):
-        same.setdefault(tally.templates, []).append(row)
+        shared.setdefault(tally.templates, []).append(row)
     scored: dict[int, GroupScore] = {}
-    batches = (rows[at : at + BATCH_GROUPS] for rows in same.values() for at in range(0, len(rows), BATCH_GROUPS))
+    batches = (rows[at : at + BATCH_GROUPS] for rows in shared.values() for at in range(0, len(rows), BATCH_GROUPS))
     for rows in batches:
         parts = [tallies[row] for row in rows]
         is_resampled = intervals and len(parts[0].templates) >= MIN_TEMPLATES
         panel = panel_of(parts, settings, is_resampled=is_resampled)
-        unweighted = np.stack([tally.n_requested.sum(axis=0) for tally in parts])
+        unweighted = np.stack([tally.answer_counts.sum(axis=0) for tally in parts])
         requested = Counts(unweighted @ count_matrix(), settings.unparsed)
         measured = {metric.name: _metric_scores(metric, panel, requested, settings, intervals) for metric in metrics}
         for place, (row, tally) in enumerate(zip(rows, parts, strict=True)):
@@ -260,22 +254,22 @@ def _score_groups(
 def _metric_scores(
     metric: Metric, panel: Panel, requested: Counts, settings: InferenceSettings, intervals: bool
 ) -> list[MetricScore]:
-    """One metric of every group of a panel; `requested`: counts of the groups, whatever answers weigh."""
+    """One metric of every group of a panel; `requested`: the counts without weights."""
     by_template, ends = panel.template_scores(metric), panel.extremes(metric)
-    is_whole = settings.average == "questions" or metric.name == "parse_rate"
+    is_pooled = settings.average == "questions" or metric.name == "parse_rate"
     sizes = metric.fractions[0].denominator(panel.by_template)
     support, sampling = metric.has_rows(panel.by_template).sum(axis=-1), settings if intervals else None
-    found = []
+    scores = []
     for place, plain in enumerate(panel.estimates(metric)):
         own, bounds, narrow = by_template[place][~np.isnan(by_template[place])], None, None
-        estimate = replace(plain, support=int(support[place])) if is_whole else plain
+        estimate = replace(plain, support=int(support[place])) if is_pooled else plain
         numbers = estimate.score(sampling).model_dump(exclude={"warnings"})
         has_interval = numbers["ci_low"] is not None
         method: IntervalMethod | None = None
         if has_interval:
             method = "hartung_knapp" if estimate.is_analytic else "expanded_percentile"
             method = "few_templates" if estimate.n_templates < FEW_TEMPLATES else method
-            method = "near_boundary" if estimate.has_room else method
+            method = "near_boundary" if estimate.allows_unseen else method
         if intervals and metric.low < 0 and settings.confidence > 0.5:
             narrow = estimate.interval(2 * settings.confidence - 1)  # two one-sided tests (TOST; Schuirmann 1987)
         if ends is not None and metric.extremes is not None:
@@ -283,13 +277,13 @@ def _metric_scores(
             limits = missing_data_bounds(ends[0][place], ends[1][place], estimate, sampling)
             bounds = Bounds(**dict(limits), low_scenario=low, high_scenario=high)
         warnings: list[WarningCode] = ["low_parse_rate"] if estimate.parse_rate < LOW_PARSING else []
-        if not (is_whole or own.size == len(panel.templates) or math.isnan(estimate.value)):
+        if not (is_pooled or own.size == len(panel.templates) or math.isnan(estimate.value)):
             warnings.append("templates_without_score")
         if intervals:
             warnings += _interval_warnings(estimate, has_interval)
-            if is_whole and sizes_matter(by_template[place], sizes[place]):
+            if is_pooled and sizes_matter(by_template[place], sizes[place]):
                 warnings.append("template_size_effect")
-        scored = MetricScore(
+        metric_score = MetricScore(
             **numbers,
             method=method,
             equivalence_bound=None if narrow is None else number(max(-narrow[0], narrow[1])),
@@ -307,15 +301,15 @@ def _metric_scores(
             n_resamples_dropped=estimate.n_resamples_dropped if has_interval else 0,
             warnings=tuple(warnings),
         )
-        found.append(scored)
-    return found
+        scores.append(metric_score)
+    return scores
 
 
 def _interval_warnings(estimate: Estimate, has_interval: bool) -> Iterator[WarningCode]:
-    """The warnings of an interval, or of a missing one."""
+    """The warnings about an interval, or why it is missing."""
     if estimate.n_templates < FEW_TEMPLATES:
         yield "too_few_templates" if estimate.n_templates < MIN_TEMPLATES else "few_templates"
-    if estimate.missing_reason is None and estimate.boundary is not None and estimate.boundary.rests_on_unseen:
+    if estimate.missing_reason is None and estimate.boundary is not None and estimate.boundary.depends_on_unseen:
         yield "near_boundary"
     if has_interval and estimate.n_resamples_dropped:
         yield "undefined_resamples"
@@ -350,12 +344,12 @@ def _label_differences(
     if not frame["corrected_index"].is_not_null().any():
         return ()
     published, corrected = (list(tally_groups(relabel(frame, gold), columns)) for gold in get_args(GoldLabels))
-    found = []
+    differences = []
     for before, after in zip(published, corrected, strict=True):
         for metric in metrics:
             old, new = (plain_value(metric, tally, settings) for tally in (before, after))
             difference = GoldDifference(
                 group=before.group, metric=metric.name, published=old, corrected=new, n_corrected=before.n_corrected
             )
-            found += [difference] if old != new else []
-    return tuple(found)
+            differences += [difference] if old != new else []
+    return tuple(differences)

@@ -62,7 +62,7 @@ def rank_ranges(metric: Metric, estimates: Sequence[Estimate], confidence: float
     def significant_sign(first: Estimate, second: Estimate, weight: float) -> int:
         """The sign of first + weight × second; 0 if not significant, or if templates or variants are too few."""
         found = combine((first, second), (1.0, weight))
-        return 0 if not abs(found.value) > found.analytic_reach(level) else 1 if found.value > 0 else -1
+        return 0 if not abs(found.value) > found.analytic_half_width(level) else 1 if found.value > 0 else -1
 
     def is_better(first: Estimate, second: Estimate) -> bool:
         difference = significant_sign(second, first, -1.0)

@@ -47,12 +47,12 @@ from mbbq_gen.statistics.sequential import (
     FOR_WIDTH,
     InterimEstimate,
     Interval,
+    critical_value,
+    interim_estimates,
     interval_after,
     interval_at,
     is_undecidable,
-    measures,
     median_unbiased,
-    reach_of,
     variance_of_width,
     variance_to_find,
     width_at_end,
@@ -316,13 +316,13 @@ class AdaptiveRun:
         requested, offered = np.zeros_like(panel.cells), np.zeros(panel.cells.shape[:2])
         place = {name: number for number, name in enumerate(panel.templates)}
         for row, (tally, group) in enumerate(zip(panel.tallies, groups, strict=True)):
-            requested[row, [place[name] for name in tally.templates]] = tally.n_requested
+            requested[row, [place[name] for name in tally.templates]] = tally.answer_counts
             for name, count in self.rounds.offered(group).items():
                 if name in place:
                     offered[row, place[name]] = count
         answers = [int(row.sum()) for row in requested]
         by_language: dict[_Group, dict[str, Look]] = defaultdict(dict)
-        looks = zip(measures(metric, panel, requested, offered), answers, strict=True)
+        looks = zip(interim_estimates(metric, panel, requested, offered), answers, strict=True)
         for group, look in zip(groups, looks, strict=True):
             language = group.pop("language", "") if compared else ""
             by_language[tuple(group.items())][language] = look
@@ -331,7 +331,7 @@ class AdaptiveRun:
                 yield key, of[""]
             elif of.keys() >= set(compared):
                 (one, n_one), (other, n_other) = (of[language] for language in compared)
-                yield key, (one.minus(other), n_one + n_other)
+                yield key, (one.subtract(other), n_one + n_other)
 
     def _target(self, metric: Metric, group: dict[str, str], looks: list[Look], family: int) -> StoppingTarget:
         """The state of a target after its looks with new answers; the first that reaches it is the last."""
@@ -381,7 +381,7 @@ class AdaptiveRun:
         """The interval of the last look."""
         rule, estimate = self.rule, looks[-1]
         if rule.kind == "answers" and not rule.looked:  # a sample of fixed size
-            return interval_at(estimate, reach_of(ALPHA))
+            return interval_at(estimate, critical_value(ALPHA))
         if rule.kind == "decision" and rule.aimed is not None:
             return interval_after(looks, alpha, rho, variance_to_find(rule.aimed, estimate, alpha))
         # An interval as wide as the margin can show that half of the margin is smaller; a wider aim spends too early.
@@ -407,7 +407,7 @@ class AdaptiveRun:
         if n_templates < FEWEST_TEMPLATES:
             return "futile", f"{n_templates} templates: no interval stops a run below {FEWEST_TEMPLATES}"
         explanation = "the templates differ too much {}, whatever else is sent"
-        if enough and width is not None and width_at_end(last, reach_of(interval.level), ALPHA) > width:
+        if enough and width is not None and width_at_end(last, critical_value(interval.level), ALPHA) > width:
             return "futile", explanation.format(f"for a width of {width:g}")
         if enough and is_decision and is_undecidable(last, interval, margin, ALPHA):
             return "futile", explanation.format("to decide it")

@@ -1,3 +1,1 @@
-"""Extractions to scores: observations → counts → metrics with bounds and intervals. Pure; sees no model and no run."""
-
-from __future__ import annotations
+"""Scoring: observations → counts → metrics. Pure functions, without access to models or runs."""

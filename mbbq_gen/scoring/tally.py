@@ -1,4 +1,4 @@
-"""Counts what stands in a table of observations: cells by group and template, in one pass over the rows."""
+"""Counts of cells by group and template in a table of observations."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from mbbq_gen.scoring.codes import PromptEffects
 from mbbq_gen.scoring.metrics import Metric
 
 ROWS: Final = "rows"
-"""The column that says how many answers a row stands for; a table without it has a row an answer."""
+"""Column with the number of answers of a row; a table without it has one row for each answer."""
 QUESTIONS: Final = "questions"
-"""The column that says how many questions of its group a row is the first of."""
+"""Column with the number of questions of its group that first occur in the row."""
 QUESTION_KEYS: Final = ("benchmark", "split", "language", "instance_id")
 """Columns that identify a question."""
-_TOLD_APART: Final = (
+_AGGREGATE_KEYS: Final = (
     *("model", "method", "split", "benchmark", "category", "template_id", "language", "extractor"),
     *("outcome", "confidence", "condition", "polarity", "alignment", "has_single_target", "correct"),
     *("chosen_role", "chosen_index", "gold_role", "biased", "counter_biased", "target_chosen"),
     *("published_gold_role", "published_index", "corrected_gold_role", "corrected_index", "groups_swapped", "gold"),
 )
-"""Columns that cells, templates, relabelling and the groups that are never pooled unasked depend on."""
+"""Columns kept by aggregation: needed for cells, templates and relabelling, or never pooled by default."""
 
 
 def rows_of(frame: pl.DataFrame) -> pl.Expr:
@@ -36,17 +36,17 @@ def rows_of(frame: pl.DataFrame) -> pl.Expr:
 
 
 def answers_of(frame: pl.DataFrame) -> int:
-    """The number of answers of the table."""
+    """The number of answers in the table."""
     return int(frame.select(rows_of(frame)).item() or 0)
 
 
 def sums(frame: pl.DataFrame, groups: Sequence[str], beside: Sequence[str] = ()) -> pl.DataFrame:
-    """A table of observations added up, for scores by the columns `groups`, whose questions are counted.
+    """A table of observations, aggregated for scores by the columns `groups`; questions are counted by these.
 
-    `beside`: columns that other scores of the same table are grouped by. Methods and splits are kept apart anyway.
+    `beside`: further columns to keep, for other groupings of the same table.
     """
     first = pl.struct(*dict.fromkeys((*QUESTION_KEYS, *groups, "method"))).is_first_distinct()
-    kept = list(dict.fromkeys((*groups, *beside, *_TOLD_APART)))
+    kept = list(dict.fromkeys((*groups, *beside, *_AGGREGATE_KEYS)))
     return (
         frame.lazy()
         .select(*kept, first.alias(QUESTIONS))
@@ -57,14 +57,14 @@ def sums(frame: pl.DataFrame, groups: Sequence[str], beside: Sequence[str] = ())
 
 
 def added(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """The sum of added-up tables with the same columns; two in memory at a time. Raises ValueError for none."""
-    whole: pl.DataFrame | None = None
+    """The sum of aggregated tables with the same columns, which may be a generator. Raises ValueError for none."""
+    total: pl.DataFrame | None = None
     for part in parts:
-        both = part if whole is None else pl.concat([whole, part])
-        whole = both.group_by(pl.all().exclude(ROWS, QUESTIONS)).agg(pl.col(ROWS, QUESTIONS).sum())
-    if whole is None:
+        both = part if total is None else pl.concat([total, part])
+        total = both.group_by(pl.all().exclude(ROWS, QUESTIONS)).agg(pl.col(ROWS, QUESTIONS).sum())
+    if total is None:
         raise ValueError("nothing to add up")
-    return whole
+    return total
 
 
 Subset = Literal["all", "bharat_pairs"]
@@ -73,10 +73,10 @@ Subset = Literal["all", "bharat_pairs"]
 def subset(frame: pl.DataFrame, name: Subset) -> pl.DataFrame:
     """The rows of a subset, in their order.
 
-    `bharat_pairs` (BharatBBQ's released scoring) leaves out questions that call people by name, and the pairs of
-    disambiguated questions that were answered with the same person or both with unknown. A pair is a negative and a
-    non-negative question about one context with the same two people, in one prompt variant of one model. Questions
-    without a partner, or whose partner's answer could not be parsed, stay.
+    `bharat_pairs` (BharatBBQ's released scoring) excludes questions with proper names, and pairs of disambiguated
+    questions with the same answer (the same person, or unknown). A pair is a negative and a non-negative question about
+    one context with the same two people, in one prompt variant of one model. Questions without a pair, or with an
+    unparsed answer in the pair, are kept.
     """
     if name == "all":
         return frame
@@ -86,27 +86,27 @@ def subset(frame: pl.DataFrame, name: Subset) -> pl.DataFrame:
     alike = ("context_id", "variant", "label_style", "extractor", "method", "reasoning_effort")
     pair = [pl.col(column) for column in ("model", *STRATA[2:7], *alike)]
     marked = frame.filter(~pl.col("proper_names").fill_null(False)).with_columns(
-        both_put=polarity.n_unique().over(pair) == 2,
-        all_read=role.is_not_null().all().over([*pair, "condition"]),
-        one_answer=role.n_unique().over([*pair, "condition"]) == 1,
+        is_pair=polarity.n_unique().over(pair) == 2,
+        is_read=role.is_not_null().all().over([*pair, "condition"]),
+        is_same=role.n_unique().over([*pair, "condition"]) == 1,
     )
-    is_equal = is_disambiguated & pl.col("both_put") & pl.col("all_read") & pl.col("one_answer")
-    return marked.filter(~is_equal).drop("both_put", "all_read", "one_answer")
+    is_equal = is_disambiguated & pl.col("is_pair") & pl.col("is_read") & pl.col("is_same")
+    return marked.filter(~is_equal).drop("is_pair", "is_read", "is_same")
 
 
 WEIGHT: Final = "sampling_weight"
-"""The column that holds them; a table without it weighs answers alike."""
+"""Column with sampling weights; in a table without it, all answers have the weight 1."""
 STRATA: Final = ("method", "extractor", "benchmark", "split", "language", "category", "template_id", "condition")
-"""Columns in which answers of one weight are equal."""
+"""Columns of the sampling strata; answers of one stratum have the same weight."""
 
 
 def weight_of_rows(frame: pl.DataFrame) -> pl.Expr:
-    """The weight of a group of rows: the number of answers, if the design gives no weights."""
+    """The sum of the weights of a group of rows."""
     return pl.col(WEIGHT).sum() if WEIGHT in frame.columns else rows_of(frame).cast(pl.Float64)
 
 
 def weighted_by_design(frame: pl.DataFrame) -> pl.DataFrame:
-    """The table with weights; as it is where all strata were sampled alike."""
+    """The table with sampling weights; unchanged if all strata have the same sampling rate."""
     if frame.is_empty():
         return frame
     strata = pl.struct(*STRATA).n_unique().over("condition")
@@ -116,14 +116,14 @@ def weighted_by_design(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def strata_weights(frame: pl.DataFrame) -> pl.DataFrame | None:
-    """The weight of an answer of each stratum, strata as texts; None where all answers weigh alike."""
+    """The weight of each stratum, with strata as text; None for equal weights."""
     if WEIGHT not in frame.columns:
         return None
     return frame.select(pl.col(name).cast(pl.String) for name in STRATA).with_columns(frame[WEIGHT]).unique()
 
 
 def weights_of_answers(rows: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:
-    """The weights of some answers of a table, such as labelled ones; 1 where all weigh alike."""
+    """The weights of some answers of a table, such as labelled ones."""
     if WEIGHT not in frame.columns:
         return pl.repeat(1.0, rows.height, eager=True)
     names = ["model", *STRATA[2:]]
@@ -134,7 +134,7 @@ def weights_of_answers(rows: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:
 
 
 def alike(frames: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
-    """The tables with the same columns: a weight of 1 in those that have none, if any has one."""
+    """The tables with a weight column in all of them, or in none; missing weights are 1."""
     if not any(WEIGHT in frame.columns for frame in frames):
         return list(frames)
     return [frame if WEIGHT in frame.columns else frame.with_columns(pl.lit(1.0).alias(WEIGHT)) for frame in frames]
@@ -151,9 +151,9 @@ GROUPINGS: dict[str, str] = {
 """Grouping of scores → its column."""
 
 CLUSTER = ("benchmark", "category", "template_id")
-"""Columns that identify a template: its languages, splits, prompt variants and orders are one cluster."""
+"""Columns that identify a template, over all languages, splits, prompt variants and orders."""
 PROMPT_VARIANT = "variant"
-"""The column that tells prompt variants apart: one id is one prompt variant, whatever the language."""
+"""Column with the id of the prompt variant, over all languages."""
 
 
 @dataclass(frozen=True)
@@ -169,26 +169,26 @@ class Tally:
     templates: tuple[str, ...]
     """Names of the clusters, sorted: the rows of `cells`."""
     cells: Array
-    """Templates × CELLS: how many answers fell into each cell; by their weights, where the design gave some."""
-    without_weights: Array | None = None
-    """The same without weights; None: `cells` has none."""
+    """Templates × CELLS: the weighted numbers of answers."""
+    unweighted: Array | None = None
+    """Templates × CELLS without weights; None if all answers have the weight 1."""
     by_prompt_variant: Array | None = None
-    """Templates × prompt variants × CELLS, prompt variants being those of the whole table; None: not requested."""
+    """Templates × prompt variants of the whole table × CELLS; None for fixed prompt effects."""
 
     def without_answers(self) -> Tally:
         """The same group without templates."""
         by_variant = None if self.by_prompt_variant is None else self.by_prompt_variant[:0]
-        none = self.cells[:0]
-        return replace(self, templates=(), cells=none, without_weights=none, by_prompt_variant=by_variant)
+        empty = self.cells[:0]
+        return replace(self, templates=(), cells=empty, unweighted=empty, by_prompt_variant=by_variant)
 
     @property
-    def n_requested(self) -> Array:
-        """Templates × CELLS: how many answers fell into each cell, whatever they weigh."""
-        return self.cells if self.without_weights is None else self.without_weights
+    def answer_counts(self) -> Array:
+        """Templates × CELLS: the numbers of answers, without weights."""
+        return self.cells if self.unweighted is None else self.unweighted
 
 
 def grouping_columns(by: Sequence[str]) -> dict[str, str]:
-    """The groupings → their columns, in order; a column's own name is understood too; or UnknownNameError."""
+    """The columns of groupings, in order; `template_id` is accepted for `template`. Raises UnknownNameError."""
     chosen = ["template" if name == "template_id" else name for name in by]
     for name in chosen:
         if name not in GROUPINGS:
@@ -197,7 +197,7 @@ def grouping_columns(by: Sequence[str]) -> dict[str, str]:
 
 
 def partition(frame: pl.DataFrame, by: Sequence[str]) -> list[tuple[dict[str, str | None], pl.DataFrame]]:
-    """The rows of every group, sorted by the group's values; the columns of the groupings become texts."""
+    """The rows of every group, sorted by the group's values; grouping columns are cast to text."""
     columns = grouping_columns(by)
     keyed = frame.with_columns(pl.col(column).cast(pl.String) for column in columns.values())
     parts = keyed.partition_by(list(columns.values()), as_dict=True) if columns else {(): keyed}
@@ -206,7 +206,7 @@ def partition(frame: pl.DataFrame, by: Sequence[str]) -> list[tuple[dict[str, st
 
 
 def tally_groups(frame: pl.DataFrame, columns: dict[str, str], variants: PromptEffects = "fixed") -> Iterator[Tally]:
-    """The counts of every group, sorted by its values; with `random` variants also by prompt variant."""
+    """The counts of every group, sorted by its values; for random prompt variants also by variant."""
     crossed = [PROMPT_VARIANT] if variants == "random" else []
     keys = {f"by_{name}": pl.col(column).cast(pl.String) for name, column in columns.items()}
     kept = dict.fromkeys((*columns.values(), *CLUSTER, "model", "split", "method", *crossed, "outcome", "cell"))
@@ -219,11 +219,10 @@ def tally_groups(frame: pl.DataFrame, columns: dict[str, str], variants: PromptE
         .collect()
     )
     names = ["everything", *keys]
-    # Of a table that is added up, by the groups that it was added up for.
-    is_added, questions = QUESTIONS in frame.columns, frame.lazy().with_columns(**keys, everything=pl.lit(0))
-    if not is_added:
+    is_aggregated, questions = QUESTIONS in frame.columns, frame.lazy().with_columns(**keys, everything=pl.lit(0))
+    if not is_aggregated:
         questions = questions.select(*QUESTION_KEYS, *names).unique()
-    number = pl.col(QUESTIONS).sum() if is_added else pl.len()
+    number = pl.col(QUESTIONS).sum() if is_aggregated else pl.len()
     instances = {row[:-1]: row[-1] for row in questions.group_by(names).agg(number.alias("n")).collect().rows()}
     clusters = counted["cluster"].unique().sort()
     coded = counted.with_columns(
@@ -234,14 +233,15 @@ def tally_groups(frame: pl.DataFrame, columns: dict[str, str], variants: PromptE
         rows, weights = part["rows"].to_numpy(), part["weight"].to_numpy()
         outcomes = np.bincount(part["outcome"].to_physical().to_numpy(), rows, len(get_args(Outcome))).astype(int)
         answered = part["cell"].is_not_null().to_numpy()
-        numbers, where = np.unique(part["template"].to_numpy()[answered], return_inverse=True)
-        cells, plain, by_variant = np.zeros((len(numbers), len(CELLS))), np.zeros((len(numbers), len(CELLS))), None
-        places = (where, part["cell"].fill_null(0).to_numpy()[answered])
-        np.add.at(cells, places, weights[answered])
-        np.add.at(plain, places, rows[answered])
+        numbers, row = np.unique(part["template"].to_numpy()[answered], return_inverse=True)
+        column = part["cell"].fill_null(0).to_numpy()[answered]
+        cells = np.zeros((len(numbers), len(CELLS)))
+        unweighted, by_variant = np.zeros_like(cells), None
+        np.add.at(cells, (row, column), weights[answered])
+        np.add.at(unweighted, (row, column), rows[answered])
         if crossed:
             by_variant = np.zeros((len(numbers), coded["variant_code"].n_unique(), len(CELLS)))
-            np.add.at(by_variant, (where, part["variant_code"].to_numpy()[answered], places[1]), weights[answered])
+            np.add.at(by_variant, (row, part["variant_code"].to_numpy()[answered], column), weights[answered])
         yield Tally(
             group=dict(zip(columns, values[1:], strict=True)),
             n_instances=instances[values],
@@ -250,7 +250,7 @@ def tally_groups(frame: pl.DataFrame, columns: dict[str, str], variants: PromptE
             n_corrected=int(rows[part["was_corrected"].to_numpy()].sum()),
             templates=tuple(clusters[int(number)] for number in numbers),
             cells=cells,
-            without_weights=plain,
+            unweighted=unweighted,
             by_prompt_variant=by_variant,
         )
 
@@ -261,12 +261,12 @@ def _order(values: tuple[object, ...]) -> list[tuple[bool, str]]:
 
 
 QUESTION = "question"
-"""Column: what makes a question the same across languages and splits: its parallel id, else language and own id."""
+"""Column that identifies a question across languages and splits."""
 TEMPLATE = "cluster"
 
 
 def question_expression() -> pl.Expr:
-    """The column `question`: equal for parallel questions, unique where there is none."""
+    """The column `question`: the parallel id, or else split, language and own id."""
     own = pl.concat_str(pl.col("split", "language", "instance_id").cast(pl.String), separator="/")
     shared = pl.col("parallel_id").cast(pl.String)
     return pl.when(shared.is_null()).then("own/" + own).otherwise("parallel/" + shared).alias(QUESTION)
@@ -278,7 +278,7 @@ def template_expression() -> pl.Expr:
 
 
 def answer_scores(frame: pl.DataFrame, metric: Metric, unparsed: UnparsedPolicy) -> pl.DataFrame:
-    """The rows in the metric's denominator, with `score`; UsageError if it is no mean over answers."""
+    """The rows in the metric's denominator, with `score`. Raises UsageError if it is not a mean over answers."""
     if not metric.is_mean:
         raise UsageError(f"metric {metric.name!r} is not a mean over answers, so single questions have no score")
     (fraction,), each = metric.fractions, Counts(count_matrix(), unparsed)
@@ -293,7 +293,7 @@ def answer_scores(frame: pl.DataFrame, metric: Metric, unparsed: UnparsedPolicy)
 
 
 def item_scores(frame: pl.DataFrame, metric: Metric, unparsed: UnparsedPolicy, by: Sequence[str] = ()) -> pl.DataFrame:
-    """One row for each of `by` (columns) × template × question: `score`, the mean over its `answers`."""
+    """The mean `score` and number of `answers` of every question, by the columns `by`, template and question."""
     keys = [*dict.fromkeys(by), TEMPLATE, QUESTION]
     answers = answer_scores(frame, metric, unparsed).with_columns(pl.col(name).cast(pl.String) for name in by)
     return answers.group_by(keys).agg(pl.col("score").mean(), pl.len().alias("answers")).sort(keys)

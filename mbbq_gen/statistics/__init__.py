@@ -1,1 +1,1 @@
-"""From scores to statements: ability, comparisons, tests, robustness, position, power. Pure, like scoring."""
+"""Statistical inference over templates: estimates, intervals, tests, bounds and corrections. Pure, like scoring."""

@@ -1,10 +1,10 @@
-"""Estimates: a number with the influence of each template and its bootstrap values.
+"""Estimates: values with the influence of each template and bootstrap values.
 
-For a fraction F = Σ a / Σ b over templates, the influence of template t is (a_t − F · b_t) / Σ b; for a metric that
-combines fractions, the chain rule. Their sum of squares is the variance of the score over samples of templates, except
-for a small-sample factor (Cameron & Miller 2015, "A Practitioner's Guide to Cluster-Robust Inference", §II; Davison &
+For a fraction F = Σ a / Σ b over templates, the influence of template t is (a_t − F · b_t) / Σ b. For a metric of
+several fractions the chain rule applies. The sum of squared influences is the cluster-robust variance of the score, up
+to a small-sample factor (Cameron & Miller 2015, "A Practitioner's Guide to Cluster-Robust Inference", §II; Davison &
 Hinkley 1997, "Bootstrap Methods and their Application", §2.7). Estimates of one panel (`mbbq_gen.statistics.panel`)
-share templates and resamples, so a weighted sum of estimates is again an estimate: a difference, a macro average.
+share templates and resamples, so their weighted sums, such as differences and macro averages, are estimates too.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class InferenceSettings:
     seed: int = 0
     unparsed: UnparsedPolicy = "discard"
     prompt_effects: PromptEffects = "fixed"
-    """Whether a statement holds for the prompt variants of the run only, or for others like them."""
+    """Prompt variants as fixed effects (those of the run only) or random effects (a sample of others like them)."""
     average: Average = "questions"
     unseen_deviation: float = intervals.UNSEEN_TEMPLATE_DEVIATION
-    """How far off a template that was not seen may lie, and how much farther near an end of the scale."""
+    """The assumed deviation of an unseen template, and the factor on it near an end of the scale."""
     unseen_stretch: float = intervals.STRETCH
 
     def __post_init__(self) -> None:
-        """Refuses settings out of range (UsageError)."""
+        """Raises UsageError for values out of range."""
         if not 0 < self.confidence < 1:
             raise UsageError(f"confidence level: {self.confidence} is not between 0 and 1; 0.95 is usual")
         if self.n_resamples < 1:
@@ -58,7 +58,7 @@ class InferenceSettings:
             raise UsageError("deviation and stretch of an unseen template: give numbers of 0 or more")
 
     def facts(self) -> dict[str, Any]:
-        """The settings that every table of an analysis shows."""
+        """The settings in the JSON of every analysis."""
         return {
             "confidence_level": self.confidence,
             "n_resamples": self.n_resamples,
@@ -68,30 +68,30 @@ class InferenceSettings:
 
 
 class EstimateResult(FrozenModel):
-    """An estimate for output: with its interval, and the templates that it stands on."""
+    """An estimate for output, with its interval and number of templates."""
 
     value: float | None
-    """None where it is undefined; `reason` says why."""
+    """None if undefined."""
     ci_low: float | None = None
-    """Lower end of the interval over templates; None where there is none."""
+    """Lower end of the interval over templates; None without an interval."""
     ci_high: float | None = None
     standard_error: float | None = None
-    """Cluster-robust, by the templates' influences; with random prompt variants, also by theirs."""
+    """Cluster-robust over templates; with random prompt variants, over both."""
     t_ci_low: float | None = None
-    """Value minus t times the standard error: a check on the bootstrap."""
+    """Value minus t times the standard error, to check the bootstrap."""
     t_ci_high: float | None = None
     n_templates: int = 0
     n_templates_effective: float | None = None
     n_prompt_variants: int | None = None
-    """Prompt variants that it generalises over; None where they are fixed."""
+    """Number of random prompt variants; None if they are fixed."""
     reason: str | None = None
-    """Why `value`, or the interval, is None; `reason_code` says it for programs."""
+    """The reason why `value`, or the interval, is None."""
     reason_code: ReasonCode | None = None
     warnings: tuple[str, ...] = ()
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the interval lies on one side of 0."""
+        """Whether there is an interval and 0 is outside."""
         return self.ci_low is not None and self.ci_high is not None and (self.ci_low > 0 or self.ci_high < 0)
 
 
@@ -103,70 +103,69 @@ REASONS: dict[ReasonCode, str] = {
 
 
 def no_score(reason: str) -> EstimateResult:
-    """The result for a score that does not exist, with the reason."""
+    """The result for an undefined score."""
     return EstimateResult(value=None, reason=reason, reason_code="undefined")
 
 
 def number(value: Array | float) -> float | None:
-    """A number for output: None for an undefined one, and no negative zero."""
-    found = float(value)
-    return None if math.isnan(found) else found + 0.0
+    """A number for output: None for NaN, and no negative zero."""
+    return None if math.isnan(value) else float(value) + 0.0
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its influence by template; arrays are by the panel's templates."""
+    """A value with its influence by template. Arrays are in the order of the panel's templates."""
 
     value: float
-    """NaN where undefined."""
+    """NaN if undefined."""
     influence_values: Array
     """They add up to 0."""
     adjusted_influence: Array
-    """Influences widened for small numbers: √ of their sum of squares is the standard error."""
+    """Influences with a small-sample correction; the root of their sum of squares is the standard error."""
     template_weights: Array
-    """The share of the weight of each template; they add up to 1."""
+    """They add up to 1."""
     bootstrap_values: Array
-    """The value in every resample; NaN where undefined."""
+    """The value in every resample; NaN if undefined."""
     bounds: Ends = (-math.inf, math.inf)
     unseen_deviation: float = intervals.UNSEEN_TEMPLATE_DEVIATION
     unseen_stretch: float = intervals.STRETCH
     df: float = math.nan
-    """Degrees of freedom of its error; NaN: effective templates less one."""
+    """Degrees of freedom of the error; NaN: effective number of templates minus 1."""
     parse_rate: float = math.nan
-    """Share of the answers in the score's contexts that could be parsed, the least of several."""
+    """Parse rate in the metric's contexts; of several estimates the lowest."""
     crossed_effect: CrossedEffect | None = None
-    """The effect of random prompt variants; None: they are fixed."""
+    """The effect of random prompt variants; None if they are fixed."""
     operands: tuple[Estimate, Estimate] | None = None
-    """The two that it is the difference of; None: it is no difference."""
+    """Minuend and subtrahend of a difference; None for other estimates."""
     components: tuple[Estimate, ...] = ()
-    """The estimates that a function combines; it has no more templates than they have."""
+    """The arguments of a function of estimates."""
     is_curved: bool = False
-    """Whether several fractions make it: percentiles alone are then too narrow, and the t interval is held too."""
+    """Whether it combines several fractions, so that the interval must also include the t interval."""
     is_analytic: bool = False
-    """Whether its interval is value ± t · standard error: of a random-effects mean."""
+    """Whether the interval is value ± t · standard error, as of a random-effects mean."""
     support: int | None = None
-    """Templates that count for there being an interval, with rows in any denominator; None: those with a weight."""
+    """Number of templates with rows in any denominator; None: number of templates with a weight."""
 
     @cached_property
     def n_templates(self) -> int:
-        """Templates that bear on it; of a difference, on the side that has fewer."""
+        """The number of templates; of a combination, the smallest number of its parts."""
         own = int(np.count_nonzero(self.template_weights > 0)) if self.support is None else self.support
         return min([own, *(int(part.n_templates) for part in (*(self.operands or ()), *self.components))])
 
     @cached_property
     def _n_weighted(self) -> int:
-        """Templates with a weight, which is of the denominator that fewest make; of a difference, the fewest."""
+        """The number of templates with a weight; of a combination, the smallest number of its parts."""
         own = int(np.count_nonzero(self.template_weights > 0))
         return min([own, *(int(part._n_weighted) for part in (*(self.operands or ()), *self.components))])
 
     @cached_property
-    def effective(self) -> float:
-        """The effective number of templates (Kish 1965, "Survey Sampling", §8.2); NaN for none."""
+    def n_effective(self) -> float:
+        """The effective number of templates (Kish 1965, "Survey Sampling", §8.2); NaN without templates."""
         return effective_number(self.template_weights) or math.nan
 
     @property
     def missing_reason(self) -> ReasonCode | None:
-        """Why there is no value, or no interval; None where there are both."""
+        """The reason for no value or no interval; None if there are both."""
         if math.isnan(self.value):
             return "undefined"
         if self.n_templates < MIN_TEMPLATES or math.isnan(self.standard_error):
@@ -176,39 +175,39 @@ class Estimate:
 
     @property
     def n_prompt_variants(self) -> int | None:
-        """Prompt variants that bear on it; None where they are fixed."""
+        """The number of random prompt variants; None if they are fixed."""
         return None if self.crossed_effect is None else self.crossed_effect.count
 
     @cached_property
     def standard_error(self) -> float:
-        """The standard error over templates, cluster-robust; NaN for fewer than MIN_TEMPLATES."""
+        """The cluster-robust standard error over templates; NaN for fewer than MIN_TEMPLATES."""
         if self.n_templates < MIN_TEMPLATES:
             return math.nan
         return math.sqrt(float(self.adjusted_influence @ self.adjusted_influence))
 
     @property
     def units(self) -> float:
-        """Degrees of freedom of its error, plus one: what the t distribution of its intervals goes by."""
-        return self.effective if math.isnan(self.df) else self.df + 1
+        """The degrees of freedom of the error, plus 1, for `intervals.t_quantile`."""
+        return self.n_effective if math.isnan(self.df) else self.df + 1
 
     def subtract(self, other: Estimate) -> Estimate:
         """The difference, paired by template and resample."""
         return combine((self, other), (1.0, -1.0))
 
-    def analytic_reach(self, confidence: float) -> float:
-        """Half the width of its interval by t distributions; NaN where there is none."""
-        prompts = 0.0 if self.crossed_effect is None else self.crossed_effect.reach(confidence)
+    def analytic_half_width(self, confidence: float) -> float:
+        """Half the width of the t interval; NaN without one."""
+        prompts = 0.0 if self.crossed_effect is None else self.crossed_effect.half_width(confidence)
         return math.hypot(self.standard_error * intervals.t_quantile(confidence, self.units), prompts)
 
     def score(self, sampling: InferenceSettings | None) -> EstimateResult:
-        """The estimate for output; without settings it has no intervals and needs no reason for that."""
-        code, error, ends, margin = self.missing_reason, None, None, math.nan
+        """The estimate for output; without settings it has no interval."""
+        code, error, ends, half_width = self.missing_reason, None, None, math.nan
         if code is None:
-            drawn = 0.0 if self.crossed_effect is None else self.crossed_effect.variance
-            error = number(math.hypot(self.standard_error, drawn**0.5))
+            of_prompts = 0.0 if self.crossed_effect is None else self.crossed_effect.variance
+            error = number(math.hypot(self.standard_error, of_prompts**0.5))
         if sampling is not None:
             ends = self.interval(sampling.confidence)
-            margin = math.nan if error is None else self.analytic_reach(sampling.confidence)
+            half_width = math.nan if error is None else self.analytic_half_width(sampling.confidence)
         elif code != "undefined":
             code = None
         return EstimateResult(
@@ -216,10 +215,10 @@ class Estimate:
             ci_low=ends and number(ends[0]),
             ci_high=ends and number(ends[1]),
             standard_error=error,
-            t_ci_low=number(self.value - margin),
-            t_ci_high=number(self.value + margin),
+            t_ci_low=number(self.value - half_width),
+            t_ci_high=number(self.value + half_width),
             n_templates=self.n_templates,
-            n_templates_effective=number(self.effective),
+            n_templates_effective=number(self.n_effective),
             n_prompt_variants=self.n_prompt_variants,
             reason=code and REASONS[code],
             reason_code=code,
@@ -227,128 +226,130 @@ class Estimate:
         )
 
     def interval(self, confidence: float) -> Ends | None:
-        """The interval over templates, and prompt variants where they are random; None where there is none."""
-        whole = self.over_templates(confidence)
-        return None if whole is None else self.over_prompt_variants(whole, confidence)
+        """The interval over templates, and over prompt variants if they are random; None without one."""
+        ends = self.template_interval(confidence)
+        return None if ends is None else self.widen_for_variants(ends, confidence)
 
-    def over_templates(self, confidence: float) -> Ends | None:
-        """The interval over templates, with room for what was not seen; None where there is none."""
-        if confidence not in self._intervals:  # several numbers are made from it
-            has_none = self.missing_reason is not None or math.isnan(self.standard_error)
-            self._intervals[confidence] = None if has_none else self._over_templates(confidence)
+    def template_interval(self, confidence: float) -> Ends | None:
+        """The interval over templates; None without one."""
+        if confidence not in self._intervals:
+            is_missing = self.missing_reason is not None or math.isnan(self.standard_error)
+            self._intervals[confidence] = None if is_missing else self._template_interval(confidence)
         return self._intervals[confidence]
 
     @cached_property
     def _intervals(self) -> dict[float, Ends | None]:
         return {}
 
-    def _over_templates(self, confidence: float) -> Ends:
-        """The interval of the bootstrap, or of t where it is analytic."""
+    def _template_interval(self, confidence: float) -> Ends:
+        """The bootstrap interval, or the t interval if it is analytic."""
         if self.is_analytic:
             ends = intervals.t_interval(self.value, self.standard_error, self.units, confidence, self.bounds)
-            return self.with_room(*(ends or (self.value, self.value)), confidence)
+            return self.widened(*(ends or (self.value, self.value)), confidence)
         plain = math.sqrt(float(self.influence_values @ self.influence_values))
         tail = intervals.expanded_tail(
             confidence, self.units, self.standard_error / plain if plain else widening(self.units)
         )
         low, high = intervals.percentile_interval(self._ordered_values, tail)
-        return self.with_room(low, high, confidence, tail * self.bootstrap_values.size)
+        return self.widened(low, high, confidence, tail * self.bootstrap_values.size)
 
     @cached_property
     def _ordered_values(self) -> Array:
-        """The bootstrap values where it is defined, sorted."""
+        """The defined bootstrap values, sorted."""
         ordered: Array = np.sort(self.bootstrap_values[~np.isnan(self.bootstrap_values)])
         return ordered
 
     @property
     def n_resamples_dropped(self) -> int:
-        """Resamples in which it was undefined, and which therefore do not count."""
+        """The number of resamples with an undefined value."""
         return int(np.count_nonzero(np.isnan(self.bootstrap_values)))
 
-    def over_prompt_variants(self, interval: Ends, confidence: float) -> Ends:
-        """An interval round it with what prompt variants add, where they are random."""
+    def widen_for_variants(self, interval: Ends, confidence: float) -> Ends:
+        """The interval, widened for prompt variants if they are random."""
         if self.crossed_effect is None:
             return interval
-        return intervals.widen_for_prompts(self.value, interval, self.crossed_effect.reach(confidence), self.bounds)
+        half_width = self.crossed_effect.half_width(confidence)
+        return intervals.widen_for_prompts(self.value, interval, half_width, self.bounds)
 
-    def with_room(self, low: float, high: float, confidence: float, beyond: float = math.inf) -> Ends:
-        """The ends of the interval, as wide as few templates ask for, and what was not seen.
+    def widened(self, low: float, high: float, confidence: float, tail_resamples: float = math.inf) -> Ends:
+        """The interval, widened for few templates and for unseen templates.
 
-        No resample of five templates lies beyond the farthest of them; t can (Cameron & Miller 2015, §VI.D). Where the
-        score is curved, or fewer than LEAST_BEYOND resamples (`beyond`) would be cut off, t is held too.
+        Resamples of few templates are too narrow, so the t interval is included (Cameron & Miller 2015, §VI.D). So it
+        is for curved metrics, and if fewer than MIN_TAIL_RESAMPLES resamples (`tail_resamples`) are beyond an end.
         """
         units = None
         if self._n_weighted < FEW_TEMPLATES:
             units = float(self._n_weighted)
-        elif self.is_curved or beyond < intervals.LEAST_BEYOND:
+        elif self.is_curved or tail_resamples < intervals.MIN_TAIL_RESAMPLES:
             units = self.units
-        least = intervals.t_interval(self.value, self.standard_error, units, confidence, self.bounds)
-        sides = None
-        if self.operands is not None and any(one.has_room for one in self.operands):  # it is far from its own ends
-            first, second = (one.over_templates(confidence) for one in self.operands)
-            sides = difference_interval(self.operands, self.operands, first, second)
-        return intervals.interval_hull((low, high), least, self.room(confidence), sides)
+        by_t = intervals.t_interval(self.value, self.standard_error, units, confidence, self.bounds)
+        by_operands = None
+        if self.operands is not None and any(one.allows_unseen for one in self.operands):
+            first, second = (one.template_interval(confidence) for one in self.operands)
+            by_operands = difference_interval(self.operands, self.operands, first, second)
+        return intervals.interval_hull((low, high), by_t, self.unseen_interval(confidence), by_operands)
 
-    def room(self, confidence: float) -> Ends | None:
-        """The interval with room for what was not seen, and the score interval near an end; None: no need."""
-        if not self.has_room:
+    def unseen_interval(self, confidence: float) -> Ends | None:
+        """The boundary interval together with the score interval; None if neither is needed."""
+        if not self.allows_unseen:
             return None
         ends = (self.value, self.value) if self.boundary is None else self.boundary.ends(confidence)
-        return intervals.interval_hull(
-            ends, intervals.score_interval(self.value, self.standard_error, self.units, confidence, self.bounds)
-        )
+        by_score = intervals.score_interval(self.value, self.standard_error, self.units, confidence, self.bounds)
+        return intervals.interval_hull(ends, by_score)
 
     @cached_property
-    def has_room(self) -> bool:
-        """Whether its interval is more than a bootstrap's: near an end of the scale, or with a boundary interval."""
-        near = min(self.value - self.bounds[0], self.bounds[1] - self.value) < self.unseen_deviation
-        return self.n_templates >= MIN_TEMPLATES and (near or self.boundary is not None)
+    def allows_unseen(self) -> bool:
+        """Whether the interval allows for unseen templates: near an end of the scale, or with a boundary interval."""
+        is_near = min(self.value - self.bounds[0], self.bounds[1] - self.value) < self.unseen_deviation
+        return self.n_templates >= MIN_TEMPLATES and (is_near or self.boundary is not None)
 
     @cached_property
     def boundary(self) -> intervals.BoundaryInterval | None:
-        """The interval with room for what was not seen; None where none is needed, or templates are too few."""
+        """The interval that allows for an unseen template; None if not needed, or for too few templates."""
         if self.n_templates < MIN_TEMPLATES:
             return None
-        bears = self.template_weights > 0
-        sizes = self.template_weights[bears]
-        own = self.value + self.influence_values[bears] / sizes
-        return intervals.boundary_interval(own, sizes, self.bounds, self.unseen_deviation, self.unseen_stretch)
+        has_weight = self.template_weights > 0
+        sizes = self.template_weights[has_weight]
+        scores = self.value + self.influence_values[has_weight] / sizes
+        return intervals.boundary_interval(scores, sizes, self.bounds, self.unseen_deviation, self.unseen_stretch)
 
 
 def difference_interval(
     lowest: tuple[Estimate, Estimate], highest: tuple[Estimate, Estimate], first: Ends | None, second: Ends | None
 ) -> Ends | None:
-    """The interval of a difference made from those of its sides (MOVER); None where a side has none."""
+    """The interval of a difference from those of its operands (`intervals.mover_interval`); None if one has none.
+
+    `lowest` and `highest`: the operands of the lower and upper end; they are the same without unparsed answers.
+    """
     if first is None or second is None:
         return None
     ends = []
-    for one, other in (lowest, highest):
-        mine, its = one.influence_values, other.influence_values
-        both = float((mine @ mine) * (its @ its)) ** 0.5
-        correlation = float(mine @ its) / both if both > 0 else 0.0  # 0 where templates make nothing of one
-        ends.append(intervals.mover_interval((one.value, other.value), first, second, correlation))
+    for minuend, subtrahend in (lowest, highest):
+        one, other = minuend.influence_values, subtrahend.influence_values
+        norm = float((one @ one) * (other @ other)) ** 0.5
+        correlation = float(one @ other) / norm if norm > 0 else 0.0
+        ends.append(intervals.mover_interval((minuend.value, subtrahend.value), first, second, correlation))
     return ends[0][0], ends[1][1]
 
 
-# --- from numbers over templates to an estimate ----------------------------------------------------------------------
+# --- from counts to an estimate --------------------------------------------------------------------------------------
 
 _STEP = 1e-6
-"""Step of the central difference; the metrics are products and sums of fractions, so its error is rounding."""
+"""Step of the central difference; its error is rounding, since metrics are products and sums of fractions."""
 
 
 def influence_values(metric: Metric, by_template: Counts, total: Counts) -> Array:
-    """The influence of every template, the last axis of `by_template`; NaN where the score is undefined."""
-    found = np.zeros(by_template.values.shape[:-1])
+    """The influence of every template, the last axis of `by_template`; NaN if the score is undefined."""
+    influences = np.zeros(by_template.values.shape[:-1])
     for fraction, slope in zip(metric.fractions, metric_slopes(metric, total), strict=True):
-        value, base = np.nan_to_num(fraction.value(total)), np.maximum(fraction.denominator(total), 1.0)
-        pulls = fraction.numerator(by_template) - value[..., None] * fraction.denominator(by_template)
-        found += slope[..., None] * pulls / base[..., None]
-    undefined = np.isnan(metric.value(total))[..., None]
-    return np.where(undefined, np.nan, found)
+        value, denominator = np.nan_to_num(fraction.value(total)), np.maximum(fraction.denominator(total), 1.0)
+        residuals = fraction.numerator(by_template) - value[..., None] * fraction.denominator(by_template)
+        influences += slope[..., None] * residuals / denominator[..., None]
+    return np.where(np.isnan(metric.value(total))[..., None], np.nan, influences)
 
 
 def metric_slopes(metric: Metric, total: Counts) -> list[Array]:
-    """The slope of the metric by each of its fractions, at the fractions' values; 0 where they are undefined."""
+    """The partial derivative of the metric by each of its fractions; 0 if undefined."""
     values = np.stack([fraction.value(total) for fraction in metric.fractions])
     steps = _STEP * np.eye(len(values)).reshape(len(values), len(values), *[1] * (values.ndim - 1))
     return [
@@ -358,31 +359,30 @@ def metric_slopes(metric: Metric, total: Counts) -> list[Array]:
 
 
 def template_shares(metric: Metric, by_template: Counts) -> Array:
-    """The weight of every template: shape (…, templates); of the denominator that fewest templates make."""
+    """Template weights (…, templates), by the metric's denominator with the smallest effective number of templates."""
     sizes = [fraction.denominator(by_template) for fraction in metric.fractions]
-    shares = np.stack([quotient(own, own.sum(axis=-1, keepdims=True), 0.0) for own in sizes])
-    # A denominator that is 0 counts for nothing: the score rests on the others.
-    squares = (shares**2).sum(axis=-1)
-    found: Array = np.take_along_axis(shares, squares.argmax(axis=0)[None, ..., None], axis=0)[0]
-    return found
+    shares = np.stack([quotient(size, size.sum(axis=-1, keepdims=True), 0.0) for size in sizes])
+    squares = (shares**2).sum(axis=-1)  # 0 for a denominator of 0, which is therefore ignored
+    smallest: Array = np.take_along_axis(shares, squares.argmax(axis=0)[None, ..., None], axis=0)[0]
+    return smallest
 
 
 def widening(units: float) -> float:
-    """√(n / (n − 1)), by which errors over n templates are too small; NaN for fewer than two."""
+    """The small-sample factor √(n / (n − 1)) of standard errors; NaN for fewer than two."""
     return math.sqrt(units / (units - 1)) if units > 1 else math.nan
 
 
-def ratio_of(above: Array, below: Array, weights: Array, ends: Ends = (0.0, 1.0)) -> Estimate:
-    """Σ above / Σ below over templates, a share unless `ends` says otherwise; undefined where the lower sum is 0."""
-    whole = float(below.sum())
-    value = float(above.sum()) / whole if whole else math.nan
-    influences = (above - value * below) / whole if whole else np.full(above.shape, np.nan)
+def ratio_of(numerator: Array, denominator: Array, weights: Array, ends: Ends = (0.0, 1.0)) -> Estimate:
+    """The ratio Σ numerator / Σ denominator over templates; undefined if the denominator is 0."""
+    total = float(denominator.sum())
+    value = float(numerator.sum()) / total if total else math.nan
+    influences = (numerator - value * denominator) / total if total else np.full(numerator.shape, np.nan)
     return Estimate(
         value=value,
         influence_values=influences,
-        adjusted_influence=influences * widening(effective_number(below)),
-        template_weights=below / whole if whole else below,
-        bootstrap_values=quotient(weights @ above, weights @ below),
+        adjusted_influence=influences * widening(effective_number(denominator)),
+        template_weights=denominator / total if total else denominator,
+        bootstrap_values=quotient(weights @ numerator, weights @ denominator),
         bounds=ends,
     )
 
@@ -391,7 +391,7 @@ def ratio_of(above: Array, below: Array, weights: Array, ends: Ends = (0.0, 1.0)
 
 
 def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate:
-    """A weighted sum of estimates of one panel; undefined where one of them is."""
+    """A weighted sum of estimates of one panel; undefined if one of them is."""
     pairs = list(zip(estimates, factors, strict=True))
 
     def total(name: str) -> Any:
@@ -404,15 +404,15 @@ def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate
         return parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else combine(*zip(*parts, strict=True))
 
     ends = [sorted((factor * estimate.bounds[0], factor * estimate.bounds[1])) for estimate, factor in pairs]
-    added, taken = side(1), side(-1)
+    minuend, subtrahend = side(1), side(-1)
     crossed = [estimate.crossed_effect for estimate in estimates if estimate.crossed_effect is not None]
     sizes = np.asarray(sum(abs(factor) * estimate.template_weights for estimate, factor in pairs))
-    whole, is_analytic = float(sizes.sum()), any(estimate.is_analytic for estimate in estimates)
+    size, is_analytic = float(sizes.sum()), any(estimate.is_analytic for estimate in estimates)
     return Estimate(
         value=float(total("value")),
         influence_values=total("influence_values"),
         adjusted_influence=total("adjusted_influence"),
-        template_weights=sizes / whole if whole else sizes,
+        template_weights=sizes / size if size else sizes,
         bootstrap_values=total("bootstrap_values"),
         bounds=(sum(low for low, _ in ends), sum(high for _, high in ends)),
         unseen_deviation=math.hypot(*(factor * estimate.unseen_deviation for estimate, factor in pairs)),
@@ -420,25 +420,25 @@ def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate
         df=min(estimate.df for estimate in estimates) if is_analytic else math.nan,
         parse_rate=min((one.parse_rate for one in estimates if not math.isnan(one.parse_rate)), default=math.nan),
         crossed_effect=CrossedEffect.combine(crossed, factors) if len(crossed) == len(pairs) else None,
-        operands=(added, taken) if added and taken else None,
+        operands=(minuend, subtrahend) if minuend and subtrahend else None,
         is_curved=any(estimate.is_curved for estimate in estimates),
         is_analytic=is_analytic,
     )
 
 
 def mean(estimates: Sequence[Estimate]) -> Estimate:
-    """The plain mean of estimates of one panel: a macro average; undefined where one of them is."""
+    """The mean of estimates of one panel (macro average); undefined if one of them is."""
     return combine(estimates, [1 / len(estimates)] * len(estimates))
 
 
 def mean_of_strata(estimates: Sequence[Estimate]) -> Estimate:
-    """The plain mean of estimates on templates of their own each, such as categories.
+    """The mean of estimates on disjoint templates, such as categories.
 
-    A large template draws the score to itself, so that its own deviation looks small: deviations are divided by what is
-    expected of them (Bell & McCaffrey 2002, CR2), 1 − 2 s_t + Σ s² with shares s; the degrees of freedom are those of
-    the error so made, joined over strata as Satterthwaite (1946) does.
+    A large template pulls the score towards itself, so its squared deviation is divided by its expectation (Bell &
+    McCaffrey 2002, CR2), 1 − 2 s_t + Σ s² with template weights s. The degrees of freedom are pooled over strata by
+    Satterthwaite (1946).
     """
-    corrected, spread, whole = [], 0.0, 0.0
+    corrected, spread, total = [], 0.0, 0.0
     for estimate in estimates:
         shares = estimate.template_weights
         expected = np.where(shares > 0, 1 - 2 * shares + float((shares**2).sum()), 1.0)
@@ -446,19 +446,19 @@ def mean_of_strata(estimates: Sequence[Estimate]) -> Estimate:
             adjusted = np.full_like(estimate.adjusted_influence, np.nan)
         else:
             adjusted = estimate.influence_values / np.sqrt(expected)
-            own = shares[shares > 0]
-            away = np.eye(own.size) - own[None, :]
-            weighed = away.T @ np.diag(own**2 / expected[shares > 0]) @ away
-            degrees = float(np.trace(weighed) ** 2 / (weighed**2).sum())
+            positive = shares[shares > 0]
+            centering = np.eye(positive.size) - positive[None, :]
+            covariance = centering.T @ np.diag(positive**2 / expected[shares > 0]) @ centering
+            degrees = float(np.trace(covariance) ** 2 / (covariance**2).sum())
             spread += float((adjusted**2).sum()) ** 2 / degrees if degrees > 0 else 0.0
-        whole += float((adjusted**2).sum())
+        total += float((adjusted**2).sum())
         corrected.append(replace(estimate, adjusted_influence=adjusted))
-    found = mean(corrected)
-    return replace(found, df=whole**2 / spread) if spread > 0 else found
+    average = mean(corrected)
+    return replace(average, df=total**2 / spread) if spread > 0 else average
 
 
 def delta_method(estimates: Sequence[Estimate], function: Callable[..., Any], slopes: Sequence[float]) -> Estimate:
-    """A smooth function of estimates, with its slopes at their values; `function` takes numbers and arrays alike."""
+    """A smooth function of estimates, with its partial derivatives `slopes`; it must accept numbers and arrays."""
     return replace(
         combine(estimates, slopes),
         value=float(function(*(estimate.value for estimate in estimates))),

@@ -1,4 +1,4 @@
-"""The effect of unparsed answers: bounds with an interval, and the tipping point of a difference."""
+"""Sensitivity to unparsed answers: bounds with an interval, and the tipping point of a difference."""
 
 from __future__ import annotations
 
@@ -13,112 +13,109 @@ from mbbq_gen.statistics.intervals import Ends, interval_hull
 from mbbq_gen.statistics.panel import Panel
 
 _STEPS = 12
-"""Steps of the bisection for the tipping point: down to 2⁻¹² of the unparsed answers."""
+"""Steps of the bisection for the tipping point, to a precision of 2⁻¹² of the unparsed answers."""
 _BOUND_STEPS = 50
 _ROUNDING = 1e-14
 
 
 class MissingDataBounds(FrozenModel):
-    """A number, if all unparsed answers had been of the kind that makes it lowest, or highest."""
+    """The lowest and highest value of a score over all possible unparsed answers."""
 
     low: float | None
     high: float | None
     interval_low: float | None
-    """Lower end of an interval for sampling and unparsed answers (Imbens & Manski 2004); None: no interval.
-    Never nearer than that of the number itself."""
+    """Lower end of an interval for sampling and unparsed answers (Imbens & Manski 2004), which includes the interval of
+    the score itself; None without one."""
     interval_high: float | None
 
 
 class TippingPoint(FrozenModel):
-    """The unparsed answers that would have to be against a difference for it not to be found."""
+    """The share of unparsed answers which, imputed against a difference, makes it not significant."""
 
     share: float | None
-    """Share of the unparsed answers of both levels, the others being like those read; None: all would not be enough."""
+    """Share of the unparsed answers of both levels; None if not even all are enough."""
     read_rate: float | None
-    """The same as a rate: answers parsed, of these and of the ones that must have been against it."""
+    """Parsed answers over parsed and imputed answers."""
 
 
 def tipping_point(panel: Panel, metric: Metric, pair: tuple[int, int], *, first_is_higher: bool) -> TippingPoint | None:
-    """The tipping point of the difference of two groups of a panel; None where there is no unparsed answer."""
+    """The tipping point of the difference of two groups of a panel; None without unparsed answers."""
     if metric.extremes is None:
         return None
     counts = panel.total
     stem = "answered" if metric.condition is None else f"{metric.condition}_all"
-    requested = float(sum(counts[stem][place] for place in pair))
-    read = float(sum((metric.parse_rate(counts) * counts[stem])[place] for place in pair))
-    if not requested > read:
+    answers = float(sum(counts[stem][row] for row in pair))
+    parsed = float(sum((metric.parse_rate(counts) * counts[stem])[row] for row in pair))
+    if not answers > parsed:
         return None
     against = list(zip(pair if first_is_higher else pair[::-1], metric.extremes, strict=True))
 
-    def is_found(share: float) -> bool:
-        """Whether the first is higher for sure, that share of the unparsed answers being against it."""
-        one, other = (
-            panel.on_groups([place]).supposing(scenario, share).estimates(metric)[0] for place, scenario in against
-        )
-        found = one.subtract(other)
-        return found.missing_reason is None and found.value - found.analytic_reach(panel.sampling.confidence) > 0
+    def is_significant(share: float) -> bool:
+        one, other = (panel.on_groups([row]).imputed(scenario, share).estimates(metric)[0] for row, scenario in against)
+        gap = one.subtract(other)
+        return gap.missing_reason is None and gap.value - gap.analytic_half_width(panel.sampling.confidence) > 0
 
-    if is_found(1.0):
+    if is_significant(1.0):
         return TippingPoint(share=None, read_rate=None)
     low, high = 0.0, 1.0
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        low, high = (middle, high) if is_found(middle) else (low, middle)
-    return TippingPoint(share=high, read_rate=read / (read + high * (requested - read)))
+        low, high = (middle, high) if is_significant(middle) else (low, middle)
+    return TippingPoint(share=high, read_rate=parsed / (parsed + high * (answers - parsed)))
 
 
 def missing_data_bounds(
     low: Estimate, high: Estimate, plain: Estimate, sampling: InferenceSettings | None
 ) -> MissingDataBounds:
-    """The bounds of a number whose lowest and highest values are these estimates; `plain`: as it was extracted.
+    """The bounds from the lowest and highest estimate; `plain` has no imputed answers.
 
-    The interval holds the plain one; where there is none of the one there is none of the other, nor without settings.
+    The interval includes that of `plain`. There is none without settings, or if `plain` has none.
     """
     own = None if sampling is None else plain.interval(sampling.confidence)
     interval: tuple[float | None, float | None] = own or (None, None)
     if sampling is not None and own is not None and low.value != high.value:
-        found = _over_templates(low, high, plain, sampling.confidence) or own
-        below, _ = low.over_prompt_variants((found[0], low.value), sampling.confidence)
-        _, above = high.over_prompt_variants((high.value, found[1]), sampling.confidence)
+        ends = _template_interval(low, high, plain, sampling.confidence) or own
+        below, _ = low.widen_for_variants((ends[0], low.value), sampling.confidence)
+        _, above = high.widen_for_variants((high.value, ends[1]), sampling.confidence)
         below, above = interval_hull((max(below, low.bounds[0]), min(above, high.bounds[1])), own)
         interval = number(below), number(above)
-    ends = {"interval_low": interval[0], "interval_high": interval[1]}
-    return MissingDataBounds(low=number(low.value), high=number(high.value), **ends)
+    lower, upper = interval
+    return MissingDataBounds(low=number(low.value), high=number(high.value), interval_low=lower, interval_high=upper)
 
 
-def _over_templates(low: Estimate, high: Estimate, plain: Estimate, confidence: float) -> Ends | None:
-    """The interval for sampling and missing answers, prompt variants fixed; None where the number itself has none.
+def _template_interval(low: Estimate, high: Estimate, plain: Estimate, confidence: float) -> Ends | None:
+    """The interval over templates and unparsed answers, with fixed prompt variants; None if `plain` has none.
 
-    Where a side of a difference has room for what was not seen, it holds the interval that those of the sides make; the
-    lowest difference is that of the first's lowest and the second's highest value.
+    If an operand of a difference allows for unseen templates, it includes the interval made from those of the operands.
+    The lowest difference is the first's lowest minus the second's highest value.
     """
-    own = plain.over_templates(confidence)
+    own = plain.template_interval(confidence)
     if own is None:
         return None
     errors, gap = (low.standard_error, high.standard_error), abs(high.value - low.value)
-    margin = imbens_manski_margin(gap, max(errors), min(low.effective, high.effective), confidence)
+    margin = imbens_manski_margin(gap, max(errors), min(low.n_effective, high.n_effective), confidence)
     lowest, highest = low.value - margin * errors[0], high.value + margin * errors[1]
-    lowest = min(lowest, *(low.room(confidence) or own))
-    highest = max(highest, *(high.room(confidence) or own))
-    sides = None
+    lowest = min(lowest, *(low.unseen_interval(confidence) or own))
+    highest = max(highest, *(high.unseen_interval(confidence) or own))
     if (
         low.operands
         and high.operands
         and plain.operands
-        and any(side.has_room for side in (*low.operands, *high.operands, *plain.operands))
+        and any(operand.allows_unseen for operand in (*low.operands, *high.operands, *plain.operands))
     ):
         (one_low, other_high), (one_high, other_low), (one, other) = low.operands, high.operands, plain.operands
-        first = _over_templates(one_low, one_high, one, confidence)
-        second = _over_templates(other_low, other_high, other, confidence)
-        sides = difference_interval(low.operands, high.operands, first, second)
-    return interval_hull((lowest, highest), own, sides)
+        first = _template_interval(one_low, one_high, one, confidence)
+        second = _template_interval(other_low, other_high, other, confidence)
+        by_operands = difference_interval(low.operands, high.operands, first, second)
+        return interval_hull((lowest, highest), own, by_operands)
+    return interval_hull((lowest, highest), own)
 
 
 def imbens_manski_margin(gap: float, error: float, effective: float, confidence: float) -> float:
-    """How many standard errors the interval reaches beyond either end (Imbens & Manski 2004, eq. 6, with t).
+    """The critical value c of the interval beyond either bound (Imbens & Manski 2004, eq. 6, with t).
 
-    Solves F(c + gap / error) − F(−c) = confidence by Newton's method, F being that of t with `effective` − 1 degrees of
-    freedom, and error the larger of the two ends' standard errors; NaN where there is none.
+    Solves F(c + gap / error) − F(−c) = confidence by Newton's method, with the distribution F of t with `effective` − 1
+    degrees of freedom, and the larger standard error of both bounds; NaN if that is undefined.
     """
     degrees = effective - 1
     if not degrees > 0 or math.isnan(error):
@@ -131,9 +128,9 @@ def imbens_manski_margin(gap: float, error: float, effective: float, confidence:
     def density(at: float) -> float:
         return scale / math.sqrt(degrees * math.pi) * math.pow(1 + at * at / degrees, -(degrees + 1) / 2)
 
-    for _ in range(_BOUND_STEPS):  # from below: the function is concave, so no step goes too far
-        missing = confidence - float(special.stdtr(degrees, margin + width) - special.stdtr(degrees, -margin))
-        step = missing / (density(margin + width) + density(margin))
+    for _ in range(_BOUND_STEPS):  # from below; steps are never too large, since the function is concave
+        rest = confidence - float(special.stdtr(degrees, margin + width) - special.stdtr(degrees, -margin))
+        step = rest / (density(margin + width) + density(margin))
         margin += step
         if step < _ROUNDING:
             break

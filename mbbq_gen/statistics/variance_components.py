@@ -1,16 +1,16 @@
 """Variance components of a score over category, template, language, prompt variant and order.
 
-The score of a cell (template × language × prompt variant × order) is a sum of random effects of the factors and of all
-their combinations, templates being nested in categories, and of the chance of its answers:
+The score of a cell (template × language × prompt variant × order) is the sum of random effects of all factors and their
+interactions, with templates nested in categories, and of the residual of its answers ("chance"):
 
     y = μ + Σ_A Z_A u_A + e,        u_A ~ N(0, σ²(A)),        e ~ N(0, chance / answers of the cell)
 
 The components are estimated by restricted maximum likelihood (Patterson & Thompson 1971, Biometrika 58; Searle, Casella
 & McCulloch 1992, "Variance Components", §6.6), by average information (Gilmour, Thompson & Cullis 1995, Biometrics 51).
-The likelihood is that of blocks, one for each level of the factor with the most levels, joined by the few levels of the
-others (Woodbury). With P its projection and V_A = Z_A Z_A′, the mean square of A is distributed as σ²(A) + rest times
-χ²/df, where σ²(A) + rest = tr(P V_A) / tr(P V_A P V_A) and df = tr(P V_A)² / tr(P V_A P V_A) (Satterthwaite 1946,
-Biometrics Bulletin 2): so few prompt variants give the wide interval that they must.
+The covariance has a block for each level of the largest factor, plus low-rank terms of the others (Woodbury identity).
+With P the REML projection and V_A = Z_A Z_A′, the mean square of A is distributed as σ²(A) + rest times χ²/df, where
+σ²(A) + rest = tr(P V_A) / tr(P V_A P V_A) and df = tr(P V_A)² / tr(P V_A P V_A) (Satterthwaite 1946, Biometrics
+Bulletin 2). So few prompt variants give a wide interval.
 """
 
 from __future__ import annotations
@@ -36,26 +36,25 @@ from mbbq_gen.statistics.estimate import InferenceSettings
 Codes = NDArray[np.int64]
 
 AXES = ("language", "variant", "option_order", "label_style", "reasoning_effort")
-"""Crossed factors, by the columns that hold them. Category and template, nested in it, come beside."""
+"""Columns of the crossed factors. Category, and template nested in it, are the other factors."""
 _COLUMNS = {"template": TEMPLATE}
-"""Factor → its column, where that has another name."""
+"""Columns of factors with another name."""
 _ROUNDING = 1e-12
-"""A variance below this is one of rounding, and has no shares."""
+"""Variances below this are rounding errors."""
 _STEPS, _HALVINGS, _CLOSE, _MOST = 100, 20, 1e-7, 10.0
-"""Of the search: most steps, halvings of one, and the change at which it ends and the largest component, in shares of
-the cells' variance."""
+"""Limits of the search: steps and halvings of a step; tolerance and largest component relative to the variance."""
 _LEAST_CHANCE = 1e-9
-"""The least variance of a cell's chance, so that its matrix can be inverted."""
+"""Least residual variance of a cell, so that the covariance can be inverted."""
 Term = tuple[str, ...]
-"""A combination of factors; `template` implies `category`."""
+"""A factor or an interaction; `template` includes `category`."""
 
 
 class TooFewCellsError(UsageError):
-    """Variance components can't be estimated from so few cells."""
+    """There are too few cells to estimate variance components."""
 
 
 class VarianceComponent(FrozenModel):
-    """The variance that one factor, or one combination of factors, gives to the score of a cell."""
+    """The variance of the score of a cell due to one factor or interaction."""
 
     factor: str
     """`template`, `variant`, `template × language`…"""
@@ -63,7 +62,7 @@ class VarianceComponent(FrozenModel):
     variance: float
     sd: float
     sd_low: float | None
-    """None where it could not be estimated, and over fewer than MIN_TEMPLATES templates."""
+    """None if it cannot be estimated, or with fewer than MIN_TEMPLATES templates."""
     sd_high: float | None
     share: float | None
 
@@ -73,13 +72,13 @@ class VarianceTable(FrozenModel):
 
     metric: str
     n_cells: int
-    """Template × language × prompt variant × order, as far as there are answers."""
+    """Cells with answers."""
     answers_per_cell: float
     mean: float
     components: tuple[VarianceComponent, ...]
-    """Single factors first, then combinations, then chance."""
+    """Single factors, then interactions."""
     chance: VarianceComponent | None
-    """The variance of one answer among those to one kind of question; None where no kind was sampled twice."""
+    """The residual variance of one answer within kinds of question; None if no kind was sampled twice."""
     is_balanced: bool
 
 
@@ -89,39 +88,39 @@ class Cells:
 
     scores: Array
     codes: dict[Term, Codes]
-    """For each term: the number of each cell's combination."""
+    """The level of each cell, by term."""
     chance: float | None
-    """Variance of one answer within a cell; None where it can't be separated from the combination of all factors."""
+    """Residual variance of one answer; None if it cannot be separated from the interaction of all factors."""
     answers: Array
 
     @property
-    def chance_of_cells(self) -> Array:
-        """For each cell: the variance that chance gives to its mean."""
-        found: Array = (self.chance or 0.0) / self.answers
-        return found
+    def residual_variances(self) -> Array:
+        """The residual variance of each cell's mean."""
+        variances: Array = (self.chance or 0.0) / self.answers
+        return variances
 
 
 def variance_components(frame: pl.DataFrame, metric: Metric, sampling: InferenceSettings) -> VarianceTable:
-    """The components of a metric over the factors that vary in the table: one split, one model.
+    """The components of a metric over the factors that vary in a table of one split and model.
 
-    Raises UsageError for a metric that is no mean over answers or fewer than two such factors, TooFewCellsError.
+    Raises UsageError for a metric that is not a mean over answers or for fewer than two factors, TooFewCellsError.
     """
     cells = _cells(frame, metric, sampling)
     try:
         estimated = estimate_components(cells, sampling.confidence)
     except TooFewCellsError as error:
         raise TooFewCellsError(f"{metric.name}: {error}") from error
-    whole = sum(part[0] for part in estimated.values()) + float(cells.chance_of_cells.mean())
+    total = sum(part[0] for part in estimated.values()) + float(cells.residual_variances.mean())
 
     def component(factor: str, n_levels: int, variance: float, *ends: float | None) -> VarianceComponent:
-        share = variance / whole if ends and whole > _ROUNDING else None
+        share = variance / total if ends and total > _ROUNDING else None
         low, high = ends or (None, None)
         return VarianceComponent(
             factor=factor, n_levels=n_levels, variance=variance, sd=variance**0.5, sd_low=low, sd_high=high, share=share
         )
 
-    levels = {_shown(term): _levels(codes) for term, codes in cells.codes.items()}
-    components = [component(" × ".join(_shown(term)), levels[_shown(term)], *one) for term, one in estimated.items()]
+    levels = {_names(term): _levels(codes) for term, codes in cells.codes.items()}
+    components = [component(" × ".join(_names(term)), levels[_names(term)], *one) for term, one in estimated.items()]
     expected = math.prod(number for factors, number in levels.items() if len(factors) == 1 and factors != ("category",))
     sizes = cells.answers
     return VarianceTable(
@@ -135,8 +134,8 @@ def variance_components(frame: pl.DataFrame, metric: Metric, sampling: Inference
     )
 
 
-def _shown(term: Term) -> Term:
-    """A term's factors as they are named: a template is in its category anyway."""
+def _names(term: Term) -> Term:
+    """The factors of a term, without the category of a template."""
     return tuple(factor for factor in term if factor != "category" or "template" not in term)
 
 
@@ -171,16 +170,16 @@ def _cells(frame: pl.DataFrame, metric: Metric, sampling: InferenceSettings) -> 
 
 
 def _chance(answers: pl.DataFrame, keys: Sequence[str]) -> float | None:
-    """The variance of one answer about the mean of its kind of question in its cell; None where it can't be estimated.
+    """The residual variance of one answer within cell and kind of question; None if it cannot be estimated.
 
-    Where too few cells ask a kind twice, cells that differ in the order only are taken together.
+    If too few kinds have two answers in a cell, cells that differ only in the order are pooled.
     """
     kind = ("condition", "polarity", "alignment")
-    for inside in (list(keys), [key for key in keys if key != "option_order"]):
-        groups = answers.select(pl.struct(*inside, *kind).n_unique()).item()
+    for cell in (list(keys), [key for key in keys if key != "option_order"]):
+        groups = answers.select(pl.struct(*cell, *kind).n_unique()).item()
         if answers.height >= 1.5 * groups:
-            gaps = answers.select((pl.col("score") - pl.col("score").mean().over(*inside, *kind)) ** 2)
-            return float(gaps["score"].sum()) / float(answers.height - groups)
+            squares = answers.select((pl.col("score") - pl.col("score").mean().over(*cell, *kind)) ** 2)
+            return float(squares["score"].sum()) / float(answers.height - groups)
     return None
 
 
@@ -188,27 +187,27 @@ def _chance(answers: pl.DataFrame, keys: Sequence[str]) -> float | None:
 
 
 def estimate_components(cells: Cells, confidence: float = 0.95) -> dict[Term, tuple[float, float | None, float | None]]:
-    """Term → its variance by REML, and the interval of its sd; TooFewCellsError where the likelihood has no maximum."""
+    """The REML variance and the interval of the sd by term; TooFewCellsError if the search does not converge."""
     likelihood = _Likelihood(cells)
     number, scale = len(likelihood.terms), float(cells.scores.var())
     if scale <= _ROUNDING:
-        nothing: tuple[float, float | None, float | None] = (0.0, None, None)
-        return dict.fromkeys(likelihood.terms, nothing)
+        zero: tuple[float, float | None, float | None] = (0.0, None, None)
+        return dict.fromkeys(likelihood.terms, zero)
     now = likelihood.at(np.full(number, scale / number))
     few = TooFewCellsError(f"{number} variance components need more than {cells.scores.size} cells; ask more questions")
     for _ in range(_STEPS):
-        gain, step = now.squares - now.traces, np.zeros(number)
-        free = (now.variances > 0) | (gain > 0)
-        step[free] = np.linalg.lstsq(now.information[np.ix_(free, free)], gain[free], rcond=None)[0]
+        gradient, step = now.squares - now.traces, np.zeros(number)
+        free = (now.variances > 0) | (gradient > 0)
+        step[free] = np.linalg.lstsq(now.information[np.ix_(free, free)], gradient[free], rcond=None)[0]
         for _halved in range(_HALVINGS):
-            found = likelihood.at(np.clip(now.variances + step, 0.0, _MOST * scale))
-            if found.log_likelihood >= now.log_likelihood - _ROUNDING * abs(now.log_likelihood):
+            new = likelihood.at(np.clip(now.variances + step, 0.0, _MOST * scale))
+            if new.log_likelihood >= now.log_likelihood - _ROUNDING * abs(now.log_likelihood):
                 break
             step = step / 2
         else:
             raise few
-        moved, now = float(np.abs(found.variances - now.variances).max()), found
-        if moved < _CLOSE * scale:
+        change, now = float(np.abs(new.variances - now.variances).max()), new
+        if change < _CLOSE * scale:
             break
     else:
         raise few
@@ -229,14 +228,14 @@ def estimate_components(cells: Cells, confidence: float = 0.95) -> dict[Term, tu
 
 @dataclass(frozen=True)
 class _Point:
-    """The restricted likelihood at some variances, with P its projection and V_A the derivative for component A."""
+    """The restricted likelihood at given variances; P is its projection, V_A the derivative for component A."""
 
     variances: Array
     log_likelihood: float
     traces: Array
     """tr(P V_A)."""
     squares: Array
-    """y′ P V_A P y; equal to the trace where the likelihood is greatest."""
+    """y′ P V_A P y; equal to the trace at the maximum."""
     information: Array
     """y′ P V_A P V_B P y: twice the average information."""
     inverse: Array
@@ -246,108 +245,107 @@ class _Point:
 
 
 class _Likelihood:
-    """The restricted likelihood of a design: blocks are the levels of the factor with the most levels.
+    """The restricted likelihood of a design, with a block for each level of the largest factor.
 
-    Cells are laid out in blocks × places; places without a cell have the score 0, variance 1 and no effect.
+    Cells are arranged as blocks × positions; empty positions have the score 0, variance 1 and no effect.
     """
 
     def __init__(self, cells: Cells) -> None:
         self.terms = list(cells.codes)
-        most = max((t for t in self.terms if len(_shown(t)) == 1), key=lambda term: _levels(cells.codes[term]))
-        order = np.argsort(cells.codes[most], kind="stable")
-        block = cells.codes[most][order]
-        place = np.arange(block.size) - np.searchsorted(block, block)
-        shape = (_levels(block), int(place.max()) + 1)
+        largest = max((t for t in self.terms if len(_names(t)) == 1), key=lambda term: _levels(cells.codes[term]))
+        order = np.argsort(cells.codes[largest], kind="stable")
+        block = cells.codes[largest][order]
+        position = np.arange(block.size) - np.searchsorted(block, block)
+        shape = (_levels(block), int(position.max()) + 1)
 
-        def laid(values: Array, nothing: float) -> Array:
-            found = np.full((*shape, *values.shape[1:]), nothing)
-            found[block, place] = values[order]
-            return found
+        def by_block(values: Array, empty: float) -> Array:
+            arranged = np.full((*shape, *values.shape[1:]), empty)
+            arranged[block, position] = values[order]
+            return arranged
 
-        self._scores, self._chance = laid(cells.scores, 0.0), laid(cells.chance_of_cells, 1.0)
-        self._inner: dict[int, Array] = {}
-        """Component within blocks → blocks × places × places: 1 where both cells have its level."""
+        self._scores, self._residual = by_block(cells.scores, 0.0), by_block(cells.residual_variances, 1.0)
+        self._within: dict[int, Array] = {}
+        """Component within blocks → blocks × positions × positions: 1 if both cells have the same level."""
         owners, columns = [np.array([-1])], [np.ones((block.size, 1))]
         for number, (term, codes) in enumerate(cells.codes.items()):
-            if most[-1] in term:
-                own = laid(codes.astype(float), -1.0)
-                self._inner[number] = ((own[:, :, None] == own[:, None, :]) & (own[:, :, None] >= 0)).astype(float)
+            if largest[-1] in term:
+                own = by_block(codes.astype(float), -1.0)
+                self._within[number] = ((own[:, :, None] == own[:, None, :]) & (own[:, :, None] >= 0)).astype(float)
             else:
                 columns.append(np.eye(_levels(codes))[codes])
                 owners.append(np.full(_levels(codes), number))
-        self._columns, self._owner = laid(np.hstack(columns), 0.0), np.concatenate(owners)
-        """Of each column: its component; −1 for the mean."""
+        self._columns, self._owner = by_block(np.hstack(columns), 0.0), np.concatenate(owners)
+        """The design matrix of the other components, and the component of each column; −1 for the mean."""
 
-        used, alike = np.unique((self._columns != 0).any(axis=1), axis=0, return_inverse=True)
-        self._parts = [
-            (np.flatnonzero(alike.reshape(-1) == number), np.flatnonzero(own)) for number, own in enumerate(used)
-        ]
-        """Blocks, and the columns that are not 0 there: those of a category are 0 in the others."""
+        used, kind = np.unique((self._columns != 0).any(axis=1), axis=0, return_inverse=True)
+        self._parts = [(np.flatnonzero(kind.reshape(-1) == row), np.flatnonzero(own)) for row, own in enumerate(used)]
+        """Blocks, and their columns that are not 0; columns of a category are 0 in other categories."""
 
     def at(self, variances: Array) -> _Point:
         """The likelihood and its derivatives."""
-        places, roots = np.arange(self._scores.shape[1]), np.where(self._owner < 0, 1.0, variances[self._owner] ** 0.5)
-        covariance = np.zeros((*self._scores.shape, places.size))
-        for number, same in self._inner.items():
+        roots = np.where(self._owner < 0, 1.0, variances[self._owner] ** 0.5)
+        diagonal = np.arange(self._scores.shape[1])
+        covariance = np.zeros((*self._scores.shape, diagonal.size))
+        for number, same in self._within.items():
             covariance += variances[number] * same
-        covariance[:, places, places] += np.maximum(self._chance, _LEAST_CHANCE)
+        covariance[:, diagonal, diagonal] += np.maximum(self._residual, _LEAST_CHANCE)
         inverse = np.linalg.inv(covariance)
         solved = inverse @ self._columns
-        scaled, plain = solved * roots, self._across(self._columns, solved)
+        scaled, plain = solved * roots, self._column_products(self._columns, solved)
         inner = plain * roots * roots[:, None] + np.diag((self._owner >= 0).astype(float))
         between: Array = np.asarray(np.linalg.inv(inner), dtype=np.float64)
         grams = plain - plain * roots @ between @ (plain * roots).T
 
         def project(values: Array) -> Array:
-            found = (inverse @ values[..., None])[..., 0]
-            lost: Array = found - scaled @ (between @ (values.reshape(-1) @ scaled.reshape(-1, scaled.shape[-1])))
-            return lost
+            sums = values.reshape(-1) @ scaled.reshape(-1, scaled.shape[-1])
+            projected: Array = (inverse @ values[..., None])[..., 0] - scaled @ (between @ sums)
+            return projected
 
         residual = project(self._scores)
-        pulls = residual.reshape(-1) @ self._columns.reshape(-1, self._columns.shape[-1])
+        sums = residual.reshape(-1) @ self._columns.reshape(-1, self._columns.shape[-1])
         traces, squares = np.zeros(len(self.terms)), np.zeros(len(self.terms))
-        moved: list[Array] = []
-        inside = inverse - self._carried(scaled, between) @ scaled.swapaxes(1, 2)  # P within blocks
+        derivatives: list[Array] = []  # V_A P y
+        inside = inverse - self._times_between(scaled, between) @ scaled.swapaxes(1, 2)  # P within blocks
         for number in range(len(self.terms)):
-            if number in self._inner:
-                traces[number] = np.sum(inside * self._inner[number])
-                moved.append((self._inner[number] @ residual[..., None])[..., 0])
+            if number in self._within:
+                traces[number] = np.sum(inside * self._within[number])
+                derivatives.append((self._within[number] @ residual[..., None])[..., 0])
             else:
                 own = self._owner == number
                 traces[number] = np.diag(grams)[own].sum()
-                moved.append(self._columns[..., own] @ pulls[own])
-            squares[number] = np.sum(residual * moved[-1])
-        projected = np.array([project(part) for part in moved])
-        information = np.einsum("atn,btn->ab", np.array(moved), projected)
+                derivatives.append(self._columns[..., own] @ sums[own])
+            squares[number] = np.sum(residual * derivatives[-1])
+        projections = np.array([project(derivative) for derivative in derivatives])
+        information = np.einsum("atn,btn->ab", np.array(derivatives), projections)
         logs = np.linalg.slogdet(covariance)[1].sum() + np.linalg.slogdet(inner)[1]
         likelihood = -0.5 * float(logs + np.sum(self._scores * residual))
         return _Point(variances, likelihood, traces, squares, information, inverse, scaled, between, grams)
 
     def spread(self, point: _Point) -> Array:
         """tr(P V_A P V_A) of each component."""
-        found = np.zeros(len(self.terms))
+        traces = np.zeros(len(self.terms))
         for number in set(self._owner[1:].tolist()):
             own = self._owner == number
-            found[number] = np.sum(point.grams[np.ix_(own, own)] ** 2)
-        for number, same in self._inner.items():
+            traces[number] = np.sum(point.grams[np.ix_(own, own)] ** 2)
+        for number, same in self._within.items():
             product, effects = point.inverse @ same, same @ point.scaled
-            whole = point.between @ self._across(point.scaled, effects)
-            mixed = np.sum((same @ self._carried(point.scaled, point.between)) * (point.inverse @ effects))
-            found[number] = np.sum(product * product.swapaxes(1, 2)) - 2 * mixed + np.sum(whole * whole.T)
-        return found
+            joint = point.between @ self._column_products(point.scaled, effects)
+            mixed = np.sum((same @ self._times_between(point.scaled, point.between)) * (point.inverse @ effects))
+            traces[number] = np.sum(product * product.swapaxes(1, 2)) - 2 * mixed + np.sum(joint * joint.T)
+        return traces
 
-    def _across(self, one: Array, other: Array) -> Array:
-        """The products of columns, summed over blocks and places."""
-        found = np.zeros((one.shape[-1], other.shape[-1]))
+    def _column_products(self, one: Array, other: Array) -> Array:
+        """The products of columns, summed over blocks and positions."""
+        products = np.zeros((one.shape[-1], other.shape[-1]))
         for blocks, used in self._parts:
             first, second = (part[np.ix_(blocks, np.arange(part.shape[1]), used)] for part in (one, other))
-            found[np.ix_(used, used)] += first.reshape(-1, used.size).T @ second.reshape(-1, used.size)
-        return found
+            products[np.ix_(used, used)] += first.reshape(-1, used.size).T @ second.reshape(-1, used.size)
+        return products
 
-    def _carried(self, scaled: Array, between: Array) -> Array:
-        """scaled · between, where the columns are not 0."""
-        found = np.zeros_like(scaled)
+    def _times_between(self, scaled: Array, between: Array) -> Array:
+        """The product scaled · between, computed only for columns that are not 0."""
+        result = np.zeros_like(scaled)
         for blocks, used in self._parts:
             part = np.ix_(blocks, np.arange(scaled.shape[1]), used)
-            found[part] = scaled[part] @ between[np.ix_(used, used)]
-        return found
+            result[part] = scaled[part] @ between[np.ix_(used, used)]
+        return result

@@ -40,7 +40,7 @@ def width_by_hand(study: DesignSearch, shape: tuple[int, int, int, int, int]) ->
     """(width, requests) of (templates, questions, wordings, wordings of a question, orders), written out plainly."""
     templates, questions, wordings, each, orders = shape
     sd, share = study.components.assumptions, study.components.question_share
-    offer = study.offer
+    offer = study.space
     taken = [min(questions, stock) for stock in offer.stock]
     given = [min(questions * each * orders, stock * offer.prompt_variants * offer.orders) for stock in offer.stock]
     answers = sum(
@@ -61,7 +61,7 @@ def width_by_hand(study: DesignSearch, shape: tuple[int, int, int, int, int]) ->
 
 
 def grid(study: DesignSearch) -> list[tuple[int, int, int, int, int]]:
-    offer = study.offer
+    offer = study.space
     wordings = range(1, offer.prompt_variants + 1)
     return [
         (templates, questions, total, each, orders)

@@ -14,7 +14,7 @@ from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.statistics.estimate import InferenceSettings, combine
 from mbbq_gen.statistics.intervals import (
-    ENOUGH,
+    MIN_DEVIATING,
     SKEWED,
     STRETCH,
     UNSEEN_TEMPLATE_DEVIATION,
@@ -66,7 +66,7 @@ def test_properties(scores: list[float], size: int) -> None:
     found = boundary_interval(np.array(scores), sizes, (0.0, 1.0))
     usual = max(scores.count(value) for value in set(scores)) > len(scores) / 2
     is_near = not UNSEEN_TEMPLATE_DEVIATION <= middle <= 1 - UNSEEN_TEMPLATE_DEVIATION
-    assert (found is not None) >= (is_near or (usual and sum(value != 1.0 for value in scores) < ENOUGH))
+    assert (found is not None) >= (is_near or (usual and sum(value != 1.0 for value in scores) < MIN_DEVIATING))
     if found is None:
         return
     assert usual or is_near or abs(stats.skew(scores)) > SKEWED

@@ -16,7 +16,7 @@ from tests.support.cases import known
 SAMPLING = InferenceSettings()
 
 
-def over_templates(scores: Array) -> Estimate:
+def template_interval(scores: Array) -> Estimate:
     names = tuple(f"t{place:02d}" for place in range(scores.size))
     return ratio_of(scores, np.ones(scores.size), resample_weights(names, 2000, 0), (-1.0, 1.0))
 
@@ -38,7 +38,7 @@ def corrected(extracted: Estimate, off: Array, rare: float = 0.0) -> CorrectedEs
 
 @pytest.mark.parametrize("scores", [np.linspace(-0.2, 0.4, 15), np.r_[np.zeros(14), 0.2], np.linspace(0.7, 0.98, 15)])
 def test_labels_add_their_variance_to_the_plain_interval(scores: Array) -> None:
-    extracted = over_templates(scores)
+    extracted = template_interval(scores)
     plain = known(extracted.interval(0.95))
     assert corrected(extracted, np.zeros(15)).interval(0.95) == pytest.approx(plain)
     wider = known(corrected(extracted, np.zeros(15), rare=0.05**2).interval(0.95))
@@ -57,7 +57,7 @@ def test_levels_known_unequally_well_are_compared_by_pairs() -> None:
     generator = np.random.default_rng(5)
     for templates, spread, wanted in ((12, 0.5, "interval"), (12, 0.1, "sign_flip"), (30, 0.5, "sign_flip")):
         even = np.linspace(-1, 1, templates)
-        levels = [over_templates(sd * generator.permutation(even)) for sd in (0.1, 0.1, spread)]
+        levels = [template_interval(sd * generator.permutation(even)) for sd in (0.1, 0.1, spread)]
         found = equality_test(levels, "all levels are equal", SAMPLING)
         assert found.test == wanted
         assert found.p_value is not None

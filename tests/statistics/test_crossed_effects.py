@@ -47,7 +47,7 @@ def test_what_wordings_add_is_the_analysis_of_variance(seed: int, wordings: int,
     found = crossing_of(scores)
     assert found.variance == pytest.approx(max(between - rest, 0) / scores.size)
     assert found.count == wordings
-    assert found.effective == pytest.approx(wordings)
+    assert found.n_effective == pytest.approx(wordings)
 
 
 def test_templates_and_wordings_that_are_alike_add_nothing() -> None:
@@ -55,7 +55,7 @@ def test_templates_and_wordings_that_are_alike_add_nothing() -> None:
     assert by_template.variance == pytest.approx(0, abs=1e-12)
     by_wording = crossing_of(np.zeros((8, 1)) + np.array([[0.0, 1.0, 2.0]]))
     assert by_wording.variance == pytest.approx(1 / 3)  # the sample variance of 0, 1, 2 is 1, over three wordings
-    assert by_wording.reach(0.95) == pytest.approx(4.3027 / 3**0.5, rel=1e-4)
+    assert by_wording.half_width(0.95) == pytest.approx(4.3027 / 3**0.5, rel=1e-4)
 
 
 def test_ends_are_moved_out_but_not_beyond_what_there_can_be() -> None:

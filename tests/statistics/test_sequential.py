@@ -18,11 +18,11 @@ from mbbq_gen.statistics.sequential import (
     ErrorSpending,
     InterimEstimate,
     Interval,
+    critical_value,
+    interim_estimates,
     interval_after,
     interval_at,
-    level_of,
-    measures,
-    reach_of,
+    nominal_level,
     variance_of_width,
     variance_to_find,
     width_at_end,
@@ -73,7 +73,7 @@ def panel(
 
 def measure(templates: int, answers: int, offered: int, seed: int = 0) -> InterimEstimate:
     made, cells = panel(templates, answers, seed)
-    (found,) = measures(BIAS, made, cells, np.full(cells.shape[:2], float(offered)))
+    (found,) = interim_estimates(BIAS, made, cells, np.full(cells.shape[:2], float(offered)))
     return found
 
 
@@ -87,9 +87,9 @@ def test_the_interval_of_a_last_look_is_nearly_that_of_a_fixed_sample() -> None:
     looks = [measure(60, count, 100) for count in (4, 8, 16, 32, 64)]
     found = intervals([*looks, last])
     assert len(found) == 6
-    fixed = interval_at(last, reach_of(0.05))
+    fixed = interval_at(last, critical_value(0.05))
     assert 1.0 < found[-1].width / fixed.width < 1.15
-    assert intervals(looks[:1])[0].width > interval_at(looks[0], reach_of(0.05)).width * 1.3
+    assert intervals(looks[:1])[0].width > interval_at(looks[0], critical_value(0.05)).width * 1.3
 
 
 def test_what_is_to_be_found_is_found_in_nine_of_ten() -> None:
@@ -113,7 +113,7 @@ def test_what_is_to_be_found_is_found_in_nine_of_ten() -> None:
 
 def test_what_can_not_be_reached_is_known_before_all_is_asked() -> None:
     looks = [measure(30, count, 400) for count in (10, 20, 40, 80)]
-    least = width_at_end(looks[-1], reach_of(0.01), 0.05)
+    least = width_at_end(looks[-1], critical_value(0.01), 0.05)
     now = intervals(looks)[-1].width
     assert 0.3 * now < least < now
     aim = variance_of_width(0.2, looks[-1], 0.05)
@@ -150,5 +150,5 @@ def test_no_interval_goes_beyond_the_scale() -> None:
 
 
 def test_levels_and_reaches_are_each_other() -> None:
-    assert reach_of(0.05) == pytest.approx(1.959964)
-    assert level_of(reach_of(0.0123)) == pytest.approx(0.0123)
+    assert critical_value(0.05) == pytest.approx(1.959964)
+    assert nominal_level(critical_value(0.0123)) == pytest.approx(0.0123)
