@@ -238,7 +238,7 @@ class ScoreSet:
 def able_answers(answers: ScoreView) -> tuple[ScoreView, str]:
     """The answers on templates on which each model is above chance in all its languages; the counts of these as text.
 
-    The selection is that of `mbbq-gen compare --across language --within model --select above-chance` (MBBQ §5.2).
+    As `mbbq-gen compare --across language --group-by model --template-filter above-chance` (MBBQ §5.2).
 
     Raises:
         ChartUnavailableError: if there is no control set, or if no template is kept.
