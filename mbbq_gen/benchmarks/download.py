@@ -36,7 +36,7 @@ from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.core.text import parse_seconds
 
 ATTEMPTS: Final = 5
-LONGEST_WAIT: Final = 120.0
+MAX_WAIT: Final = 120.0
 """Seconds. A server that asks for a longer pause ends the download with an error."""
 _TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
 _PAUSES: Final = tenacity.wait_exponential(multiplier=0.5, max=20.0) + tenacity.wait_random(0.0, 0.5)
@@ -138,7 +138,7 @@ class Download:
             raise DownloadError(f"{self.url}: the server answers {status}; give another source with --from")
         else:
             pause = parse_seconds(response.headers.get("Retry-After", ""))
-            if pause is not None and pause > LONGEST_WAIT:
+            if pause is not None and pause > MAX_WAIT:
                 raise DownloadError(f"{self.url}: the server answers {status} and asks to wait {pause:.0f} s; try then")
             raise _TransientError(f"the server answers {status}", pause)
 
@@ -184,7 +184,7 @@ def _first_line(error: Exception) -> str:
 
 
 _CHUNK: Final = 1 << 18
-_LARGEST_READ: Final = 1 << 22
+_MAX_READ: Final = 1 << 22
 """Maximum bytes of one read: tarfile reads a header extension of any declared length at once."""
 _UNREADABLE: Final = (
     tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile,
@@ -300,7 +300,7 @@ class _Bounded:
 
     def read(self, size: int = -1) -> bytes:
         """The next bytes."""
-        if not 0 <= size <= _LARGEST_READ:
+        if not 0 <= size <= _MAX_READ:
             raise DownloadError(f"{self._label}: refused: one of its headers claims {size:,} bytes")
         data = self._stream.read(size)
         self._check(self._stream.tell())

@@ -22,7 +22,7 @@ from mbbq_gen.core.records import Instance
 
 _ANCHOR = 16
 """Number of characters of a context that are looked up at the start of every word."""
-_MOST_CONTEXTS = 64
+_MAX_CONTEXTS = 64
 """Maximum number of contexts that are tried in one text, from its end: a long text may repeat one."""
 _WORD_START = re.compile(r"(?<!\w)\w|[^\w\s]")
 _LABEL = re.compile(r"(?:([(\[（])\s*)?(?<!\w)([^\W_]{1,2})\s*([)\]）.:：、．]+)\s*[*_`\"']*\s*$")
@@ -92,7 +92,7 @@ class QuestionIndex:
         whole, without_options = " ".join(lines), list[IndexedInstance]()
         breaks = set(accumulate((len(line) + 1 for line in lines), initial=-1))
         """Positions of the spaces that replace line ends."""
-        for context, end in islice(self._contexts(whole), _MOST_CONTEXTS):
+        for context, end in islice(self._contexts(whole), _MAX_CONTEXTS):
             candidates = [known for known in self._by_context[context] if _follows(whole, end, known.question, breaks)]
             without_options = without_options or candidates
             if found := [known for known in candidates if _has_options(whole, end, known)]:

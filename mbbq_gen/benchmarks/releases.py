@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 _TABLE = "releases.toml"
-_MOST_FILES: Final = 100_000
+_MAX_FILES: Final = 100_000
 _SHOWN: Final = 3
 
 
@@ -150,8 +150,8 @@ def read_folder(folder: Path) -> dict[str, Path]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         paths = (Path(root) / name for name in sorted(names))
         found |= {path.relative_to(folder).as_posix(): path for path in paths if path.is_file()}
-        if len(found) > _MOST_FILES:
-            raise UsageError(f"{folder}: more than {_MOST_FILES:,} files; give the folder of the release itself")
+        if len(found) > _MAX_FILES:
+            raise UsageError(f"{folder}: more than {_MAX_FILES:,} files; give the folder of the release itself")
     return found
 
 
@@ -206,7 +206,7 @@ Progress = Callable[[Stage, int, int | None], None]
 
 DATA_VARIABLE: Final = "MBBQ_GEN_DATA"
 RECORD_NAME: Final = "install.json"
-_LARGEST_ARCHIVE: Final = 1 << 32
+_MAX_ARCHIVE: Final = 1 << 32
 
 
 class InstalledFile(FrozenModel):
@@ -416,7 +416,7 @@ def _copy_of(release: Release, origin: str, folder: Path, raw: Path, tools: Inst
     received = partial(tools.progress, "downloading")
     with httpx.Client(follow_redirects=True, timeout=httpx.Timeout(30.0, connect=15.0)) as own:
         client = tools.client or own
-        download = Download(origin, _beside(folder, ".part"), client, _LARGEST_ARCHIVE, tools.sleep, received)
+        download = Download(origin, _beside(folder, ".part"), client, _MAX_ARCHIVE, tools.sleep, received)
         download.fetch()
     try:
         found = unpack(download.part, raw, origin, release.may_include, limits=tools.limits, step=step)

@@ -66,16 +66,16 @@ def _check_unique(items: Any) -> Any:
 
 Unique = AfterValidator(_check_unique)
 """Validates that the texts, or the ids of the entries, of a list are unique."""
-MOST_TOML = 4 << 20
+MAX_TOML = 4 << 20
 """Maximum size of a TOML file, in bytes."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Reads a TOML file; raises PackError if it is invalid, too large or nested too deeply."""
     with opened(path) as stream:
-        raw = stream.read(MOST_TOML + 1)
-    if len(raw) > MOST_TOML:
-        raise PackError(f"{path}: larger than {MOST_TOML >> 20} MB; split it")
+        raw = stream.read(MAX_TOML + 1)
+    if len(raw) > MAX_TOML:
+        raise PackError(f"{path}: larger than {MAX_TOML >> 20} MB; split it")
     try:
         return tomllib.loads(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

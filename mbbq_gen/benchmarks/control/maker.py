@@ -27,7 +27,7 @@ from mbbq_gen.core.files import PackPaths, stable_number
 from mbbq_gen.core.records import Instance, Option
 from mbbq_gen.languages.control_pack import ControlSet, NameGender, read_control_set
 
-LEAST_GROUP_WORD: Final = 3
+MIN_GROUP_WORD: Final = 3
 """Minimum length of a word of a group's name that is searched in the text."""
 _UNFILLED: Final = re.compile(r"\{+[^{}]*\}+|[{}]")
 """An unfilled slot of the data."""
@@ -120,7 +120,7 @@ class ControlGenerator:
         texts = [apply_plan(plan, (names[0], names[1]), gender, self.control_set) for plan in (context, question)]
         groups = [option.group.replace("_", " ") for option in people if option.group]
         group_words = {word for group in groups for word in language.phrase(group)}
-        distinctive = [word for word in group_words if len(word) >= LEAST_GROUP_WORD and word not in rules.modifiers]
+        distinctive = [word for word in group_words if len(word) >= MIN_GROUP_WORD and word not in rules.modifiers]
         for text in texts:
             found = first_match(language.words(text, distinctive), distinctive, language)
             if found is not None:

@@ -178,10 +178,10 @@ def _noun(words: tuple[str, ...], language: Language) -> str:
 
 
 _GENDERS: tuple[NameGender, NameGender] = ("f", "m")
-LEAST_DISTANCE = 3
+MIN_DISTANCE = 3
 """Minimum edit distance of two names: Elin and Lina, Ahmet and Mehmet have two. Shorter names (수진) must differ in
 every letter."""
-LEAST_SHARE = 0.5
+MIN_SHARE = 0.5
 """Minimum edit distance as a share of the longer name: Valentina and Valeria have three of nine letters."""
 
 
@@ -284,7 +284,7 @@ def edit_distance(one: str, other: str) -> int:
 def confusable(one: str, other: str, control_set: ControlSet) -> bool:
     """Whether two names may be confused: one contains the other, or their edit distance is small."""
     distance, longest = edit_distance(one.casefold(), other.casefold()), max(len(one), len(other))
-    is_near = distance < min(LEAST_DISTANCE, longest) or distance < LEAST_SHARE * longest
+    is_near = distance < min(MIN_DISTANCE, longest) or distance < MIN_SHARE * longest
     return is_near or names_clash(one, other, control_set.grammar)
 
 

@@ -17,7 +17,7 @@ from mbbq_gen.benchmarks.control.mention_grammar import Mention, SubstitutionRef
 from mbbq_gen.benchmarks.control.mentions import find_mentions
 from mbbq_gen.benchmarks.control.people import People, PersonDescription, write_name
 from mbbq_gen.benchmarks.control.spans import SlotMentions, Spans, split_nouns
-from mbbq_gen.benchmarks.control.words import LEAST_STEM, Language, TextWords, Word
+from mbbq_gen.benchmarks.control.words import MIN_STEM, Language, TextWords, Word
 from mbbq_gen.languages.control_pack import ControlSet, NameGender
 
 PHRASE_REACH = 2
@@ -234,7 +234,7 @@ def first_match(words: Sequence[Word], distinctive: Sequence[str], language: Lan
         least = 2 if rules.article_prefix else 1
         starts = [word for word in strong if len(word) > least]
         stems = (stem for word in strong for stem in language.stems(word) - {word}) if rules.noun_last else ()
-        starts += [stem for stem in stems if len(stem) > LEAST_STEM]
+        starts += [stem for stem in stems if len(stem) > MIN_STEM]
     begins = tuple(starts)
     found = (word for word in words if language.same_as_any(word.low, strong) or word.low.startswith(begins))
     return next(found, None)

@@ -12,12 +12,12 @@ import regex
 from mbbq_gen.languages.control_pack import ControlSet
 
 _LONG = regex.compile(r"(aa|ee|oo|uu)(?=[^aeiou]+$)")
-LEAST_STEM = 3
+MIN_STEM = 3
 """Longer stems may lose a double consonant (dikke, dik) or end a compound."""
 NAME_LENGTHS = (1, 2, 3, 4)
 """Possible numbers of letters of a first name in a language without spaces."""
 
-_PARTING_LISTS = (
+_SEPARATOR_LISTS = (
     "determiners", "heads", "plurals", "collectives", "modifiers", "modifiers_behind", "numbers", "stand_ins",
     "copulas", "links", "small_words", "relations", "relations_behind", "male_words", "female_words", "group_words",
     "clause_words", "nominalizers", "other_words",
@@ -59,11 +59,11 @@ class Language:
         whole = "".join(rf"\b{regex.escape(phrase)}\b|" for phrase in rules.phrases)
         pattern = f"{whole}{part}(?:[-{regex.escape(rules.inner_signs)}]{part})*"
         self._word = regex.compile(pattern, regex.VERSION1 | regex.IGNORECASE)
-        self._known = lru_cache(maxsize=4096)(lambda also: _any_of(self._parting | also))
+        self._known = lru_cache(maxsize=4096)(lambda also: _any_of(self._separators | also))
         # The lists about people segment a text without spaces: words of several letters, and pronouns.
-        lists = (getattr(rules, name) for name in _PARTING_LISTS)
+        lists = (getattr(rules, name) for name in _SEPARATOR_LISTS)
         short = {*rules.nominalizers, *rules.small_words, *rules.male_words, *rules.female_words, *rules.plurals}
-        self._parting = {word for words in lists for word in words if len(word) > 1 or word in short}
+        self._separators = {word for words in lists for word in words if len(word) > 1 or word in short}
         # Words from which no prefix is split.
         self._whole = {word for link in rules.links for word in link.split()}
         self._whole |= {*rules.phrases, *rules.small_words, *rules.modifiers, *rules.determiners, *rules.relations}
@@ -121,7 +121,7 @@ class Language:
             return [word]
         for prefix in ("", *rules.prefixes):
             rest = word.low[len(prefix) :]
-            if not word.low.startswith(prefix) or len(rest) < LEAST_STEM - 1:
+            if not word.low.startswith(prefix) or len(rest) < MIN_STEM - 1:
                 continue
             article = rules.article_after.get(prefix, rules.article_prefix)
             bare = rest[len(article) :] if rest.startswith(article) and len(rest) > len(article) + 1 else rest
@@ -141,7 +141,7 @@ class Language:
             stem = word[: -len(ending)]
             if word.endswith(ending) and len(stem) >= self.rules.shortest_stem:
                 found |= {stem, self.rules.other_stems.get(stem, stem)}
-                if stem[-2:-1] == stem[-1] and len(stem) > LEAST_STEM and not self.rules.verbs_agree:
+                if stem[-2:-1] == stem[-1] and len(stem) > MIN_STEM and not self.rules.verbs_agree:
                     found.add(stem[:-1])
                 if stem[-1] in softened:
                     found.add(stem[:-1] + softened[stem[-1]])
@@ -164,7 +164,7 @@ class Language:
         if self.rules.bases_only:
             return other in self.stems(word)
         stems = self.stems(word)
-        is_compound = self.rules.compounds and len(other) > LEAST_STEM
+        is_compound = self.rules.compounds and len(other) > MIN_STEM
         compound = is_compound and any(stem.endswith(other) and len(stem) > len(other) + 2 for stem in stems)
         return compound or bool(stems & self.stems(other))
 
@@ -206,7 +206,7 @@ class Language:
         if self.rules.declensions or word in bases:
             return False  # a form of the plural has no case
         return any(
-            word == base + ending or (self.rules.compounds and len(base) > LEAST_STEM and word.endswith(base + ending))
+            word == base + ending or (self.rules.compounds and len(base) > MIN_STEM and word.endswith(base + ending))
             for base in (*bases, *self._softened(bases))
             for ending in self.rules.plural_endings
         )
