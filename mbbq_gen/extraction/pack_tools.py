@@ -21,7 +21,7 @@ from mbbq_gen.languages.extraction_pack import WORD_LISTS, Grammar, read_grammar
 from mbbq_gen.languages.packs import PLACEHOLDER
 from mbbq_gen.languages.prompt_pack import read_prompts
 
-QUIET = "refuse", "not_stated", "unclear", "correction", "forced"
+NOT_IN_PROMPTS = "refuse", "not_stated", "unclear", "correction", "forced"
 """Classes whose words must not be in our prompts, nor in the texts of options that are people."""
 _PARTICLES = "asks", "clitics", "and_before", "copula"
 
@@ -48,7 +48,7 @@ def check_pack(resources: PackPaths, language: str, persons: Iterable[str] = ())
     for text, what in texts:
         for line in read_lines(text, extractor.lexicon):
             mark_phrases(line, extractor.lexicon.phrases)
-            for name in QUIET:
+            for name in NOT_IN_PROMPTS:
                 words = [word for word, mask in zip(line.texts, line.masks, strict=True) if mask & CLASSES[name]]
                 faults += [f"words.{name}: {word!r} stands in {what}: {text!r}; use a narrower entry" for word in words]
     return faults
@@ -76,7 +76,7 @@ def _example_faults(grammar: Grammar, extractor: RuleExtractor) -> Iterator[str]
             yield f"example: {example.response!r} is read as {read}; correct the pack or the example"
             continue
         for need in example.needs:
-            less = without(grammar, need)
+            less = leave_out(grammar, need)
             if less is None:
                 yield f"example: needs {need!r}, which is no class and no entry of the pack"
                 continue
@@ -85,7 +85,7 @@ def _example_faults(grammar: Grammar, extractor: RuleExtractor) -> Iterator[str]
                 yield f"example: {example.response!r} is read the same without {need!r}; find one that needs it"
 
 
-def without(grammar: Grammar, need: str) -> Grammar | None:
+def leave_out(grammar: Grammar, need: str) -> Grammar | None:
     """The grammar without a class (`words.neg`, `text.small`) or an entry; None if it has neither."""
     table, _, name = need.rpartition(".")
     table = table or "words"
@@ -202,7 +202,7 @@ def report_pack(
     results, confidences = Counter(result for result, _ in found), Counter(confidence for _, confidence in found)
     classes = []
     for table, name in [(table, name) for table, names in WORD_LISTS.items() for name in names]:
-        entries, less = sum(1 for _ in words_of(grammar.word_list(table, name))), without(grammar, f"{table}.{name}")
+        entries, less = sum(1 for _ in words_of(grammar.word_list(table, name))), leave_out(grammar, f"{table}.{name}")
         if not entries or less is None:
             continue
         on_class(f"{table}.{name}")
