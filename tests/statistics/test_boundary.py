@@ -14,8 +14,9 @@ from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.statistics.estimate import InferenceSettings, combine
 from mbbq_gen.statistics.intervals import (
+    FEW_EFFECTIVE,
     MIN_DEVIATING,
-    SKEWED,
+    SKEWNESS_LIMIT,
     STRETCH,
     UNSEEN_TEMPLATE_DEVIATION,
     boundary_interval,
@@ -66,10 +67,11 @@ def test_properties(scores: list[float], size: int) -> None:
     found = boundary_interval(np.array(scores), sizes, (0.0, 1.0))
     usual = max(scores.count(value) for value in set(scores)) > len(scores) / 2
     is_near = not UNSEEN_TEMPLATE_DEVIATION <= middle <= 1 - UNSEEN_TEMPLATE_DEVIATION
-    assert (found is not None) >= (is_near or (usual and sum(value != 1.0 for value in scores) < MIN_DEVIATING))
+    is_few, others = len(scores) < FEW_EFFECTIVE, sum(value != 1.0 for value in scores)
+    assert (found is not None) >= ((is_near and is_few) or (usual and others < MIN_DEVIATING))
     if found is None:
         return
-    assert usual or is_near or abs(stats.skew(scores)) > SKEWED
+    assert usual or is_near or abs(stats.skew(scores)) > SKEWNESS_LIMIT
     low, high = found.ends(0.95)
     assert -1e-9 <= low <= middle + 0.02
     assert middle - 0.02 <= high <= 1 + 1e-9

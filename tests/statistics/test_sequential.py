@@ -14,7 +14,7 @@ from mbbq_gen.statistics.panel import Panel, panel_of
 from mbbq_gen.statistics.sequential import (
     FOR_DECISION,
     FOR_WIDTH,
-    KEPT,
+    RESERVED_SHARE,
     ErrorSpending,
     InterimEstimate,
     Interval,
@@ -36,7 +36,7 @@ BIAS = METRICS["mbbq_bias_ambiguous"]
 def test_bounds_spend_what_they_are_to_spend(rho: float) -> None:
     """The chance to have left the bounds by each look is α · t^ρ: scipy integrates the joint normal distribution."""
     alpha, times = 0.05, np.array([0.2, 0.45, 0.5, 0.8, 1.0])
-    bounds = ErrorSpending(alpha / (1 - KEPT), rho)
+    bounds = ErrorSpending(alpha / (1 - RESERVED_SHARE), rho)
     reach = np.array([bounds.look(time, time) for time in times])
     root = np.sqrt(np.minimum.outer(times, times) / np.maximum.outer(times, times))
     for look in range(1, len(times) + 1):
