@@ -41,8 +41,8 @@ class AnthropicProvider(ApiProvider):
     capabilities = Capabilities(batches=True, reasoning=True, structured_output=True)
     renames_length = False
     options_class = AnthropicOptions
-    official_url: str = "https://api.anthropic.com"
-    url_variable: str = "ANTHROPIC_BASE_URL"
+    address: str = "https://api.anthropic.com"
+    address_variable: str = "ANTHROPIC_BASE_URL"
     key_variables: tuple[str, ...] = ("ANTHROPIC_API_KEY",)
     setting_names = ("max_tokens", "temperature", "top_p", "top_k")
     path: str = "/v1/messages"
@@ -58,8 +58,8 @@ class AnthropicProvider(ApiProvider):
             place = vertex_place(("ANTHROPIC_VERTEX_PROJECT_ID",), ("CLOUD_ML_REGION",))
             if place is None:
                 raise UsageError("anthropic on vertex: no project; set ANTHROPIC_VERTEX_PROJECT_ID and CLOUD_ML_REGION")
-            self.official_url, self._vertex_path = place
-            self.url_variable, self.key_variables = "ANTHROPIC_VERTEX_BASE_URL", ()
+            self.address, self._vertex_path = place
+            self.address_variable, self.key_variables = "ANTHROPIC_VERTEX_BASE_URL", ()
             self.cloud = CloudToken("vertex")
             self.path, self.models_path = f"/models/{model}:rawPredict", ""  # there is no list of models
             self.capabilities = replace(self.capabilities, batches=False)  # Vertex AI needs a storage bucket for them
@@ -83,7 +83,7 @@ class AnthropicProvider(ApiProvider):
         if system := system_text(request.messages):
             body["system"] = system
         body = self.with_reasoning(body | self.given("temperature", "top_p", "top_k"), request, "max_tokens")
-        return self.adapter.apply(body | self.options.extra)
+        return self.learned.apply(body | self.options.extra)
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a message."""

@@ -50,8 +50,8 @@ class GeminiProvider(ApiProvider):
     capabilities = Capabilities(batches=True, reasoning=True, structured_output=True)
     options_class = GeminiOptions
     packages = ("aiohttp", "google-auth")
-    official_url = "https://generativelanguage.googleapis.com"
-    url_variable = "GOOGLE_GEMINI_BASE_URL"
+    address = "https://generativelanguage.googleapis.com"
+    address_variable = "GOOGLE_GEMINI_BASE_URL"
     key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     setting_names = ("max_tokens", *_SAMPLING)
     path: str = ""
@@ -80,7 +80,7 @@ class GeminiProvider(ApiProvider):
         if not self.is_vertex:
             return Endpoint(f"{self.base_url}/v1beta", headers)
         server, path = (vertex_place() if self.cloud is not None else None) or (VERTEX, "")
-        root = self.base_url if self.base_url != self.official_url else server
+        root = self.base_url if self.base_url != self.address else server
         return Endpoint(f"{root}/v1{path}/publishers/google", headers)
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
@@ -97,7 +97,7 @@ class GeminiProvider(ApiProvider):
         }
         for name, value in self.options.extra.items():
             (body if name in _BESIDE else settings)[name] = value
-        body["generationConfig"] = self.adapter.apply(settings)
+        body["generationConfig"] = self.learned.apply(settings)
         system = system_text(request.messages)
         return body | {"systemInstruction": {"parts": [{"text": system}]}} if system else body
 

@@ -124,7 +124,7 @@ class HttpProvider(ApiProvider):
                 raise UsageError(
                     f"{path}: [body] has no {{{name}}}, so --model-arg {name} would change nothing; leave it out"
                 )
-        self.official_url = described.url
+        self.address = described.url
         super().__init__(path.name, options)
         self.needs_key, self.own_settings = bool(self.key_variables), {"description_sha256": file_digest(path)}
         self.length_names = LENGTHS | set(re.findall(r'"([^"]+)": "\{max_tokens\}"', json.dumps(described.body)))
@@ -151,7 +151,7 @@ class HttpProvider(ApiProvider):
             "top_p": self.options.top_p,
         }
         body = {name: fill_in(template, values) for name, template in self._description.body.items()}
-        return self.adapter.apply(body | self.options.extra)
+        return self.learned.apply(body | self.options.extra)
 
     def check_dialogue(self) -> None:
         """Raises UsageError if the body has no {messages}."""

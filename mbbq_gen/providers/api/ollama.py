@@ -44,7 +44,7 @@ class OllamaProvider(ApiProvider):
 
     kind = "ollama"
     options_class = OllamaOptions
-    official_url = "http://127.0.0.1:11434"
+    address = "http://127.0.0.1:11434"
     setting_names = ("max_tokens", "temperature", *NEUTRAL_SAMPLING, "seed", "num_ctx")
     models_path = "/api/tags"
     path = "/api/chat"
@@ -67,7 +67,7 @@ class OllamaProvider(ApiProvider):
         """The base URL from --base-url or OLLAMA_HOST, whose scheme and port are optional; 0.0.0.0 is this machine."""
         named = os.environ.get("OLLAMA_HOST", "").strip().rstrip("/")
         if self.options.base_url or not named:
-            return (self.options.base_url or self.official_url).removesuffix("/v1")
+            return (self.options.base_url or self.address).removesuffix("/v1")
         scheme, _, rest = named.rpartition("://")
         host, colon, port = rest.rpartition(":")
         if not (colon and port.isdigit()):
@@ -92,7 +92,7 @@ class OllamaProvider(ApiProvider):
         }
         if request.prompt.reasoning_effort is not None:
             body |= self.reasoning_settings(request.prompt.reasoning_effort).sent
-        return self.adapter.apply(body | self.options.extra)
+        return self.learned.apply(body | self.options.extra)
 
     async def prepare(self, request: Request | None = None) -> Response | None:
         """Fetches version and facts of the model once."""

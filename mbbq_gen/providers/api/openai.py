@@ -88,7 +88,7 @@ class OpenAIProvider(ApiProvider):
     kind = "openai"
     capabilities = Capabilities(batches=True, reasoning=True, structured_output=True)
     options_class = OpenAIOptions
-    official_url = SERVICES["openai"]
+    address = SERVICES["openai"]
     setting_names = ("max_tokens", "temperature", *NEUTRAL_SAMPLING, "seed", "reasoning_by")
     version_in_base = True
     no_temperature = re.compile(r"(?:^|/)(?:o\d+(?:-|$)|gpt-5(?!.*chat))")
@@ -98,10 +98,10 @@ class OpenAIProvider(ApiProvider):
         """Raises UsageError if neither options nor environment set the base URL."""
         self.is_azure = options.service == "azure"
         prefix = "AZURE_OPENAI" if self.is_azure else options.service.upper().replace("-", "_")
-        self.url_variable = f"{prefix}_{'ENDPOINT' if self.is_azure else 'BASE_URL'}"
+        self.address_variable = f"{prefix}_{'ENDPOINT' if self.is_azure else 'BASE_URL'}"
         self.key_variables = (f"{prefix}_API_KEY",)
         super().__init__(model, options)
-        self._is_official = self.is_azure or self.base_url == self.official_url
+        self._is_official = self.is_azure or self.base_url == self.address
         self.is_own_server = self.base_url not in SERVICES.values() and not self.is_azure
         self.needs_key = not self.is_own_server
         self.cloud = CloudToken("entra") if self.is_azure and options.entra else None
@@ -113,7 +113,7 @@ class OpenAIProvider(ApiProvider):
         others = options.model_dump(include={"tokenizer", "top_logprobs", "api"}, exclude_defaults=True)
         self.own_settings = {**own, **others}
         self._server = OwnServer(model, self.sampling, options.given_sampling)
-        self.adapter.optional |= self._server.optional
+        self.learned.optional |= self._server.optional
         self._has_logprobs = False
         self._scorer: ServerScorer | None = None
         self._checking = asyncio.Lock()
@@ -130,7 +130,7 @@ class OpenAIProvider(ApiProvider):
 
     def find_base_url(self) -> str:
         """The base URL from options or environment, or that of the known service; on Azure, with the deployment."""
-        service, variable = self.options.service, self.url_variable
+        service, variable = self.options.service, self.address_variable
         named = self.configured_url(variable) or SERVICES.get(service)
         if named is None:
             example = "https://NAME.openai.azure.com" if self.is_azure else "URL"
@@ -143,7 +143,7 @@ class OpenAIProvider(ApiProvider):
         if not self.is_azure:
             found = super().endpoint
             named = {header: os.environ.get(variable) for header, variable in _OWN_HEADERS.items()}
-            own = {header: value for header, value in named.items() if value and self.base_url == self.official_url}
+            own = {header: value for header, value in named.items() if value and self.base_url == self.address}
             return found._replace(headers={**found.headers, **own})
         version = os.environ.get("OPENAI_API_VERSION") or "2024-10-21"
         query = "" if self.base_url.endswith("/openai/v1") else f"?api-version={version}"
@@ -187,7 +187,7 @@ class OpenAIProvider(ApiProvider):
         server = self._server
         if self.is_own_server and not server.is_probed:
             await server.recognise(self._probe)
-            self.adapter.optional |= server.optional
+            self.learned.optional |= server.optional
             self.context_advice = server.entry.context
             if "repetition_penalty" in self.options.given_sampling:
                 self.option_names = {server.entry.repetition: "repetition_penalty"}
@@ -247,7 +247,7 @@ class OpenAIProvider(ApiProvider):
         """The body for the API in use; the user's `extra` has priority."""
         options, sampling, method = self.options, self._server.fields, request.prompt.method
         if method in LOGLIKELIHOODS and self._scorer is not None:
-            return self.adapter.apply(self._scorer.body(request))
+            return self.learned.apply(self._scorer.body(request))
         body: dict[str, JsonValue] = {"model": self.model}
         if self._at_responses:
             length = "max_output_tokens"
@@ -260,7 +260,7 @@ class OpenAIProvider(ApiProvider):
             if method == FIRST_TOKENS:
                 body |= {length: 1, "logprobs": True, "top_logprobs": options.top_logprobs}
         body |= {**self.given("temperature"), **sampling, **self.given("seed")}
-        return self.adapter.apply(self.with_reasoning(body, request, length) | options.extra)
+        return self.learned.apply(self.with_reasoning(body, request, length) | options.extra)
 
     @property
     def reasoning_api(self) -> str:
@@ -293,8 +293,8 @@ class OpenAIProvider(ApiProvider):
                 info["questions_with_merged_tokens"] = self._scorer.merged
         if not self._server.is_probed:
             return info
-        served: dict[str, Any] = self._server.runtime_info(self.adapter.dropped, self.options.extra)
-        temperature = None if "temperature" in self.adapter.dropped else self.options.temperature
+        served: dict[str, Any] = self._server.runtime_info(self.learned.dropped, self.options.extra)
+        temperature = None if "temperature" in self.learned.dropped else self.options.temperature
         return info | served | {"sampling": {"temperature": temperature, **served["sampling"]}}
 
     # --- replies -----------------------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ class ApiProvider(ApiService):
         super().__init__(model, options)
         limits = {name: getattr(options, name) for name in ("max_connections", "rpm", "tpm")}
         self.capabilities = replace(self.capabilities, base_url=self.base_url, **limits)
-        self.adapter = ParameterAdapter(self.renames_length)
+        self.learned = ParameterAdapter(self.renames_length)
         self.own_settings: dict[str, JsonValue] = {}
         """Settings in addition to `setting_names`."""
         self._malformed: set[str] = set()
@@ -113,7 +113,7 @@ class ApiProvider(ApiService):
         """Server, versions and limits; after requests, also adapted parameters and names of the models."""
         facts = self.given("max_connections", "rpm", "tpm")
         facts |= {"base_url": self.base_url, "versions": versions_of(self.packages)}
-        if changes := self.adapter.runtime_info():
+        if changes := self.learned.runtime_info():
             facts["learned"] = self.hide(changes)
         if self._served:
             facts["served_models"] = list[JsonValue](sorted(self._served))
@@ -150,7 +150,7 @@ class ApiProvider(ApiService):
         reasoning = self.reasoning_settings(level)
         kept = {name: value for name, value in body.items() if name not in reasoning.left_out}
         if "temperature" not in self.options.model_fields_set:  # the default may be dropped if refused
-            self.adapter.optional |= {"temperature"}
+            self.learned.optional |= {"temperature"}
         return {**kept, **reasoning.sent, length: self.answer_limit(request) + reasoning.room}
 
     # --- requests ----------------------------------------------------------------------------------------------------
@@ -304,7 +304,7 @@ class ApiProvider(ApiService):
 
     def make_optional(self, names: Iterable[str]) -> None:
         """As `Provider`."""
-        self.adapter.optional |= frozenset(names)
+        self.learned.optional |= frozenset(names)
 
     def adapt(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
         """Drops or renames the refused parameter from now on; returns whether that was possible.
@@ -319,7 +319,7 @@ class ApiProvider(ApiService):
             raise ProviderError(
                 f"{self.name} does not take these roles of messages: {refusal}; in a new run folder, {advice}"
             )
-        notice, name = self.adapter.learn(error, body), refused_name(error, body)
+        notice, name = self.learned.learn(error, body), refused_name(error, body)
         if notice is not None:
             self.notify_once(f"{self.name} {notice}")
         elif name is not None and not (self.answered and name in LENGTH_NAMES):  # shorter prompts may leave more room

@@ -65,9 +65,9 @@ class ApiService(Provider):
 
     options_class: ClassVar[type[ProviderOptions]] = RemoteOptions
     options: Any
-    official_url: str = ""
+    address: str = ""
     """Base URL of the service itself, which requires a key."""
-    url_variable: str = ""
+    address_variable: str = ""
     """Environment variable with another base URL."""
     key_variables: tuple[str, ...] = ()
     """Environment variables that may hold the key."""
@@ -90,10 +90,10 @@ class ApiService(Provider):
         if omits_temperature and "temperature" not in options.model_fields_set:
             options = options.model_copy(update={"temperature": None})
         self.model, self.options = model, options
-        self.default_url = self.official_url
+        self.default_url = self.address
         """The base URL that is left out of the settings."""
         self.base_url = self.find_base_url()
-        self.needs_key = self.base_url == self.official_url
+        self.needs_key = self.base_url == self.address
         """Whether the server requires a key."""
         self.secret = find_key(self.key_variables, options.api_key_env, options.api_key_file)
         self.user_headers, others = filled_headers(options.headers)
@@ -112,7 +112,7 @@ class ApiService(Provider):
 
     def find_base_url(self) -> str:
         """The base URL from options or environment, or the service's own."""
-        return self.configured_url(self.url_variable) or self.official_url
+        return self.configured_url(self.address_variable) or self.address
 
     def configured_url(self, variable: str) -> str | None:
         """The base URL from the options or this environment variable, or None."""
