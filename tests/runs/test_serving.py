@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from mbbq_gen import Run
+from mbbq_gen.runs.run_folder import RunFolder
 from tests.support.cases import cases
 from tests.support.extraction import Capture, call, json_of, succeed
-from tests.support.servers import SERVERS, serving
+from tests.support.servers import SERVERS, Reply, serving
 
 CASES = {case.name: case for case in SERVERS}
 FIELDS: dict[str, Any] = {"benchmark": "starter", "languages": "en", "variants": "letters", "sample": 24}
@@ -71,3 +72,20 @@ def test_comparisons_say_in_one_sentence_how_runs_differ(
         assert [part for part in named if part not in str(sentence)] == []
         _, out, _ = call(capsys, *command)
         assert (str(sentence)[:40] in out) == bool(named)
+
+
+@pytest.mark.parametrize("status", [200, 401])
+def test_a_run_has_its_whole_plan_however_it_ends(status: int, tmp_path: Path, capsys: Capture) -> None:
+    case, plans = CASES["vllm"], list[Any]()
+    refuses = None if status == 200 else Reply(status=status, body='{"error": {"message": "no"}}', field="model")
+    with serving(case, lambda body: "A", refuses=refuses) as server:
+        options: dict[str, Any] = {"model": f"openai:{case.model}", "base_url": f"{server.root}/v1", "benchmark": "starter"}
+        Run.create(tmp_path / "whole", **options, languages="en,nl")
+        named = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value)]
+        code, _, _ = call(capsys, "run", tmp_path / "grown", *named, "--languages", "en,nl", "--max-connections", "8")
+    for name in ("whole", "grown"):
+        with RunFolder(tmp_path / name).open_store(read_only=True) as store:
+            rows = store.query("SELECT number, prompt_id, request_key, record FROM prompts ORDER BY number").fetchall()
+            plans.append((rows, store.meta("planned"), RunFolder(tmp_path / name).manifest().counts))
+    assert (code, len(plans[0][0]) > 500) == (0 if status == 200 else 1, True)
+    assert plans[0] == plans[1]
