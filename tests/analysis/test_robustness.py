@@ -269,7 +269,7 @@ def test_few_questions_and_many_are_dealt_by_the_same_law(monkeypatch: pytest.Mo
     """Shuffled one by one, or drawn as tables: the same p value, but for the luck of the draw."""
     for seed in range(5):
         answers = read_answers(answered(seed, 3))
-        monkeypatch.setattr("mbbq_gen.analysis.position._SHUFFLED", 1000)
+        monkeypatch.setattr("mbbq_gen.analysis.position._MAX_SHUFFLED", 1000)
         shuffled = place_test(answers).p_value
-        monkeypatch.setattr("mbbq_gen.analysis.position._SHUFFLED", 0)
+        monkeypatch.setattr("mbbq_gen.analysis.position._MAX_SHUFFLED", 0)
         assert place_test(answers).p_value == pytest.approx(shuffled, abs=0.04)
