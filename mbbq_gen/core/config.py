@@ -363,8 +363,8 @@ class RunConfig(FrozenModel):
         """Ids of the prompt variants for loglikelihoods of answers."""
         if "loglikelihood" not in self.method:
             return ()
-        only_scored = self.prompt_source == "published" or self.method == ("loglikelihood",)
-        return self.variants if only_scored or self.option_order == "imported" else (OPEN_VARIANT,)
+        is_shared = self.prompt_source == "published" or self.method == ("loglikelihood",)
+        return self.variants if is_shared or self.option_order == "imported" else (OPEN_VARIANT,)
 
     @property
     def is_whole(self) -> bool:
