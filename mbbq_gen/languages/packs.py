@@ -68,6 +68,8 @@ Unique = AfterValidator(_check_unique)
 """Validates that the texts, or the ids of the entries, of a list are unique."""
 MAX_TOML = 4 << 20
 """Maximum size of a TOML file, in bytes."""
+_LONG_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*\.[ \t]*){32}""")
+"""A dotted key of more than 32 parts; tomllib needs memory with the square of their number."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -77,11 +79,18 @@ def read_toml(path: Path) -> dict[str, Any]:
     if len(raw) > MAX_TOML:
         raise PackError(f"{path}: larger than {MAX_TOML >> 20} MB; split it")
     try:
-        return tomllib.loads(raw.decode("utf-8-sig"))
+        text = raw.decode("utf-8-sig")
+        if any(line.count(".") >= 32 and _LONG_KEY.search(line) for line in text.split("\n")):
+            raise PackError(f"{path}: a key of more than 32 parts; write tables")
+        return tomllib.loads(text)
     except UnicodeDecodeError as error:
         raise PackError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from error
-    except (ValueError, RecursionError) as error:
+    except tomllib.TOMLDecodeError as error:
         raise PackError(f"{path}: not TOML: {error}") from error
+    except RecursionError as error:
+        raise PackError(f"{path}: nested too deeply") from error
+    except ValueError as error:
+        raise PackError(f"{path}: not TOML: a number with too many digits") from error
 
 
 def validate_pack(schema: type[PackT], tables: Mapping[str, Any], path: Path) -> PackT:

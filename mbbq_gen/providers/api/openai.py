@@ -386,7 +386,7 @@ def chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
     if not (text or reasoning or message.get("refusal")) and (usage.input_tokens, usage.output_tokens) == (0, 0):
         raise TransientError("server", "answered nothing, with no tokens in or out")
     results = {"prompt": payload.get("prompt_filter_results"), "answer": choice.get("content_filter_results")}
-    return answer_fields(
+    fields = answer_fields(
         text,
         finish,
         reason,
@@ -395,6 +395,7 @@ def chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
         reasoning=reasoning,
         content_filter={name: found for name, found in results.items() if found},
     )
+    return {**fields, "text": ""} if text == "" else fields
 
 
 def _plain_text(content: Any) -> str | None:
