@@ -80,8 +80,8 @@ def test_a_run_has_its_whole_plan_however_it_ends(status: int, tmp_path: Path, c
     refuses = None if status == 200 else Reply(status=status, body='{"error": {"message": "no"}}', field="model")
     with serving(case, lambda body: "A", refuses=refuses) as server:
         model, address = f"openai:{case.model}", f"{server.root}/v1"
-        Run.create(tmp_path / "whole", model=model, base_url=address, benchmark="starter", languages="en,nl")
-        options = ("--base-url", address, "--benchmark", "starter", "--languages", "en,nl", "--max-connections", "8")
+        Run.create(tmp_path / "whole", model=model, base_url=address, benchmark="starter", languages="en", sample=100)
+        options = ("--base-url", address, "--benchmark", "starter", "--languages", "en", "--sample", 100)
         code, _, _ = call(capsys, "run", tmp_path / "grown", "--model", model, *options)
     for name in ("whole", "grown"):
         with RunFolder(tmp_path / name).open_store(read_only=True) as store:
