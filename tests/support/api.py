@@ -159,6 +159,7 @@ def spoken(
             """Says nothing."""
 
     class Server(ThreadingHTTPServer):
+        request_queue_size = 1024  # connections that are opened at once; those beyond it hang
         daemon_threads = True
 
         def handle_error(self, request: Any, client_address: Any) -> None:
