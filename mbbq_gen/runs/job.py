@@ -122,8 +122,7 @@ class Job:
         extractor_versions(config.languages, self.resources)  # report a wrong pack before money is spent
         self.folder.create()
         with self.folder.locked(), self.folder.open_store() as store:
-            grows = provider.capabilities.base_url is not None and not config.cache_dir and config.max_cost is None
-            manifest = self._plan(store, provider, config, grows=grows)
+            manifest = self._plan(store, provider, config, executes=True)
             self.watcher.say(_description(manifest))
             if self.rerun_lost:
                 self.watcher.say(f"{store.records.drop_lost_shards():,} responses were lost and are requested again")
@@ -153,10 +152,10 @@ class Job:
         rule_from(self.config, config.languages)  # report a wrong rule before anything is done
         return config
 
-    def _plan(self, store: RunStore, provider: Provider, config: RunConfig, *, grows: bool = False) -> Manifest:
+    def _plan(self, store: RunStore, provider: Provider, config: RunConfig, *, executes: bool = False) -> Manifest:
         """Stores the plan of a new run, or changed execution settings of a planned one.
 
-        `grows`: the plan may be completed while requests are sent one by one.
+        `executes`: requests are sent next; the plan is completed meanwhile if they are sent one by one to a service.
         """
         given, rule = self.config, rule_from(self.config, config.languages)
         if store.meta("planned") and self.folder.manifest_path.is_file():
@@ -175,8 +174,9 @@ class Job:
             load, where = InstanceSource(config, self.resources), (self.folder, config, provider, self.resources)
             with self.watcher.stage("planning") as advance:
                 planner = Planner(*where, load, notices(config), control=load.control, step=lambda: advance(1))
-                one_by_one = rule is None and not given.batch and config.ray is None and config.storage is None
-                manifest = planner.plan(store, grows=grows and one_by_one and not config.follow_up)
+                may_grow = executes and not follows_up(config) and provider.capabilities.base_url is not None
+                whole = rule, given.batch, config.ray, config.storage, config.cache_dir, config.max_cost
+                manifest = planner.plan(store, grows=may_grow and not any(whole))
         if rule is not None:
             set_rule(store, rule, config)
         has_batches = config.model.partition(":")[0] in BATCH_KINDS
