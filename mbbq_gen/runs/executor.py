@@ -416,6 +416,5 @@ def _batch_price(price: Price, name: str) -> Price:
     """The batch price of a model as a regular price."""
     if price.batch_input is None or price.batch_output is None:
         raise UsageError(f"--max-cost: no batch price known for {name}; give it with --prices (batch_input, …)")
-    beyond = None if price.beyond is None else _batch_price(price.beyond, name)
-    changes = {"input": price.batch_input, "output": price.batch_output, "cached_input": None, "beyond": beyond}
+    changes = {"input": price.batch_input, "output": price.batch_output, "cached_input": None}
     return price.model_copy(update=changes)
