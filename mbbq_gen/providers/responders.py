@@ -92,10 +92,9 @@ class LocalResponder(Provider):
 _UNLIKELY: Final = -10.0
 """Log-probability per byte of an answer that the oracle does not choose."""
 
-Speech = Literal["label", "sentence", "refusal", "indirect", "undecided"]
-"""The label; a sentence in the question's language; a refusal; or an unreadable text, and in reply to a follow-up the
-label (`indirect`) or the statement that no option was chosen (`undecided`)."""
-INDIRECT: Final = "Hm."
+Speech = Literal["label", "sentence", "refusal", "indirect"]
+"""The label; a sentence in the question's language; a refusal; or an unreadable text, and the label in reply to a
+follow-up (`indirect`)."""
 
 
 class OracleOptions(ProviderOptions):
@@ -103,8 +102,7 @@ class OracleOptions(ProviderOptions):
 
     seed: int = Field(default=0, ge=0, description="seed of oracle:random")
     speech: Speech | None = Field(
-        default=None,
-        description="form of the answer: label, sentence, refusal, indirect or undecided; default: the oracle's own",
+        default=None, description="form of the answer: label, sentence, refusal or indirect; default: the oracle's own"
     )
 
 
@@ -143,9 +141,6 @@ ORACLES: Mapping[str, OracleRule] = {
     "random": OracleRule("a random option, by label, the same at each run", "random"),
     "first_option": OracleRule("always the option shown first, by label", "first"),
     "verbose_perfect": OracleRule("always right, in free sentences of the question's language", "right", "sentence"),
-    "indirect": OracleRule("always right, but says so only when it is followed up", "right", "indirect"),
-    "undecided": OracleRule("nothing that can be read; no option when it is followed up", "unknown", "undecided"),
-    "pressed": OracleRule("nothing that can be read; the biased role when it is followed up", "biased", "indirect"),
     "refuser": OracleRule("always declines, in sentences of the question's language", "unknown", "refusal"),
 }
 
@@ -215,11 +210,8 @@ class OracleProvider(LocalResponder):
         """The text of the oracle's answer."""
         prompt, instance, speech = request.prompt, request.instance, self._oracle.speech
         place = self.place(request)
-        if speech in ("indirect", "undecided") and not request.is_follow_up:
-            return INDIRECT
-        if speech == "undecided":
-            follow_up = read_prompts(self._resources, prompt.instruction_language or prompt.language).follow_up
-            return INDIRECT if follow_up is None else follow_up.none
+        if speech == "indirect" and not request.is_follow_up:
+            return "Hm."
         if speech in ("label", "indirect") or request.is_follow_up:
             return prompt.option_labels[place]
         if instance.language not in self._answers:
