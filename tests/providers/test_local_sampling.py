@@ -93,9 +93,7 @@ def test_presence_and_frequency_penalty_count_the_tokens_of_the_answer(
     from mbbq_gen.providers.local.model import load_model
     from mbbq_gen.providers.local.options import TransformersOptions, find_device
 
-    options = TransformersOptions(
-        device="cpu", max_tokens=12, presence_penalty=presence, frequency_penalty=frequency, decoding="static"
-    )
+    options = TransformersOptions(device="cpu", max_tokens=12, presence_penalty=presence, frequency_penalty=frequency)
     asked = local(folder)
     model = load_model(asked.source, find_device(options), options)  # type: ignore[attr-defined]
     prompts = [model._prompt(number, request) for number, request in enumerate(requests(3))]

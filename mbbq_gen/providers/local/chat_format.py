@@ -32,7 +32,7 @@ from unicodedata import east_asian_width
 
 from pydantic import JsonValue
 
-from mbbq_gen.core.errors import MbbqGenError, ProviderError, UsageError
+from mbbq_gen.core.errors import MbbqGenError, ProviderError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.reasoning import ReasoningSettings, effort_error, reasoning_token_allowance, tokens_of
 from mbbq_gen.core.records import Continuation, Message
@@ -110,28 +110,11 @@ class ChatFormatter:
             return self._without_system(turns)
         return self._render(turns)
 
-    def check_dialogue(self, model: str) -> None:
-        """Raises ProviderError if the format does not support a second turn of a conversation."""
-        texts = {"mbbq first": "user", "mbbq answer": "assistant", "mbbq second": "user"}
-        try:
-            rendered = self.uses_template and self.text(
-                [Message.model_validate({"role": role, "content": text}) for text, role in texts.items()]
-            )
-        except PromptError as error:
-            raise ProviderError(f"{model}: --follow-up is not possible: {error}") from error
-        if not rendered or any(text not in rendered for text in texts):
-            why = "drops earlier turns" if rendered else "is missing or not used"
-            raise ProviderError(f"{model}: --follow-up is not possible: the chat template {why}")
-
-    def reasoning_settings(self, model: str, level: str) -> ChatFormatter:
-        """A copy with a reasoning effort; raises ProviderError if the chat template has no variable for it."""
+    def with_reasoning(self, model: str, level: str) -> ChatFormatter:
+        """A copy with a reasoning effort; raises UsageError if the chat template has no variable for it."""
         template = chat_template(self.tokenizer) if self.uses_template else None
-        try:
-            reasoning = template_reasoning(model, template, level)
-        except UsageError as error:
-            raise ProviderError(str(error)) from error
         other = copy(self)
-        other._template_args = {**self._template_args, **reasoning.sent}
+        other._template_args = {**self._template_args, **template_reasoning(model, template, level).sent}
         return other
 
     def scored_text(self, messages: Sequence[Message]) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -26,17 +26,17 @@ from mbbq_gen.providers.local.decoding import (
     DecodingPrompt,
     DecodingSettings,
     StaticBatcher,
+    decode_all,
     supports_tree_attention,
 )
 from mbbq_gen.providers.local.files import ModelSource, load_files, quiet
-from mbbq_gen.providers.local.options import NOT_NUMBERS, DevicePlan, LocalOptions, TransformersOptions
+from mbbq_gen.providers.local.options import DevicePlan, LocalOptions, TransformersOptions
 from mbbq_gen.providers.local.prefix_cache import iterate_scores, tree_window
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-_logger = logging.getLogger(__name__)
 _ROWS = 64
 """Number of rows for which oneDNN optimises the layout of weights; others are equally fast."""
 _WIDE = ("AVX2", "AVX512")
@@ -66,7 +66,7 @@ class PackedLinear(nn.Module):
 
 def pack_linear_layers(model: nn.Module) -> int:
     """Replaces a model's float32 linear layers on the CPU by packed ones; returns their number."""
-    if not (torch.backends.mkldnn.enabled and can_pack()):
+    if not (torch.backends.mkldnn.enabled and torch.backends.cpu.get_cpu_capability() in _WIDE):
         return 0
     places = [
         (parent, name, layer)
@@ -77,23 +77,11 @@ def pack_linear_layers(model: nn.Module) -> int:
     count = len(places)
     while places:  # pop each, so that its memory is freed before the next is packed
         parent, name, layer = places.pop()
-        setattr(parent, name, PackedLinear(layer))
-    return count
-
-
-@cache
-def can_pack() -> bool:
-    """Whether oneDNN's private operators in PyTorch work on this machine, tested with a small layer."""
-    if torch.backends.cpu.get_cpu_capability() not in _WIDE:
-        return False
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)
-        layer, rows = nn.Linear(80, 48), torch.randn(3, 80)
         try:
-            packed = PackedLinear(layer)
-            return torch.equal(packed.weight, layer.weight) and torch.allclose(packed(rows), layer(rows), atol=1e-4)
-        except (RuntimeError, AttributeError, TypeError):
-            return False
+            setattr(parent, name, PackedLinear(layer))
+        except (RuntimeError, AttributeError, TypeError):  # private operators, which another torch may lack
+            return 0
+    return count
 
 
 Sums = dict[tuple[int, ...], float]
@@ -127,8 +115,6 @@ class LoglikelihoodScorer:
 
     def score(self, requests: Sequence[Request], is_cancelled: Callable[[], bool]) -> Iterator[Response]:
         """Yields the responses, ordered by shared prefixes; stops soon if cancelled; raises ProviderError."""
-        if self.strategy == "plain" and not self._is_used:
-            _logger.warning("%s: the prompt is read anew for each answer, which is much slower", self.name)
         self._is_used = True
         accepted: list[Request] = []
         questions: list[ScoringPrompt] = []
@@ -173,12 +159,6 @@ class LoglikelihoodScorer:
             yield number, dict(zip(distinct[number], sums, strict=True))
 
     def _respond(self, request: Request, question: ScoringPrompt, sums: Sums) -> Response:
-        if question.merged and not self._merged:
-            _logger.warning(
-                "%s: merges the end of the question with an answer into one token: answers are scored from the last"
-                " token that all of them share with the question",
-                self.name,
-            )
         self._merged += question.merged
         prompt = request.prompt
         is_first = prompt.method == "first-token-logprobs"
@@ -203,10 +183,6 @@ class LoglikelihoodScorer:
         )
 
 
-_ALL_BROKEN = 20
-"""Prompts with NaN, each run alone, after which the run ends if no prompt had a valid result."""
-
-
 @dataclass
 class LocalModel:
     """A loaded model with its prompt format, decoders and scorer."""
@@ -216,12 +192,12 @@ class LocalModel:
     options: LocalOptions
     decoding: DecodingSettings
     static: Batcher
-    """Decodes the prompts that `continuous` can't."""
+    """Decodes what `continuous` can't."""
     scorer: LoglikelihoodScorer
     context: int | None
     """Maximum tokens of prompt and answer together; None: unknown."""
     continuous: ContinuousBatcher | None = None
-    """None if its texts would differ, or the user chose `static`."""
+    """None if its texts would differ."""
     window: float = math.inf
     """Maximum tokens of prompt and answer for `continuous`."""
     packed_layers: int = 0
@@ -234,7 +210,7 @@ class LocalModel:
         self._markers = ReasoningMarkers(self.formatter.tokenizer)
 
     def answer(self, requests: Sequence[Request], is_cancelled: Callable[[], bool]) -> Iterator[Response]:
-        """Yields the responses as they finish; stops soon if cancelled; raises ProviderError if all are NaN."""
+        """Yields the responses as they finish; stops soon if cancelled; raises ProviderError."""
         prompts: dict[int, DecodingPrompt] = {}
         for number, request in enumerate(requests):
             if is_cancelled():
@@ -243,7 +219,15 @@ class LocalModel:
                 prompts[number] = self._prompt(number, request)
             except PromptError as error:
                 yield Response(request_key=request.request_key, error=str(error), model=self.name)
-        for completion in self._complete(prompts, is_cancelled):
+        short, long = list[DecodingPrompt](), list[DecodingPrompt]()
+        for prompt in prompts.values():
+            # `continuous` has no sliding window, so prompt and answer must fit into the model's
+            fits = self.continuous is not None and len(prompt.tokens) + prompt.limit <= self.window
+            (short if fits else long).append(prompt)
+        completions = decode_all(self.static, long, is_cancelled)
+        if self.continuous is not None:
+            completions = chain(decode_all(self.continuous, short, is_cancelled), completions)
+        for completion in completions:
             yield self._respond(requests[completion.number], prompts[completion.number].tokens, completion)
 
     def runtime_info(self) -> dict[str, Any]:
@@ -260,12 +244,12 @@ class LocalModel:
         }
 
     def _prompt(self, number: int, request: Request) -> DecodingPrompt:
-        if request.is_follow_up:
-            self.formatter.check_dialogue(self.name)
+        if request.is_follow_up and not self.formatter.uses_template:
+            raise ProviderError(f"{self.name}: --follow-up is not possible without a chat template")
         level, formatter, room = request.prompt.reasoning_effort, self.formatter, 0
         if level is not None:
             if level not in self._at_levels:
-                self._at_levels[level] = formatter.reasoning_settings(f"transformers:{self.name}", level)
+                self._at_levels[level] = formatter.with_reasoning(f"transformers:{self.name}", level)
             formatter, room = self._at_levels[level], reasoning_token_allowance(level)
         tokens = formatter.tokens(request.messages)
         most: int = self.options.max_tokens
@@ -276,28 +260,7 @@ class LocalModel:
             raise PromptError(f"the prompt has {len(tokens)} tokens, and the model takes {self.context} in all")
         return DecodingPrompt(number, tokens, limit, stable_number(self.options.seed, request.request_key) % 2**63)
 
-    def _complete(
-        self, prompts: Mapping[int, DecodingPrompt], is_cancelled: Callable[[], bool]
-    ) -> Iterator[Completion]:
-        """Yields the completions; a NaN affects all prompts of its batch, so those are repeated by `static`."""
-        left = dict(prompts)
-        if self.continuous is not None:  # it has no sliding window, so prompt and answer must fit into the model's
-            fitting = [prompt for prompt in prompts.values() if len(prompt.tokens) + prompt.limit <= self.window]
-            for completion in self.continuous.decode(fitting, is_cancelled):
-                if completion.error != NOT_NUMBERS:
-                    del left[completion.number]
-                    yield completion
-        good, broken = len(prompts) - len(left), 0
-        for completion in self.static.decode(list(left.values()), is_cancelled):
-            broken += completion.error == NOT_NUMBERS
-            good += completion.error != NOT_NUMBERS
-            if not good and broken == min(_ALL_BROKEN, len(prompts)):
-                raise ProviderError(f"transformers:{self.name}: {NOT_NUMBERS}")
-            yield completion
-
     def _respond(self, request: Request, prompt: Sequence[int], completion: Completion) -> Response:
-        if completion.error is not None:
-            return Response(request_key=request.request_key, error=completion.error, model=self.name)
         text, reasoning = self._markers.split(prompt, completion.tokens)
         reasoning_tokens = None
         if request.prompt.reasoning_effort is not None:
@@ -325,9 +288,8 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
         model.generation_config = transformers.GenerationConfig()  # so that `generate` uses none of its other settings
         reads_trees = supports_tree_attention(model)
     is_plain = all(getattr(decoding, name) == value for name, value in NEUTRAL_SAMPLING.items() if name != "top_p")
-    is_continuous = options.decoding == "continuous" or (options.decoding == "auto" and reads_trees)
     config = model.config.get_text_config()
-    context, window = getattr(config, "max_position_embeddings", None), tree_window(config)
+    context = getattr(config, "max_position_embeddings", None)
     scores = partial(iterate_scores, model, reads_trees=reads_trees, max_tokens=device.read_tokens)
     return LocalModel(
         source.name,
@@ -337,8 +299,8 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
         static=StaticBatcher(model, decoding),
         scorer=LoglikelihoodScorer(source.name, formatter, scores, "packed" if reads_trees else "plain", context),
         context=context,
-        continuous=ContinuousBatcher(model, decoding) if is_plain and is_continuous else None,
-        window=math.inf if window is None else window,
+        continuous=ContinuousBatcher(model, decoding) if is_plain and reads_trees else None,
+        window=tree_window(config),
         packed_layers=packed_layers,
     )
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, TypeVar
+from typing import ClassVar, Final, Literal
 
 import torch
 from pydantic import Field
@@ -16,7 +15,6 @@ from mbbq_gen.providers.local.chat_format import PromptFormat
 
 NumberType = Literal["float32", "bfloat16", "float16"]
 NOT_NUMBERS: Final = "the model's probabilities are not numbers (NaN); try --dtype float32"
-_Result = TypeVar("_Result")
 
 
 class LocalOptions(SamplingOptions):
@@ -47,7 +45,7 @@ class LocalOptions(SamplingOptions):
 class TransformersOptions(LocalOptions):
     """Options of `transformers:MODEL`."""
 
-    may_change: ClassVar[frozenset[str]] = frozenset({"batch_size", "read_tokens", "threads"})
+    may_change: ClassVar[frozenset[str]] = frozenset({"batch_size", "threads"})
     """They may change in float32 only; with other number types they are part of the settings."""
 
     device: str = Field(
@@ -58,15 +56,7 @@ class TransformersOptions(LocalOptions):
         ge=1,
         description="maximum answers at a time, halved where memory runs out; default: 32, on a GPU 128",
     )
-    read_tokens: int | None = Field(
-        default=None, ge=1, description="prompt tokens processed at a time; default: 512, on a GPU 4096"
-    )
     threads: int | None = Field(default=None, ge=1, description="CPU threads; default: one per physical core")
-    decoding: Literal["auto", "continuous", "static"] = Field(
-        default="auto",
-        description="continuous: shared prefixes are computed once; static: the library's generate; "
-        "auto: continuous where the model gives the same so",
-    )
 
 
 class VLLMOptions(LocalOptions):
@@ -94,6 +84,7 @@ class DevicePlan:
     dtype: NumberType
     batch_size: int
     read_tokens: int
+    """Prompt tokens read in one forward pass."""
     threads: int
 
 
@@ -119,19 +110,9 @@ def find_device(options: TransformersOptions, stored: Callable[[], str | None] =
         name=name,
         dtype=dtype,
         batch_size=options.batch_size or (32 if on_cpu else 128),
-        read_tokens=options.read_tokens or (512 if on_cpu else 4096),
-        threads=options.threads or physical_cores(),
+        read_tokens=512 if on_cpu else 4096,
+        threads=options.threads or torch.get_num_threads(),
     )
-
-
-def physical_cores() -> int:
-    """Number of physical CPU cores that this process may use; at least 1."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        from psutil import cpu_count  # type: ignore[import-untyped]  # comes with accelerate
-    except ImportError:
-        return allowed
-    return max(1, min(allowed, cpu_count(logical=False) or allowed))
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -140,13 +121,3 @@ def is_out_of_memory(error: BaseException) -> bool:
         return True
     words = ("out of memory", "can't allocate memory", "not enough memory")
     return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in words)
-
-
-def none_if_out_of_memory(compute: Callable[..., _Result], *arguments: Any) -> _Result | None:
-    """The result of a function, or None if memory ran out; the error, which keeps tensors alive, is dropped."""
-    try:
-        return compute(*arguments)
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        return None

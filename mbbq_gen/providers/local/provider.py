@@ -135,14 +135,13 @@ class TransformersProvider(Provider):
         return {**facts, **self._loaded_info}
 
     def batch(self) -> dict[str, JsonValue]:
-        """Device, batch sizes and decoding; part of the settings if the text depends on the batch."""
+        """Device and batch sizes; part of the settings if the text depends on the batch."""
         device = self._device
         return {
             "device": device.name,
             "batch_size": device.batch_size,
             "read_tokens": device.read_tokens,
             "threads": device.threads,
-            "decoding": self._options.decoding,
         }
 
     def request_key(self, messages: Sequence[Message], prompt_id: str) -> str:

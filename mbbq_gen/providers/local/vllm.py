@@ -27,7 +27,7 @@ from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.files import cache_directory
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.providers.base import ExecutionContext
-from mbbq_gen.providers.local.decoding import Completion, DecodingPrompt, DecodingSettings, fail, finish
+from mbbq_gen.providers.local.decoding import Completion, DecodingPrompt, DecodingSettings, finish
 from mbbq_gen.providers.local.files import first_line
 from mbbq_gen.providers.local.model import LocalModel, LoglikelihoodScorer, decoding_settings, format_of
 from mbbq_gen.providers.local.options import NOT_NUMBERS, VLLMOptions
@@ -87,9 +87,8 @@ class Engine:
             for prompt, output in zip(group, outputs, strict=True):
                 found = output.outputs[0]
                 if found.finish_reason not in ("stop", "length"):
-                    yield fail(prompt, f"vLLM ended the answer: {found.finish_reason}")
-                else:
-                    yield finish(prompt, found.token_ids, settings.stop_tokens, elapsed)
+                    raise ProviderError(f"vLLM ended the answer: {found.finish_reason}")
+                yield finish(prompt, found.token_ids, settings.stop_tokens, elapsed)
 
     def iterate_scores(
         self, prompts: list[list[int]], answers: list[list[list[int]]]
