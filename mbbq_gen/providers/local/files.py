@@ -232,19 +232,16 @@ def _convert_gguf(gguf: Path, folder: Path) -> None:
 def quiet() -> Iterator[None]:
     """Silences transformers while a model is loaded, and restores its settings afterwards."""
     import transformers
-    from transformers import modeling_gguf_pytorch_utils as gguf_reader
 
     log = transformers.utils.logging
-    verbosity, had_bars, bar = log.get_verbosity(), log.is_progress_bar_enabled(), gguf_reader.tqdm
+    verbosity, had_bars = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity_error()
     log.disable_progress_bar()
-    gguf_reader.tqdm = lambda tensors, **_: tensors  # this progress bar ignores all settings
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        gguf_reader.tqdm = bar
         log.set_verbosity(verbosity)
         if had_bars:
             log.enable_progress_bar()

@@ -33,7 +33,7 @@ class LocalOptions(SamplingOptions):
         default="auto", description="number type; auto: that of the weights, with transformers on a CPU float32"
     )
     prompt_format: PromptFormat = Field(
-        default="auto", description="chat: the model's chat template; plain: the text alone; auto: chat if there is one"
+        default="auto", description="auto: the model's chat template, if there is one; plain: the text alone"
     )
     template_args: JsonTable = Field(
         default_factory=dict, description='variables of the chat template, such as {"enable_thinking": false}'
