@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Protocol, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
@@ -128,8 +127,6 @@ class ExecutionContext:
     """Whether the budget allows a retry of a request that may already have been billed. None: always."""
     shared_limits: SharedRateLimits | None = None
     """Rate limits shared with other processes; None: the provider's own."""
-    folder: Path | None = None
-    """Folder for a provider's log; None: the cache directory."""
     in_doubt: Counter[str] = field(default_factory=Counter)
     """Request key → number of attempts that may have been billed, for requests without a response so far. Providers
     with a `base_url` update it."""

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch.nn.functional import pad, softmax
@@ -74,17 +74,6 @@ class DecodingSettings:
     """Sampling parameters of the model's generation configuration, used or not."""
 
 
-class Batcher(Protocol):
-    """Completes prompts in batches."""
-
-    name: str
-    batch_size: int
-    """Maximum prompts in a batch."""
-
-    def decode(self, prompts: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]) -> Iterator[Completion]:
-        """Yields a completion of each prompt; stops soon if cancelled; raises ProviderError if a logit is NaN."""
-
-
 def finish(prompt: DecodingPrompt, written: Sequence[int], stop_tokens: frozenset[int], latency: float) -> Completion:
     """The completion of a prompt with all generated tokens."""
     has_stopped = bool(written) and written[-1] in stop_tokens
@@ -93,9 +82,9 @@ def finish(prompt: DecodingPrompt, written: Sequence[int], stop_tokens: frozense
 
 
 def decode_all(
-    batcher: Batcher, prompts: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]
+    batcher: ContinuousBatcher | StaticBatcher, prompts: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]
 ) -> Iterator[Completion]:
-    """As `Batcher.decode`; whenever memory runs out, it starts again with half the batch size."""
+    """Yields a completion of each prompt; whenever memory runs out, it starts again with half the batch size."""
     left = {prompt.number: prompt for prompt in prompts}
     while left and not is_cancelled():
         try:

@@ -20,7 +20,6 @@ from mbbq_gen.core.records import ContinuationScore, Message, Request, Response,
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING
 from mbbq_gen.providers.local.chat_format import ChatFormatter, PromptError, ReasoningMarkers, ScoringPrompt
 from mbbq_gen.providers.local.decoding import (
-    Batcher,
     Completion,
     ContinuousBatcher,
     DecodingPrompt,
@@ -30,7 +29,7 @@ from mbbq_gen.providers.local.decoding import (
     supports_tree_attention,
 )
 from mbbq_gen.providers.local.files import ModelSource, load_files, quiet
-from mbbq_gen.providers.local.options import DevicePlan, LocalOptions, TransformersOptions
+from mbbq_gen.providers.local.options import DevicePlan, TransformersOptions
 from mbbq_gen.providers.local.prefix_cache import iterate_scores, tree_window
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ class LoglikelihoodScorer:
     compute: Callable[[list[list[int]], list[list[list[int]]]], Iterator[tuple[int, list[float]]]]
     """Prompts and answers as tokens → sums of log-probabilities, as `iterate_scores` returns them."""
     strategy: str
-    """`packed`, `plain` (a forward pass for each answer) or `engine`."""
+    """`packed` or `plain` (a forward pass for each answer)."""
     context: int | None
     """Maximum tokens of prompt and answer together; None: unknown."""
     _unconditional: dict[_Unconditional, float] = field(default_factory=dict)
@@ -189,9 +188,9 @@ class LocalModel:
 
     name: str
     formatter: ChatFormatter
-    options: LocalOptions
+    options: TransformersOptions
     decoding: DecodingSettings
-    static: Batcher
+    static: StaticBatcher
     """Decodes what `continuous` can't."""
     scorer: LoglikelihoodScorer
     context: int | None
@@ -202,8 +201,6 @@ class LocalModel:
     """Maximum tokens of prompt and answer for `continuous`."""
     packed_layers: int = 0
     """Number of linear layers in oneDNN's layout."""
-    dtype: str | None = None
-    """Number type; None: that of the device plan."""
     _at_levels: dict[str, ChatFormatter] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -282,9 +279,9 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
     with quiet():
         tokenizer, model = load_files(source, device, trust_remote_code=options.trust_remote_code)
         packed_layers = pack_linear_layers(model)
-        formatter = format_of(tokenizer, f"transformers:{source.name}", options)
-        sizes = {"batch_size": device.batch_size, "read_tokens": device.read_tokens}
-        decoding = decoding_settings(options, model.generation_config, formatter, **sizes)
+        prompt_options = options.prompt_format, options.system, options.template_args
+        formatter = ChatFormatter(tokenizer, f"transformers:{source.name}", *prompt_options)
+        decoding = _decoding_settings(options, model.generation_config, formatter, device)
         model.generation_config = transformers.GenerationConfig()  # so that `generate` uses none of its other settings
         reads_trees = supports_tree_attention(model)
     is_plain = all(getattr(decoding, name) == value for name, value in NEUTRAL_SAMPLING.items() if name != "top_p")
@@ -305,18 +302,13 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
     )
 
 
-def format_of(tokenizer: Any, model: str, options: LocalOptions) -> ChatFormatter:
-    """The prompt format of a model, by the user's options; raises ProviderError if it is not possible."""
-    return ChatFormatter(tokenizer, model, options.prompt_format, options.system, options.template_args)
-
-
 _SAMPLING: Final = (
     "do_sample", "temperature", "top_p", "top_k", "min_p", "typical_p", "repetition_penalty", "no_repeat_ngram_size",
 )  # fmt: skip
 
 
-def decoding_settings(
-    options: LocalOptions, configured: Any, formatter: ChatFormatter, *, batch_size: int, read_tokens: int = 0
+def _decoding_settings(
+    options: TransformersOptions, configured: Any, formatter: ChatFormatter, device: DevicePlan
 ) -> DecodingSettings:
     """The settings of decoding, from the options and a generation configuration.
 
@@ -332,8 +324,8 @@ def decoding_settings(
     return DecodingSettings(
         stop_tokens=stop_tokens,
         pad_token=pad_token if pad_token is not None else min(stop_tokens, default=0),
-        batch_size=batch_size,
-        read_tokens=read_tokens,
+        batch_size=device.batch_size,
+        read_tokens=device.read_tokens,
         configured=defaults,
         **{"temperature": options.temperature, **NEUTRAL_SAMPLING, **own, **options.given_sampling},
     )

@@ -17,8 +17,11 @@ NumberType = Literal["float32", "bfloat16", "float16"]
 NOT_NUMBERS: Final = "the model's probabilities are not numbers (NaN); try --dtype float32"
 
 
-class LocalOptions(SamplingOptions):
-    """Options of all local models: revision, prompt format and sampling."""
+class TransformersOptions(SamplingOptions):
+    """Options of `transformers:MODEL`."""
+
+    may_change: ClassVar[frozenset[str]] = frozenset({"batch_size", "threads"})
+    """They may change in float32 only; with other number types they are part of the settings."""
 
     max_tokens: int = Field(default=128, ge=1, description="maximum tokens of an answer")
     system: str = Field(
@@ -30,7 +33,7 @@ class LocalOptions(SamplingOptions):
     temperature: float = Field(default=0.0, ge=0.0, le=5.0, description="temperature; 0: always the likeliest token")
     seed: int = Field(default=0, ge=0, description="seed of the sampling")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        default="auto", description="number type; auto: that of the weights, with transformers on a CPU float32"
+        default="auto", description="number type; auto: float32 on a CPU, else that of the weights"
     )
     prompt_format: PromptFormat = Field(
         default="auto", description="auto: the model's chat template, if there is one; plain: the text alone"
@@ -40,14 +43,6 @@ class LocalOptions(SamplingOptions):
     )
     revision: str | None = Field(default=None, description="branch, tag or commit on the hub")
     trust_remote_code: bool = Field(default=False, description="run code that comes with the model")
-
-
-class TransformersOptions(LocalOptions):
-    """Options of `transformers:MODEL`."""
-
-    may_change: ClassVar[frozenset[str]] = frozenset({"batch_size", "threads"})
-    """They may change in float32 only; with other number types they are part of the settings."""
-
     device: str = Field(
         default="auto", pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$", description="auto: cuda, else mps, else cpu"
     )
@@ -57,22 +52,6 @@ class TransformersOptions(LocalOptions):
         description="maximum answers at a time, halved where memory runs out; default: 32, on a GPU 128",
     )
     threads: int | None = Field(default=None, ge=1, description="CPU threads; default: one per physical core")
-
-
-class VLLMOptions(LocalOptions):
-    """Options of `vllm:MODEL`."""
-
-    may_change: ClassVar[frozenset[str]] = frozenset({"gpu_memory_utilization"})
-
-    tensor_parallel_size: int = Field(default=1, ge=1, description="number of GPUs that share the model")
-    gpu_memory_utilization: float | None = Field(
-        default=None, gt=0.0, le=1.0, description="share of GPU memory that vLLM uses; default: its own"
-    )
-    max_model_len: int | None = Field(default=None, ge=1, description="maximum tokens of prompt and answer together")
-    batch_size: int = Field(default=512, ge=1, description="questions passed to vLLM at a time")
-    engine: JsonTable = Field(
-        default_factory=dict, description='other arguments of vLLM\'s LLM class, such as {"enforce_eager": true}'
-    )
 
 
 @dataclass(frozen=True)
