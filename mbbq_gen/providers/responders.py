@@ -35,7 +35,7 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
-from mbbq_gen.core.errors import DataError, PackError, UnknownNameError, UsageError, describe_fault
+from mbbq_gen.core.errors import DataError, UnknownNameError, UsageError, describe_fault
 from mbbq_gen.core.files import PackPaths, file_digest, stable_digest, stable_number
 from mbbq_gen.core.records import (
     ContinuationScore,
@@ -49,7 +49,7 @@ from mbbq_gen.core.records import (
     Role,
 )
 from mbbq_gen.core.tables import UnreadableError, json_object, lines_of, row_error
-from mbbq_gen.languages.packs import Pack, PackInfo, Text, fill, placeholders, read_toml, validate_pack
+from mbbq_gen.languages.packs import Pack, PackInfo, Text, fill, placeholders, read_pack
 from mbbq_gen.languages.prompt_pack import SampleAnswers, read_prompts
 from mbbq_gen.providers.base import Capabilities, ExecutionContext, Provider, ProviderOptions, request_key
 
@@ -378,16 +378,8 @@ _PLACEHOLDERS = {"person": _CHOSEN, "unknown": _CHOSEN, "guess": {"label"}, "adr
 
 
 def read_synthetic_pack(resources: PackPaths, language: str) -> SyntheticPack:
-    """The sentences of a language; raises UsageError if there are none, PackError if the file is invalid."""
-    path = resources.find("prompts", f"{FOLDER}/{language}")
-    if path is None:
-        raise UsageError(
-            f"synthetic: no answers in {language!r} (prompts/{FOLDER}/{language}.toml); leave this language out"
-        )
-    pack = validate_pack(SyntheticPack, read_toml(path), path)
-    if pack.meta.language != language:
-        raise PackError(f"{path}: meta.language: {pack.meta.language!r} is not the file's name {language!r}")
-    return pack
+    """The sentences of a language; raises as `read_pack` does."""
+    return read_pack(resources, "prompts", f"{FOLDER}/{language}", SyntheticPack)
 
 
 class SyntheticProvider(LocalResponder):

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from mbbq_gen.providers.local.chat_format import ChatFormatter
 from mbbq_gen.providers.local.decoding import supports_tree_attention
 from mbbq_gen.providers.local.model import LoglikelihoodScorer
 from mbbq_gen.providers.local.options import TransformersOptions
-from mbbq_gen.providers.local.prefix_cache import iterate_scores
 from mbbq_gen.providers.local.provider import TransformersProvider
 from tests.support.loglikelihood import naive_logprob, score_request
 from tests.support.providers import answers, base, folder, make_model, make_tokenizer, save_model
@@ -94,8 +92,7 @@ def merging_tokenizer() -> Any:
 
 def scorer(tokenizer: Any, model: Any, read_tokens: int = 512) -> LoglikelihoodScorer:
     reads_trees, formatter = supports_tree_attention(model), ChatFormatter(tokenizer, "toy", "plain")
-    compute = partial(iterate_scores, model, reads_trees=reads_trees, max_tokens=read_tokens)
-    return LoglikelihoodScorer("toy", formatter, compute, "packed" if reads_trees else "plain", 512)
+    return LoglikelihoodScorer("toy", formatter, model, reads_trees, read_tokens, 512)
 
 
 def test_where_the_prompts_end_is_merged_all_answers_begin_before_it() -> None:

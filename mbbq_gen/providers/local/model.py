@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,7 +29,7 @@ from mbbq_gen.providers.local.decoding import (
 )
 from mbbq_gen.providers.local.files import ModelSource, load_files, quiet
 from mbbq_gen.providers.local.options import DevicePlan, TransformersOptions
-from mbbq_gen.providers.local.prefix_cache import iterate_scores, tree_window
+from mbbq_gen.providers.local.prefix_cache import Model, iterate_scores, tree_window
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -95,10 +94,11 @@ class LoglikelihoodScorer:
 
     name: str
     formatter: ChatFormatter
-    compute: Callable[[list[list[int]], list[list[list[int]]]], Iterator[tuple[int, list[float]]]]
-    """Prompts and answers as tokens → sums of log-probabilities, as `iterate_scores` returns them."""
-    strategy: str
-    """`packed` or `plain` (a forward pass for each answer)."""
+    model: Model
+    reads_trees: bool
+    """Whether several answers are read in one forward pass."""
+    read_tokens: int
+    """Tokens read in one forward pass."""
     context: int | None
     """Maximum tokens of prompt and answer together; None: unknown."""
     _unconditional: dict[_Unconditional, float] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class LoglikelihoodScorer:
 
     def runtime_info(self) -> dict[str, Any]:
         """The strategy, for the manifest; empty if nothing was scored."""
-        found: dict[str, Any] = {"scoring_used": self.strategy} if self._is_used else {}
+        found: dict[str, Any] = {"scoring_used": "packed" if self.reads_trees else "plain"} if self._is_used else {}
         return found | ({"questions_with_merged_tokens": self._merged} if self._merged else {})
 
     def score(self, requests: Sequence[Request], is_cancelled: Callable[[], bool]) -> Iterator[Response]:
@@ -148,11 +148,10 @@ class LoglikelihoodScorer:
 
     def _sums(self, questions: Sequence[ScoringPrompt], is_cancelled: Callable[[], bool]) -> Iterator[tuple[int, Sums]]:
         """Yields the number of each question and its sums as they are computed, until cancelled."""
+        prompts = [question.prompt for question in questions]
         distinct = [list(dict.fromkeys(question.answers)) for question in questions]
-        found = self.compute(
-            [list(question.prompt) for question in questions],
-            [[list(tokens) for tokens in answers] for answers in distinct],
-        )
+        options: dict[str, Any] = {"reads_trees": self.reads_trees, "max_tokens": self.read_tokens}
+        found = iterate_scores(self.model, prompts, distinct, **options)
         while not is_cancelled() and (scored := next(found, None)) is not None:
             number, sums = scored
             yield number, dict(zip(distinct[number], sums, strict=True))
@@ -201,7 +200,6 @@ class LocalModel:
     """Maximum tokens of prompt and answer for `continuous`."""
     packed_layers: int = 0
     """Number of linear layers in oneDNN's layout."""
-    _at_levels: dict[str, ChatFormatter] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._markers = ReasoningMarkers(self.formatter.tokenizer)
@@ -245,9 +243,8 @@ class LocalModel:
             raise ProviderError(f"{self.name}: --follow-up is not possible without a chat template")
         level, formatter, room = request.prompt.reasoning_effort, self.formatter, 0
         if level is not None:
-            if level not in self._at_levels:
-                self._at_levels[level] = formatter.with_reasoning(f"transformers:{self.name}", level)
-            formatter, room = self._at_levels[level], reasoning_token_allowance(level)
+            formatter = formatter.with_reasoning(f"transformers:{self.name}", level)
+            room = reasoning_token_allowance(level)
         tokens = formatter.tokens(request.messages)
         most: int = self.options.max_tokens
         limit = (most if request.max_tokens is None else min(most, request.max_tokens)) + room
@@ -287,14 +284,13 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
     is_plain = all(getattr(decoding, name) == value for name, value in NEUTRAL_SAMPLING.items() if name != "top_p")
     config = model.config.get_text_config()
     context = getattr(config, "max_position_embeddings", None)
-    scores = partial(iterate_scores, model, reads_trees=reads_trees, max_tokens=device.read_tokens)
     return LocalModel(
         source.name,
         formatter,
         options,
         decoding,
         static=StaticBatcher(model, decoding),
-        scorer=LoglikelihoodScorer(source.name, formatter, scores, "packed" if reads_trees else "plain", context),
+        scorer=LoglikelihoodScorer(source.name, formatter, model, reads_trees, device.read_tokens, context),
         context=context,
         continuous=ContinuousBatcher(model, decoding) if is_plain and reads_trees else None,
         window=tree_window(config),

@@ -155,8 +155,8 @@ def tree_window(config: Any) -> float:
 
 def iterate_scores(
     model: Model,
-    prompts: list[list[int]],
-    answers: list[list[list[int]]],
+    prompts: Sequence[Tokens],
+    answers: Sequence[Sequence[Tokens]],
     *,
     reads_trees: bool = True,
     max_tokens: int = 512,
@@ -173,7 +173,7 @@ def iterate_scores(
     lengths = {n: len(prompts[n]) + max(map(len, given)) - 1 for n, given in enumerate(answers) if given}
     window = tree_window(model.config.get_text_config())
     packable = [n for n in lengths if reads_trees and lengths[n] <= window]
-    waiting, reader = sorted(packable, key=lambda number: prompts[number]), PrefixReader(model)
+    waiting, reader = sorted(packable, key=lambda number: tuple(prompts[number])), PrefixReader(model)
     while waiting:
         sizes = ((prompts[n], sum(len(answer) - 1 for answer in answers[n])) for n in waiting)
         group = waiting[: reader.n_fitting(sizes, max_tokens)]
