@@ -149,9 +149,8 @@ def _servers() -> list[ServerReport]:
 def _is_paid(model: str, base_url: str | None) -> bool:
     """True if requests to a model may cost money."""
     kind, is_local = model.partition(":")[0], urlsplit(base_url or "").hostname in _LOOPBACK
-    return kind not in {"transformers", "ollama", "oracle", "synthetic", "scripted"} and not (
-        kind == "openai" and is_local
-    )
+    free = {"transformers", "ollama", "oracle", "synthetic", "scripted"}
+    return kind not in free and not (kind == "openai" and is_local)
 
 
 def _plan(config: RunConfig) -> tuple[int | None, str]:
