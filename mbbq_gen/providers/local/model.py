@@ -150,8 +150,7 @@ class LoglikelihoodScorer:
         """Yields the number of each question and its sums as they are computed, until cancelled."""
         prompts = [question.prompt for question in questions]
         distinct = [list(dict.fromkeys(question.answers)) for question in questions]
-        options: dict[str, Any] = {"reads_trees": self.reads_trees, "max_tokens": self.read_tokens}
-        found = iterate_scores(self.model, prompts, distinct, **options)
+        found = iterate_scores(self.model, prompts, distinct, reads_trees=self.reads_trees, max_tokens=self.read_tokens)
         while not is_cancelled() and (scored := next(found, None)) is not None:
             number, sums = scored
             yield number, dict(zip(distinct[number], sums, strict=True))
