@@ -13,7 +13,6 @@ scores   the same, 48 questions by loglikelihood and 48 by label-loglikelihood
 kill     the same, killed (SIGKILL) after 40 answers and started again after 10 seconds
 serve    `transformers serve`, which answers one request at a time
 llama    llama-cpp-python's server, from the GGUF file
-inside   `vllm:FOLDER`, in an environment that also has mbbq-gen's requirements
 """
 
 from __future__ import annotations
@@ -174,18 +173,15 @@ class Bench:
                 program = str(Path(python).with_name("transformers"))
                 server = serving(program, "serve", model, "--device", "cpu", "--dtype", "float32")
                 yield self.row(name, self.command(name, server.model(model)))
-            elif name == "llama":
+            else:
                 python = self.python("llama", "llama_cpp.server.app")
                 server = serving(python, "-m", "llama_cpp.server", "--model", str(find_gguf()), "--n_ctx", "2048")
                 yield self.row(name, self.command(name, server.model("smollm2")))
-            else:
-                python = self.python("vllm", "vllm, mbbq_gen.cli.main, polars")
-                yield self.row(name, self.command(name, [f"vllm:{self.folder_of_model()}"], python=python))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="vllm,scores,kill,serve,llama,inside", help="rows, separated by commas")
+    parser.add_argument("--only", default="vllm,scores,kill,serve,llama", help="rows, separated by commas")
     parser.add_argument("--sample", type=int, default=24, help="questions of each split; 24: 240 prompts")
     parser.add_argument("--penalty", type=float, default=1.1, help="in generation_config.json")
     parser.add_argument("--folder", type=Path, help="where runs and logs are written; default: a temporary folder")

@@ -178,7 +178,7 @@ class JudgeRunner:
         price, cost = price_of(provider.kind, provider.model, prices, base_url=base_url), None
         notes = [price_note(judge.model, price, base_url)]
         if price is not None:
-            one_by_one = price.at(tokens.longest_input).model_copy(update={"batch_input": None, "batch_output": None})
+            one_by_one = price.model_copy(update={"batch_input": None, "batch_output": None})
             cost = cost_estimate(one_by_one, tokens.input_tokens, tokens.output_tokens, tokens.most_output_tokens)
         if measured is None:
             notes.append("replies: lengths are assumed, and reasoning comes on top; run a few first (--sample-size 20)")

@@ -24,7 +24,6 @@ from mbbq_gen.core.text import one_of, shortened, words
 if TYPE_CHECKING:
     from mbbq_gen.runs.setup import ServerReport
 
-_LOCAL = ("transformers", "vllm")
 _LOCAL_SAMPLE = 96
 """Default sample for a local model; takes a small model an hour or two on a CPU."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -150,7 +149,8 @@ def _servers() -> list[ServerReport]:
 def _is_paid(model: str, base_url: str | None) -> bool:
     """True if requests to a model may cost money."""
     kind, is_local = model.partition(":")[0], urlsplit(base_url or "").hostname in _LOOPBACK
-    return kind not in {*_LOCAL, "ollama", "oracle", "synthetic", "scripted"} and not (kind == "openai" and is_local)
+    free = {"transformers", "ollama", "oracle", "synthetic", "scripted"}
+    return kind not in free and not (kind == "openai" and is_local)
 
 
 def _plan(config: RunConfig) -> tuple[int | None, str]:
@@ -160,7 +160,7 @@ def _plan(config: RunConfig) -> tuple[int | None, str]:
     from mbbq_gen.runs.estimate import run_estimate
     from mbbq_gen.runs.resolve import resolve
 
-    is_local, resources = config.model.partition(":")[0] in _LOCAL, PackPaths()
+    is_local, resources = config.model.startswith("transformers:"), PackPaths()
     sample = _LOCAL_SAMPLE if is_local and config.sample is None else config.sample
     resolved = resolve(config.model_copy(update={"sample": sample, "max_cost": None}), resources)
     try:

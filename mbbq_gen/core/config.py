@@ -117,7 +117,7 @@ class RunConfig(FrozenModel):
     # fmt: off
     model: str = setting(
         "Model", "answer", "Model, as kind:model: openai:gpt-4o-mini (API), transformers:smollm2 (on this "
-        "machine). Kinds: openai, anthropic, gemini, bedrock, ollama, http, transformers, vllm; for test models: "
+        "machine). Kinds: openai, anthropic, gemini, bedrock, ollama, http, transformers; for test models: "
         "`mbbq-gen models`. Required for a new run; a continued run keeps its own.",
         default="", example="oracle:perfect", metavar="KIND:MODEL")
     max_tokens: int | None = setting(

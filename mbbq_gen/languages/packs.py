@@ -113,8 +113,8 @@ def read_pack(resources: PackPaths, kind: PackKind, language: str, schema: type[
         raise UnknownNameError("language", language, resources.names(kind), f"(or write {kind}/{language}.toml)")
     pack = validate_pack(schema, read_toml(path), path)
     meta: PackInfo | None = getattr(pack, "meta", None)
-    if meta is not None and meta.language != language:
-        raise PackError(f"{path}: meta.language: {meta.language!r} is not the file's name {language!r}")
+    if meta is not None and meta.language != path.stem:
+        raise PackError(f"{path}: meta.language: {meta.language!r} is not the file's name {path.stem!r}")
     return pack
 
 

@@ -14,8 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Final, Literal, Protocol, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
@@ -128,21 +127,27 @@ class ExecutionContext:
     """Whether the budget allows a retry of a request that may already have been billed. None: always."""
     shared_limits: SharedRateLimits | None = None
     """Rate limits shared with other processes; None: the provider's own."""
-    folder: Path | None = None
-    """Folder for a provider's log; None: the cache directory."""
     in_doubt: Counter[str] = field(default_factory=Counter)
     """Request key → number of attempts that may have been billed, for requests without a response so far. Providers
     with a `base_url` update it."""
 
 
 class Provider(ABC):
-    """A model that answers requests; only `settings` and `generate` must be defined."""
+    """A model that answers requests; `open`, `settings` and `generate` must be defined."""
 
     kind: str
     """The part before the colon in `kind:model`."""
     model: str
     """The part after the colon, as reports show it."""
     options_class: ClassVar[type[ProviderOptions]] = ProviderOptions
+
+    @classmethod
+    def open(cls, model: str, options: Any, resources: PackPaths) -> Self:
+        """The provider for a model; loads nothing heavy; may raise UsageError.
+
+        `model`: the name after the colon. `options`: an `options_class`. `resources`: where packs are found.
+        """
+        raise NotImplementedError
 
     @property
     @abstractmethod
@@ -211,18 +216,6 @@ class Provider(ABC):
 
     async def aclose(self) -> None:  # noqa: B027
         """Releases threads, connections and the model's memory."""
-
-
-class ProviderClass(Protocol):
-    """The interface by which the registry opens a built-in or third-party provider."""
-
-    options_class: ClassVar[type[ProviderOptions]]
-
-    def open(self, model: str, options: Any, resources: PackPaths) -> Provider:
-        """The provider for a model (a class method); loads nothing heavy; may raise UsageError.
-
-        `model`: the name after the colon. `options`: an `options_class`. `resources`: where packs are found.
-        """
 
 
 def require_methods(provider: Provider, methods: Iterable[Method]) -> None:

@@ -4,7 +4,7 @@ genai-prices (https://github.com/pydantic/genai-prices) is read offline. Its pri
 `_SELLERS`, and only for models that it names in full (it also matches parts of names). A name without a version covers
 its versions (`gpt-4o-mini` covers `gpt-4o-mini-2024-07-18`). A cost may be too high, never too low:
 
-* The sum of several requests uses the price of the longest request; if its length is unknown, the highest price.
+* Where longer requests cost more, the price of `_LONGEST` input tokens, which is more than any question has.
 * Cached input has a price of its own only if the service counted it. If a service charges more for input that it writes
   to its cache, that price is used for all input.
 * Prices that change with the hour: the highest of the day. A price of 0 is not used, since it also means unknown.
@@ -55,6 +55,8 @@ _SOLD_BY_MAKERS: Final = re.compile(r"(openai/(?!gpt-oss)|anthropic/|google/gemi
 """OpenRouter models with one price at all hosts; variants such as `:free` are excluded."""
 _VERSION: Final = re.compile(r"(-\d{4}-\d{2}-\d{2}|[-@]\d{8}|-\d{3}|-latest|-v\d+(:\d+)?)+$")
 """Version suffixes of model names: -2024-07-18, -20240307, @20240307, -001, -latest, -v1:0."""
+_LONGEST: Final = 100_000
+"""Maximum input tokens of a request for which prices of genai-prices are valid."""
 _REGION: Final = re.compile(r"^(regional|global|us|eu|apac|au|jp|in)\.")
 """Region prefixes of model names on Bedrock."""
 
@@ -78,20 +80,11 @@ class Price(FrozenModel):
     source: str | None = None
     date: date | None
     """The last day on which the price was known to be valid; None: see `source`."""
-    up_to: int | None = None
-    """Maximum input tokens of a request for which the price is valid; None: any number."""
-    beyond: Price | None = None
 
     @property
     def version(self) -> str:
         """The last day on which the price was known to be valid, or the package with its version."""
         return self.date.isoformat() if self.date else str(self.source)
-
-    def at(self, longest: int | None) -> Price:
-        """The price of requests with up to `longest` input tokens (None: unknown, the price of the longest)."""
-        if self.beyond is not None and (longest is None or self.up_to is None or longest > self.up_to):
-            return self.beyond.at(longest)
-        return self.model_copy(update={"up_to": None, "beyond": None})
 
 
 class _PriceFile(Pack):
@@ -160,40 +153,32 @@ def _price_from(model: ModelInfo, kind: str, seller: str) -> Price | None:
     changing = model.prices if isinstance(model.prices, list) else []
     offers = [usual, *(each.prices for each in changing if isinstance(each.constraint, TimeOfDateConstraint))]
     discount = _TABLES["batch_discounts"].get(seller)
-    read = ("input_mtok",) if "claude" in model.id else ("input_mtok", "cache_write_mtok")
-    written, cached = ("output_mtok",), ("cache_read_mtok",)
-    values = [getattr(offer, key) for offer in (*offers, batch) for key in (*read, *written, *cached)]
-    tiers = sorted({tier.start for value in values for tier in getattr(value, "tiers", ())})
-    price = None
-    for start, end in reversed(list(zip([0, *tiers], [*tiers, None], strict=True))):
-        incoming, outgoing = (_highest(offers, keys, start + 1) for keys in (read, written))
-        if incoming is None or outgoing is None or incoming == outgoing == 0 or usual.requests_kcount:
-            return None
-        batched = [None if discount is None else paid * discount for paid in (incoming, outgoing)]
-        if batch != usual and discount is not None:
-            batched = [_highest([batch], keys, start + 1) for keys in (read, written)]
-        price = Price(
-            kind=kind,
-            models=(model.id,),
-            input=incoming,
-            output=outgoing,
-            cached_input=_highest(offers, cached, start + 1),
-            batch_input=batched[0],
-            batch_output=batched[1],
-            source=f"genai-prices {__version__}",
-            date=None,
-            up_to=end,
-            beyond=price,
-        )
-    return price
+    read, written = ["input_mtok"] if "claude" in model.id else ["input_mtok", "cache_write_mtok"], ["output_mtok"]
+    incoming, outgoing = _highest(offers, read), _highest(offers, written)
+    if incoming is None or outgoing is None or incoming == outgoing == 0 or usual.requests_kcount:
+        return None
+    batched = [None if discount is None else paid * discount for paid in (incoming, outgoing)]
+    if batch != usual and discount is not None:
+        batched = [_highest([batch], keys) for keys in (read, written)]
+    return Price(
+        kind=kind,
+        models=(model.id,),
+        input=incoming,
+        output=outgoing,
+        cached_input=_highest(offers, ["cache_read_mtok"]),
+        batch_input=batched[0],
+        batch_output=batched[1],
+        source=f"genai-prices {__version__}",
+        date=None,
+    )
 
 
-def _highest(offers: Iterable[ModelPrice], keys: Iterable[str], tokens: int) -> float | None:
-    """The highest of these prices for a request with so many input tokens; None if there is none."""
+def _highest(offers: Iterable[ModelPrice], keys: Iterable[str]) -> float | None:
+    """The highest of these prices for a request with `_LONGEST` input tokens; None if there is none."""
     found = []
     for value in (getattr(offer, key) for offer in offers for key in keys):
         if value is not None:
-            reached = [tier.price for tier in getattr(value, "tiers", ()) if tokens > tier.start]
+            reached = [tier.price for tier in getattr(value, "tiers", ()) if tier.start < _LONGEST]
             found.append(float(reached[-1] if reached else getattr(value, "base", value)))
     return max(found, default=None)
 
@@ -201,11 +186,10 @@ def _highest(offers: Iterable[ModelPrice], keys: Iterable[str], tokens: int) -> 
 def cost_of(usage: Usage, price: Price, batch: bool = False) -> float | None:
     """The cost of an answer in US dollars; None if its tokens or the batch price are unknown.
 
-    In a batch, cached input costs as much as other input. For the sum of several answers, use the price of the longest.
+    In a batch, cached input costs as much as other input.
     """
     if usage.input_tokens is None or usage.output_tokens is None:
         return None
-    price = price.at(usage.input_tokens)
     if batch:
         if price.batch_input is None or price.batch_output is None:
             return None

@@ -1,7 +1,7 @@
 """Opens the provider for a name such as `oracle:perfect`; its module is imported only then.
 
 Third parties add a kind by an entry point of the group `mbbq_gen.providers`: its name is the kind, its value
-`package.module:Class`, and the class is a `mbbq_gen.providers.base.ProviderClass`.
+`package.module:Class`, and the class is a `mbbq_gen.providers.base.Provider`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from mbbq_gen.core.errors import MissingExtraError, ProviderError, UnknownNameError, UsageError, describe_fault
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import FrozenModel
-from mbbq_gen.providers.base import Provider, ProviderClass, ProviderOptions, is_installed
+from mbbq_gen.providers.base import Provider, ProviderOptions, is_installed
 from mbbq_gen.providers.http.credentials import HIDDEN, holds_key, redact_input
 from mbbq_gen.providers.http.servers import known_servers, known_services
 from mbbq_gen.providers.responders import ORACLES, PERSONALITIES, OracleRule, Persona
@@ -36,7 +36,7 @@ class ProviderEntry(FrozenModel):
     """An entry of `registry.toml`: a kind of provider, or an alias for one model."""
 
     target: str
-    """`module:Class` of a ProviderClass."""
+    """`module:Class` of a Provider."""
     model: str
     """The part after the colon: a placeholder in capitals, or a name."""
     summary: str
@@ -143,7 +143,7 @@ def _check_installed(name: str, kind: str) -> None:
         raise MissingExtraError(f"{name} needs {', '.join(missing)} (not installed); run: {entry.install}")
 
 
-def _load(name: str, kind: str) -> ProviderClass:
+def _load(name: str, kind: str) -> type[Provider]:
     if found := ALIASES.get(name) or KINDS.get(kind):
         module, _, attribute = found.target.partition(":")
         try:

@@ -35,7 +35,7 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
-from mbbq_gen.core.errors import DataError, PackError, UnknownNameError, UsageError, describe_fault
+from mbbq_gen.core.errors import DataError, UnknownNameError, UsageError, describe_fault
 from mbbq_gen.core.files import PackPaths, file_digest, stable_digest, stable_number
 from mbbq_gen.core.records import (
     ContinuationScore,
@@ -49,7 +49,7 @@ from mbbq_gen.core.records import (
     Role,
 )
 from mbbq_gen.core.tables import UnreadableError, json_object, lines_of, row_error
-from mbbq_gen.languages.packs import Pack, PackInfo, Text, fill, placeholders, read_toml, validate_pack
+from mbbq_gen.languages.packs import Pack, PackInfo, Text, fill, placeholders, read_pack
 from mbbq_gen.languages.prompt_pack import SampleAnswers, read_prompts
 from mbbq_gen.providers.base import Capabilities, ExecutionContext, Provider, ProviderOptions, request_key
 
@@ -92,10 +92,9 @@ class LocalResponder(Provider):
 _UNLIKELY: Final = -10.0
 """Log-probability per byte of an answer that the oracle does not choose."""
 
-Speech = Literal["label", "sentence", "refusal", "indirect", "undecided"]
-"""The label; a sentence in the question's language; a refusal; or an unreadable text, and in reply to a follow-up the
-label (`indirect`) or the statement that no option was chosen (`undecided`)."""
-INDIRECT: Final = "Hm."
+Speech = Literal["label", "sentence", "refusal", "indirect"]
+"""The label; a sentence in the question's language; a refusal; or an unreadable text, and the label in reply to a
+follow-up (`indirect`)."""
 
 
 class OracleOptions(ProviderOptions):
@@ -103,8 +102,7 @@ class OracleOptions(ProviderOptions):
 
     seed: int = Field(default=0, ge=0, description="seed of oracle:random")
     speech: Speech | None = Field(
-        default=None,
-        description="form of the answer: label, sentence, refusal, indirect or undecided; default: the oracle's own",
+        default=None, description="form of the answer: label, sentence, refusal or indirect; default: the oracle's own"
     )
 
 
@@ -143,9 +141,6 @@ ORACLES: Mapping[str, OracleRule] = {
     "random": OracleRule("a random option, by label, the same at each run", "random"),
     "first_option": OracleRule("always the option shown first, by label", "first"),
     "verbose_perfect": OracleRule("always right, in free sentences of the question's language", "right", "sentence"),
-    "indirect": OracleRule("always right, but says so only when it is followed up", "right", "indirect"),
-    "undecided": OracleRule("nothing that can be read; no option when it is followed up", "unknown", "undecided"),
-    "pressed": OracleRule("nothing that can be read; the biased role when it is followed up", "biased", "indirect"),
     "refuser": OracleRule("always declines, in sentences of the question's language", "unknown", "refusal"),
 }
 
@@ -215,11 +210,8 @@ class OracleProvider(LocalResponder):
         """The text of the oracle's answer."""
         prompt, instance, speech = request.prompt, request.instance, self._oracle.speech
         place = self.place(request)
-        if speech in ("indirect", "undecided") and not request.is_follow_up:
-            return INDIRECT
-        if speech == "undecided":
-            follow_up = read_prompts(self._resources, prompt.instruction_language or prompt.language).follow_up
-            return INDIRECT if follow_up is None else follow_up.none
+        if speech == "indirect" and not request.is_follow_up:
+            return "Hm."
         if speech in ("label", "indirect") or request.is_follow_up:
             return prompt.option_labels[place]
         if instance.language not in self._answers:
@@ -386,16 +378,8 @@ _PLACEHOLDERS = {"person": _CHOSEN, "unknown": _CHOSEN, "guess": {"label"}, "adr
 
 
 def read_synthetic_pack(resources: PackPaths, language: str) -> SyntheticPack:
-    """The sentences of a language; raises UsageError if there are none, PackError if the file is invalid."""
-    path = resources.find("prompts", f"{FOLDER}/{language}")
-    if path is None:
-        raise UsageError(
-            f"synthetic: no answers in {language!r} (prompts/{FOLDER}/{language}.toml); leave this language out"
-        )
-    pack = validate_pack(SyntheticPack, read_toml(path), path)
-    if pack.meta.language != language:
-        raise PackError(f"{path}: meta.language: {pack.meta.language!r} is not the file's name {language!r}")
-    return pack
+    """The sentences of a language; raises as `read_pack` does."""
+    return read_pack(resources, "prompts", f"{FOLDER}/{language}", SyntheticPack)
 
 
 class SyntheticProvider(LocalResponder):

@@ -412,16 +412,16 @@ def cost_report(
     lines, unmetered = [], load_unmetered(store, judge)
     counts = ("input_tokens", "output_tokens", "reasoning_tokens", "cached_input_tokens")
     rows = store.query(
-        "SELECT model, batch_id IS NOT NULL AS batched, cached, max(input_tokens), count(*), count(*) FILTER"
+        "SELECT model, batch_id IS NOT NULL AS batched, cached, count(*), count(*) FILTER"
         " (WHERE is_error = 0 AND (input_tokens IS NULL OR output_tokens IS NULL)),"
         f" {', '.join(f'total({name})' for name in counts)}"
         f" FROM {'responses' if judge is None else 'judge_replies WHERE judge = ?'}"
         " GROUP BY model, batched, cached ORDER BY model, batched, cached",
         [] if judge is None else [judge],
     )
-    for name, batch, cached, longest, responses, n_without_usage, *totals in rows:
+    for name, batch, cached, responses, n_without_usage, *totals in rows:
         price = (price_of(kind, name, user_prices, base_url=base_url) if name else None) or requested
-        price, tokens = price and price.at(longest), dict(zip(counts, map(int, totals), strict=True))
+        tokens = dict(zip(counts, map(int, totals), strict=True))
         usage = Usage(**{count: tokens[count] for count in counts if count != "reasoning_tokens"})
         lines.append(
             UsageLine(

@@ -80,8 +80,6 @@ class TokenEstimate(FrozenModel):
     requests: int
     """Distinct requests; equal ones are sent once."""
     input_tokens: int
-    longest_input: int
-    """Bytes of the longest request, an upper bound of its tokens."""
     output_tokens: int
     most_output_tokens: int | None
     """If every response had the maximum length; None if no limit is known."""
@@ -140,7 +138,7 @@ def estimate(
     """
     groups: dict[tuple[str, str, Method, str], _Group] = {}
     seen, questions = set[bytes](), set[str]()
-    n_prompts, turns, longest_input = 0, 1, 0
+    n_prompts, turns = 0, 1
     for prompt in prompts:
         n_prompts += 1
         questions.add(prompt.instance_key)
@@ -154,7 +152,6 @@ def estimate(
         if digest in seen:
             continue
         seen.add(digest)
-        longest_input = max(longest_input, len(text.encode()) + MESSAGE_TOKENS * (turns + 1))
         group = groups.setdefault((prompt.language, prompt.variant, method, effort), _Group())
         group.requests, group.characters = group.requests + 1, group.characters + len(text)
         heapq.heappush(group.sample, (-int.from_bytes(digest), text))
@@ -191,7 +188,6 @@ def estimate(
         prompts=n_prompts,
         requests=len(seen),
         input_tokens=sum(part.input_tokens for part in parts),
-        longest_input=longest_input,
         output_tokens=sum(part.output_tokens for part in parts),
         most_output_tokens=None if max_tokens is None else round(most_output),
         tokenizer=counter.name,
@@ -208,7 +204,7 @@ def _length_key(variant: str, effort: str | None) -> str:
 def cost_estimate(
     price: Price | None, input_tokens: float, output_tokens: float, most_output: float | None = None
 ) -> Cost | None:
-    """The cost of tokens at the price of the longest request (`Price.at`); None without a price."""
+    """The cost of tokens; None without a price."""
     if price is None:
         return None
 
@@ -306,7 +302,6 @@ def run_estimate(
             max_tokens=max_tokens if isinstance(max_tokens, int) else None,
             reasoning_tokens={effort: provider.reasoning_settings(effort).room for effort in config.reasoning_effort},
         )
-        price = price and price.at(tokens.longest_input)
         samples = tuple(_samples(list(store.sampling_units()), config, tokens, price, assumptions))
     follow_up = _follow_up_estimate(config, where, tokens, price, counter, pilot=pilot) if follows_up(config) else None
     return CostEstimate(

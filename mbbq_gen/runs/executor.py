@@ -296,12 +296,10 @@ class Session:
 
 async def execute(session: Session, source: PendingSource, on_stored: OnStored = lambda _: None) -> None:
     """Sends the pending requests of a run or its follow-ups within the budget; the provider stays open."""
-    store, provider, config, folder = session.store, session.provider, session.config, session.folder.path
+    store, provider, config = session.store, session.provider, session.config
     try:
         guard = None if config.max_cost is None else open_cost_guard(store, provider, config, config.max_cost)
-        await execute_planned(
-            source, provider, config, session.watcher, guard, on_stored=on_stored, close=False, folder=folder
-        )
+        await execute_planned(source, provider, config, session.watcher, guard, on_stored=on_stored, close=False)
     finally:
         session.store_runtime_info()
 
@@ -315,7 +313,6 @@ async def execute_planned(
     *,
     on_stored: OnStored = lambda _: None,
     close: bool = True,
-    folder: Path | None = None,
 ) -> None:
     """Sends the pending requests of a run, its follow-ups or a judge, and shows progress.
 
@@ -327,13 +324,12 @@ async def execute_planned(
         cost_guard: the budget; None without a limit.
         on_stored: called with responses once they are stored.
         close: whether to close the provider afterwards.
-        folder: folder in which the provider may write a log.
     """
     progress = source.progress()
     if progress.answered:
         watcher.say(f"{progress.answered:,} answered already, {progress.pending:,} to go")
     copied, truncation = 0, TruncationMonitor(provider, watcher.say)
-    errors, context = ErrorRateGuard(config.max_error_rate), ExecutionContext(notify=watcher.say, folder=folder)
+    errors, context = ErrorRateGuard(config.max_error_rate), ExecutionContext(notify=watcher.say)
     with ExitStack() as stack:
         cache = stack.enter_context(ResponseCache(Path(config.cache_dir))) if config.cache_dir is not None else None
         advance = stack.enter_context(watcher.stage("asking", progress.pending, provider.status))
@@ -416,6 +412,5 @@ def _batch_price(price: Price, name: str) -> Price:
     """The batch price of a model as a regular price."""
     if price.batch_input is None or price.batch_output is None:
         raise UsageError(f"--max-cost: no batch price known for {name}; give it with --prices (batch_input, …)")
-    beyond = None if price.beyond is None else _batch_price(price.beyond, name)
-    changes = {"input": price.batch_input, "output": price.batch_output, "cached_input": None, "beyond": beyond}
+    changes = {"input": price.batch_input, "output": price.batch_output, "cached_input": None}
     return price.model_copy(update=changes)

@@ -163,7 +163,7 @@ def _request_prices(tokens: TokenEstimate, price: pricing.Price | None) -> tuple
         requests = sum(group.requests for group in groups)
         read = sum(group.input_tokens for group in groups) / requests
         written = sum(group.output_tokens for group in groups) / requests
-        cost = cost_estimate(price and price.at(tokens.longest_input), read, written)
+        cost = cost_estimate(price, read, written)
         costs.append((None, None) if cost is None else (cost.online, cost.batch))
         prices.append(LanguagePrice(language=language, input_tokens=read, output_tokens=written, cost=costs[-1][0]))
     online, batch = (_mean(amounts) for amounts in zip(*costs, strict=True))

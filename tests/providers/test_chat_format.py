@@ -63,11 +63,6 @@ def test_the_lack_of_a_template_is_said_once(template: str, expected: int, caplo
     ]
 
 
-def test_a_template_can_be_insisted_on() -> None:
-    with pytest.raises(ProviderError, match="toy: has no chat template; use prompt_format auto or plain"):
-        ChatFormatter(make_tokenizer(), "toy", "chat")
-
-
 def test_nothing_to_read_is_one_bad_request() -> None:
     with pytest.raises(PromptError, match="the prompt is empty"):
         ChatFormatter(make_tokenizer(), "toy", "plain").tokens([Message(role="user", content="")])

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from mbbq_gen.core.records import Request
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING, ExecutionContext, Provider
 from mbbq_gen.providers.registry import open_provider
 from tests.support.providers import answers, make_request, save_model
-from tests.support.vllm_stand_in import stand_in
 
 CONFIGURED = {"repetition_penalty": 1.8, "top_k": 5, "do_sample": True}
 
@@ -29,9 +27,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def local(folder: Path, kind: str = "transformers", **options: Any) -> Provider:
-    here = {"device": "cpu", "threads": 1} if kind == "transformers" else {}
-    return open_provider(f"{kind}:{folder}", {"max_tokens": 12, **here, **options})
+def local(folder: Path, **options: Any) -> Provider:
+    return open_provider(f"transformers:{folder}", {"max_tokens": 12, "device": "cpu", "threads": 1, **options})
 
 
 def requests(count: int = 6) -> list[Request]:
@@ -42,22 +39,18 @@ def texts(asked: Provider) -> list[str | None]:
     return [response.text for _, response in sorted(answers(asked, requests()).items())]
 
 
-@pytest.mark.parametrize("kind", ["transformers", "vllm"])
-def test_the_generation_configuration_is_used_only_if_asked_for(
-    folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "vllm", stand_in())
+def test_the_generation_configuration_is_used_only_if_asked_for(folder: Path) -> None:
     neutral, own, given = (
-        local(folder, kind, **options) for options in ({}, {"sampling": "server"}, {"repetition_penalty": 1.8})
+        local(folder, **options) for options in ({}, {"sampling": "server"}, {"repetition_penalty": 1.8})
     )
     found = [texts(asked) for asked in (neutral, own, given)]
-    assert kind == "vllm" or found[1] == found[2] != found[0]  # the stand-in has no penalties
+    assert found[1] == found[2] != found[0]
     assert len({str(asked.settings) for asked in (neutral, own, given)}) == 3
     info: Any = neutral.runtime_info()
     assert info["sampling"] == {"temperature": 0.0, **NEUTRAL_SAMPLING}
     assert info["server"]["sampling_defaults"] == CONFIGURED
     assert {"name", "model_file", "dtype", "context_length", "chat_template_digest"} <= info["server"].keys()
-    assert (info["server"]["name"], info["server"]["dtype"]) == (kind, "float32")
+    assert (info["server"]["name"], info["server"]["dtype"]) == ("transformers", "float32")
     info = own.runtime_info()
     assert info["sampling"] == {"temperature": 0.0, **NEUTRAL_SAMPLING, "repetition_penalty": 1.8, "top_k": 5}
 
@@ -93,9 +86,7 @@ def test_presence_and_frequency_penalty_count_the_tokens_of_the_answer(
     from mbbq_gen.providers.local.model import load_model
     from mbbq_gen.providers.local.options import TransformersOptions, find_device
 
-    options = TransformersOptions(
-        device="cpu", max_tokens=12, presence_penalty=presence, frequency_penalty=frequency, decoding="static"
-    )
+    options = TransformersOptions(device="cpu", max_tokens=12, presence_penalty=presence, frequency_penalty=frequency)
     asked = local(folder)
     model = load_model(asked.source, find_device(options), options)  # type: ignore[attr-defined]
     prompts = [model._prompt(number, request) for number, request in enumerate(requests(3))]

@@ -10,9 +10,10 @@ pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-g
 import torch
 from torch import nn
 
-from mbbq_gen.providers.local.model import PackedLinear, can_pack
+from mbbq_gen.providers.local.model import PackedLinear, pack_linear_layers
 
-pytestmark = pytest.mark.skipif(not can_pack(), reason="this PyTorch or this processor has no oneDNN")
+IS_PACKED = pack_linear_layers(nn.Sequential(nn.Linear(2, 2)))
+pytestmark = pytest.mark.skipif(not IS_PACKED, reason="this PyTorch or this processor has no oneDNN")
 
 
 @given(

@@ -41,8 +41,7 @@ def split(made: Any, completion: str, prompt: str = "Who?") -> tuple[str, str | 
     def tokens(text: str) -> list[int]:
         return list(made(text, add_special_tokens=False)["input_ids"])
 
-    found = ReasoningMarkers(made).split(tokens(prompt), tokens(completion))
-    return found.text, found.reasoning
+    return ReasoningMarkers(made).split(tokens(prompt), tokens(completion))
 
 
 CASES: dict[str, tuple[dict[str, Any], str, str, str | None]] = {

@@ -19,6 +19,7 @@ from mbbq_gen.providers.local.options import TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
 from tests.conftest import FULL
 from tests.support.providers import TEXTS, answers, make_request
+from tests.support.static_provider import StaticProvider
 
 
 @pytest.fixture
@@ -70,9 +71,10 @@ def questions(resources: PackPaths) -> list[Request]:
     ]
 
 
-def ask(source: ModelSource, requests: list[Request], **options: Any) -> list[Response]:
+def ask(source: ModelSource, requests: list[Request], *, static: bool = False, **options: Any) -> list[Response]:
     settings = TransformersOptions(device="cpu", **{"max_tokens": 6 if FULL else 4, "threads": 1, **options})
-    found = answers(TransformersProvider(source.name, settings, lambda: source), requests)
+    kind = StaticProvider if static else TransformersProvider
+    found = answers(kind(source.name, settings, lambda: source), requests)
     return [found[request.request_key] for request in requests]
 
 
@@ -86,11 +88,11 @@ def test_the_text_is_the_same_in_every_batch_and_as_the_library_gives_it(
     small_model: ModelSource, resources: PackPaths, capfd: pytest.CaptureFixture[str]
 ) -> None:
     requests = questions(resources)
-    alone = ask_texts(small_model, requests, decoding="static", batch_size=1)
+    alone = ask_texts(small_model, requests, static=True, batch_size=1)
     assert len(set(alone)) > 1
     assert ask_texts(small_model, requests) == alone
-    assert ask_texts(small_model, requests, batch_size=3, read_tokens=100) == alone
-    assert ask_texts(small_model, requests[::-1], batch_size=5, read_tokens=300) == alone[::-1]
+    assert ask_texts(small_model, requests, batch_size=3) == alone
+    assert ask_texts(small_model, requests[::-1], batch_size=5) == alone[::-1]
     assert capfd.readouterr() == ("", "")
 
 

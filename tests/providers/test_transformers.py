@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mbbq_gen.providers.local.options import find_device, physical_cores
+from mbbq_gen.providers.local.options import find_device
 
 pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
 pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
@@ -25,6 +25,7 @@ from mbbq_gen.providers.local.provider import TransformersProvider
 from mbbq_gen.providers.registry import open_provider
 from tests.support.cases import cases
 from tests.support.providers import answers, folder, make_request
+from tests.support.static_provider import StaticProvider
 
 
 def count_steps(asked: TransformersProvider) -> list[int]:
@@ -39,9 +40,9 @@ def count_steps(asked: TransformersProvider) -> list[int]:
 __all__ = ["folder"]
 
 
-def provider(folder: Path, **options: Any) -> TransformersProvider:
+def provider(folder: Path, *, static: bool = False, **options: Any) -> TransformersProvider:
     defaults: dict[str, Any] = {"device": "cpu", "threads": 1, "max_tokens": 12}
-    return TransformersProvider(str(folder), TransformersOptions(**defaults | options))
+    return (StaticProvider if static else TransformersProvider)(str(folder), TransformersOptions(**defaults | options))
 
 
 def questions(count: int = 24) -> list[Request]:
@@ -55,10 +56,10 @@ def texts(asked: TransformersProvider, requests: list[Request]) -> dict[str, str
 
 
 def test_the_text_depends_neither_on_the_batch_nor_on_the_decoder(folder: Path) -> None:
-    expected = texts(provider(folder, decoding="static", batch_size=1), questions())
+    expected = texts(provider(folder, static=True, batch_size=1), questions())
     assert len(set(expected.values())) > 8
-    for options in ({"batch_size": 1}, {"batch_size": 8, "read_tokens": 50}, {"decoding": "static", "batch_size": 7}):
-        assert texts(provider(folder, **options), questions()) == expected
+    for static, size in ((False, 1), (False, 8), (True, 7)):
+        assert texts(provider(folder, static=static, batch_size=size), questions()) == expected
 
 
 def test_bad_requests_are_errors_and_the_others_are_answered(folder: Path) -> None:
@@ -136,7 +137,7 @@ def test_cancelling_the_task_stops_the_work_and_the_model_can_be_asked_again(fol
     assert asyncio.run(cancel_then_ask()) == 3
 
 
-@pytest.mark.parametrize("options", [{}, {"temperature": 1.0}, {"decoding": "static"}])
+@pytest.mark.parametrize("options", [{}, {"temperature": 1.0}, {"static": True}])
 def test_calls_that_overlap_get_what_each_gets_alone(folder: Path, options: dict[str, Any]) -> None:
     calls = questions()[:9], questions()[9:20], questions()[20:]
     asked = provider(folder, batch_size=4, **options)
@@ -196,7 +197,7 @@ def test_the_device_is_found_or_refused() -> None:
     import torch
 
     device = find_device(TransformersOptions(device="cpu"))
-    assert (device.dtype, device.batch_size, device.threads) == ("float32", 32, physical_cores())
+    assert (device.dtype, device.batch_size) == ("float32", 32)
     if not torch.cuda.is_available():
         with pytest.raises(UsageError, match="option device: 'cuda:1' is not on this machine; use auto or cpu"):
             find_device(TransformersOptions(device="cuda:1"))

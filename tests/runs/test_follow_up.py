@@ -25,6 +25,7 @@ from tests.support.stores import column
 
 STARTER = ("--benchmark", "starter", "--variants", "letters", "--splits", "bias")
 READ = ("--sample", "96", "--follow-up", "unread")
+INDIRECT = ("--model", "oracle:perfect", "--model-arg", "speech=indirect")
 
 
 def run(capsys: Capture, path: Path, *more: object, code: int = 0) -> str:
@@ -51,7 +52,7 @@ def report(capsys: Capture, path: Path) -> dict[str, Any]:
 
 
 def test_a_model_that_knows_what_it_meant_is_read_whole(capsys: Capture, run_path: Path) -> None:
-    run(capsys, run_path, "--model", "oracle:indirect", *STARTER, "--languages", "en,ta,zh", *READ)
+    run(capsys, run_path, *INDIRECT, *STARTER, "--languages", "en,ta,zh", *READ)
     first, after = scores(capsys, run_path), scores(capsys, run_path, "--answers", "follow-up")
     assert set(first) == {"en", "ta", "zh"}
     for language, group in after.items():
@@ -67,12 +68,13 @@ def test_a_model_that_knows_what_it_meant_is_read_whole(capsys: Capture, run_pat
     assert (run_path / "scores-follow-up.json").is_file()
 
 
+@pytest.mark.usefixtures("api_keys")
 def test_a_model_that_chose_nothing_stays_unread(capsys: Capture, run_path: Path) -> None:
-    given = "--model oracle:undecided --languages en,ja --sample 20 --follow-up unread"
-    run(capsys, run_path, *STARTER, *given.split())
-    for group in report(capsys, run_path)["groups"]:
-        assert group["none"] == group["replied"] == group["followed_up"] == group["answers"] == 20
-        assert group["read_with_follow_up"] == 0
+    with dialogue("none") as server:
+        run(capsys, run_path, *at(server, "--sample", 20, "--follow-up", "unread"))
+    (group,) = report(capsys, run_path)["groups"]
+    assert group["none"] == group["replied"] == group["followed_up"] == group["answers"] == 20
+    assert group["read_with_follow_up"] == 0
     assert all(
         group["metrics"]["parse_rate"]["value"] == 0
         for group in scores(capsys, run_path, "--answers", "follow-up").values()
@@ -80,8 +82,8 @@ def test_a_model_that_chose_nothing_stays_unread(capsys: Capture, run_path: Path
 
 
 def test_a_model_that_turns_to_the_stereotype_is_reported(capsys: Capture, tmp_path: Path, run_path: Path) -> None:
-    given = ["--model", "oracle:pressed", *STARTER, "--languages", "en", "--sample", 60]
-    run(capsys, run_path, *given, "--follow-up", "unread")
+    given = ["--model", "oracle:stereotyped", "--model-arg", "speech=indirect", *STARTER, "--languages", "en"]
+    run(capsys, run_path, *given, "--sample", 60, "--follow-up", "unread")
     found = report(capsys, run_path)
     (group,) = found["groups"]
     assert group["pressed"]["value"] == 1
@@ -145,8 +147,7 @@ def test_a_sample_of_what_was_read_checks_the_reading(capsys: Capture, run_path:
 
 
 def test_replies_are_labels_of_the_answers(capsys: Capture, run_path: Path) -> None:
-    given = "--model oracle:indirect --languages en --sample 100 --follow-up unread"
-    run(capsys, run_path, *STARTER, *given.split())
+    run(capsys, run_path, *INDIRECT, *STARTER, "--languages", "en", "--sample", 100, "--follow-up", "unread")
     wanted = ("--json", "--correct-with", "follow-up", "--metric", "accuracy_ambiguous")
     found = json_of(capsys, "score", run_path, *wanted)["correction"]
     assert (found["source"], found["n_labels"]) == ("follow-up", 100)
@@ -222,7 +223,7 @@ def test_the_estimate_is_what_the_run_pays(capsys: Capture, tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("api_keys")
 def test_follow_ups_are_a_batch_of_their_own(capsys: Capture, run_path: Path) -> None:
-    with fake_server({"answers": {"fixed": "A", "oracle": "indirect"}}, run=run_path) as server:
+    with fake_server({"answers": {"fixed": "A", "oracle": "perfect", "speech": "indirect"}}, run=run_path) as server:
         given = ["--model", "openai:fake", "--base-url", server.openai, *STARTER, "--languages", "en", "--sample", 20]
         run(capsys, run_path, *given, "--batch", "--follow-up", "unread")
         for _ in range(8):
@@ -255,7 +256,7 @@ def test_a_run_without_follow_ups_has_no_such_scores(capsys: Capture, run_path: 
 def test_imported_answers_are_followed_up_by_the_model_that_gave_them(capsys: Capture, tmp_path: Path) -> None:
     source, path, exported = tmp_path / "source", tmp_path / "run", tmp_path / "export"
     given = [*STARTER, "--languages", "en", "--sample", 10]
-    run(capsys, source, "--model", "oracle:indirect", *given)
+    run(capsys, source, *INDIRECT, *given)
     assert call(capsys, "export", source, "--parquet", exported)[0] == 0
     succeed(
         *(capsys, "import", exported / "samples.parquet", "--from", "csv", "-o", path),
@@ -263,7 +264,7 @@ def test_imported_answers_are_followed_up_by_the_model_that_gave_them(capsys: Ca
     )
     code, _, err = call(capsys, "run", path, "--follow-up", "unread")
     assert (code, "imported" in err) == (2, True)
-    run(capsys, path, "--follow-up", "unread", "--follow-up-model", "oracle:indirect")
+    run(capsys, path, "--follow-up", "unread", "--follow-up-model", "oracle:perfect")
     assert sum(group["read_with_follow_up"] for group in report(capsys, path)["groups"]) == 10
     assert RunFolder(path).manifest().config.model.startswith("imported:")
 
@@ -304,8 +305,8 @@ def test_none_beside_a_label_is_no_none(text: str, option: int | None) -> None:
 
 def test_a_pilot_of_which_nothing_was_read_prices_follow_ups(capsys: Capture, tmp_path: Path) -> None:
     pilot, given = tmp_path / "pilot", [*STARTER, "--languages", "en", "--sample", 8]
-    run(capsys, pilot, "--model", "oracle:indirect", *given)
-    asked = ["--model", "oracle:indirect", *given, "--follow-up", "unread", "--pilot", pilot, "--json"]
+    run(capsys, pilot, *INDIRECT, *given)
+    asked = [*INDIRECT, *given, "--follow-up", "unread", "--pilot", pilot, "--json"]
     out = succeed(capsys, "estimate", *asked)
     assert (json.loads(out)["follow_up"]["rates"], json.loads(out)["follow_up"]["requests"]) == ("measured", 8)
 
@@ -321,7 +322,7 @@ def test_a_body_without_a_conversation_is_refused(capsys: Capture, tmp_path: Pat
 
 
 def test_lost_answers_lose_their_follow_ups(run_path: Path, capsys: Capture) -> None:
-    given = ["--model", "oracle:indirect", *STARTER, "--languages", "en", "--sample", 10, "--storage", "parquet"]
+    given = [*INDIRECT, *STARTER, "--languages", "en", "--sample", 10, "--storage", "parquet"]
     run(capsys, run_path, *given, "--follow-up", "unread")
     for file in (run_path / "shards").glob("responses-*"):
         file.unlink()

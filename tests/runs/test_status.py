@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from mbbq_gen.core.records import Response, Usage
-from mbbq_gen.providers.prices import price_of, read_prices
+from mbbq_gen.providers.prices import read_prices
 from mbbq_gen.report.run_tables import cost_line
 from mbbq_gen.runs.budget import cost_report
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.status import RunStatus, run_status
-from tests.support.cases import known
 from tests.support.extraction import Capture, call
 from tests.support.prices import write_prices
 
@@ -102,15 +101,3 @@ def test_without_a_price_the_cost_is_unknown_and_not_nought(run: Path) -> None:
         assert bill.total is None
         assert bill.most == 0
     assert "not known" in cost_line(bill)
-
-
-@pytest.mark.parametrize(("longest", "is_dear"), [(150_000, False), (250_000, True)])
-def test_short_prompts_have_the_price_of_short_ones_however_many(run: Path, longest: int, is_dear: bool) -> None:
-    base = known(price_of("gemini", "gemini-2.5-pro"))
-    assert base.up_to == 200_000
-    answer(run, *(used(tokens, 0, model="gemini-2.5-pro") for tokens in (150_000, 150_000, longest)))
-    with RunFolder(run).open_store(read_only=True) as store:
-        bill = cost_report(store, "gemini", "gemini-2.5-pro", ())
-    cost = (300_000 + longest) * base.input / 1e6
-    assert bill.total is not None
-    assert bill.total > 1.5 * cost if is_dear else bill.total == pytest.approx(cost)

@@ -60,7 +60,7 @@ async def open_scorer(provider: Provider, server: OwnServer, tokenizer: str | No
     kind, name = (server.entry.likelihood, server.entry.name) if server.is_known else ("echo", "the server")
     where = f"{provider.name}: {name} at {provider.capabilities.base_url}"
     refusal = f"{where} does not return usable log-probabilities of prompts"
-    instead = "use --method first-token-logprobs, or the model itself with transformers: or vllm:"
+    instead = "use --method first-token-logprobs, or the model itself with transformers:"
     if kind == "none":
         raise ProviderError(f"{refusal}; {instead}")
     if tokenizer is None and kind != "prompt_logprobs":

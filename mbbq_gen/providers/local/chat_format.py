@@ -1,15 +1,10 @@
 """Renders messages by a local model's chat template, and splits completions into reasoning and answer.
 
-The options, which are part of a run's settings:
+Without a chat template, or with `prompt_format` `plain`, the contents of the messages are joined by a blank line.
 
-* `prompt_format`: `auto` uses the model's chat template, or plain text if it has none. `chat` requires a template,
-  `plain` never uses it.
-* Plain text is the contents of the messages joined by a blank line; nothing is added, no roles are named.
-* `system`: applies to messages without a system message; an existing one is always kept. `default` leaves it to the
-  template, which may add its own system prompt (SmolLM2, Qwen2.5, Llama 3 do); `none` removes that system prompt; any
-  other text becomes the system message.
-
-An empty system message is not the same as `none`, since it renders an empty system turn. The turn is cut out:
+`system` applies to messages without a system message. `default` leaves it to the template, which may add its own system
+prompt (SmolLM2, Qwen2.5, Llama 3 do); `none` removes that; any other text becomes the system message. An empty system
+message is not the same as `none`, since it renders an empty system turn. The turn is cut out:
 
     rendered with a system message S     <|im_start|>system\\nS<|im_end|>\\n<|im_start|>user\\nU<|im_end|>\\n…
     the system message rendered alone    <|im_start|>system\\nS<|im_end|>\\n
@@ -27,18 +22,18 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from unicodedata import east_asian_width
 
 from pydantic import JsonValue
 
-from mbbq_gen.core.errors import MbbqGenError, ProviderError, UsageError
+from mbbq_gen.core.errors import MbbqGenError, ProviderError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.reasoning import ReasoningSettings, effort_error, reasoning_token_allowance, tokens_of
 from mbbq_gen.core.records import Continuation, Message
 from mbbq_gen.languages.extraction_pack import read_shared_pack
 
-PromptFormat = Literal["auto", "chat", "plain"]
+PromptFormat = Literal["auto", "plain"]
 
 _logger = logging.getLogger(__name__)
 _PROBE = "mbbq probe"
@@ -64,8 +59,6 @@ class ChatFormatter:
         self._system = system
         self._template_args = dict(template_args or {})
         has_template = tokenizer.chat_template is not None
-        if prompt_format == "chat" and not has_template:
-            raise ProviderError(f"{model}: has no chat template; use prompt_format auto or plain")
         if prompt_format == "auto" and not has_template:
             _logger.warning(
                 "%s: has no chat template; the messages are sent as plain text (base models: --method loglikelihood)",
@@ -79,13 +72,8 @@ class ChatFormatter:
         try:
             if system != "none":
                 self._render([{"role": "system", "content": _PROBE}, question])
-                return
-            plain = self._render([question])
-            try:
-                self._cuts_system = plain != self._without_system([question])
-            except PromptError:
-                if len(plain.partition(_PROBE)[0].split()) > 2:  # a shorter beginning holds no system prompt
-                    raise
+            elif len(self._render([question]).partition(_PROBE)[0].split()) > 2:  # a shorter text is no system prompt
+                self._cuts_system = bool(self._without_system([question]))
         except PromptError as error:
             line = f"{model}: system {system!r} is not possible with its chat template ({error}); leave it at 'default'"
             raise ProviderError(line) from error
@@ -110,28 +98,11 @@ class ChatFormatter:
             return self._without_system(turns)
         return self._render(turns)
 
-    def check_dialogue(self, model: str) -> None:
-        """Raises ProviderError if the format does not support a second turn of a conversation."""
-        texts = {"mbbq first": "user", "mbbq answer": "assistant", "mbbq second": "user"}
-        try:
-            rendered = self.uses_template and self.text(
-                [Message.model_validate({"role": role, "content": text}) for text, role in texts.items()]
-            )
-        except PromptError as error:
-            raise ProviderError(f"{model}: --follow-up is not possible: {error}") from error
-        if not rendered or any(text not in rendered for text in texts):
-            why = "drops earlier turns" if rendered else "is missing or not used"
-            raise ProviderError(f"{model}: --follow-up is not possible: the chat template {why}")
-
-    def reasoning_settings(self, model: str, level: str) -> ChatFormatter:
-        """A copy with a reasoning effort; raises ProviderError if the chat template has no variable for it."""
+    def with_reasoning(self, model: str, level: str) -> ChatFormatter:
+        """A copy with a reasoning effort; raises UsageError if the chat template has no variable for it."""
         template = chat_template(self.tokenizer) if self.uses_template else None
-        try:
-            reasoning = template_reasoning(model, template, level)
-        except UsageError as error:
-            raise ProviderError(str(error)) from error
         other = copy(self)
-        other._template_args = {**self._template_args, **reasoning.sent}
+        other._template_args = {**self._template_args, **template_reasoning(model, template, level).sent}
         return other
 
     def scored_text(self, messages: Sequence[Message]) -> str:
@@ -293,13 +264,6 @@ _TAIL_TOKENS = 32
 _PROBES = ("mbbq question", "mbbq reasoning", "mbbq answer")
 
 
-class SplitText(NamedTuple):
-    """Answer and reasoning of a completion."""
-
-    text: str
-    reasoning: str | None
-
-
 class ReasoningMarkers:
     """The markers of reasoning for one tokenizer."""
 
@@ -317,8 +281,8 @@ class ReasoningMarkers:
         self._dropped = special - set(kept)
         self._kept = _any_of(kept.values()) if kept else None
 
-    def split(self, prompt: Sequence[int], completion: Sequence[int]) -> SplitText:
-        """The reasoning and the answer in a completion, both without markers.
+    def split(self, prompt: Sequence[int], completion: Sequence[int]) -> tuple[str, str | None]:
+        """The answer and the reasoning in a completion, both without markers.
 
         Reasoning ends at the last closing marker. If the prompt ends with an opening marker, it begins with the
         completion. Reasoning without a closing marker leaves no answer after it.
@@ -332,10 +296,10 @@ class ReasoningMarkers:
         elif any(match.end() == len(tail) for match in self._opening.finditer(tail)):
             reasoning, answer = text, ""
         else:
-            return SplitText(text, None)
+            return text, None
         for marker in filter(None, (self._closing, self._opening, self._kept)):
             reasoning, answer = marker.sub("", reasoning), marker.sub("", answer)
-        return SplitText(answer, reasoning.strip() or None)
+        return answer, reasoning.strip() or None
 
     def _decode(self, tokens: Sequence[int]) -> str:
         text: str = self._tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)

