@@ -260,7 +260,7 @@ class ListLanguages(PackCommand):
 
 
 class Check(PackCommand):
-    """Checks that the files of the packs and of the benchmark `starter` are valid.
+    """Checks that the files of the packs are valid.
 
     Exits with 1 if something is wrong.
     """

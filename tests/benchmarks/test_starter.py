@@ -9,7 +9,7 @@ import pytest
 import regex as re
 
 from mbbq_gen.benchmarks.control.people import write_name
-from mbbq_gen.benchmarks.templates.fill import load_starter, starter_templates
+from mbbq_gen.benchmarks.templates import load_starter, starter_templates
 from mbbq_gen.core.files import PackPaths, stable_digest
 from mbbq_gen.core.records import Instance, Split
 from mbbq_gen.languages.control_pack import read_control_set

@@ -102,10 +102,10 @@ def read_esbbq(parts: Parts) -> Iterator[Instance]:
     """Yields the instances of EsBBQ or, in Catalan, CaBBQ, in file order."""
     for info, (path,) in parts:
         rows = read_table(path, EsbbqRow) if path.suffix == ".csv" else read_json_lines(path, EsbbqRow)
-        yield from instances_of(with_ids(rows, "instance_id", increasing=True), info)
+        yield from _instances(with_ids(rows, "instance_id", increasing=True), info)
 
 
-def instances_of(rows: Iterable[tuple[RowLocation, EsbbqRow]], info: SplitInfo) -> Iterator[Instance]:
+def _instances(rows: Iterable[tuple[RowLocation, EsbbqRow]], info: SplitInfo) -> Iterator[Instance]:
     """Yields the instances of a category's rows, numbered within template and version for the parallel id."""
     seen: Counter[str] = Counter()
     for location, row in rows:
