@@ -15,7 +15,7 @@ from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.extraction.pack_tools import check_pack
 from mbbq_gen.extraction.question import Question, read_people
 from mbbq_gen.extraction.reasoning import read_reasoning_pack, read_trace
-from mbbq_gen.languages.axes_pack import paraphrase_fault, read_axes
+from mbbq_gen.languages.axes_pack import read_axes
 from mbbq_gen.languages.control_pack import read_control_set
 from mbbq_gen.languages.packs import TO_DO, read_toml
 from mbbq_gen.languages.prompt_pack import PromptPack, read_prompts
@@ -80,14 +80,7 @@ def _prompt_faults(pack: PromptPack) -> Iterator[str]:
 
 _PACKS: dict[tuple[PackKind, str], tuple[Callable[[PackPaths, str], Any], Callable[[Any], Iterable[str]]]] = {
     ("prompts", ""): (read_prompts, _prompt_faults),
-    ("prompts", "axes/"): (
-        read_axes,
-        lambda pack: [
-            f"plain: {fault}"
-            for texts in (pack.sentences, pack.other)
-            if texts is not None and (fault := paraphrase_fault(texts.plain))
-        ],
-    ),
+    ("prompts", "axes/"): (read_axes, lambda _: ()),
     ("prompts", "synthetic/"): (read_synthetic_pack, lambda _: ()),
     ("control_sets", ""): (read_control_set, lambda _: ()),
     ("extractors", "people/"): (
