@@ -18,7 +18,7 @@ import os
 import shutil
 import time
 import tomllib
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -96,9 +96,8 @@ class Release(Pack):
         return is_known or ("\\" not in path and any(matches(path, pattern) for pattern in self.take))
 
     def may_include(self, path: str) -> bool:
-        """Whether a file of an archive may belong to the release, by the end of its path or by its name."""
-        is_pinned = any(_name(pin) == _name(path) for pin in self.pins)
-        return is_pinned or any(self.includes(path[len(folder) :]) for folder in _parent_folders(path))
+        """Whether a file of an archive may belong to the release, by the end of its path."""
+        return any(self.includes(path[len(folder) :]) for folder in _parent_folders(path))
 
 
 class ReleaseCatalogue(Pack):
@@ -157,8 +156,7 @@ def read_folder(folder: Path) -> dict[str, Path]:
 def collect(files: Mapping[str, Path], release: Release, label: str) -> dict[str, str]:
     """The files of a copy that belong to a release: path in the release → path in the copy.
 
-    The root of the release is the folder below which most paths match it. A pinned file that is not at its path is
-    searched elsewhere, by name and checksum.
+    The root of the release is the folder below which most paths match it.
 
     Args:
         files: path in the copy → readable file.
@@ -167,18 +165,13 @@ def collect(files: Mapping[str, Path], release: Release, label: str) -> dict[str
     Raises:
         DownloadError: if a required file is missing.
     """
-    counts, by_name = Counter[str](), defaultdict[str, list[str]](list)
+    counts = Counter[str]()
     for source in files:
-        by_name[_name(source)].append(source)
         for folder in _parent_folders(source):
             counts[folder] += release.includes(source[len(folder) :])
     root = min({"", *counts}, key=lambda folder: (-counts[folder], folder.count("/"), folder))
     inside = {source[len(root) :]: source for source in files if source.startswith(root)}
     found = {path: source for path, source in inside.items() if release.includes(path)}
-    for path, pin in release.pins.items():
-        for source in by_name[_name(path)] if path not in found else ():
-            if files[source].stat().st_size == pin.size and file_digest(files[source]) == pin.sha256:
-                found[path] = source
     required = release.required
     missing = [path for path in release.pins if path not in found and any(matches(path, each) for each in required)]
     missing += [each for each in required if not any(matches(path, each) for path in (*found, *release.pins))]
@@ -192,10 +185,6 @@ def _parent_folders(path: str) -> Iterator[str]:
     """The parent folders of a path, outermost first: `""`, `a/`, `a/b/` for `a/b/c`."""
     parts = path.split("/")
     return ("".join(f"{part}/" for part in parts[:count]) for count in range(len(parts)))
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
 
 
 Outcome = Literal["installed", "already_there"]
@@ -306,7 +295,7 @@ def install_release(
     try:
         record = _read_record(folder)
         if record is not None:
-            damaged = [file.path for file in record.files if not _is_valid(folder, file, release)]
+            damaged = [file.path for file in record.files if not _is_unchanged(folder / file.path, file)]
         if record is None or damaged:
             outcome, origin = "installed", source or tools.catalogue.archive_url(release)
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -339,10 +328,8 @@ def _read_record(folder: Path) -> InstallRecord | None:
         raise UsageError(f"{folder / RECORD_NAME}: not a valid record; remove {folder} and download again") from error
 
 
-def _is_valid(folder: Path, file: InstalledFile, release: Release) -> bool:
-    pin, path = release.pins.get(file.path), folder / file.path
-    is_unchanged = path.is_file() and path.stat().st_size == file.size and file_digest(path) == file.sha256
-    return is_unchanged and (pin is None or pin.sha256 == file.sha256)
+def _is_unchanged(path: Path, file: InstalledFile) -> bool:
+    return path.is_file() and path.stat().st_size == file.size and file_digest(path) == file.sha256
 
 
 def _is_url(origin: str) -> bool:

@@ -59,6 +59,8 @@ from mbbq_gen.languages.packs import (
 )
 
 INDEX_FILE: Final = "templates.toml"
+STARTER_FOLDER: Final = Path(str(files("mbbq_gen.benchmarks").joinpath("starter_data")))
+"""The templates of the benchmark `starter`."""
 Gender = Literal["m", "f", "n"]
 _SLOT: Final = re.compile(
     r"\{(?P<person>[A-Z])(?:\.(?P<form>[a-z][a-z0-9_]*)|\|(?P<m>[^|{}]*)\|(?P<f>[^|{}]*)(?:\|(?P<n>[^|{}]*))?)\}"
@@ -283,20 +285,12 @@ def _filler_faults(texts: LanguageTexts, text: TemplateText, filler: Filler, use
         yield f"target: the options {options[0]!r} and {options[1]!r} contain each other; nobody could tell them apart"
 
 
-def starter_folder() -> Path:
-    """The folder of the starter templates."""
-    return Path(str(files("mbbq_gen.benchmarks").joinpath("starter_data")))
-
-
-@cache
-def starter_templates(language: str | None = None) -> TemplateSet:
-    """The starter templates in all languages or in one; cached."""
-    return load_templates(starter_folder(), None if language is None else [language])
+_load_cached = cache(load_templates)
 
 
 def load_starter(language: str, splits: Sequence[Split], resources: PackPaths) -> Iterator[Instance]:
     """Yields the instances of the starter benchmark in a language, split by split."""
-    return instantiate(starter_templates(language), language, splits, resources)
+    return instantiate(_load_cached(STARTER_FOLDER, (language,)), language, splits, resources)
 
 
 @dataclass(frozen=True)

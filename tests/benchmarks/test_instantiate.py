@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from mbbq_gen.benchmarks.own_file import read_instances
-from mbbq_gen.benchmarks.templates import load_template_folder, starter_folder
+from mbbq_gen.benchmarks.templates import STARTER_FOLDER, load_template_folder
 from mbbq_gen.cli.command import add_command
 from mbbq_gen.cli.data import Instantiate
 from mbbq_gen.core.errors import PackError
@@ -37,9 +37,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 
 def test_both_splits(tmp_path: Path) -> None:
     output = tmp_path / "questions.jsonl"
-    summary = json.loads(
-        call(starter_folder(), "-o", output, "--languages", "en", "--splits", "bias,control", "--json")
-    )
+    summary = json.loads(call(STARTER_FOLDER, "-o", output, "--languages", "en", "--splits", "bias,control", "--json"))
     assert summary["questions"] == 2 * 864
     assert {each["split"] for each in summary["counts"]} == {"bias", "control"}
 
