@@ -1,4 +1,4 @@
-"""Checks of all packs and starter files: schemas, placeholders, examples, and variants across languages."""
+"""Checks of all packs: schemas, placeholders, examples, and variants across languages."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from mbbq_gen.benchmarks.registry import find_benchmark, load_benchmark
-from mbbq_gen.benchmarks.templates.fill import missing_forms, starter_folder, starter_templates
 from mbbq_gen.core.errors import MbbqGenError, PackError, describe_faults
 from mbbq_gen.core.files import PACK_KINDS, PackKind, PackPaths
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.extraction.pack_tools import check_pack
 from mbbq_gen.extraction.question import Question, read_people
 from mbbq_gen.extraction.reasoning import read_reasoning_pack, read_trace
-from mbbq_gen.languages.axes_pack import paraphrase_fault, read_axes
+from mbbq_gen.languages.axes_pack import read_axes
 from mbbq_gen.languages.control_pack import read_control_set
 from mbbq_gen.languages.packs import TO_DO, read_toml
 from mbbq_gen.languages.prompt_pack import PromptPack, read_prompts
@@ -41,7 +40,7 @@ class CheckReport(FrozenModel):
 
 
 def check_everything(resources: PackPaths, languages: Iterable[str]) -> CheckReport:
-    """Checks the packs of these languages, and the starter templates."""
+    """Checks the packs of these languages."""
     checked: list[Path] = []
     findings: list[Finding] = []
     incomplete: dict[str, tuple[str, ...]] = {}
@@ -67,10 +66,7 @@ def check_everything(resources: PackPaths, languages: Iterable[str]) -> CheckRep
             if not any(finding.file.endswith(f"extractors/people/{code}.toml") for finding in findings):
                 findings += _extraction_findings(resources, code)
     findings += _variant_findings(prompts)
-    folder = starter_folder()
-    missing_texts = missing_forms(starter_templates(), folder, resources)
-    findings += [Finding(file=str(file), what=problem) for file, problem in missing_texts]
-    names = [str(path) for path in (*checked, *sorted(folder.glob("*.toml")))]
+    names = [str(path) for path in checked]
     return CheckReport(checked=tuple(names), findings=tuple(findings), incomplete=incomplete)
 
 
@@ -84,14 +80,7 @@ def _prompt_faults(pack: PromptPack) -> Iterator[str]:
 
 _PACKS: dict[tuple[PackKind, str], tuple[Callable[[PackPaths, str], Any], Callable[[Any], Iterable[str]]]] = {
     ("prompts", ""): (read_prompts, _prompt_faults),
-    ("prompts", "axes/"): (
-        read_axes,
-        lambda pack: [
-            f"plain: {fault}"
-            for texts in (pack.sentences, pack.other)
-            if texts is not None and (fault := paraphrase_fault(texts.plain))
-        ],
-    ),
+    ("prompts", "axes/"): (read_axes, lambda _: ()),
     ("prompts", "synthetic/"): (read_synthetic_pack, lambda _: ()),
     ("control_sets", ""): (read_control_set, lambda _: ()),
     ("extractors", "people/"): (
@@ -135,10 +124,7 @@ def _starter_persons(language: str) -> list[str]:
     """The option texts of the starter benchmark that mean a person."""
     if language not in find_benchmark("starter").languages:
         return []
-    try:
-        instances = list(load_benchmark("starter", languages=[language], splits=["bias"]))
-    except MbbqGenError:
-        return []  # reported with the starter templates
+    instances = load_benchmark("starter", languages=[language], splits=["bias"])
     return list(dict.fromkeys(option.text for row in instances for option in row.options if option.role != "unknown"))
 
 

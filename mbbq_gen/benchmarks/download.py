@@ -1,11 +1,6 @@
-"""Downloads a large file, resumes an interrupted download, and unpacks archives that may be damaged or hostile.
+"""Downloads a file, and unpacks archives that may be damaged or hostile.
 
-    NAME.part        the bytes received so far
-    NAME.part.json   their URL and validator (ETag or Last-Modified)
-
-The rest is requested with Range and If-Range, so that two versions are never mixed: the download restarts if the file
-has changed, or if the server sends no validator or does not support ranges. Only regular files are unpacked, never
-links or devices, and under numbered names instead of their own paths.
+Only regular files are unpacked, never links or devices, and under numbered names instead of their own paths.
 """
 
 from __future__ import annotations
@@ -29,10 +24,8 @@ from typing import IO, Any, Final, cast
 
 import httpx
 import tenacity
-from pydantic import ValidationError
 
 from mbbq_gen.core.errors import DownloadError
-from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.core.text import parse_seconds
 
 ATTEMPTS: Final = 5
@@ -40,7 +33,6 @@ MAX_WAIT: Final = 120.0
 """Seconds. A server that asks for a longer pause ends the download with an error."""
 _TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
 _PAUSES: Final = tenacity.wait_exponential(multiplier=0.5, max=20.0) + tenacity.wait_random(0.0, 0.5)
-_RANGE: Final = re.compile(r"bytes (?:(?P<start>\d+)-\d+|\*)/(?P<total>\d+|\*)")
 
 
 class _TransientError(Exception):
@@ -49,120 +41,65 @@ class _TransientError(Exception):
         self.pause = pause
 
 
-class _Origin(FrozenModel):
-    url: str
-    mark: str | None
-    """The validator of this version of the file: a strong ETag or a Last-Modified date."""
+def download(
+    url: str,
+    target: Path,
+    client: httpx.Client,
+    largest: int,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    step: Callable[[int, int | None], None] = lambda _done, _total: None,
+) -> None:
+    """Downloads a file; raises DownloadError after a few attempts.
+
+    Args:
+        largest: maximum size in bytes.
+        sleep: waits for that many seconds before the next attempt.
+        step: called with the bytes received and the total; None: unknown.
+    """
+    retrying = tenacity.Retrying(
+        stop=tenacity.stop_after_attempt(ATTEMPTS),
+        wait=_pause,
+        retry=tenacity.retry_if_exception_type(_TransientError),
+        sleep=sleep,
+        reraise=True,
+    )
+    try:
+        retrying(_try, url, target, client, largest, step)
+    except _TransientError as error:
+        raise DownloadError(f"{url}: {error}, {ATTEMPTS} times; try again later") from error
 
 
-@dataclass(frozen=True)
-class Download:
-    """A resumable download of a URL to a file."""
-
-    url: str
-    part: Path
-    """The destination; kept after a failure, to be resumed."""
-    client: httpx.Client
-    largest: int
-    """Maximum size in bytes."""
-    sleep: Callable[[float], None] = time.sleep
-    step: Callable[[int, int | None], None] = lambda _done, _total: None
-    """Called with the bytes received and the total; None: unknown."""
-
-    def fetch(self) -> None:
-        """Downloads the whole file to `part`; raises DownloadError after a few attempts."""
-        retrying = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(ATTEMPTS),
-            wait=_pause,
-            retry=tenacity.retry_if_exception_type(_TransientError),
-            sleep=self.sleep,
-            reraise=True,
-        )
-        try:
-            retrying(self._try)
-        except _TransientError as error:
-            size = self.part.stat().st_size if self._partial_mark() else 0
-            kept = f"{size:,} bytes are kept, the same command goes on from there" if size else "try again later"
-            raise DownloadError(f"{self.url}: {error}, {ATTEMPTS} times; {kept}") from error
-
-    def discard(self) -> None:
-        """Removes the partial file."""
-        self.part.unlink(missing_ok=True)
-        self._origin_path.unlink(missing_ok=True)
-
-    @property
-    def _origin_path(self) -> Path:
-        return self.part.with_name(self.part.name + ".json")
-
-    def _partial_mark(self) -> str | None:
-        """The validator of the partial file; None if it can't be resumed."""
-        try:
-            origin = _Origin.model_validate_json(self._origin_path.read_bytes())
-        except (OSError, ValidationError):
-            return None
-        return origin.mark if origin.url == self.url and self.part.is_file() else None
-
-    def _try(self) -> None:
-        mark = self._partial_mark()
-        have = self.part.stat().st_size if mark else 0
-        headers = {"Accept-Encoding": "identity"}
-        if mark and have:
-            headers |= {"Range": f"bytes={have}-", "If-Range": mark}
-        try:
-            with self.client.stream("GET", self.url, headers=headers) as response:
-                self._handle(response, have, mark)
-        except (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError) as error:
-            raise _TransientError(_first_line(error)) from error
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise DownloadError(f"{self.url}: {_first_line(error)}") from error
-
-    def _handle(self, response: httpx.Response, have: int, mark: str | None) -> None:
-        """Appends the content of a response to the first `have` bytes; raises for error responses."""
-        found = _RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
-        start = int(found["start"]) if found and found["start"] else None
-        total = int(found["total"]) if found and found["total"] != "*" else None
-        status = f"{response.status_code} {response.reason_phrase}".strip()
-        if response.status_code == httpx.codes.OK:
-            self._receive(response, 0)
-        elif response.status_code == httpx.codes.PARTIAL_CONTENT:
-            if have == 0 or start != have or _mark(response) not in (None, mark):
-                self.discard()
-                raise _TransientError("the server sent another part than requested")
-            if self._receive(response, have) != (total or self.part.stat().st_size):
-                raise _TransientError("the server sent fewer bytes than requested")
-        elif response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
-            if have == 0 or (start, total) != (None, have):
-                self.discard()
-                raise _TransientError("the server's file has changed")
-        elif response.status_code not in _TRANSIENT:
-            raise DownloadError(f"{self.url}: the server answers {status}; give another source with --from")
-        else:
-            pause = parse_seconds(response.headers.get("Retry-After", ""))
-            if pause is not None and pause > MAX_WAIT:
-                raise DownloadError(f"{self.url}: the server answers {status} and asks to wait {pause:.0f} s; try then")
-            raise _TransientError(f"the server answers {status}", pause)
-
-    def _receive(self, response: httpx.Response, have: int) -> int:
-        """Appends the content to the first `have` bytes; returns the new size."""
-        length = response.headers.get("Content-Length", "")
-        total = have + int(length) if length.isdigit() else None
-        self._check_size(total or have)
-        if not have:
-            self.discard()  # before the new validator is written: it must never describe bytes of another version
-            self._origin_path.write_text(_Origin(url=self.url, mark=_mark(response)).model_dump_json(), "utf-8")
-        with self.part.open("ab" if have else "wb") as stream:
-            self.step(have, total)
+def _try(url: str, target: Path, client: httpx.Client, largest: int, step: Callable[[int, int | None], None]) -> None:
+    """Downloads a file once."""
+    try:
+        with client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as response, target.open("wb") as file:
+            _check_status(url, response)
+            length, have = response.headers.get("Content-Length", ""), 0
+            total = int(length) if length.isdigit() else None
             for piece in response.iter_raw():
                 have += len(piece)
-                self._check_size(have)
-                stream.write(piece)
-                self.step(have, total)
-        return have
+                if (size := max(have, total or 0)) > largest:
+                    raise DownloadError(f"{url}: {size:,} bytes or more, larger than any release; not downloaded")
+                file.write(piece)
+                step(have, total)
+    except (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError) as error:
+        raise _TransientError(_first_line(error)) from error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise DownloadError(f"{url}: {_first_line(error)}") from error
 
-    def _check_size(self, size: int) -> None:
-        if size > self.largest:
-            self.discard()
-            raise DownloadError(f"{self.url}: {size:,} bytes or more, larger than any release; not downloaded")
+
+def _check_status(url: str, response: httpx.Response) -> None:
+    """Raises an error for any answer but the file, a transient one if the same request may succeed later."""
+    if response.status_code == httpx.codes.OK:
+        return
+    status = f"{response.status_code} {response.reason_phrase}".strip()
+    if response.status_code not in _TRANSIENT:
+        raise DownloadError(f"{url}: the server answers {status}; give another source with --from")
+    pause = parse_seconds(response.headers.get("Retry-After", ""))
+    if pause is not None and pause > MAX_WAIT:
+        raise DownloadError(f"{url}: the server answers {status} and asks to wait {pause:.0f} s; try then")
+    raise _TransientError(f"the server answers {status}", pause)
 
 
 def _pause(state: tenacity.RetryCallState) -> float:
@@ -170,13 +107,6 @@ def _pause(state: tenacity.RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome is not None else None
     pause = error.pause if isinstance(error, _TransientError) else None
     return _PAUSES(state) if pause is None else pause
-
-
-def _mark(response: httpx.Response) -> str | None:
-    """The value for If-Range: a strong ETag, else the date of the last change, else None."""
-    etag: str = response.headers.get("ETag", "")
-    date: str | None = response.headers.get("Last-Modified")
-    return etag if etag.startswith('"') else date
 
 
 def _first_line(error: Exception) -> str:

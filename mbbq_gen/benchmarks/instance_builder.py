@@ -208,15 +208,15 @@ def text_or_none(text: str) -> str | None:
 
 
 @cache
-def unknown_texts(language: str) -> tuple[str, ...]:
-    """Our texts of the unknown option in a language; empty for other languages."""
+def _unknown_texts() -> dict[str, list[str]]:
     text = files("mbbq_gen.benchmarks").joinpath("unknown_texts.toml").read_text(encoding="utf-8")
-    return tuple(tomllib.loads(text)["texts"].get(language, ()))
+    texts: dict[str, list[str]] = tomllib.loads(text)["texts"]
+    return texts
 
 
 def draw_unknown_text(language: str, *about: object) -> str:
     """One of our texts of the unknown option, chosen by a digest of the arguments."""
-    texts = unknown_texts(language)
+    texts = _unknown_texts()[language]
     return texts[stable_number("unknown wording", language, *about) % len(texts)]
 
 

@@ -33,7 +33,7 @@ from typing import Any, Final, Literal, Self
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from mbbq_gen.benchmarks.instance_builder import option_role
-from mbbq_gen.benchmarks.rows import RowLocation, json_row, note_file, read_json_lines
+from mbbq_gen.benchmarks.rows import RowLocation, json_row, note_file
 from mbbq_gen.core.errors import UsageError, describe_fault
 from mbbq_gen.core.records import Instance
 from mbbq_gen.core.tables import UnreadableError, is_table, json_value, lines_of, table_rows
@@ -188,10 +188,10 @@ def read_instances(path: Path, field_map: Path | None = None) -> Iterator[Instan
         formats = "JSON Lines as `mbbq-gen data show --json` writes it, CSV or Parquet"
         raise UsageError(f"no file {path}; give a file of instances: {formats}")
     if field_map is None:
-        return _unique(read_json_lines(path, Instance) if not is_table(path) else _mapped_rows(path, None, path))
+        return _unique(_instances(path, None, path))
     if not field_map.is_file():
         raise UsageError(f"--instances-field-map {field_map}: no such file; the guide on benchmarks shows one")
-    return _unique(_mapped_rows(path, validate_pack(FieldMap, read_toml(field_map), field_map), field_map))
+    return _unique(_instances(path, validate_pack(FieldMap, read_toml(field_map), field_map), field_map))
 
 
 def _unique(rows: Iterable[tuple[RowLocation, Instance]]) -> Iterator[Instance]:
@@ -204,8 +204,8 @@ def _unique(rows: Iterable[tuple[RowLocation, Instance]]) -> Iterator[Instance]:
         yield instance
 
 
-def _mapped_rows(path: Path, field_map: FieldMap | None, map_path: Path) -> Iterator[tuple[RowLocation, Instance]]:
-    """Yields the instances of a table, or of any file with a field map; errors name our field and theirs."""
+def _instances(path: Path, field_map: FieldMap | None, map_path: Path) -> Iterator[tuple[RowLocation, Instance]]:
+    """Yields the instances of a file; errors name our field and theirs."""
     of_table = is_table(path)
     names = field_map.fields if field_map else {}
     for number, given in table_rows(note_file(path)) if of_table else lines_of(note_file(path)):

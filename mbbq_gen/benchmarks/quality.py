@@ -113,8 +113,6 @@ class _MultiRowChecks:
         self.seen: dict[str, set[int]] = defaultdict(set)
         self.positions: dict[tuple[str, str, str, str], Counter[int]] = defaultdict(Counter)
         self.alignments: dict[tuple[str, str, str, str], Counter[str | None]] = defaultdict(Counter)
-        self.phrases: dict[tuple[str, str, str], set[str]] = defaultdict(set)
-        self.patterns: dict[tuple[str, str, str], re.Pattern[str]] = {}
         self.parallel: set[str] = set()
 
     def codes(self, instance: Instance) -> Iterator[str]:
@@ -134,28 +132,10 @@ class _MultiRowChecks:
         for code, digest in digests.items():
             self.seen[code].add(digest)
         yield from (code for code in repeated if code != "duplicate_question" or "duplicate_row" not in repeated)
-        if self._has_group_word(instance):
-            yield "group_word_in_control"
         if instance.parallel_id is not None:
             self.parallel.add(instance.benchmark)
         elif instance.benchmark in self.parallel:
             yield "not_parallel"
-
-    def _has_group_word(self, instance: Instance) -> bool:
-        """Whether a control question contains a group's noun phrase from its template's earlier bias questions."""
-        template = instance.benchmark, instance.language, instance.template_id
-        if instance.split == "bias":
-            terms = instance.metadata.get("terms") or []
-            people = [term for term, option in zip(terms, instance.options, strict=False) if option.role != "unknown"]
-            self.phrases[template] |= {term.casefold() for term in people if len(term) > 2}
-            self.patterns.pop(template, None)
-            return False
-        if not self.phrases[template]:
-            return False
-        if template not in self.patterns:
-            phrases = "|".join(re.escape(phrase) for phrase in sorted(self.phrases[template]))
-            self.patterns[template] = re.compile(rf"(?<!\w)(?:{phrases})(?!\w)")
-        return self.patterns[template].search(f"{instance.context} {instance.question}".casefold()) is not None
 
     def issues(self) -> Iterator[DataIssue]:
         """Issues of the counts: languages of different sizes, confounded option order, unbalanced contexts."""

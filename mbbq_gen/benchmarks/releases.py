@@ -5,8 +5,7 @@ release, verifies it, and then moves it into place.
 
     DATA/mbbq/adaa40172cdc/                the files, with the paths that they have in the repository
     DATA/mbbq/adaa40172cdc/install.json    installed files, their source and their checksums
-    DATA/mbbq/adaa40172cdc.part            an incomplete download (and .part.json: its source)
-    DATA/mbbq/adaa40172cdc.new/            files during verification; removed at the end of the command
+    DATA/mbbq/adaa40172cdc.new/            files before they are verified; removed at the end of the command
     DATA/mbbq/adaa40172cdc.lock            lock of the process that writes
 
 A file with a checksum in `releases.toml` must match it. Other files of the release are installed too and reported as
@@ -19,7 +18,7 @@ import os
 import shutil
 import time
 import tomllib
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -97,9 +96,8 @@ class Release(Pack):
         return is_known or ("\\" not in path and any(matches(path, pattern) for pattern in self.take))
 
     def may_include(self, path: str) -> bool:
-        """Whether a file of an archive may belong to the release, by the end of its path or by its name."""
-        is_pinned = any(_name(pin) == _name(path) for pin in self.pins)
-        return is_pinned or any(self.includes(path[len(folder) :]) for folder in _parent_folders(path))
+        """Whether a file of an archive may belong to the release, by the end of its path."""
+        return any(self.includes(path[len(folder) :]) for folder in _parent_folders(path))
 
 
 class ReleaseCatalogue(Pack):
@@ -158,8 +156,7 @@ def read_folder(folder: Path) -> dict[str, Path]:
 def collect(files: Mapping[str, Path], release: Release, label: str) -> dict[str, str]:
     """The files of a copy that belong to a release: path in the release → path in the copy.
 
-    The root of the release is the folder below which most paths match it. A pinned file that is not at its path is
-    searched elsewhere, by name and checksum.
+    The root of the release is the folder below which most paths match it.
 
     Args:
         files: path in the copy → readable file.
@@ -168,18 +165,13 @@ def collect(files: Mapping[str, Path], release: Release, label: str) -> dict[str
     Raises:
         DownloadError: if a required file is missing.
     """
-    counts, by_name = Counter[str](), defaultdict[str, list[str]](list)
+    counts = Counter[str]()
     for source in files:
-        by_name[_name(source)].append(source)
         for folder in _parent_folders(source):
             counts[folder] += release.includes(source[len(folder) :])
     root = min({"", *counts}, key=lambda folder: (-counts[folder], folder.count("/"), folder))
     inside = {source[len(root) :]: source for source in files if source.startswith(root)}
     found = {path: source for path, source in inside.items() if release.includes(path)}
-    for path, pin in release.pins.items():
-        for source in by_name[_name(path)] if path not in found else ():
-            if files[source].stat().st_size == pin.size and file_digest(files[source]) == pin.sha256:
-                found[path] = source
     required = release.required
     missing = [path for path in release.pins if path not in found and any(matches(path, each) for each in required)]
     missing += [each for each in required if not any(matches(path, each) for path in (*found, *release.pins))]
@@ -193,10 +185,6 @@ def _parent_folders(path: str) -> Iterator[str]:
     """The parent folders of a path, outermost first: `""`, `a/`, `a/b/` for `a/b/c`."""
     parts = path.split("/")
     return ("".join(f"{part}/" for part in parts[:count]) for count in range(len(parts)))
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
 
 
 Outcome = Literal["installed", "already_there"]
@@ -283,17 +271,14 @@ def benchmark_folder(benchmark: str, data: Path | None = None) -> Path | None:
 def install_release(
     benchmark: str, source: str | None = None, root: Path | None = None, tools: InstallTools | None = None
 ) -> InstallResult:
-    """Installs the verified release of a benchmark, unless it is installed already.
-
-    Files that are missing from an earlier installation are added from another source.
+    """Installs the verified release of a benchmark, unless it is installed already and unchanged.
 
     Args:
         source: an http(s) URL of an archive, a folder, or an archive; None for the release's own URL.
 
     Raises:
         UsageError: if the name, the source or the destination is invalid.
-        DownloadError: if the release can't be downloaded or does not match its checksums. Nothing is installed then;
-            an interrupted download is kept, an invalid archive is removed.
+        DownloadError: if the release can't be downloaded or does not match its checksums. Nothing is installed then.
     """
     tools = tools or InstallTools()
     release = tools.catalogue.find(benchmark)
@@ -310,15 +295,12 @@ def install_release(
     try:
         record = _read_record(folder)
         if record is not None:
-            damaged = [file.path for file in record.files if not _is_valid(folder, file, release)]
-        if record is None or damaged or _missing(release, record):
-            origin = source or tools.catalogue.archive_url(release)
-            shown = origin if _is_url(origin) else str(Path(origin).expanduser().resolve())
-            if record is None or damaged or record.source != shown:
-                outcome = "installed"
-                folder.parent.mkdir(parents=True, exist_ok=True)
-                with FileLock(_beside(folder, ".lock"), timeout=0):
-                    record = _install(release, origin, shown, folder, tools)
+            damaged = [file.path for file in record.files if not _is_unchanged(folder / file.path, file)]
+        if record is None or damaged:
+            outcome, origin = "installed", source or tools.catalogue.archive_url(release)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(_beside(folder, ".lock"), timeout=0):
+                record = _install(release, origin, folder, tools)
     except Timeout as error:
         raise DownloadError(f"{folder}: another process is writing it; wait for it to end") from error
     except OSError as error:
@@ -328,7 +310,7 @@ def install_release(
         outcome=outcome,
         folder=str(folder),
         record=record,
-        missing=tuple(_missing(release, record)),
+        missing=tuple(sorted({*release.pins, *release.unpinned} - {file.path for file in record.files})),
         damaged=tuple(damaged),
     )
 
@@ -346,14 +328,8 @@ def _read_record(folder: Path) -> InstallRecord | None:
         raise UsageError(f"{folder / RECORD_NAME}: not a valid record; remove {folder} and download again") from error
 
 
-def _is_valid(folder: Path, file: InstalledFile, release: Release) -> bool:
-    pin, path = release.pins.get(file.path), folder / file.path
-    is_unchanged = path.is_file() and path.stat().st_size == file.size and file_digest(path) == file.sha256
-    return is_unchanged and (pin is None or pin.sha256 == file.sha256)
-
-
-def _missing(release: Release, record: InstallRecord) -> list[str]:
-    return sorted({*release.pins, *release.unpinned} - {file.path for file in record.files})
+def _is_unchanged(path: Path, file: InstalledFile) -> bool:
+    return path.is_file() and path.stat().st_size == file.size and file_digest(path) == file.sha256
 
 
 def _is_url(origin: str) -> bool:
@@ -364,7 +340,7 @@ def _beside(folder: Path, ending: str) -> Path:
     return folder.with_name(folder.name + ending)
 
 
-def _install(release: Release, origin: str, shown: str, folder: Path, tools: InstallTools) -> InstallRecord:
+def _install(release: Release, origin: str, folder: Path, tools: InstallTools) -> InstallRecord:
     """Collects and verifies the files in a temporary folder, then renames it."""
     fresh, old = _beside(folder, ".new"), _beside(folder, ".old")
     for leftover in (fresh, old):
@@ -372,23 +348,18 @@ def _install(release: Release, origin: str, shown: str, folder: Path, tools: Ins
     tree = fresh / "tree"
     tree.mkdir(parents=True)
     try:
-        copy = _copy_of(release, origin, folder, fresh / "raw", tools)
+        copy = _copy_of(release, origin, fresh, tools)
         files = [
-            _put(copy[path], tree, name, f"{origin}: {path}", release)
+            _put(copy[path], tree / name, name, f"{origin}: {path}", release)
             for name, path in collect(copy, release, origin).items()
         ]
-        # Valid files of an earlier installation that the new source does not have are kept.
-        earlier, collected = _read_record(folder), {file.path for file in files}
-        for file in earlier.files if earlier else ():
-            if file.path not in collected and _is_valid(folder, file, release):
-                files.append(_put(folder / file.path, tree, file.path, str(folder), release))
         record = InstallRecord(
             release=release.name,
             repository=release.repository,
             commit=release.commit,
             licence=release.licence,
-            source=shown,
-            files=tuple(sorted(files, key=lambda file: file.path)),
+            source=origin if _is_url(origin) else str(Path(origin).expanduser().resolve()),
+            files=tuple(files),
         )
         (tree / RECORD_NAME).write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
         if folder.exists():
@@ -400,39 +371,29 @@ def _install(release: Release, origin: str, shown: str, folder: Path, tools: Ins
     return record
 
 
-def _copy_of(release: Release, origin: str, folder: Path, raw: Path, tools: InstallTools) -> Mapping[str, Path]:
-    """The files of a source by relative path; an archive is unpacked into the folder `raw`."""
+def _copy_of(release: Release, origin: str, folder: Path, tools: InstallTools) -> Mapping[str, Path]:
+    """The files of a source by relative path; an archive is downloaded and unpacked into a folder."""
     import httpx
 
-    from mbbq_gen.benchmarks.download import Download, unpack
+    from mbbq_gen.benchmarks.download import download, unpack
 
-    path = Path(origin).expanduser()
-    if not _is_url(origin) and path.is_dir():
-        return read_folder(path)
+    archive, raw = Path(origin).expanduser(), folder / "raw"
+    if not _is_url(origin) and archive.is_dir():
+        return read_folder(archive)
     raw.mkdir()
+    if _is_url(origin):
+        archive, received = folder / "archive", partial(tools.progress, "downloading")
+        with httpx.Client(follow_redirects=True, timeout=httpx.Timeout(30.0, connect=15.0)) as own:
+            download(origin, archive, tools.client or own, _MAX_ARCHIVE, sleep=tools.sleep, step=received)
     step = partial(tools.progress, "unpacking")
-    if not _is_url(origin):
-        return unpack(path, raw, origin, release.may_include, limits=tools.limits, step=step)
-    received = partial(tools.progress, "downloading")
-    with httpx.Client(follow_redirects=True, timeout=httpx.Timeout(30.0, connect=15.0)) as own:
-        client = tools.client or own
-        download = Download(origin, _beside(folder, ".part"), client, _MAX_ARCHIVE, tools.sleep, received)
-        download.fetch()
-    try:
-        found = unpack(download.part, raw, origin, release.may_include, limits=tools.limits, step=step)
-    except DownloadError:
-        download.discard()
-        raise
-    download.discard()
-    return found
+    return unpack(archive, raw, origin, release.may_include, limits=tools.limits, step=step)
 
 
-def _put(source: Path, tree: Path, name: str, shown: str, release: Release) -> InstalledFile:
-    """Copies a file into a folder and verifies it; `shown` names the source in the error."""
-    pin, target = release.pins.get(name), tree / name
+def _put(source: Path, target: Path, name: str, shown: str, release: Release) -> InstalledFile:
+    """Copies a file and verifies it; `shown` names the source in the error."""
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, target)
-    size, digest = target.stat().st_size, file_digest(target)
+    pin, size, digest = release.pins.get(name), target.stat().st_size, file_digest(target)
     if pin is not None and (size, digest) != (pin.size, pin.sha256):
         found, expected = (f"{n:,} bytes, sha256 {of[:12]}…" for n, of in ((size, digest), (pin.size, pin.sha256)))
         raise DownloadError(f"{shown} is not the release's ({found}, not {expected}); get an unchanged copy")

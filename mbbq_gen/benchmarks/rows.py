@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -88,18 +87,7 @@ def read_json_lines(path: Path, schema: type[SchemaT]) -> Iterator[tuple[RowLoca
     """Yields the validated rows of a JSON Lines file; raises DataError at the first invalid row."""
     for number, line in lines_of(note_file(path)):
         location = RowLocation(path, number)
-        yield location, _json_record(line, schema, location)
-
-
-def _json_record(line: bytes, schema: type[SchemaT], location: RowLocation, *, is_repaired: bool = False) -> SchemaT:
-    try:
-        return schema.model_validate_json(line)
-    except ValidationError as error:
-        is_json = error.errors(include_url=False, include_input=False)[0]["type"] != "json_invalid"
-        if is_json or is_repaired:
-            raise location.error(describe_fault(error, {})) from error
-    repaired = json.dumps(json_row(line, location)).encode()  # a lone surrogate; raises DataError for invalid JSON
-    return _json_record(repaired, schema, location, is_repaired=True)
+        yield location, checked(json_row(line, location), schema, location)
 
 
 def json_row(line: bytes, location: RowLocation) -> dict[str, Any]:

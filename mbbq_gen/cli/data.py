@@ -289,21 +289,21 @@ class MakeControl(QuestionCommand):
 class Instantiate(PackCommand):
     """Fills templates (texts with gaps) and writes the questions as JSON Lines.
 
-    Use them with `run --instances`. Two formats: ours (templates.toml and one TOML file per language) and EsBBQ's
-    (workbooks with a vocabulary). Prints the number of questions by language, split and category.
+    Use them with `run --instances`. The folder has templates.toml and one TOML file per language. Prints the number of
+    questions by language, split and category.
     """
 
     help_examples = (
-        "  mbbq-gen data instantiate EsBBQ-CaBBQ --languages es -o esbbq.jsonl\n"
+        "  mbbq-gen data instantiate my-templates --languages es -o mine.jsonl\n"
         "  mbbq-gen data instantiate my-templates --splits bias,control -o mine.jsonl"
     )
-    folder: Path = argument("FOLDER", "Folder of templates, or a checkout that contains one.", default=...)
+    folder: Path = argument("FOLDER", "Folder of templates.", default=...)
     output: Path = option("", "File for the questions.", "--output", "-o", default=..., metavar="FILE")
     languages: Languages = None
     splits: Splits = ("bias",)
 
     def _run(self) -> None:
-        from mbbq_gen.benchmarks.templates.fill import load_template_folder
+        from mbbq_gen.benchmarks.templates import load_template_folder
 
         codes = words(self.languages) if self.languages else None
         instances = load_template_folder(self.folder, languages=codes, splits=self.splits, resources=self.resources)

@@ -194,7 +194,7 @@ class NewLanguage(JsonCommand):
 class EvaluateLanguage(PackCommand):
     """Evaluates a pack on labelled responses.
 
-    Shows the share of correct extractions by confidence, and the contribution of each class of words.
+    Shows the share of correct extractions, and the contribution of each class of words.
 
     gold_option is the index of the option that the response chooses, or null if it chooses none.
     """
@@ -231,8 +231,6 @@ class EvaluateLanguage(PackCommand):
         parts = {"right": found.right, "another option": found.wrong}
         parts |= {"missed": found.missed, "invented": found.invented}
         echo(", ".join(f"{name} {count:,} ({count / total:.1%})" for name, count in parts.items()))
-        shares = found.by_confidence.items()
-        echo("; ".join(f"{name}: {share.right:,} of {share.readings:,} right" for name, share in shares))
         print_rows([gain.model_dump() for gain in found.classes])
 
 
@@ -260,7 +258,7 @@ class ListLanguages(PackCommand):
 
 
 class Check(PackCommand):
-    """Checks that the files of the packs and of the benchmark `starter` are valid.
+    """Checks that the files of the packs are valid.
 
     Exits with 1 if something is wrong.
     """

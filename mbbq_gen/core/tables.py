@@ -271,7 +271,7 @@ def open_workbook(path: Path) -> Any:
         import openpyxl
     except ImportError as error:
         raise MissingExtraError(
-            f"{path}: save it as CSV, or install what reads workbooks: pip install 'mbbq-gen[templates]'"
+            f"{path}: save it as CSV, or install what reads workbooks: pip install 'mbbq-gen[xlsx]'"
         ) from error
     from zipfile import BadZipFile
 

@@ -205,7 +205,7 @@ class ClaimRule(NamedTuple):
     """None for no claim."""
 
 
-TABLE: tuple[ClaimRule, ...] = (
+CLAIM_RULES: tuple[ClaimRule, ...] = (
     ClaimRule(Rule.FORCED_CHOICE, lambda f, s: s.condition and f.bare and not f.denied, True, Strength.HEDGED),
     ClaimRule(Rule.ASIDE, lambda f, s: s.prejudice, True, Strength.DESCRIBED),
     ClaimRule(Rule.DENIED_TOO, lambda f, s: f.also and s.denied, False, Strength.FITTING),

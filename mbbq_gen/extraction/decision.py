@@ -36,7 +36,7 @@ class Decision(NamedTuple):
     rule: str = "no_candidate"
     proposition: Proposition | None = None
     row: str = ""
-    """Name of the rule in TABLE that decided."""
+    """Name of the rule in DECISION_RULES that decided."""
 
 
 class RankedPropositions:
@@ -65,9 +65,9 @@ class RankedPropositions:
 
 
 def decide(parsed: ParsedResponse) -> Decision:
-    """The decision of the first rule in TABLE that applies."""
+    """The decision of the first rule in DECISION_RULES that applies."""
     ranked = RankedPropositions(parsed)
-    for row in TABLE:
+    for row in DECISION_RULES:
         decision = row.decide(ranked)
         if decision is not None and not (row.in_passing and _is_in_passing(decision, parsed)):
             return decision._replace(row=row.name)
@@ -201,7 +201,7 @@ class DecisionRule(NamedTuple):
     """Whether a decision that `_is_in_passing` is ignored."""
 
 
-TABLE: tuple[DecisionRule, ...] = (
+DECISION_RULES: tuple[DecisionRule, ...] = (
     DecisionRule("revision", _revision, in_passing=False),
     DecisionRule("committed", _committed, in_passing=False),
     DecisionRule("opening", _opening, in_passing=False),

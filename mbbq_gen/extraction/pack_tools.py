@@ -11,7 +11,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from mbbq_gen.core.errors import MbbqGenError, UsageError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Confidence, FrozenModel
+from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.extraction.engine import RuleExtractor, load_extractor
 from mbbq_gen.extraction.lexicon import CLASSES, PLACES, SMALL, Lexicon, words_of
 from mbbq_gen.extraction.lines import mark_phrases, read_lines
@@ -114,21 +114,14 @@ class LabelledResponse(ResponseRow):
             raise ValueError(f"{value} is no index into {count} options")
         return value
 
-    def evaluate(self, extractor: RuleExtractor) -> tuple[Literal["right", "wrong", "missed", "invented"], Confidence]:
-        """How the extraction compares with the label, and its confidence."""
-        found = self.read(extractor)
-        if found.option == self.gold_option:
-            return "right", found.confidence
+    def evaluate(self, extractor: RuleExtractor) -> Literal["right", "wrong", "missed", "invented"]:
+        """How the extraction compares with the label."""
+        found = self.read(extractor).option
+        if found == self.gold_option:
+            return "right"
         if self.gold_option is None:
-            return "invented", found.confidence
-        return ("missed" if found.option is None else "wrong"), found.confidence
-
-
-class ConfidenceShare(FrozenModel):
-    """The number of extractions with one confidence, and how many are right."""
-
-    readings: int
-    right: int
+            return "invented"
+        return "missed" if found is None else "wrong"
 
 
 class WordClassAblation(FrozenModel):
@@ -155,7 +148,6 @@ class PackEvaluation(FrozenModel):
     """No option, although there is one."""
     invented: int
     """An option, although there is none."""
-    by_confidence: dict[str, ConfidenceShare]
     classes: tuple[WordClassAblation, ...]
 
 
@@ -199,7 +191,7 @@ def report_pack(
         )
     grammar, extractor = read_grammar(language, resources), load_extractor(language, resources)
     found = [labelled.evaluate(extractor) for labelled in responses]
-    results, confidences = Counter(result for result, _ in found), Counter(confidence for _, confidence in found)
+    results = Counter(found)
     classes = []
     for table, name in [(table, name) for table, names in WORD_LISTS.items() for name in names]:
         entries, less = sum(1 for _ in words_of(grammar.word_list(table, name))), leave_out(grammar, f"{table}.{name}")
@@ -208,8 +200,8 @@ def report_pack(
         on_class(f"{table}.{name}")
         reader = extractor.with_grammar(less)
         pairs = [
-            (before == "right", labelled.evaluate(reader)[0] == "right")
-            for labelled, (before, _) in zip(responses, found, strict=True)
+            (before == "right", labelled.evaluate(reader) == "right")
+            for labelled, before in zip(responses, found, strict=True)
         ]
         gains = {"needed": pairs.count((True, False)), "harmed": pairs.count((False, True))}
         classes.append(WordClassAblation(name=f"{table}.{name}", entries=entries, **gains))
@@ -220,10 +212,5 @@ def report_pack(
         wrong=results["wrong"],
         missed=results["missed"],
         invented=results["invented"],
-        by_confidence={
-            name: ConfidenceShare(readings=confidences[name], right=found.count(("right", name)))
-            for name in ("high", "medium", "low")
-            if name in confidences
-        },
         classes=tuple(sorted(classes, key=lambda gain: (gain.harmed - gain.needed, -gain.needed, gain.name))),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mbbq_gen.extraction.claims import TABLE, About, Kind, ParsedResponse, Proposition, Rule, Strength
+from mbbq_gen.extraction.claims import CLAIM_RULES, About, Kind, ParsedResponse, Proposition, Rule, Strength
 from mbbq_gen.extraction.clauses import (
     DENY,
     HEAD,
@@ -86,7 +86,7 @@ def _read_clause(s: Sentence, clause: Clause) -> None:
             s.add("option", m.option, Strength.FITTING, Rule.NEITHER, m.start, m.end, positive=False, bare=bare)
             continue
         features = mention_features(s, clause, m, others=others)
-        rule, _, claim, strength = next(row for row in TABLE if row.when(features, state))
+        rule, _, claim, strength = next(row for row in CLAIM_RULES if row.when(features, state))
         positive = features.positive if claim is None else claim
         if strength is None:
             continue

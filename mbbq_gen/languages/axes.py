@@ -1,15 +1,5 @@
 """Prompt axes: their levels, the names of their cells, and factorial designs over them.
 
-    wording      plain_1 … plain_6        paraphrases of one plain request
-    politeness   plain, please, courteous
-    address      formal, informal         in languages with both; by default the usual one
-    format       free, label, json, line
-    hint         none, say_so             offers "the text doesn't tell" as an answer
-    debias       none, no_stereotypes, reasons
-    persona      none, as_woman, as_man, …
-    fields       context_first, question_first
-    place        user, system             message that contains the instruction
-
 A cell is named by its differences from the plain request: `plain_1`, `plain_3`, `courteous+json+say_so`. The texts are
 in `prompts/axes/xx.toml` (`mbbq_gen.languages.axes_pack`). Design: docs/decisions/0016-prompt-variants.md.
 """

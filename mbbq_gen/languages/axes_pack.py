@@ -13,21 +13,19 @@ A variant consists of whole sentences and lines, in the same order in all langua
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
 from mbbq_gen.core.errors import PackError, UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.languages.axes import AXES, BASE_REQUEST, PARAPHRASES, PERSONAS, parse_variant_name
-from mbbq_gen.languages.packs import Pack, PackInfo, Text, fill, placeholders, read_toml, validate_pack
+from mbbq_gen.languages.packs import Pack, PackInfo, Text, Unique, fill, placeholders, read_toml, validate_pack
 from mbbq_gen.languages.prompt_pack import PromptVariant, VariantKind
 
 Address = Literal["formal", "informal"]
-LENGTH_RANGE: Final = 1.3
-"""Largest ratio between the lengths of two paraphrases."""
 LABELS: Final = ("label_a", "label_b", "label_c")
 _PLACEHOLDERS: Final[Mapping[str, tuple[str, ...]]] = {
     "label": LABELS,
@@ -67,7 +65,7 @@ class AxisSentences(Pack):
 
     address: Address | None = None
     """The form of address; None in a language with a single form."""
-    plain: tuple[Text, ...] = Field(min_length=PARAPHRASES, max_length=PARAPHRASES)
+    plain: Annotated[tuple[Text, ...], Unique] = Field(min_length=PARAPHRASES, max_length=PARAPHRASES)
     """Paraphrases of the same plain request, of similar length."""
     please: Text
     courteous: Text
@@ -170,14 +168,6 @@ class AxesPack(Pack):
                 f"--axes address: {self.meta.name} ({self.meta.language}) has one form of address; leave it out"
             )
         return self.other
-
-
-def paraphrase_fault(texts: Sequence[str]) -> str | None:
-    """The message for duplicate paraphrases or lengths that differ by more than 30 %; None for valid ones."""
-    lengths = [len(text) for text in texts]
-    if max(lengths) > LENGTH_RANGE * min(lengths):
-        return f"paraphrases are of {min(lengths)} to {max(lengths)} characters; keep them within 30 % of each other"
-    return "two paraphrases are the same" if len(set(texts)) < len(texts) else None
 
 
 def native_labels(resources: PackPaths, language: str) -> tuple[str, str, str]:

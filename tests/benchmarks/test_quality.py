@@ -39,14 +39,6 @@ def test_repeated_rows_and_questions_are_told_apart() -> None:
     assert codes(question(1), question(2, context=question(1).context, options=other)) == {"duplicate_question": 1}
 
 
-def test_group_words_in_control_questions_are_found() -> None:
-    terms = {"terms": ["pensioner", "student", "Not known"]}
-    bias = question(1, metadata=terms)
-    named = question(2, split="control", context="Ann and Ida met a student.", metadata={"terms": ["Ann", "Ida", "-"]})
-    clean = question(3, split="control", context="Ann and Ida studented.", metadata={"terms": ["Ann", "Ida", "-"]})
-    assert codes(bias, named, clean) == {"group_word_in_control": 1}
-
-
 def test_rows_without_a_counterpart_are_found() -> None:
     assert codes(question(1, parallel_id="a"), question(2)) == {"not_parallel": 1}
     assert codes(question(1), question(2)) == {}

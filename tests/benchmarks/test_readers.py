@@ -111,19 +111,6 @@ def test_bbq_says_which_categories_the_copy_lacks(own: Path, caplog: pytest.LogC
     assert "lacks Age.jsonl, Disability_status.jsonl, Race_ethnicity.jsonl" in caplog.text
 
 
-def test_esbbq_reads_json_lines_like_tables(own: Path, tmp_path: Path) -> None:
-    text = (own / "esbbq_jsonl" / "Age.full.jsonl").read_text(encoding="utf-8")
-    for path in (own / "esbbq" / "data_es").glob("*.csv"):
-        name = path.name.removesuffix(".full.csv")
-        (tmp_path / f"{name}.full.jsonl").write_text(text.replace('"Age"', f'"{name}"'), encoding="utf-8")
-    from_json_lines = [i for i in load_benchmark("esbbq", data=tmp_path) if i.category == "age"]
-    from_tables = [i for i in load_benchmark("esbbq", data=own / "esbbq") if i.category == "age"]
-    for one, other in zip(from_json_lines, from_tables, strict=True):
-        ours, theirs = one.model_dump(), other.model_dump()
-        assert ours["metadata"].pop("source_row") != theirs["metadata"].pop("source_row")
-        assert ours == theirs
-
-
 def test_unfit_parts_are_left_out_or_said(own: Path) -> None:
     unscorable = next(i for i in rows(own, "cbbq") if i.instance_id == "educational_qualification/ambiguous/1")
     assert "polarity" in (unscorable.no_target_reason or "")

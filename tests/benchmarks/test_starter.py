@@ -9,7 +9,7 @@ import pytest
 import regex as re
 
 from mbbq_gen.benchmarks.control.people import write_name
-from mbbq_gen.benchmarks.templates.fill import load_starter, starter_templates
+from mbbq_gen.benchmarks.templates import STARTER_FOLDER, load_starter, load_templates
 from mbbq_gen.core.files import PackPaths, stable_digest
 from mbbq_gen.core.records import Instance, Split
 from mbbq_gen.languages.control_pack import read_control_set
@@ -21,7 +21,8 @@ def fold(text: str, language: str) -> str:
     return (text.replace("İ", "i").replace("I", "ı") if language == "tr" else text).casefold()
 
 
-LANGUAGES = tuple(starter_templates().texts)
+TEMPLATES = load_templates(STARTER_FOLDER)
+LANGUAGES = tuple(TEMPLATES.texts)
 SPLITS: tuple[Split, ...] = ("bias", "control")
 CATEGORIES = {"age", "disability_status", "gender_identity", "physical_appearance", "ses", "sexual_orientation"}
 DATA = Path(__file__).parents[1] / "data" / "templates"
@@ -78,7 +79,7 @@ def digest(language: str) -> str:
         for one in instances_of(language)
         for part in (one.split, one.instance_id, one.context, one.question, *(option.text for option in one.options))
     ]
-    return stable_digest(starter_templates().benchmark.version, *parts)
+    return stable_digest(TEMPLATES.benchmark.version, *parts)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mbbq_gen.benchmarks.templates.fill import instantiate, load_templates, missing_forms
+from mbbq_gen.benchmarks.templates import instantiate, load_templates
 from mbbq_gen.core.errors import PackError, UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Instance
@@ -20,11 +20,14 @@ FAULTS: list[dict[str, Any]] = tomllib.loads((DATA / "faults.toml").read_text(en
 
 
 def by_id(language: str) -> dict[str, Instance]:
-    return {instance.instance_id: instance for instance in instantiate(load_templates(GOOD), language, ["bias"])}
+    return {
+        instance.instance_id: instance
+        for instance in instantiate(load_templates(GOOD), language, ["bias"], PackPaths())
+    }
 
 
 def test_each_story_gives_twelve_questions() -> None:
-    instances = list(instantiate(load_templates(GOOD), "en", ["bias"]))
+    instances = list(instantiate(load_templates(GOOD), "en", ["bias"], PackPaths()))
     stories = Counter((instance.template_id, instance.metadata["filler"]) for instance in instances)
     assert stories == {("age_01", "runner"): 12, ("age_01", "swimmer"): 12, ("ses_01", "guest"): 12}
     assert len({instance.instance_id for instance in instances}) == 36
@@ -69,23 +72,9 @@ def test_files_that_are_missing(tmp_path: Path) -> None:
         load_templates(tmp_path)
 
 
-def test_unknown_language_and_missing_control_set() -> None:
-    templates = load_templates(GOOD)
+def test_unknown_language() -> None:
     with pytest.raises(UnknownNameError, match=r"unknown language 'fr'; known: en, nl \(benchmark tiny\)"):
-        instantiate(templates, "fr", ["bias"])
-    with pytest.raises(UsageError, match=r"control_sets/en\.toml"):
-        instantiate(templates, "en", ["control"])
-
-
-def test_check_looks_into_the_control_sets(tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(GOOD, tmp_path / "templates"))
-    shipped = PackPaths()
-    packs = tmp_path / "packs" / "control_sets"
-    packs.mkdir(parents=True)
-    text = (shipped.shipped / "control_sets" / "en.toml").read_text(encoding="utf-8")
-    (packs / "en.toml").write_text(text.replace("poss =", "possessive ="), encoding="utf-8")
-    found = missing_forms(load_templates(folder), folder, PackPaths(packs=tmp_path / "packs"))
-    assert [problem for _, problem in found] == ["template 'age_01': control_sets/en.toml has no grammar.forms.poss"]
+        instantiate(load_templates(GOOD), "fr", ["bias"], PackPaths())
 
 
 def test_options_are_balanced_over_places() -> None:

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from mbbq_gen.extraction import Question, load_extractor
-from mbbq_gen.extraction.claims import TABLE as CLAIMS
+from mbbq_gen.extraction.claims import CLAIM_RULES as CLAIMS
 from mbbq_gen.extraction.claims import MentionFeatures, Rule
 from mbbq_gen.extraction.clauses import ClauseState
-from mbbq_gen.extraction.decision import TABLE as DECISIONS
+from mbbq_gen.extraction.decision import DECISION_RULES as DECISIONS
 from mbbq_gen.extraction.decision import Decision
 from tests.support.cases import cases, known, read_data
 

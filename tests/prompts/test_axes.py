@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbbq_gen.benchmarks.templates.fill import load_starter
+from mbbq_gen.benchmarks.templates import load_starter
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import ConfigError, PackError, UsageError
 from mbbq_gen.core.files import PackPaths

@@ -1,6 +1,6 @@
 """Reads EsBBQ (Spanish) and CaBBQ (Catalan): BBQ adapted to the stereotypes of Spain, ten categories, 323 templates.
 
-Data:     https://github.com/langtech-bsc/EsBBQ-CaBBQ: `data_es` and `data_ca`, `<Category>.full.csv` or `.full.jsonl`;
+Data:     https://github.com/langtech-bsc/EsBBQ-CaBBQ: `data_es` and `data_ca`, `<Category>.full.csv`;
           27,320 Spanish and 27,344 Catalan rows
 
 Fields
@@ -22,10 +22,10 @@ Fields
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from mbbq_gen.benchmarks.instance_builder import (
     Label,
@@ -36,8 +36,8 @@ from mbbq_gen.benchmarks.instance_builder import (
     only_stereotyped,
     text_or_none,
 )
-from mbbq_gen.benchmarks.registry import Parts, SplitInfo
-from mbbq_gen.benchmarks.rows import RowLocation, python_literal, read_json_lines, read_table, with_ids
+from mbbq_gen.benchmarks.registry import Parts
+from mbbq_gen.benchmarks.rows import python_literal, read_table, with_ids
 from mbbq_gen.core.records import Instance, NonBlank
 
 UNKNOWN_INDEX: Final = 2
@@ -50,7 +50,7 @@ Info = Annotated[list[str], Field(min_length=2), BeforeValidator(python_literal)
 
 
 class EsbbqRow(PublishedRow):
-    """One published row, from a table (lists as text) or from JSON Lines (`answer_info` as an object)."""
+    """One published row."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
@@ -79,14 +79,6 @@ class EsbbqRow(PublishedRow):
     label: Label
     source: Texts
 
-    @model_validator(mode="before")
-    @classmethod
-    def _flatten(cls, data: Any) -> Any:
-        """JSON Lines nest what the tables hold in three columns."""
-        if isinstance(data, dict) and isinstance(data.get("answer_info"), dict):
-            return data | {f"answer_info.{key}": value for key, value in data["answer_info"].items()}
-        return data
-
     @property
     def groups(self) -> list[str]:
         """The group of each option: the last part of its info, split at commas."""
@@ -101,58 +93,52 @@ class EsbbqRow(PublishedRow):
 def read_esbbq(parts: Parts) -> Iterator[Instance]:
     """Yields the instances of EsBBQ or, in Catalan, CaBBQ, in file order."""
     for info, (path,) in parts:
-        rows = read_table(path, EsbbqRow) if path.suffix == ".csv" else read_json_lines(path, EsbbqRow)
-        yield from instances_of(with_ids(rows, "instance_id", increasing=True), info)
-
-
-def instances_of(rows: Iterable[tuple[RowLocation, EsbbqRow]], info: SplitInfo) -> Iterator[Instance]:
-    """Yields the instances of a category's rows, numbered within template and version for the parallel id."""
-    seen: Counter[str] = Counter()
-    for location, row in rows:
-        if row.ans2 != PLACEHOLDER or row.groups[UNKNOWN_INDEX] != PLACEHOLDER:
-            raise location.error(f"{row.ans2!r} where the placeholder {PLACEHOLDER!r} is published", "ans2")
-        target = only_stereotyped(row.groups, row.stereotyped_groups, UNKNOWN_INDEX)
-        disambiguated, negative = row.context_condition == "disambig", row.question_polarity == "neg"
-        alignment = "pro-stereo" if (row.label == target) == negative else "anti-stereo"
-        mismatch = target is not None and disambiguated and row.question_type != alignment
-        kind = f"{row.question_polarity}-{row.context_condition}"
-        # The languages list different words in two templates.
-        is_parallel = info.category != "physical_appearance" or row.template not in _NOT_PARALLEL
-        parallel_id = f"esbbq-cabbq/{info.category}/{row.template}/{row.flipped}/{seen[row.template]}/{kind}"
-        terms = [row.info0[0], row.info1[0]]
-        unknown = draw_unknown_text(info.language, info.benchmark, info.category, row.template, *terms)
-        first, second = row.info0[0].casefold(), row.info1[0].casefold()
-        one, other = row.ans0.casefold(), row.ans1.casefold()
-        yield build_instance(
-            info,
-            location,
-            instance_id=f"{info.category}/{row.instance_id}",
-            template_id=f"{info.category}/{row.template_id}",
-            subcategory=text_or_none(row.subcategory),
-            parallel_id=parallel_id if is_parallel else None,
-            texts=(row.ans0, row.ans1, unknown),
-            groups=(row.info0[-1], row.info1[-1], PLACEHOLDER),
-            unknown=UNKNOWN_INDEX,
-            target=target,
-            reason=no_target_reason(row.groups, row.stereotyped_groups, UNKNOWN_INDEX),
-            label=row.label,
-            condition=row.context_condition,
-            polarity=row.question_polarity,
-            context=row.context,
-            question=row.question,
-            groups_swapped=second in one and first in other and not (first in one and second in other),
-            data_issues=("unknown_placeholder", *["alignment_mismatch"] * mismatch),
-            metadata={
-                "source_row": location.source_row(row.category, row.instance_id),
-                "stereotyped_groups": row.stereotyped_groups,
-                "version": text_or_none(row.version),
-                "source": row.source,
-                "terms": terms,
-                "template_label": row.template_label,
-                "flipped": row.flipped,
-                "social_value": text_or_none(row.relevant_social_value),
-                "stated_gender": text_or_none(row.stated_gender_info),
-                "proper_names": row.proper_nouns_only,
-            },
-        )
-        seen[row.template] += 1
+        seen: Counter[str] = Counter()  # rows of each template and version, for the parallel ids
+        for location, row in with_ids(read_table(path, EsbbqRow), "instance_id", increasing=True):
+            if row.ans2 != PLACEHOLDER or row.groups[UNKNOWN_INDEX] != PLACEHOLDER:
+                raise location.error(f"{row.ans2!r} where the placeholder {PLACEHOLDER!r} is published", "ans2")
+            target = only_stereotyped(row.groups, row.stereotyped_groups, UNKNOWN_INDEX)
+            disambiguated, negative = row.context_condition == "disambig", row.question_polarity == "neg"
+            alignment = "pro-stereo" if (row.label == target) == negative else "anti-stereo"
+            mismatch = target is not None and disambiguated and row.question_type != alignment
+            kind = f"{row.question_polarity}-{row.context_condition}"
+            # The languages list different words in two templates.
+            is_parallel = info.category != "physical_appearance" or row.template not in _NOT_PARALLEL
+            parallel_id = f"esbbq-cabbq/{info.category}/{row.template}/{row.flipped}/{seen[row.template]}/{kind}"
+            terms = [row.info0[0], row.info1[0]]
+            unknown = draw_unknown_text(info.language, info.benchmark, info.category, row.template, *terms)
+            first, second = row.info0[0].casefold(), row.info1[0].casefold()
+            one, other = row.ans0.casefold(), row.ans1.casefold()
+            yield build_instance(
+                info,
+                location,
+                instance_id=f"{info.category}/{row.instance_id}",
+                template_id=f"{info.category}/{row.template_id}",
+                subcategory=text_or_none(row.subcategory),
+                parallel_id=parallel_id if is_parallel else None,
+                texts=(row.ans0, row.ans1, unknown),
+                groups=(row.info0[-1], row.info1[-1], PLACEHOLDER),
+                unknown=UNKNOWN_INDEX,
+                target=target,
+                reason=no_target_reason(row.groups, row.stereotyped_groups, UNKNOWN_INDEX),
+                label=row.label,
+                condition=row.context_condition,
+                polarity=row.question_polarity,
+                context=row.context,
+                question=row.question,
+                groups_swapped=second in one and first in other and not (first in one and second in other),
+                data_issues=("unknown_placeholder", *["alignment_mismatch"] * mismatch),
+                metadata={
+                    "source_row": location.source_row(row.category, row.instance_id),
+                    "stereotyped_groups": row.stereotyped_groups,
+                    "version": text_or_none(row.version),
+                    "source": row.source,
+                    "terms": terms,
+                    "template_label": row.template_label,
+                    "flipped": row.flipped,
+                    "social_value": text_or_none(row.relevant_social_value),
+                    "stated_gender": text_or_none(row.stated_gender_info),
+                    "proper_names": row.proper_nouns_only,
+                },
+            )
+            seen[row.template] += 1
