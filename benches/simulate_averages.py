@@ -24,11 +24,11 @@ ACCURACY = METRICS["accuracy_ambiguous"]
 
 
 def averages(grid: Grid) -> None:
-    """Coverage of each average on templates of MBBQ's sizes, and the width of random effects over that of questions."""
+    """Coverage of each average on templates of MBBQ's sizes."""
     names = get_args(Average)
     cases = [(BIAS, "bias 0.1", Model((1 / 3,) * 2, (0.15,) * 2, icc=icc)) for icc in grid.iccs]
     cases += [(ACCURACY, f"accuracy {value}", Model((value,) * 2, (0.0,) * 2, icc=0.15)) for value in (0.6, 0.97)]
-    head("score", "correlation", "templates", *names, "random effects / questions")
+    head("score", "correlation", "templates", *names)
     for (metric, what, model), is_pair, templates in product(cases, (False, True), (15, 98)):
         generator, held = np.random.default_rng([templates, grid.runs]), {average: Held() for average in names}
         truth = 0.0 if is_pair else model.truth(metric)
@@ -37,8 +37,7 @@ def averages(grid: Grid) -> None:
             for average in names:
                 one, other = panel_of(cells, replace(SAMPLING, average=average)).estimates(metric)
                 held[average].add((one.subtract(other) if is_pair else one).interval(0.95), truth)
-        ratio = held["random-effects"].width / held["questions"].width
-        row(what + ", difference" * is_pair, f"{model.icc:g}", templates, *held.values(), f"{ratio:.2f}")
+        row(what + ", difference" * is_pair, f"{model.icc:g}", templates, *held.values())
 
 
 def estimates(grid: Grid) -> None:

@@ -96,8 +96,7 @@ AverageChoice = Annotated[
     Average,
     option(
         "Statistics",
-        "What a score is the mean over: questions (large templates weigh more), templates (each alike) or "
-        "random-effects (templates, weighted by how exactly each is known; narrower intervals).",
+        "What a score is the mean over: questions (large templates weigh more) or templates (each alike).",
         metavar="TYPE",
     ),
 ]
@@ -178,15 +177,6 @@ class ScoreOptions(InferenceOptions):
     """Options of scores that can be averaged over templates."""
 
     average: AverageChoice = "questions"
-    unseen_deviation: float = option(
-        "Statistics",
-        "How far the score of an unseen template may lie off, where few templates differ (0 to 2).",
-        default=0.3,
-        min=0,
-    )
-    unseen_stretch: float = option(
-        "Statistics", "How much farther near an end of the scale, times the scale's length.", default=1.2, min=0
-    )
     prompt_effects: PromptEffectsChoice = "fixed"
 
 

@@ -95,15 +95,7 @@ def sign_blocks(signs: Mapping[str, str]) -> Iterator[Block]:
 
 
 def score_blocks(report: ScoreReport) -> Iterator[Block]:
-    """Requested additions to the scores: macro averages, tests, heterogeneity; then the meaning of signs."""
-    heterogeneity = Table("group", "metric", "heterogeneity over", "number", "tau", "I²")
-    for part in report.heterogeneity:
-        heterogeneity.add_row(group_name(part.group), part.metric, part.over, part.n, part.tau, share(part.i_squared))
-    sensitivity = Table("group", "metric", "constants", "unseen deviation", "unseen stretch", "interval")
-    for one in report.sensitivity:
-        ends = f"{one.ci_low:+.3f} … {one.ci_high:+.3f}"
-        constants = (one.constants, f"{one.unseen_deviation:.3g}", f"{one.unseen_stretch:.3g}")
-        sensitivity.add_row(group_name(one.group), one.metric, *constants, ends)
+    """Requested additions to the scores: macro averages, tests, baselines; then the meaning of signs."""
     averages = Table("macro average over", "group", "metric", "mean", "values", "left out")
     for mean in report.macro_averages:
         averages.add_row(mean.over, group_name(mean.group), mean.metric, mean.score, mean.n_levels, mean.undefined)
@@ -118,7 +110,7 @@ def score_blocks(report: ScoreReport) -> Iterator[Block]:
     for row in report.baselines:
         scores = (number(value, signed=True) for value in row.metrics.values())
         baselines.add_row(group_name(row.group), row.baseline, *scores)
-    for table in (heterogeneity, sensitivity, averages, adjusted, tests, baselines):
+    for table in (averages, adjusted, tests, baselines):
         if table.rows:
             yield from ("", table)
     for stop in report.stopped:

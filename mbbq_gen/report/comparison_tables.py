@@ -55,10 +55,9 @@ def comparison_blocks(table: ComparisonTable) -> Iterator[Block]:
     yield from [table.serving] if table.serving is not None else []
     yield from caution_lines(table)
     family = "pairs" if table.adjusted_over == "pairs" else "pairs, metrics and groups"
-    method = f"bootstrap over templates ({table.n_resamples:,} resamples, seed {table.seed})"
-    method = "Hartung-Knapp" if table.average == "random-effects" else method
     yield (
-        f"\n{table.sign}. Intervals: {table.confidence_level:.0%}, {method}; "
+        f"\n{table.sign}. Intervals: {table.confidence_level:.0%}, bootstrap over templates "
+        f"({table.n_resamples:,} resamples, seed {table.seed}); "
         f"unparsed answers: {table.unparsed}; {PROMPTS_COVERED[table.prompt_effects]}. "
         f"p (Holm): {_P_VALUE_METHODS[table.prompt_effects]}, corrected for the number of {family}."
         + (f" Scores: {AVERAGES[table.average]}." if table.average != "questions" else "")

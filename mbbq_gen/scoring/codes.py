@@ -24,12 +24,10 @@ template differ between groups, so that ranks are misleading; `not_applicable`: 
 PromptEffects = Literal["fixed", "random"]
 """Prompt variants as fixed effects (those of the run only) or random effects (a sample of others like them)."""
 
-Average = Literal["questions", "templates", "random-effects"]
+Average = Literal["questions", "templates"]
 """The units that scores are averaged over (`mbbq_gen.statistics.panel`)."""
 AVERAGES: Final[dict[Average, str]] = {
     "questions": "means over questions, so that large templates weigh more",
     "templates": "plain means over templates, each template alike",
-    "random-effects": "random-effects means over templates (weights 1 / (tau² + error²), tau² by REML; Hartung-Knapp "
-    "intervals)",
 }
 """Averages in words. A parse rate is always over all answers."""
