@@ -250,8 +250,7 @@ class ComparedLevels:
         score, control = self._bias.estimates(metric)[place], self._control.estimates(metric)[place]
         what, tests = f"{metric.name} of {level}", list[TestResult]()
         if metric.low < 0:
-            by_template = self._bias.template_scores(metric)[place]
-            tests = zero_tests(score, by_template, f"{what} is 0", sampling, margin=self._margin, what=what)
+            tests = zero_tests(score, f"{what} is 0", sampling, self._margin, what)
 
         def value(name: str, panel: Panel) -> float | None:
             return plain_value(METRICS[name], panel.tallies[place], sampling)
@@ -283,16 +282,12 @@ class ComparedLevels:
         yield hypothesis_tests.equality_test(compared, hypothesis, self._sampling)
         if self._sampling.prompt_effects == "random":
             return
-        panel = self._bias.on_groups(defined)
-        by_template, is_even = panel.template_scores(metric), panel.has_even_counts(metric)
-        yield hypothesis_tests.friedman(by_template.T, hypothesis, is_even=is_even)
-        yield hypothesis_tests.kruskal_wallis(list(by_template), hypothesis, "template", is_even=is_even)
         if (unavailable := hypothesis_tests.unavailable_test("kruskal_wallis", compared, hypothesis)) is not None:
             yield unavailable.model_copy(update={"unit": "item"})
         elif metric.is_mean:
             items = item_scores(self._frame, metric, self._sampling.unparsed, [self._column])
             levels = (items.filter(items[self._column] == self._levels[place]) for place in defined)
-            yield hypothesis_tests.kruskal_wallis([level["score"].to_numpy() for level in levels], hypothesis, "item")
+            yield hypothesis_tests.kruskal_wallis([level["score"].to_numpy() for level in levels], hypothesis)
         else:
             reason = "the metric is no mean over answers: a question has no score of it"
             result = TestResult(test="kruskal_wallis", unit="item", hypothesis=hypothesis, n=0)
@@ -309,14 +304,8 @@ class ComparedLevels:
             bounds = missing_data_bounds(lowest, highest, difference, sampling)
         if score.excludes_zero:
             tipping = tipping_point(self._bias, metric, pair, first_is_higher=(score.value or 0.0) > 0)
-        panel = self._bias.on_groups(pair)
-        one, other = panel.template_scores(metric)
-        tests = zero_tests(
-            *(difference, one - other, f"{metric.name} is equal in {first} and {second}", sampling),
-            margin=self._margin,
-            what=f"the difference of {metric.name} of {first} and {second}",
-            is_even=panel.has_even_counts(metric),
-        )
+        what = f"the difference of {metric.name} of {first} and {second}"
+        tests = zero_tests(difference, f"{metric.name} is equal in {first} and {second}", sampling, self._margin, what)
         hypothesis = f"{metric.name} minus control is equal in {first} and {second}"
         if self._matched is not None:
             matched = _difference(self._matched, metric, pair).score(sampling)

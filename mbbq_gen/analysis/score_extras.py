@@ -161,8 +161,8 @@ def group_tests(
     results: list[GroupTest] = []
     for metric in (metric for metric in metrics if metric.low < 0):
         rows = [
-            zero_tests(estimate, scores, f"{metric.name} is 0", sampling, margin=margin, what=metric.name)
-            for scores, estimate in zip(panel.template_scores(metric), panel.estimates(metric), strict=True)
+            zero_tests(estimate, f"{metric.name} is 0", sampling, margin, metric.name)
+            for estimate in panel.estimates(metric)
         ]
         columns = list(zip(*rows, strict=True))[0 if against_zero else -1 :]
         adjusted = [benjamini_hochberg([test.p_value for test in column]) for column in columns]

@@ -255,7 +255,6 @@ def robustness_blocks(table: RobustnessTable) -> Iterator[Block]:
     for rank in table.ranks:
         w = number(rank.kendall_w)
         yield f"ranks of {counted(len(rank.models), 'model')} by {rank.metric} over {rank.factor}: Kendall's W {w}"
-        yield f"  {describe_test(rank.test)}"
     yield from (*caution_lines(table), *sign_blocks(table.signs))
 
 

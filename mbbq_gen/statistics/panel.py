@@ -27,7 +27,6 @@ from mbbq_gen.statistics.estimate import (
     template_shares,
     widening,
 )
-from mbbq_gen.statistics.hypothesis_tests import MIN_COUNT_RATIO
 from mbbq_gen.statistics.intervals import CrossedEffect, effective_number
 
 
@@ -155,11 +154,6 @@ class Panel:
     def template_scores(self, metric: Metric) -> Array:
         """The metric of every group and template; NaN if undefined."""
         return metric.value(self.by_template)
-
-    def has_even_counts(self, metric: Metric) -> bool:
-        """Whether the groups have similar numbers of answers in every template, so that scores can be ranked."""
-        counts = [fraction.denominator(self.by_template) for fraction in metric.fractions]
-        return all(float(part.min(axis=0).sum()) >= MIN_COUNT_RATIO * float(part.max(axis=0).sum()) for part in counts)
 
     def _map_cells(self, change: Callable[[Array], Array], **fields: Any) -> Panel:
         """A copy with a function applied to all tables of cells, and other fields changed."""

@@ -111,16 +111,11 @@ def test_three_languages_are_compared_in_pairs_with_holm_and_overall() -> None:
     assert comparison.levels == ("en", "nl", "tr")
     found = comparison.metrics[0]
     assert [(pair.first, pair.second) for pair in found.pairs] == [("en", "nl"), ("en", "tr"), ("nl", "tr")]
-    for number in range(2):
-        raw = [pair.tests[number].p_value for pair in found.pairs]
-        smallest = min(p for p in raw if p is not None)
-        assert min(pair.tests[number].p_adjusted or 1.0 for pair in found.pairs) == pytest.approx(
-            min(1.0, 3 * smallest)
-        )
-    assert [test.test for test in found.overall] == ["sign_flip", "friedman", "kruskal_wallis", "kruskal_wallis"]
-    assert [test.unit for test in found.overall] == ["template", "template", "template", "item"]
+    smallest = min(known(pair.tests[0].p_value) for pair in found.pairs)
+    assert min(known(pair.tests[0].p_adjusted) for pair in found.pairs) == pytest.approx(min(1.0, 3 * smallest))
+    assert [(test.test, test.unit) for test in found.overall] == [("sign_flip", "template"), ("kruskal_wallis", "item")]
     assert all(test.p_value is not None and test.p_value < 0.05 for test in found.overall)
-    assert comparison.metrics[1].overall[3].reason is not None  # accuracy differences have no item scores
+    assert comparison.metrics[1].overall[1].reason is not None  # accuracy differences have no item scores
     assert ComparisonTable.model_validate_json(table.model_dump_json()) == table
     assert len(comparison.agreement) == 3 * 2
 
@@ -136,7 +131,7 @@ def test_kruskal_wallis_on_items_is_that_of_the_paper() -> None:
     )
     samples = [part["score"].to_numpy() for part in items.partition_by("language")]
     expected = stats.kruskal(*samples)
-    found = table.comparisons[0].metrics[0].overall[3]
+    found = table.comparisons[0].metrics[0].overall[1]
     assert (found.statistic, found.p_value) == pytest.approx((expected.statistic, expected.pvalue))
     assert found.n == items.height
 
