@@ -21,7 +21,6 @@ import numpy as np
 import polars as pl
 
 from mbbq_gen.analysis.ability import Selection, keep_templates, select_templates, split_panels, template_ability
-from mbbq_gen.analysis.agreement import choices, pair_agreement
 from mbbq_gen.analysis.comparison_table import (
     PARSING_GAP,
     WARNINGS,
@@ -43,7 +42,7 @@ from mbbq_gen.analysis.correction import (
 )
 from mbbq_gen.analysis.position import balanced_score, place_test, read_answers
 from mbbq_gen.core.errors import MbbqGenError, UsageError
-from mbbq_gen.core.records import Condition, Split
+from mbbq_gen.core.records import Split
 from mbbq_gen.scoring.cells import has_response
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import METRICS, Metric
@@ -52,7 +51,7 @@ from mbbq_gen.statistics import hypothesis_tests
 from mbbq_gen.statistics.estimate import Estimate, EstimateResult, InferenceSettings, no_score
 from mbbq_gen.statistics.hypothesis_tests import TestResult, holm, zero_test, zero_tests
 from mbbq_gen.statistics.intervals import LOW_PARSING
-from mbbq_gen.statistics.missing_data import missing_data_bounds, tipping_point
+from mbbq_gen.statistics.missing_data import missing_data_bounds
 from mbbq_gen.statistics.panel import Panel, plain_value
 
 Across = Literal["language", "model", "variant", "reasoning_effort", "method", "extractor"]
@@ -210,10 +209,9 @@ class ComparedLevels:
 
     def comparison(self, metrics: Sequence[Metric]) -> Comparison:
         """The comparison by all metrics, with unadjusted p values of pairs."""
-        answers, labelled = choices(self._frame), self._labelled
+        labelled = self._labelled
         compared = tuple(self._metric(metric) for metric in metrics)
         codes = {code for metric in compared for pair in metric.pairs for code in pair.warnings}
-        conditions: tuple[Condition, ...] = ("ambiguous", "disambiguated")
         return Comparison(
             within=self._within,
             across=self._across,
@@ -221,11 +219,6 @@ class ComparedLevels:
             selection=self._selected,
             matched=self._ability,
             metrics=compared,
-            agreement=tuple(
-                pair_agreement(answers, self._column, pair, condition, self._sampling)
-                for pair in combinations(self._levels, 2)
-                for condition in conditions
-            ),
             templates_excluded=tuple(self._excluded),
             matrices=() if labelled is None else tuple(confusion_matrices(labelled, self._sampling.confidence)),
             warnings={code: text for code, text in WARNINGS.items() if code in codes},
@@ -297,13 +290,11 @@ class ComparedLevels:
         first, second = (self._levels[place] for place in pair)
         difference, on_control = (_difference(panel, metric, pair) for panel in (self._bias, self._control))
         adjusted, score, sampling = difference.subtract(on_control), difference.score(self._sampling), self._sampling
-        bounds = tipping = None
+        bounds = None
         if (ends := self._bias.extremes(metric)) is not None:
             (low, low_other), (high, high_other) = ([side[place] for place in pair] for side in ends)
             lowest, highest = low.subtract(high_other), high.subtract(low_other)
             bounds = missing_data_bounds(lowest, highest, difference, sampling)
-        if score.excludes_zero:
-            tipping = tipping_point(self._bias, metric, pair, first_is_higher=(score.value or 0.0) > 0)
         what = f"the difference of {metric.name} of {first} and {second}"
         tests = zero_tests(difference, f"{metric.name} is equal in {first} and {second}", sampling, self._margin, what)
         hypothesis = f"{metric.name} minus control is equal in {first} and {second}"
@@ -319,7 +310,6 @@ class ComparedLevels:
             second=second,
             difference=score,
             bounds=bounds,
-            tipping_point=tipping,
             tests=tuple(tests),
             adjusted=adjusted.score(sampling),
             adjusted_test=zero_test(adjusted, hypothesis, sampling),

@@ -72,9 +72,6 @@ class EstimateResult(FrozenModel):
     ci_high: float | None = None
     standard_error: float | None = None
     """Cluster-robust over templates; with random prompt variants, over both."""
-    t_ci_low: float | None = None
-    """Value minus t times the standard error, to check the bootstrap."""
-    t_ci_high: float | None = None
     n_templates: int = 0
     n_templates_effective: float | None = None
     n_prompt_variants: int | None = None
@@ -193,13 +190,12 @@ class Estimate:
 
     def score(self, sampling: InferenceSettings | None) -> EstimateResult:
         """The estimate for output; without settings it has no interval."""
-        code, error, ends, half_width = self.missing_reason, None, None, math.nan
+        code, error, ends = self.missing_reason, None, None
         if code is None:
             of_prompts = 0.0 if self.crossed_effect is None else self.crossed_effect.variance
             error = number(math.hypot(self.standard_error, of_prompts**0.5))
         if sampling is not None:
             ends = self.interval(sampling.confidence)
-            half_width = math.nan if error is None else self.analytic_half_width(sampling.confidence)
         elif code != "undefined":
             code = None
         return EstimateResult(
@@ -207,8 +203,6 @@ class Estimate:
             ci_low=ends and number(ends[0]),
             ci_high=ends and number(ends[1]),
             standard_error=error,
-            t_ci_low=number(self.value - half_width),
-            t_ci_high=number(self.value + half_width),
             n_templates=self.n_templates,
             n_templates_effective=number(self.n_effective),
             n_prompt_variants=self.n_prompt_variants,

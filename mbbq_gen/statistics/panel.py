@@ -166,18 +166,10 @@ class Panel:
         names, strata = (part and tuple(part[column] for column in kept) for part in (self.templates, self.strata))
         return self._map_cells(lambda table: table[:, kept], templates=names, strata=strata)
 
-    def on_groups(self, rows: Sequence[int] | slice) -> Panel:
+    def on_groups(self, rows: Sequence[int]) -> Panel:
         """The panel of some of the groups."""
-        kept = list(range(len(self.groups))[rows] if isinstance(rows, slice) else rows)
-        groups, tallies = (tuple(part[row] for row in kept) for part in (self.groups, self.tallies))
-        return self._map_cells(lambda table: table[kept], groups=groups, tallies=tallies)
-
-    def imputed(self, scenario: Scenario, share: float = 1.0) -> Panel:
-        """The panel with a share of the unparsed answers imputed, without bootstrap values."""
-        same = np.eye(len(CELLS))
-        moves = scenario_matrix(scenario) if share == 1 else same + share * (scenario_matrix(scenario) - same)
-        sampling = replace(self.sampling, unparsed="keep")
-        return self._map_cells(lambda table: table @ moves, sampling=sampling, is_resampled=False)
+        groups, tallies = (tuple(part[row] for row in rows) for part in (self.groups, self.tallies))
+        return self._map_cells(lambda table: table[list(rows)], groups=groups, tallies=tallies)
 
     @cached_property
     def _imputed(self) -> dict[Scenario, Panel]:
@@ -189,7 +181,9 @@ class Panel:
             return None
         for scenario in metric.extremes:
             if scenario not in self._imputed:
-                self._imputed[scenario] = self.imputed(scenario)
+                moves, sampling = scenario_matrix(scenario), replace(self.sampling, unparsed="keep")
+                panel = self._map_cells(lambda table, moves=moves: table @ moves, sampling=sampling, is_resampled=False)
+                self._imputed[scenario] = panel
         low, high = (self._imputed[scenario].estimates(metric) for scenario in metric.extremes)
         return low, high
 

@@ -117,7 +117,6 @@ def test_three_languages_are_compared_in_pairs_with_holm_and_overall() -> None:
     assert all(test.p_value is not None and test.p_value < 0.05 for test in found.overall)
     assert comparison.metrics[1].overall[1].reason is not None  # accuracy differences have no item scores
     assert ComparisonTable.model_validate_json(table.model_dump_json()) == table
-    assert len(comparison.agreement) == 3 * 2
 
 
 def test_kruskal_wallis_on_items_is_that_of_the_paper() -> None:
@@ -168,7 +167,6 @@ def test_ability_by_hand() -> None:
     found = {ability.template: ability for ability in template_ability(frame, ["language"])}
     tea = found["invented / drinks / tea"]
     assert (tea.accuracy, tea.n_questions, tea.above_chance) == (0.6, 10, True)
-    assert tea.expected_by_chance == pytest.approx(stats.binomtest(4, 10, 1 / 3, alternative="greater").pvalue)
     assert not found["invented / drinks / inn"].above_chance
 
 
@@ -182,16 +180,6 @@ def test_selection_needs_all_languages() -> None:
     assert plain.kept == (names[0],)
     assert (plain.n_templates, plain.n_kept, plain.without_control) == (2, 1, (names[2],))
     assert plain.above_chance == (("en", 2), ("tr", 1))
-
-
-def test_what_luck_would_keep_is_counted() -> None:
-    """Three questions a template: guessing passes (two or three right) with 7 / 27; in two languages, its square."""
-    rows = [row for t in ("a", "b") for language in ("en", "tr") for row in control_rows(3, 0, t, language)]
-    frame = control_frame(rows)
-    ability = template_ability(frame, ["language"])
-    found = select_templates(ability, {one.template for one in ability})
-    assert found.expected_by_chance == pytest.approx(2 * (7 / 27) ** 2)
-    assert dict(found.expected_by_chance_in_one) == pytest.approx({"en": 2 * 7 / 27, "tr": 2 * 7 / 27})
 
 
 def test_adjusted_scores_are_differences_of_pairs() -> None:
