@@ -125,7 +125,7 @@ def compare(
         adjusted_over=adjust_over,
         left_out=tuple(left_out),
         margin=margin,
-        corrected_by=None if labelled is None else labelled.source,
+        corrected_by=None if labelled is None else "annotations",
     )
 
 

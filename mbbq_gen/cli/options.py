@@ -75,13 +75,8 @@ AnswersChoice = Annotated[
     ),
 ]
 CorrectWith = Annotated[
-    str | None,
-    option(
-        "Also show",
-        "Scores corrected for extraction errors: annotations (of `mbbq-gen annotate`) or follow-up (`run --follow-up "
-        "unread --follow-up-check N`).",
-        metavar="SOURCE",
-    ),
+    Literal["annotations"] | None,
+    option("Also show", "Scores corrected for extraction errors: annotations (of `mbbq-gen annotate`)."),
 ]
 PromptEffectsChoice = Annotated[
     PromptEffects,
@@ -152,13 +147,9 @@ class InferenceOptions(Options):
 
         if source is None:
             return None
-        labels = runs_labels(paths, resources, source, gold=self.gold, extractor=self.extractor, at_least=MIN_LABELS)
-        for count, why in (
-            (labels.unsampled_annotations, "are in no sample that was drawn: left out of the correction"),
-            (labels.stale_annotations, "only rejected an extraction that has changed since: left out"),
-        ):
-            if count:
-                say(f"{count:,} annotations {why}")
+        labels = runs_labels(paths, resources, gold=self.gold, extractor=self.extractor, at_least=MIN_LABELS)
+        if labels.unsampled_annotations:
+            say(f"{labels.unsampled_annotations:,} annotations are in no sample that was drawn: left out")
         return labels
 
     def sampling(self, runs: Sequence[Path] = ()) -> InferenceSettings:

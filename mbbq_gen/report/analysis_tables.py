@@ -166,11 +166,9 @@ def correction_blocks(correction: Correction) -> Iterator[Block]:
             change = number(score.correction, signed=True)
             scores.add_row(*start, corrected_text(score), change, score.ppi_lambda, score.n_labels)
     yield from ("", scores)
-    half = correction.incomplete_annotations
     yield (
         f"corrected: by {correction.n_labels:,} labels ({correction.source}), prediction-powered; "
         f"{correction.confidence_level:.0%} intervals over templates and labels. weight of extractions: 1 full, 0 none."
-        + (f" {half:,} of them only reject an extraction; another answer is correct." if half else "")
     )
     errors = Table("group", "labels", "error rate")
     for one in correction.errors:

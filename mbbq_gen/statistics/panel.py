@@ -179,13 +179,16 @@ class Panel:
         """The metric of every group with unparsed answers imputed for the lowest and highest value; None: no bounds."""
         if metric.extremes is None:
             return None
-        for scenario in metric.extremes:
-            if scenario not in self._imputed:
-                moves, sampling = scenario_matrix(scenario), replace(self.sampling, unparsed="keep")
-                panel = self._map_cells(lambda table, moves=moves: table @ moves, sampling=sampling, is_resampled=False)
-                self._imputed[scenario] = panel
-        low, high = (self._imputed[scenario].estimates(metric) for scenario in metric.extremes)
+        low, high = (self._with_imputed(scenario).estimates(metric) for scenario in metric.extremes)
         return low, high
+
+    def _with_imputed(self, scenario: Scenario) -> Panel:
+        """The panel with its unparsed answers imputed, without bootstrap values."""
+        if scenario not in self._imputed:
+            moves, sampling = scenario_matrix(scenario), replace(self.sampling, unparsed="keep")
+            panel = self._map_cells(lambda table: table @ moves, sampling=sampling, is_resampled=False)
+            self._imputed[scenario] = panel
+        return self._imputed[scenario]
 
 
 def make_panel(
