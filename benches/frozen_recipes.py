@@ -70,7 +70,6 @@ ANALYSES = {
         "diff @fair @leaning --json",
         "leaderboard @fair @leaning @unable --json",
         "report @fair @leaning @unable --json",
-        "export @leaning --model-index @leaning.yaml --json",
         "report @fair @leaning @unable",
         "report @leaning -v",
         "score @leaning --tests",
@@ -80,7 +79,6 @@ ANALYSES = {
     "likely": ["agreement @likely --json", "score @likely --json --normalization char", "score @likely --json"],
 }
 IMPORTS = {name: name for name in ("lm-eval", "helm", "lighteval")} | {"inspect": "inspect_own_task.eval"}
-IMPORTS |= {"euroeval": "euroeval/openai--fake-model-starter-model-outputs.json"}
 PUBLISHED = {"cabbq": "esbbq", "gg_bbq": "gg-bbq", "kobbq_all": "kobbq", "mbbq": "mbbq", "bbq": "bbq", "esbbq": "esbbq"}
 PUBLISHED |= {name: name for name in ("kobbq", "basqbbq", "bbg", "cbbq", "pakbbq", "bbq_lite")}
 LARGE = ("kobbq_all", "basqbbq", "esbbq", "cabbq", "bbq")

@@ -16,7 +16,6 @@ from mbbq_gen.scoring.codes import Average
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.statistics.missing_data import missing_data_bounds
-from mbbq_gen.statistics.ppi import AnnotatedCells, PPIGroup, correct, usual_error_rate
 from mbbq_gen.statistics.sequential import FOR_DECISION, ErrorSpending, Interval, median_unbiased
 
 SAMPLING = InferenceSettings(n_resamples=600)
@@ -24,11 +23,11 @@ ACCURACY = METRICS["accuracy_ambiguous"]
 
 
 def averages(grid: Grid) -> None:
-    """Coverage of each average on templates of MBBQ's sizes, and the width of random effects over that of questions."""
+    """Coverage of each average on templates of MBBQ's sizes."""
     names = get_args(Average)
     cases = [(BIAS, "bias 0.1", Model((1 / 3,) * 2, (0.15,) * 2, icc=icc)) for icc in grid.iccs]
     cases += [(ACCURACY, f"accuracy {value}", Model((value,) * 2, (0.0,) * 2, icc=0.15)) for value in (0.6, 0.97)]
-    head("score", "correlation", "templates", *names, "random effects / questions")
+    head("score", "correlation", "templates", *names)
     for (metric, what, model), is_pair, templates in product(cases, (False, True), (15, 98)):
         generator, held = np.random.default_rng([templates, grid.runs]), {average: Held() for average in names}
         truth = 0.0 if is_pair else model.truth(metric)
@@ -37,8 +36,7 @@ def averages(grid: Grid) -> None:
             for average in names:
                 one, other = panel_of(cells, replace(SAMPLING, average=average)).estimates(metric)
                 held[average].add((one.subtract(other) if is_pair else one).interval(0.95), truth)
-        ratio = held["random-effects"].width / held["questions"].width
-        row(what + ", difference" * is_pair, f"{model.icc:g}", templates, *held.values(), f"{ratio:.2f}")
+        row(what + ", difference" * is_pair, f"{model.icc:g}", templates, *held.values())
 
 
 def estimates(grid: Grid) -> None:
@@ -69,40 +67,25 @@ def estimates(grid: Grid) -> None:
 UNREAD, TEMPLATES = 3, 40
 
 
-def group(  # noqa: PLR0917
-    template: Array, context: Array, said: Array, read: Array, chosen: Array, weight: Array
-) -> PPIGroup:
-    """The answers of a language, as read, with those whose intention is known."""
-    kind, cells, classes = np.array([0, 0, 1, 2])[read], np.zeros((TEMPLATES, len(CELLS))), np.zeros((TEMPLATES, 3))
-    np.add.at(cells, (template, CODES[context, read]), 1.0)
-    np.add.at(classes, (template, kind), 1.0)
-    codes = CODES[context[chosen], read[chosen]], CODES[context[chosen], said[chosen]]
-    labelled = AnnotatedCells(*codes, template=template[chosen], kind=kind[chosen], weight=weight)
-    rate, names = usual_error_rate(read[chosen] != said[chosen], weight), tuple(("en", what, "h") for what in "pun")
-    return PPIGroup(cells, np.zeros_like(cells), names, classes, labelled, rate)
-
-
 def replied(unread: float, odds: float, pressed: float, generator: Generator, model: Model) -> Array:
-    """Value and interval: of the first answers, their bounds, with follow-ups, and corrected with a check of 100."""
+    """Value and interval: of the first answers, their bounds, and with follow-ups."""
     counts = model.draw(np.full((1, TEMPLATES), 24), (1.0,), generator)[0, 0][..., CODES].astype(int)
     template, context, said = (np.repeat(part.ravel(), counts.ravel()) for part in np.indices(counts.shape))
     rate = np.where(said == 0, odds, 1.0)
     silent = generator.random(said.size) < unread * rate / rate.mean()
     says, turned, wrong = generator.random((3, said.size)) < np.array([[0.95], [pressed], [0.03]])
     read = np.where(silent, UNREAD, np.where(wrong, pick(generator, ERRORS[said]), said))
-    lost, known = read == UNREAD, np.flatnonzero(read != UNREAD)
+    lost = read == UNREAD
     says, reply = lost & says, np.where(lost & turned, 0, said)
-    weight = np.repeat([lost.sum() / says.sum(), len(known) / 100], [says.sum(), 100])
-    chosen = np.concatenate([np.flatnonzero(says), generator.choice(known, 100, replace=False)])
-    before, after = (
-        group(template, context, reply, taken, chosen, weight) for taken in (read, np.where(says, reply, read))
-    )
-    panel = panel_of(np.stack([before.cells, after.cells]), SAMPLING)
+    cells = np.zeros((2, TEMPLATES, len(CELLS)))
+    for row_of, taken in zip(cells, (read, np.where(says, reply, read)), strict=True):
+        np.add.at(row_of, (template, CODES[context, taken]), 1.0)
+    panel = panel_of(cells, SAMPLING)
     first, second = panel.estimates(BIAS)
     low, high = panel.extremes(BIAS) or ([], [])
-    bounds, corrected = missing_data_bounds(low[0], high[0], first, SAMPLING), correct(BIAS, before, "discard", first)
-    ends = [[found.value, *(found.interval(0.95) or (np.nan, np.nan))] for found in (first, second, corrected)]
-    return np.array([ends[0], [np.nan, bounds.interval_low, bounds.interval_high], *ends[1:]], dtype=float)
+    bounds = missing_data_bounds(low[0], high[0], first, SAMPLING)
+    ends = [[found.value, *(found.interval(0.95) or (np.nan, np.nan))] for found in (first, second)]
+    return np.array([ends[0], [np.nan, bounds.interval_low, bounds.interval_high], ends[1]], dtype=float)
 
 
 def follow_up(grid: Grid) -> None:
@@ -112,7 +95,7 @@ def follow_up(grid: Grid) -> None:
     wrong. 95 in 100 replies say what was intended; under pressure three in ten name the stereotype.
     """
     model = Model(icc=0.05)
-    head("unread", "missing", "replies", "first answers", "bounds", "with follow-ups", "corrected")
+    head("unread", "missing", "replies", "first answers", "bounds", "with follow-ups")
     for unread, (odds, pressed) in product((0.02, 0.1, 0.3), ((1, 0), (3, 0), (3, 0.3))):
         generator = np.random.default_rng([round(100 * unread), odds, round(10 * pressed), grid.runs])
         drawn = np.array([replied(unread, odds, pressed, generator, model) for _ in range(grid.runs)])

@@ -51,7 +51,6 @@ from mbbq_gen.scoring.cells import UnparsedPolicy
 from mbbq_gen.scoring.codes import Average, PromptEffects
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.statistics.estimate import InferenceSettings
-from mbbq_gen.statistics.intervals import STRETCH, UNSEEN_TEMPLATE_DEVIATION
 from mbbq_gen.storage.ledgers import JudgedAnswer, judged_answers
 from mbbq_gen.storage.store import Progress
 
@@ -335,8 +334,6 @@ class Run:
         seed: int = 0,
         prompt_effects: PromptEffects = "fixed",
         average: Average = "questions",
-        unseen_deviation: float = UNSEEN_TEMPLATE_DEVIATION,
-        unseen_stretch: float = STRETCH,
         answers: Answers = "first",
     ) -> ScoreTable:
         """The scores of the run by any grouping, with counts and confidence intervals.
@@ -353,18 +350,14 @@ class Run:
             n_resamples: Bootstrap resamples over templates.
             seed: Seed of the bootstrap.
             prompt_effects: Intervals for these prompt variants (`fixed`) or for variants like them (`random`).
-            average: Scores are means over `questions`, over `templates` (each alike), or `random-effects` means.
-            unseen_deviation: Deviation assumed for the score of an unseen template, if few templates differ.
-            unseen_stretch: Its increase near an end of the scale, times the length of the scale.
+            average: Scores are means over `questions`, or over `templates` (each alike).
         """
         level = sequential_confidence_level(confidence_level or 0.95, [self.manifest.adaptive])
         return score(
             self.observations(gold=gold, extractor=extractor, answers=answers),
             group_by,
             metrics,
-            InferenceSettings(
-                *(level, n_resamples, seed, unparsed, prompt_effects, average, unseen_deviation, unseen_stretch)
-            ),
+            InferenceSettings(level, n_resamples, seed, unparsed, prompt_effects, average),
             intervals=confidence_level is not None,
         )
 

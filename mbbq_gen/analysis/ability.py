@@ -10,13 +10,11 @@ The control set has the same questions with first names instead of groups (MBBQ 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
 import polars as pl
-from scipy import special
 
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel
@@ -41,12 +39,6 @@ class TemplateAbility(FrozenModel):
     """Mean over questions of the share of right answers."""
     above_chance: bool
 
-    @property
-    def expected_by_chance(self) -> float:
-        """The probability that a guessing model is above chance on this template."""
-        most = math.floor(self.n_questions * CHANCE + 1e-9)  # the most right answers that are not above a third
-        return float(special.bdtrc(most, self.n_questions, CHANCE))
-
 
 class TemplateSelection(FrozenModel):
     """The templates with an accuracy above chance in all groups."""
@@ -59,10 +51,6 @@ class TemplateSelection(FrozenModel):
     """Templates without disambiguated control answers in some group; never kept."""
     above_chance: tuple[tuple[str, int], ...]
     """The number of templates above chance, by group."""
-    expected_by_chance: float
-    """The expected number of kept templates for a guessing model."""
-    expected_by_chance_in_one: tuple[tuple[str, float], ...]
-    """The expected number of templates above chance for a guessing model, by group."""
 
 
 def template_ability(frame: pl.DataFrame, by: Sequence[str]) -> list[TemplateAbility]:
@@ -98,17 +86,14 @@ def select_templates(abilities: Iterable[TemplateAbility], templates: Iterable[s
         )
     of_bias = set(templates)
     shared = [name for name in sorted(of_bias) if all(name in found for found in by_group.values())]
-    rows = [(group, [found[name] for name in shared]) for group, found in by_group.items()]
-    columns = dict(zip(shared, zip(*(row for _, row in rows), strict=True), strict=True))
-    kept = tuple(name for name, column in columns.items() if all(one.above_chance for one in column))
+    kept = tuple(name for name in shared if all(found[name].above_chance for found in by_group.values()))
+    above_chance = {group: sum(found[name].above_chance for name in shared) for group, found in by_group.items()}
     return TemplateSelection(
         kept=kept,
         n_templates=len(shared),
         n_kept=len(kept),
         without_control=tuple(sorted(of_bias - set(shared))),
-        above_chance=tuple((group, sum(one.above_chance for one in row)) for group, row in rows),
-        expected_by_chance=sum(math.prod(one.expected_by_chance for one in column) for column in columns.values()),
-        expected_by_chance_in_one=tuple((group, sum(one.expected_by_chance for one in row)) for group, row in rows),
+        above_chance=tuple(above_chance.items()),
     )
 
 
@@ -128,7 +113,7 @@ def split_panels(frame: pl.DataFrame, by: Sequence[str], sampling: InferenceSett
     control = [tallies["control"].get(key) or tally.without_answers() for key, tally in bias.items()]
     panel = panel_of([*bias.values(), *control], sampling)
     panel = panel.on_templates([name for tally in bias.values() for name in tally.templates])
-    return panel.on_groups(slice(None, len(bias))), panel.on_groups(slice(len(bias), None))
+    return panel.on_groups(range(len(bias))), panel.on_groups(range(len(bias), 2 * len(bias)))
 
 
 class AdjustedScore(FrozenModel):

@@ -1,7 +1,7 @@
-"""Agreement of the answers to the same questions across languages, prompt variants, orders and methods.
+"""Agreement of the answers to the same questions across prompt variants, orders, languages and methods.
 
 Answers are compared by the chosen role, so that languages and orders are comparable. Unparsed answers are a category of
-their own for Fleiss' kappa and flips, and are excluded from pairs of languages.
+their own for Fleiss' kappa and flips, and are excluded from pairs of methods.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal, get_args
 import numpy as np
 import polars as pl
 
-from mbbq_gen.core.records import Condition, FrozenModel, Method, Normalise, Split
+from mbbq_gen.core.records import FrozenModel, Method, Normalise, Split
 from mbbq_gen.scoring.cells import Array, Choice, UnparsedPolicy, has_response, is_parsed, quotient
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import QUESTION, TEMPLATE, question_expression, template_expression
@@ -37,57 +37,13 @@ def choices(frame: pl.DataFrame) -> pl.DataFrame:
     return named.filter(pl.col("choice").is_not_null())
 
 
-# --- two groups ------------------------------------------------------------------------------------------------------
+# --- two methods -----------------------------------------------------------------------------------------------------
 
 
-class PairAgreement(FrozenModel):
-    """The agreement of two groups' answers to the same questions."""
-
-    first: str
-    second: str
-    condition: Condition
-    n_pairs: int
-    """Questions with equal prompt variant, order and labels, and parsed answers in both groups."""
-    orders_differ: bool
-    """Whether questions with different orders are paired, because none have the same order."""
-    equal_share: EstimateResult
-    """Share of pairs with the same role."""
-    kappa: EstimateResult
-    """Cohen's kappa."""
-
-
-def pair_agreement(
-    answers: pl.DataFrame, column: str, pair: tuple[str, str], condition: Condition, sampling: InferenceSettings
-) -> PairAgreement:
-    """The agreement of two values of a column of `choices`, on questions with equal prompts."""
-    read = answers.filter((pl.col("condition") == condition) & (pl.col("choice") != "unparsed"))
-    shared = _DISPLAY_COLUMNS if column != "method" else _shared_columns(read, pair)
-    keys = [TEMPLATE, QUESTION, *(name for name in (*_PAIRED_COLUMNS, *shared) if name != column)]
-    pairs, orders_differ = _pairs(read, column, pair, keys), False
-    if not pairs.height and "option_order" in keys:
-        keys.remove("option_order")
-        pairs = _pairs(read, column, pair, keys)
-        orders_differ = pairs.height > 0
-    equal_share, kappa = equality_and_kappa(*_contingency(pairs), sampling)
-    return PairAgreement(
-        first=pair[0],
-        second=pair[1],
-        condition=condition,
-        n_pairs=pairs.height,
-        orders_differ=orders_differ,
-        equal_share=equal_share,
-        kappa=kappa,
-    )
-
-
-def _pairs(
-    answers: pl.DataFrame, column: str, pair: Sequence[str], keys: Sequence[str], *, is_first_only: bool = True
-) -> pl.DataFrame:
-    """The choices of two values of a column, joined on the columns `keys`."""
-    texts, value = [pl.col(name).cast(pl.String) for name in keys], pl.col(column).cast(pl.String)
-    left, right = (answers.filter(value == side).select(*texts, "choice") for side in pair)
-    if is_first_only:
-        left, right = (side.unique(keys, keep="first", maintain_order=True) for side in (left, right))
+def _pairs(answers: pl.DataFrame, methods: Sequence[str], keys: Sequence[str]) -> pl.DataFrame:
+    """The choices by two methods, joined on the columns `keys`."""
+    texts, method = [pl.col(name).cast(pl.String) for name in keys], pl.col("method").cast(pl.String)
+    left, right = (answers.filter(method == side).select(*texts, "choice") for side in methods)
     return left.join(right, on=keys, suffix="_other", nulls_equal=True)
 
 
@@ -109,10 +65,8 @@ def equality_and_kappa(
     return equal.score(sampling), jackknife(tables, cohen_kappa, weights).score(sampling)
 
 
-_PAIRED_COLUMNS = ("model", "split", "language", "reasoning_effort")
-"""Columns that paired answers are joined on, except the compared one."""
 _DISPLAY_COLUMNS = ("variant", "label_style", "option_order")
-"""Further columns to join on, except for methods with different prompt variants, such as likelihoods."""
+"""Columns to join on as well, except for methods with different prompt variants, such as likelihoods."""
 
 
 def _shared_columns(answers: pl.DataFrame, methods: Sequence[str]) -> tuple[str, ...]:
@@ -284,7 +238,7 @@ def method_agreement(
     for split, (first, second) in product(get_args(Split), combinations(methods, 2)):
         part = answers.filter(pl.col("split") == split)
         keys = ["language", TEMPLATE, QUESTION, "instance_id", *_shared_columns(part, (first, second))]
-        all_pairs = _pairs(part, "method", (first, second), keys, is_first_only=False)
+        all_pairs = _pairs(part, (first, second), keys)
         for language in languages if part.height else ():
             pairs = all_pairs if language == ALL else all_pairs.filter(pl.col("language") == language)
             templates, tables = _contingency(pairs)

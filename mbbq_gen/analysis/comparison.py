@@ -21,7 +21,6 @@ import numpy as np
 import polars as pl
 
 from mbbq_gen.analysis.ability import Selection, keep_templates, select_templates, split_panels, template_ability
-from mbbq_gen.analysis.agreement import choices, pair_agreement
 from mbbq_gen.analysis.comparison_table import (
     PARSING_GAP,
     WARNINGS,
@@ -43,7 +42,7 @@ from mbbq_gen.analysis.correction import (
 )
 from mbbq_gen.analysis.position import balanced_score, place_test, read_answers
 from mbbq_gen.core.errors import MbbqGenError, UsageError
-from mbbq_gen.core.records import Condition, Split
+from mbbq_gen.core.records import Split
 from mbbq_gen.scoring.cells import has_response
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import METRICS, Metric
@@ -52,7 +51,7 @@ from mbbq_gen.statistics import hypothesis_tests
 from mbbq_gen.statistics.estimate import Estimate, EstimateResult, InferenceSettings, no_score
 from mbbq_gen.statistics.hypothesis_tests import TestResult, holm, zero_test, zero_tests
 from mbbq_gen.statistics.intervals import LOW_PARSING
-from mbbq_gen.statistics.missing_data import missing_data_bounds, tipping_point
+from mbbq_gen.statistics.missing_data import missing_data_bounds
 from mbbq_gen.statistics.panel import Panel, plain_value
 
 Across = Literal["language", "model", "variant", "reasoning_effort", "method", "extractor"]
@@ -126,7 +125,7 @@ def compare(
         adjusted_over=adjust_over,
         left_out=tuple(left_out),
         margin=margin,
-        corrected_by=None if labelled is None else labelled.source,
+        corrected_by=None if labelled is None else "annotations",
     )
 
 
@@ -210,10 +209,9 @@ class ComparedLevels:
 
     def comparison(self, metrics: Sequence[Metric]) -> Comparison:
         """The comparison by all metrics, with unadjusted p values of pairs."""
-        answers, labelled = choices(self._frame), self._labelled
+        labelled = self._labelled
         compared = tuple(self._metric(metric) for metric in metrics)
         codes = {code for metric in compared for pair in metric.pairs for code in pair.warnings}
-        conditions: tuple[Condition, ...] = ("ambiguous", "disambiguated")
         return Comparison(
             within=self._within,
             across=self._across,
@@ -221,11 +219,6 @@ class ComparedLevels:
             selection=self._selected,
             matched=self._ability,
             metrics=compared,
-            agreement=tuple(
-                pair_agreement(answers, self._column, pair, condition, self._sampling)
-                for pair in combinations(self._levels, 2)
-                for condition in conditions
-            ),
             templates_excluded=tuple(self._excluded),
             matrices=() if labelled is None else tuple(confusion_matrices(labelled, self._sampling.confidence)),
             warnings={code: text for code, text in WARNINGS.items() if code in codes},
@@ -250,8 +243,7 @@ class ComparedLevels:
         score, control = self._bias.estimates(metric)[place], self._control.estimates(metric)[place]
         what, tests = f"{metric.name} of {level}", list[TestResult]()
         if metric.low < 0:
-            by_template = self._bias.template_scores(metric)[place]
-            tests = zero_tests(score, by_template, f"{what} is 0", sampling, margin=self._margin, what=what)
+            tests = zero_tests(score, f"{what} is 0", sampling, self._margin, what)
 
         def value(name: str, panel: Panel) -> float | None:
             return plain_value(METRICS[name], panel.tallies[place], sampling)
@@ -283,16 +275,12 @@ class ComparedLevels:
         yield hypothesis_tests.equality_test(compared, hypothesis, self._sampling)
         if self._sampling.prompt_effects == "random":
             return
-        panel = self._bias.on_groups(defined)
-        by_template, is_even = panel.template_scores(metric), panel.has_even_counts(metric)
-        yield hypothesis_tests.friedman(by_template.T, hypothesis, is_even=is_even)
-        yield hypothesis_tests.kruskal_wallis(list(by_template), hypothesis, "template", is_even=is_even)
         if (unavailable := hypothesis_tests.unavailable_test("kruskal_wallis", compared, hypothesis)) is not None:
             yield unavailable.model_copy(update={"unit": "item"})
         elif metric.is_mean:
             items = item_scores(self._frame, metric, self._sampling.unparsed, [self._column])
             levels = (items.filter(items[self._column] == self._levels[place]) for place in defined)
-            yield hypothesis_tests.kruskal_wallis([level["score"].to_numpy() for level in levels], hypothesis, "item")
+            yield hypothesis_tests.kruskal_wallis([level["score"].to_numpy() for level in levels], hypothesis)
         else:
             reason = "the metric is no mean over answers: a question has no score of it"
             result = TestResult(test="kruskal_wallis", unit="item", hypothesis=hypothesis, n=0)
@@ -302,21 +290,13 @@ class ComparedLevels:
         first, second = (self._levels[place] for place in pair)
         difference, on_control = (_difference(panel, metric, pair) for panel in (self._bias, self._control))
         adjusted, score, sampling = difference.subtract(on_control), difference.score(self._sampling), self._sampling
-        bounds = tipping = None
+        bounds = None
         if (ends := self._bias.extremes(metric)) is not None:
             (low, low_other), (high, high_other) = ([side[place] for place in pair] for side in ends)
             lowest, highest = low.subtract(high_other), high.subtract(low_other)
             bounds = missing_data_bounds(lowest, highest, difference, sampling)
-        if score.excludes_zero:
-            tipping = tipping_point(self._bias, metric, pair, first_is_higher=(score.value or 0.0) > 0)
-        panel = self._bias.on_groups(pair)
-        one, other = panel.template_scores(metric)
-        tests = zero_tests(
-            *(difference, one - other, f"{metric.name} is equal in {first} and {second}", sampling),
-            margin=self._margin,
-            what=f"the difference of {metric.name} of {first} and {second}",
-            is_even=panel.has_even_counts(metric),
-        )
+        what = f"the difference of {metric.name} of {first} and {second}"
+        tests = zero_tests(difference, f"{metric.name} is equal in {first} and {second}", sampling, self._margin, what)
         hypothesis = f"{metric.name} minus control is equal in {first} and {second}"
         if self._matched is not None:
             matched = _difference(self._matched, metric, pair).score(sampling)
@@ -330,7 +310,6 @@ class ComparedLevels:
             second=second,
             difference=score,
             bounds=bounds,
-            tipping_point=tipping,
             tests=tuple(tests),
             adjusted=adjusted.score(sampling),
             adjusted_test=zero_test(adjusted, hypothesis, sampling),

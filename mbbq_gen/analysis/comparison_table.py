@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from mbbq_gen.analysis.ability import TemplateSelection
-from mbbq_gen.analysis.agreement import PairAgreement
 from mbbq_gen.analysis.correction import ConfusionMatrix, CorrectedDifference, CorrectedScore, ExtractionErrorRate
 from mbbq_gen.core.records import Confidence, FrozenModel, Split
 from mbbq_gen.scoring.cells import quotient
@@ -14,7 +13,7 @@ from mbbq_gen.scoring.metrics import Fraction, Metric
 from mbbq_gen.statistics.estimate import Estimate, EstimateResult, delta_method
 from mbbq_gen.statistics.hypothesis_tests import TestResult
 from mbbq_gen.statistics.intervals import LOW_PARSING_TEXT
-from mbbq_gen.statistics.missing_data import MissingDataBounds, TippingPoint
+from mbbq_gen.statistics.missing_data import MissingDataBounds
 from mbbq_gen.statistics.panel import Panel
 
 WarningCode = Literal[
@@ -94,8 +93,6 @@ class PairDifference(FrozenModel):
     difference: EstimateResult
     bounds: MissingDataBounds | None = None
     """Bounds over unparsed answers."""
-    tipping_point: TippingPoint | None = None
-    """Only for significant differences (the interval excludes 0) with unparsed answers."""
     tests: tuple[TestResult, ...]
     """Paired by template; p_adjusted by Holm over all pairs."""
     adjusted: EstimateResult
@@ -133,7 +130,6 @@ class Comparison(FrozenModel):
     matched: TemplateSelection | None
     """The templates of `PairDifference.matched`; None without control answers."""
     metrics: tuple[MetricComparison, ...]
-    agreement: tuple[PairAgreement, ...]
     templates_excluded: tuple[str, ...]
     matrices: tuple[ConfusionMatrix, ...] = ()
     """Confusion matrices by language; empty unless a correction was requested."""

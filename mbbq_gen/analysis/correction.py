@@ -70,7 +70,7 @@ class ExtractionErrorRate(FrozenModel):
 
     group: dict[str, str | None]
     n_labels: int
-    n_wrong: float
+    n_wrong: int
     rate: Proportion
     """Weighted by the answers that each label represents, without empty answers."""
 
@@ -80,8 +80,7 @@ class ConfusionCell(FrozenModel):
 
     read: ReadRole
     right: ReadRole
-    count: float
-    """Fractional for labels that only reject an extraction."""
+    count: int
     share: float
     """Weighted share of the answers with this extracted role."""
 
@@ -101,15 +100,11 @@ class ConfusionMatrix(FrozenModel):
 class Correction(FrozenModel):
     """Corrected scores and extraction errors."""
 
-    source: str
+    source: str = "annotations"
     confidence_level: float
     n_labels: int
     unsampled_annotations: int
     """Annotations outside of all samples, which are excluded."""
-    incomplete_annotations: int
-    """Annotations that only reject an extraction; all other answers are equally probable."""
-    stale_annotations: int
-    """Annotations that rejected an extraction which has changed since, which are excluded."""
     groups: tuple[CorrectedGroup, ...]
     errors: tuple[ExtractionErrorRate, ...]
     matrices: tuple[ConfusionMatrix, ...]
@@ -126,27 +121,16 @@ class ConfidenceShares(FrozenModel):
 
 @dataclass(frozen=True)
 class AnnotatedFrame:
-    """Labelled answers, with the numbers of labels and excluded annotations."""
+    """Labelled answers, with the number of excluded annotations."""
 
-    source: str
     frame: pl.DataFrame
-    """Observations with `prompt_id`, `weight`, `right_outcome`, `right_role`, `right_index` and `right_cell`; one row
-    for each answer that a label allows."""
-    n_labels: int
+    """Observations with `prompt_id`, `weight`, `right_outcome`, `right_role`, `right_index` and `right_cell`."""
     unsampled_annotations: int
-    incomplete_annotations: int
-    stale_annotations: int
-
-    def counts(self) -> dict[str, int]:
-        """The integer fields, as in `Correction`."""
-        return {name: value for name, value in vars(self).items() if isinstance(value, int)}
 
 
 def joined(parts: Sequence[AnnotatedFrame]) -> AnnotatedFrame:
-    """The labelled answers of several runs from one source."""
-    counts = [part.counts() for part in parts]
-    sums = {name: sum(count[name] for count in counts) for name in counts[0]}
-    return AnnotatedFrame(parts[0].source, pl.concat([part.frame for part in parts]), **sums)
+    """The labelled answers of several runs."""
+    return AnnotatedFrame(pl.concat([part.frame for part in parts]), sum(part.unsampled_annotations for part in parts))
 
 
 _CLASS = ("class_model", "class_language", "class_kind", "class_confidence")
@@ -279,9 +263,9 @@ def correction(
 ) -> Correction:
     """Corrected scores and extraction error rates by any grouping, and confusion matrices by language."""
     return Correction(
-        source=labelled.source,
         confidence_level=sampling.confidence,
-        **labelled.counts(),
+        n_labels=labelled.frame.height,
+        unsampled_annotations=labelled.unsampled_annotations,
         groups=tuple(
             CorrectedGroup(group=one.group, n_labels=one.n_labels, metrics={m.name: one.score(m) for m in metrics})
             for one in labelled_groups(frame, labelled.frame, by, sampling)
@@ -307,7 +291,6 @@ def _judged(labelled: pl.DataFrame) -> pl.DataFrame:
     return labelled.with_columns(
         read=role("chosen_role", "outcome"),
         right=role("right_role", "right_outcome"),
-        part=1 / pl.len().over("model", "prompt_id"),
         is_wrong=pl.col("right_index").ne_missing(pl.col("chosen_index")),
     )
 
@@ -318,7 +301,7 @@ def extraction_errors(labelled: pl.DataFrame, by: Sequence[str], confidence: flo
         ExtractionErrorRate(
             group=group,
             n_labels=part["prompt_id"].n_unique(),
-            n_wrong=float(part.filter("is_wrong")["part"].sum()),
+            n_wrong=int(part["is_wrong"].sum()),
             rate=proportion(zip(part["is_wrong"], part["weight"], strict=True), confidence),
         )
         for group, part in partition(_judged(labelled), by)
@@ -330,10 +313,10 @@ def confusion_matrices(labelled: pl.DataFrame, confidence: float = 0.95) -> list
     rows, order, matrices = _judged(labelled), get_args(ReadRole), []
     parts = [(group["language"], part) for group, part in partition(rows, ["language"])]
     for language, part in [(None, rows), *parts] if len(parts) > 1 else parts:
-        counted = part.group_by("read", "right").agg(pl.col("part").sum(), pl.col("weight").sum())
+        counted = part.group_by("read", "right").agg(pl.len(), pl.col("weight").sum())
         counted = counted.with_columns(share=pl.col("weight") / pl.col("weight").sum().over("read"))
         cells = [
-            ConfusionCell(read=row["read"], right=row["right"], count=row["part"], share=row["share"])
+            ConfusionCell(read=row["read"], right=row["right"], count=row["len"], share=row["share"])
             for row in counted.sort(*(pl.col(name).cast(pl.Enum(order)) for name in ("read", "right"))).rows(named=True)
         ]
         rate = proportion(zip(part["is_wrong"], part["weight"], strict=True), confidence)

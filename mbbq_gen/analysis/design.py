@@ -7,9 +7,9 @@ design from its variance components. In every language and split, a design has
     questions gives its n answers in more prompt variants and orders, if there are any
 
 and the questions alternate between K ≥ k prompt variants. The variance is that of `mbbq_gen.analysis.power`, with
-min(K, m·k) prompt variants for each template and equal weights of templates. That of a random-effects mean is
-1 / Σ 1 / u_t, with the variance u_t of one template. The width of a 95 % interval is 2 · t(N − 1) · √variance. Random
-prompt variants have t with K − 1 degrees of freedom, and the squares of both are added.
+min(K, m·k) prompt variants for each template and equal weights of templates. The width of a 95 % interval is
+2 · t(N − 1) · √variance. Random prompt variants have t with K − 1 degrees of freedom, and the squares of both are
+added.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mbbq_gen.analysis.power import VarianceAssumptions
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Array
-from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW, Average, PromptEffects
+from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW, PromptEffects
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import QUESTION, TEMPLATE, answer_scores
 from mbbq_gen.statistics.estimate import InferenceSettings
@@ -152,8 +152,6 @@ class DesignSearch:
     price: Price
     confidence: float = 0.95
     speaks_of: PromptEffects = "fixed"
-    average: Average = "questions"
-    """Templates have equal numbers of answers, so means over questions and over templates are equal."""
 
     def ranked(self, *, width: float | None = None, requests: float | None = None) -> list[StudyDesign]:
         """The best design of each shape, best first.
@@ -227,11 +225,7 @@ class DesignSearch:
         answers = np.minimum(questions[..., None] * each * orders, stock * space.prompt_variants * space.orders)
         answer = power.answer_variance(sd.answer, self.components.question_share, used, answers)
         variants_used = np.minimum(variants, questions * each)  # of each template
-        if self.average == "random-effects":  # templates weighted by the inverse of their variances
-            own = np.maximum(power.variance_of(question, sd, 1.0, variants_used[..., None], answer), _LEAST_VARIANCE)
-            variance = np.asarray(1 / (1 / own).mean(axis=-1) / templates)
-        else:
-            variance = power.variance_of(question, sd, templates, variants_used, answer.mean(axis=-1) / templates)
+        variance = power.variance_of(question, sd, templates, variants_used, answer.mean(axis=-1) / templates)
         squares = special.stdtrit(templates - 1, level) ** 2 * variance
         if self.speaks_of == "random":
             t = special.stdtrit(variants - 1, level) if variants >= MIN_PROMPT_VARIANTS else float("inf")
@@ -239,7 +233,6 @@ class DesignSearch:
         return templates * answers.mean(axis=-1) * space.cells, 2 * squares**0.5
 
 
-_LEAST_VARIANCE: Final = 1e-12
 LEAST_FREEDOM: Final = 20
 """Least degrees of freedom to estimate the variance within templates: answers minus groups."""
 

@@ -19,7 +19,7 @@ from mbbq_gen.scoring.cells import Array
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.scoring.tally import partition
 from mbbq_gen.statistics.estimate import Estimate, EstimateResult, InferenceSettings, combine, mean, no_score, number
-from mbbq_gen.statistics.hypothesis_tests import TestResult, equality_test, friedman, holm, kendall_w, zero_test
+from mbbq_gen.statistics.hypothesis_tests import TestResult, equality_test, holm, kendall_w, zero_test
 from mbbq_gen.statistics.panel import make_panel
 from mbbq_gen.statistics.variance_components import VarianceTable, variance_components
 
@@ -202,8 +202,6 @@ class RankStability(FrozenModel):
     levels: tuple[str, ...]
     kendall_w: float | None
     """1: all levels have the same ranking; 0: no agreement; None: no complete level."""
-    test: TestResult
-    """Friedman's test that all models have equal ranks."""
 
 
 class RobustnessTable(FrozenModel):
@@ -270,10 +268,7 @@ def spread(frame: pl.DataFrame, metric: Metric, factor: Factor, sampling: Infere
         highest=max(values.values(), default=None),
         worst=values[worst] if values else None,
         worst_level=worst,
-        tests=(
-            equality_test(shared.estimates(metric), hypothesis, sampling),
-            friedman(shared.template_scores(metric).T, hypothesis, is_even=shared.has_even_counts(metric)),
-        ),
+        tests=(equality_test(shared.estimates(metric), hypothesis, sampling),),
     )
 
 
@@ -289,12 +284,10 @@ def rank_stability(
     for group, value in zip(panel.groups, metric.value(panel.total), strict=True):
         table[levels.index(str(group[factor])), models.index(str(group["model"]))] = value
     complete = table[~np.isnan(table).any(axis=1)]
-    hypothesis = f"the values of {factor} do not rank the models by {metric.name}"
     return RankStability(
         metric=metric.name,
         factor=factor,
         models=tuple(models),
         levels=tuple(levels),
         kendall_w=kendall_w(complete) if complete.size else None,
-        test=friedman(complete, hypothesis, unit="level"),
     )

@@ -1,11 +1,10 @@
-"""Optional parts of score reports: macro averages, tests against 0, baselines, heterogeneity, sensitivity."""
+"""Optional parts of score reports: macro averages, tests against 0, baselines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from itertools import product
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -16,12 +15,12 @@ from mbbq_gen.analysis.follow_up import FollowUpReport
 from mbbq_gen.analysis.scores import ScoreTable, score
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel, Normalise
-from mbbq_gen.scoring.cells import BASELINES, Array, Baseline, baseline_matrix
+from mbbq_gen.scoring.cells import BASELINES, Baseline, baseline_matrix
 from mbbq_gen.scoring.metrics import Metric, choose_metrics
 from mbbq_gen.scoring.tally import Subset, Tally, grouping_columns, tally_groups
-from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings, mean, mean_of_strata, no_score, number
+from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings, mean, mean_of_strata, no_score
 from mbbq_gen.statistics.hypothesis_tests import TestResult, benjamini_hochberg, zero_tests
-from mbbq_gen.statistics.panel import i_squared, make_panel, panel_of, plain_value, reml_variance, template_scores
+from mbbq_gen.statistics.panel import make_panel, panel_of, plain_value
 
 
 class MacroAverage(FrozenModel):
@@ -56,36 +55,6 @@ class BaselineScores(FrozenModel):
     metrics: dict[str, float | None]
 
 
-class Heterogeneity(FrozenModel):
-    """The heterogeneity of a score between templates or categories."""
-
-    group: dict[str, str | None]
-    metric: str
-    over: Literal["template", "category"]
-    n: int
-    """Templates with a score, or categories with two templates or more."""
-    tau_squared: float | None
-    """Variance of the true scores by restricted maximum likelihood; None for fewer than two."""
-    tau: float | None
-    i_squared: float | None
-    """Share of τ² in the variance of observed scores (Higgins & Thompson 2002)."""
-
-
-class SensitivityInterval(FrozenModel):
-    """The interval of a score with other constants for unseen templates."""
-
-    group: dict[str, str | None]
-    metric: str
-    constants: Literal[
-        "as set", "deviation halved", "deviation doubled", "stretch halved", "stretch doubled", "estimated"
-    ]
-    """`estimated`: the deviation 1.96 τ, for at least SENSITIVITY_TEMPLATES templates."""
-    unseen_deviation: float
-    unseen_stretch: float
-    ci_low: float
-    ci_high: float
-
-
 class StoppedEstimate(FrozenModel):
     """A score in the stopping rule of an adaptive run."""
 
@@ -97,10 +66,6 @@ class StoppedEstimate(FrozenModel):
     value: float | None
     adjusted_value: float | None
     """The median-unbiased estimate (stage-wise ordering)."""
-
-
-SENSITIVITY_TEMPLATES: Final = 40
-"""Least number of templates to estimate the deviation of an unseen one."""
 
 
 class ScoreReport(ScoreTable):
@@ -116,9 +81,6 @@ class ScoreReport(ScoreTable):
     adjusted: tuple[AdjustedScore, ...] = ()
     tests: tuple[GroupTest, ...] = ()
     baselines: tuple[BaselineScores, ...] = ()
-    heterogeneity: tuple[Heterogeneity, ...] = ()
-    sensitivity: tuple[SensitivityInterval, ...] = ()
-    """For scores whose interval allows for unseen templates."""
     stopped: tuple[StoppedEstimate, ...] = ()
     """For adaptive runs that stopped on their result."""
     confidences: tuple[ConfidenceShares, ...] = ()
@@ -199,8 +161,8 @@ def group_tests(
     results: list[GroupTest] = []
     for metric in (metric for metric in metrics if metric.low < 0):
         rows = [
-            zero_tests(estimate, scores, f"{metric.name} is 0", sampling, margin=margin, what=metric.name)
-            for scores, estimate in zip(panel.template_scores(metric), panel.estimates(metric), strict=True)
+            zero_tests(estimate, f"{metric.name} is 0", sampling, margin, metric.name)
+            for estimate in panel.estimates(metric)
         ]
         columns = list(zip(*rows, strict=True))[0 if against_zero else -1 :]
         adjusted = [benjamini_hochberg([test.p_value for test in column]) for column in columns]
@@ -219,63 +181,3 @@ def baseline_scores(
         moved = baseline_matrix(baseline)
         values = {metric.name: plain_value(metric, tally, sampling, moved) for metric in metrics}
         yield BaselineScores(group=tally.group, baseline=baseline, metrics=values)
-
-
-def heterogeneity(
-    frame: pl.DataFrame, by: Sequence[str], metrics: Sequence[Metric], sampling: InferenceSettings
-) -> Iterator[Heterogeneity]:
-    """τ² and I² of every group's scores over templates, and over categories if these are not in `by`."""
-    names, parts = list(grouping_columns(by)), dict[tuple[str | None, ...], list[Tally]]()
-    for tally in tally_groups(frame, grouping_columns([*by, "category"])) if "category" not in names else ():
-        parts.setdefault(tuple(tally.group[name] for name in names), []).append(tally)
-    for tally in tally_groups(frame, grouping_columns(by)):
-        panel = panel_of([tally], sampling, is_resampled=False)
-        key = tuple(tally.group.values())
-        categories = panel_of(parts[key], sampling, is_resampled=False) if key in parts else None
-        for metric in (metric for metric in metrics if metric.name != "parse_rate"):
-            own = template_scores(panel, metric)
-            scored: dict[Literal["template", "category"], tuple[Array, Array]]
-            scored = {"template": (own.scores[0], own.variances[0])}
-            if categories is not None:
-                estimates = [one for one in categories.estimates(metric) if (one.template_weights > 0).sum() > 1]
-                errors = [float(one.adjusted_influence @ one.adjusted_influence) for one in estimates]
-                scored["category"] = np.array([one.value for one in estimates]), np.array(errors)
-            for over, (values, variances) in scored.items():
-                known = ~np.isnan(values)[None]
-                tau_squared = reml_variance(values[None], variances[None])
-                yield Heterogeneity(
-                    group=tally.group,
-                    metric=metric.name,
-                    over=over,
-                    n=int(known.sum()),
-                    tau_squared=number(tau_squared[0]),
-                    tau=number(np.sqrt(tau_squared[0])),
-                    i_squared=number(i_squared(tau_squared, variances[None], known)[0]),
-                )
-
-
-def sensitivity(
-    frame: pl.DataFrame, by: Sequence[str], metrics: Sequence[Metric], sampling: InferenceSettings
-) -> Iterator[SensitivityInterval]:
-    """Intervals with each constant halved and doubled, for scores whose interval allows for unseen templates."""
-    panel = make_panel(frame, by, sampling)
-    deviation, stretch = sampling.unseen_deviation, sampling.unseen_stretch
-    for metric in metrics:
-        taus = template_scores(panel, metric).tau_squared ** 0.5
-        for group, tau, estimate in zip(panel.groups, taus, panel.estimates(metric), strict=True):
-            if estimate.missing_reason is not None or estimate.boundary is None:
-                continue
-            cases = {
-                "as set": (deviation, stretch),
-                "deviation halved": (deviation / 2, stretch),
-                "deviation doubled": (deviation * 2, stretch),
-                "stretch halved": (deviation, stretch / 2),
-                "stretch doubled": (deviation, stretch * 2),
-            }
-            if estimate.n_templates >= SENSITIVITY_TEMPLATES and tau > 0:
-                cases["estimated"] = (1.96 * float(tau), stretch)
-            for name, (far, factor) in cases.items():
-                ends = replace(estimate, unseen_deviation=far, unseen_stretch=factor).interval(sampling.confidence)
-                if ends is not None:
-                    numbers = {"unseen_deviation": far, "unseen_stretch": factor, "ci_low": ends[0], "ci_high": ends[1]}
-                    yield SensitivityInterval(group=group, metric=metric.name, constants=name, **numbers)

@@ -19,7 +19,14 @@ from mbbq_gen.scoring.observations import GoldLabels, relabel
 from mbbq_gen.scoring.tally import CLUSTER, Tally, grouping_columns, tally_groups
 from mbbq_gen.statistics.estimate import REASONS, Estimate, EstimateResult, InferenceSettings, number
 from mbbq_gen.statistics.hypothesis_tests import sizes_matter
-from mbbq_gen.statistics.intervals import LOW_PARSING, LOW_PARSING_TEXT, MIN_PROMPT_VARIANTS, IntervalMethod
+from mbbq_gen.statistics.intervals import (
+    LOW_PARSING,
+    LOW_PARSING_TEXT,
+    MIN_PROMPT_VARIANTS,
+    STRETCH,
+    UNSEEN_TEMPLATE_DEVIATION,
+    IntervalMethod,
+)
 from mbbq_gen.statistics.missing_data import MissingDataBounds, missing_data_bounds
 from mbbq_gen.statistics.panel import Panel, panel_of, plain_value
 
@@ -42,18 +49,12 @@ WarningCode = Literal[
 ]
 
 
-def _near_boundary(deviation: float, stretch: float) -> str:
-    return (
-        "nearly all templates have the same score, or a few differ much: the interval allows for an unseen template, "
-        f"up to {deviation:g} away ({stretch * deviation:g} near an end)"
-    )
-
-
 WARNINGS: dict[WarningCode, str] = {
     "too_few_templates": REASONS["too_few_templates"],
     "too_few_prompt_variants": REASONS["too_few_prompt_variants"],
     "few_templates": f"fewer than {FEW_TEMPLATES} templates: the interval is rough",
-    "near_boundary": _near_boundary(InferenceSettings.unseen_deviation, InferenceSettings.unseen_stretch),
+    "near_boundary": "nearly all templates have the same score, or a few differ much: the interval allows for an "
+    f"unseen template, up to {UNSEEN_TEMPLATE_DEVIATION} away ({STRETCH * UNSEEN_TEMPLATE_DEVIATION:g} near an end)",
     "low_parse_rate": LOW_PARSING_TEXT,
     "template_size_effect": "larger templates have other scores than small ones and dominate: with equal template "
     "weights the score is `mean_over_templates`",
@@ -92,8 +93,8 @@ class MetricScore(EstimateResult):
     """A score with counts, bounds and warnings."""
 
     method: IntervalMethod | None
-    """The method of the interval: the bootstrap or Hartung-Knapp; one of them or t for few templates; or one that
-    allows for unseen templates (`near_boundary`). None without an interval."""
+    """The method of the interval: the bootstrap; it or t for few templates; or one that allows for unseen templates
+    (`near_boundary`). None without an interval."""
     equivalence_bound: float | None
     """For a bias, the smallest margin of equivalence to 0, by two one-sided tests at the level 1 − confidence; None
     without an interval."""
@@ -155,17 +156,13 @@ class ScoreTable(FrozenModel):
     """None without rows."""
     unparsed: UnparsedPolicy
     confidence_level: float | None
-    interval_method: IntervalMethod
+    interval_method: IntervalMethod = "expanded_percentile"
     n_resamples: int
     seed: int
     prompt_effects: PromptEffects = "fixed"
     """Prompt variants as fixed or random effects."""
     average: Average = "questions"
-    """Means over questions, over templates, or random-effects means over templates."""
-    unseen_deviation: float = InferenceSettings.unseen_deviation
-    """The assumed deviation of an unseen template."""
-    unseen_stretch: float = InferenceSettings.unseen_stretch
-    """Factor on the deviation near an end of the scale, per unit of its length."""
+    """Means over questions or over templates."""
     cluster: tuple[str, ...]
     """Columns that identify a template."""
     definitions: dict[str, MetricDefinition]
@@ -199,21 +196,17 @@ def score(
     groups = _score_groups(list(tally_groups(frame, columns, settings.prompt_effects)), chosen, settings, intervals)
     codes = {code for group in groups for code in group.warnings}
     codes |= {code for group in groups for one in group.metrics.values() for code in one.warnings}
-    near = _near_boundary(settings.unseen_deviation, settings.unseen_stretch)
     return ScoreTable(
         by=tuple(columns),
         gold=labels[0] if labels else None,
         **settings.facts() | ({} if intervals else {"confidence_level": None}),
-        interval_method="hartung_knapp" if settings.average == "random-effects" else "expanded_percentile",
         prompt_effects=settings.prompt_effects,
         average=settings.average,
-        unseen_deviation=settings.unseen_deviation,
-        unseen_stretch=settings.unseen_stretch,
         cluster=CLUSTER,
         definitions={metric.name: MetricDefinition.model_validate(metric, from_attributes=True) for metric in chosen},
         groups=groups,
         gold_differences=_label_differences(frame, columns, chosen, settings),
-        warnings={code: text for code, text in (WARNINGS | {"near_boundary": near}).items() if code in codes},
+        warnings={code: text for code, text in WARNINGS.items() if code in codes},
     )
 
 
@@ -267,8 +260,7 @@ def _metric_scores(
         has_interval = numbers["ci_low"] is not None
         method: IntervalMethod | None = None
         if has_interval:
-            method = "hartung_knapp" if estimate.is_analytic else "expanded_percentile"
-            method = "few_templates" if estimate.n_templates < FEW_TEMPLATES else method
+            method = "few_templates" if estimate.n_templates < FEW_TEMPLATES else "expanded_percentile"
             method = "near_boundary" if estimate.allows_unseen else method
         if intervals and metric.low < 0 and settings.confidence > 0.5:
             narrow = estimate.interval(2 * settings.confidence - 1)  # two one-sided tests (TOST; Schuirmann 1987)

@@ -38,15 +38,6 @@ class Agreement(FrozenModel):
     kappa: EstimateResult
 
 
-class ConfusionCount(FrozenModel):
-    """The number of responses with a pair of choices by rules and judge."""
-
-    rules: str
-    """The role chosen; `first person` or `second person` without roles; `none` without an option."""
-    judge: str
-    n: int
-
-
 class JudgeDisagreement(FrozenModel):
     """A response with different choices by the rules and the judge; `mbbq-gen explain` shows it by its id."""
 
@@ -95,11 +86,10 @@ class JudgeReport(FrozenModel):
     """Fault of invalid replies → number."""
     agreement: tuple[Agreement, ...]
     """By language, then overall; computed from `basis`."""
-    confusion: tuple[ConfusionCount, ...]
     differences: tuple[JudgeDisagreement, ...]
     """Of all responses with a reply, from any selection."""
     annotated: tuple[Accuracy, ...]
-    """By language, then overall; empty without annotations that name the right option."""
+    """By language, then overall; empty without annotations."""
 
 
 def judge_report(
@@ -119,10 +109,8 @@ def judge_report(
     basis: Basis = "all" if all(pair.selection == "all" for pair in counted) else "sample"
     if not counted:
         basis, counted = ("only" if everything else "nothing"), everything
-    both = [pair for pair in counted if is_valid(pair.judge.rule)]
     languages = sorted({pair.language for pair in counted})
     faults = Counter(pair.judge.rule.removeprefix(INVALID) for pair in everything if not is_valid(pair.judge.rule))
-    crossings = Counter((pair.rules_choice, pair.judge_choice) for pair in both)
     return JudgeReport(
         run=run,
         judge=judge.name,
@@ -141,7 +129,6 @@ def judge_report(
             _agreement(group, [pair for pair in counted if group in ("all", pair.language)], sampling)
             for group in (*languages, "all")
         ),
-        confusion=tuple(ConfusionCount(rules=ours, judge=theirs, n=n) for (ours, theirs), n in crossings.most_common()),
         differences=tuple(
             JudgeDisagreement(
                 prompt_id=pair.prompt_id,
@@ -176,8 +163,8 @@ def _agreement(group: str, pairs: Sequence[JudgedAnswer], sampling: InferenceSet
 def _annotated(
     pairs: Sequence[JudgedAnswer], annotations: Mapping[str, Annotation], interval: float
 ) -> Iterator[Accuracy]:
-    """Accuracy on responses whose right option was annotated; an invalid reply counts as wrong."""
-    known = [pair for pair in pairs if (found := annotations.get(pair.prompt_id)) and found.right_known]
+    """Accuracy on annotated responses; an invalid reply counts as wrong."""
+    known = [pair for pair in pairs if pair.prompt_id in annotations]
     if not known:
         return
     for group in (*sorted({pair.language for pair in known}), "all"):

@@ -3,8 +3,7 @@
     RUN/annotation-draws.jsonl      the samples that were drawn; `annotate` continues the last one
     RUN/annotations.jsonl           one annotation per line; the last one of a prompt counts
 
-An annotation with the correct option is about the response, so it applies to every extractor. An annotation that only
-states "wrong" applies to the extraction that was shown.
+An annotation names the correct option, so it is about the response and applies to every extractor.
 """
 
 from __future__ import annotations
@@ -54,31 +53,22 @@ class Annotation(FrozenModel):
     extractor: str
     outcome: Outcome
     option: int | None
-    right_known: bool
-    right: int | None = None
-    """The option that the response chooses; None if it chooses none, or the annotator did not say."""
+    right: int | None
+    """The option that the response chooses; None if it chooses none."""
     note: str = ""
     at: str
 
     @property
     def agrees(self) -> bool:
         """Whether the extraction is the correct one."""
-        return self.right_known and self.right == self.option
-
-    def is_correct(self, extraction: ExtractionRow) -> bool | None:
-        """Whether an extraction from the same response is correct; None if this annotation does not decide it."""
-        if self.right_known:
-            return extraction.option == self.right
-        return False if extraction.option == self.option else None
+        return self.right == self.option
 
 
-def annotate_response(
-    extraction: ExtractionRow, *, right: int | None, right_known: bool = True, note: str = ""
-) -> Annotation:
-    """The annotation of an extraction, with the correct option or as wrong."""
+def annotate_response(extraction: ExtractionRow, *, right: int | None, note: str = "") -> Annotation:
+    """The annotation of an extraction, with the correct option."""
     shown = {name: getattr(extraction, name) for name in ("prompt_id", "extractor", "outcome", "option")}
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return Annotation(**shown, right_known=right_known, right=right, note=note, at=now)
+    return Annotation(**shown, right=right, note=note, at=now)
 
 
 class DrawnStratum(FrozenModel):
@@ -218,8 +208,8 @@ def allocate(sizes: Mapping[Stratum, int], total: int) -> dict[Stratum, int]:
 
 # --- the result ------------------------------------------------------------------------------------------------------
 
-Mistake = Literal["wrong_option", "spurious", "missed", "unknown_kind"]
-"""Another option than the correct one; an option though none is correct; no option though one is; not stated."""
+Mistake = Literal["wrong_option", "spurious", "missed"]
+"""Another option than the correct one; an option though none is correct; no option though one is."""
 
 
 class Disagreement(FrozenModel):
@@ -256,11 +246,8 @@ class AnnotationReport(FrozenModel):
     """Share of the run's extractions in strata with an annotation, which the weighted shares cover."""
     overall: AgreementRate
     by_language: tuple[AgreementRate, ...]
-    by_stratum: tuple[AgreementRate, ...]
     mistakes: dict[Mistake, int]
     disagreements: tuple[Disagreement, ...]
-    stale_annotations: int
-    """Annotations "wrong" whose extraction has changed since; they must be repeated."""
 
 
 def annotation_report(
@@ -274,14 +261,14 @@ def annotation_report(
     known: dict[str, tuple[bool, float]] = {}
     """Prompt id → whether its extraction is correct, and how many extractions the annotation represents."""
     wrong: list[ExtractionRow] = []
-    covered = stale = 0
+    covered = 0
     for members in sample.strata.values():
-        given = [(one, annotations[one.prompt_id].is_correct(one)) for one in members if one.prompt_id in annotations]
-        judged = [(one, right) for one, right in given if right is not None]
-        stale += len(given) - len(judged)
+        judged = [one for one in members if one.prompt_id in annotations]
         covered += len(members) if judged else 0
-        known |= {one.prompt_id: (right, len(members) / len(judged)) for one, right in judged}
-        wrong += [one for one, right in judged if not right]
+        for one in judged:
+            is_right = one.option == annotations[one.prompt_id].right
+            known[one.prompt_id] = is_right, len(members) / len(judged)
+            wrong += [] if is_right else [one]
 
     def rate(group: str, extractions: Sequence[ExtractionRow]) -> AgreementRate:
         found = [known[one.prompt_id] for one in extractions if one.prompt_id in known]
@@ -307,16 +294,12 @@ def annotation_report(
         coverage=covered / len(extractions) if extractions else None,
         overall=rate("all", extractions),
         by_language=tuple(rate(code, [one for one in extractions if one.language == code]) for code in languages),
-        by_stratum=tuple(rate(" / ".join(key), members) for key, members in sample.strata.items()),
         mistakes={mistake: counts[mistake] for mistake in get_args(Mistake)},
         disagreements=tuple(disagreements),
-        stale_annotations=stale,
     )
 
 
 def _mistake(extraction: ExtractionRow, annotation: Annotation) -> Mistake:
-    if not annotation.right_known:
-        return "unknown_kind"
     if annotation.right is None:
         return "spurious"
     return "missed" if extraction.option is None else "wrong_option"

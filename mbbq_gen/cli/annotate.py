@@ -58,9 +58,6 @@ class Annotate(RunCommand):
         "Extractor to check: rules, a simple one such as first-label, or a stored version. Default: as in the last "
         "command; at first rules.",
     )
-    traces: bool = option(
-        "Sample", "Annotate the conclusions of reasoning traces instead of the answers.", "--reasoning", default=False
-    )
     csv: Path | None = option(
         "Files", "Write a CSV sheet to fill in with a spreadsheet program instead.", metavar="FILE"
     )
@@ -70,7 +67,6 @@ class Annotate(RunCommand):
     confidence_level: ConfidenceLevel = 0.95
 
     def _run(self) -> None:
-        from mbbq_gen.annotation.annotations import ReasoningTarget, ReviewTarget
         from mbbq_gen.cli.annotation_session import AnnotationTask
         from mbbq_gen.report.annotation_views import annotation_blocks
 
@@ -81,12 +77,10 @@ class Annotate(RunCommand):
                 "there is no terminal: write a sheet with --csv FILE or --html FILE, import it with --import FILE, or "
                 "show the result so far with --report"
             )
-        if self.traces and self.extractor is not None:
-            raise UsageError("--reasoning, --extractor: reasoning traces have one extractor; leave --extractor out")
         design = {"sample": self.sample_size, "by": self.group_by, "seed": self.seed}
         design |= {"languages": self.languages, "extractor": self.extractor}
-        source = (ReasoningTarget if self.traces else ReviewTarget)(folder, self.resources)
-        job = AnnotationTask(folder, source, {name: value for name, value in design.items() if value is not None})
+        given = {name: value for name, value in design.items() if value is not None}
+        job = AnnotationTask(folder, self.resources, given)
         if self.sheet is not None:
             job.import_sheet(self.sheet)
         if self.csv is not None or self.html is not None:

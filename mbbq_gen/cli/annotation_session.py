@@ -12,24 +12,25 @@ from rich.console import Console
 from rich.text import Text
 
 from mbbq_gen.annotation import review
-from mbbq_gen.annotation.annotations import ReviewTarget
+from mbbq_gen.annotation.annotations import find_extraction
 from mbbq_gen.annotation.review import Annotation, SamplingDesign, annotate_response
 from mbbq_gen.cli.output import result_console, say, write_lines
 from mbbq_gen.core.errors import DataError, UsageError
+from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import all_of
 from mbbq_gen.report import annotation_views
 from mbbq_gen.report.annotation_views import SheetEntry, SheetRow
 from mbbq_gen.report.explanation import chosen_text, print_explanation
 from mbbq_gen.report.tables import OUTCOME_TITLES
-from mbbq_gen.runs.extraction import question_of
+from mbbq_gen.runs.extraction import explain_answer, question_of
+from mbbq_gen.runs.observations import ensure_extracted
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.queries import find_completed
+from mbbq_gen.storage.queries import find_completed, iter_extractions
 from mbbq_gen.storage.store import RunStore
 
 _STEPS = {"b": -1, "s": 1, "q": 0}
-_KEYS = "y correct   n wrong   1-{count} the correct option   0 no answer   e explain   b back   s skip   q quit"
-_WRONG_KEYS = "which is correct?   1-{count} that option   0 no answer   Enter not known"
+_KEYS = "y correct   wrong: 1-{count} the correct option, 0 no answer   e explain   b back   s skip   q quit"
 INTERRUPTS = frozenset("\x03\x04")
 """Ctrl-C and Ctrl-D, for terminals that pass them on as keys."""
 
@@ -37,13 +38,14 @@ INTERRUPTS = frozenset("\x03\x04")
 class AnnotationTask:
     """The sample of a run's extractions and their annotations."""
 
-    def __init__(self, folder: RunFolder, source: ReviewTarget, given: Mapping[str, Any]) -> None:
+    def __init__(self, folder: RunFolder, resources: PackPaths, given: Mapping[str, Any]) -> None:
         """`given`: the options of the sampling design; others are as in the last command."""
-        self._folder, self._source = folder, source
-        self._draws = review.load_draws(source.draws_path)
+        self._folder, self._resources = folder, resources
+        self._annotations_path = folder.path / review.ANNOTATIONS_NAME
+        self._draws = review.load_draws(folder.path / review.DRAWS_NAME)
         before = self._draws[-1].design if self._draws else SamplingDesign()
         with Bar("reading", None, "answers") as bar:
-            versions = source.versions(given.get("extractor", before.extractor), bar.advance)
+            versions = ensure_extracted(folder, resources, given.get("extractor", before.extractor), bar.advance)
         changes = dict(given)
         if "by" in changes:
             changes["by"] = all_of("grouping", changes["by"], list(review.GROUPINGS))
@@ -53,24 +55,24 @@ class AnnotationTask:
         languages = self._design.languages or tuple(versions)
         self._versions = {code: version for code, version in sorted(versions.items()) if code in languages}
         with folder.open_store(read_only=True) as store:
-            self._sample = review.draw_sample(source.extractions(store, self._versions), self._design)
-        self._annotations = review.load_annotations(source.annotations_path)
+            self._sample = review.draw_sample(iter_extractions(store, self._versions), self._design)
+        self._annotations = review.load_annotations(self._annotations_path)
         if not self._sample.drawn:
             raise UsageError(f"{folder.path}: no response to annotate; continue with: mbbq-gen run {folder.path}")
 
     def _entries(self) -> list[SheetEntry]:
         """The sample with prompts and responses; stores the draw for later commands."""
         with self._folder.open_store(read_only=True) as store:
-            found = (self._source.find(store, drawn.prompt_id, drawn.extractor) for drawn in self._sample.drawn)
+            found = (find_extraction(store, drawn.prompt_id, drawn.extractor) for drawn in self._sample.drawn)
             entries = [SheetEntry(*parts) for parts in found if parts is not None]
         draw = self._sample.draw(self._design, self._versions)
         if draw not in self._draws[-1:]:
-            review.append_records(self._source.draws_path, [draw])
+            review.append_records(self._folder.path / review.DRAWS_NAME, [draw])
         return entries
 
     def _store(self, *annotations: Annotation) -> None:
         """Stores annotations; they are on disk when this returns."""
-        review.append_records(self._source.annotations_path, annotations)
+        review.append_records(self._annotations_path, annotations)
         self._annotations |= {annotation.prompt_id: annotation for annotation in annotations}
 
     def report(self, confidence_level: float) -> review.AnnotationReport:
@@ -84,7 +86,7 @@ class AnnotationTask:
         console = result_console(stderr=True)
 
         def explain(entry: SheetEntry) -> None:
-            found = self._source.explain(entry.answered)
+            found = explain_answer(entry.answered, self._resources)
             if found is None:
                 console.print(f"outcome from the service: {entry.stored.rule}")
             else:
@@ -94,9 +96,9 @@ class AnnotationTask:
         try:
             count = AnnotationSession(console, typer.getchar, self._store, explain).judge(entries, self._annotations)
         except (KeyboardInterrupt, EOFError):
-            say(f"\nstopped; the annotations are in {self._source.annotations_path}")
+            say(f"\nstopped; the annotations are in {self._annotations_path}")
             raise KeyboardInterrupt from None
-        say(f"{count:,} annotated; the annotations are in {self._source.annotations_path}")
+        say(f"{count:,} annotated; the annotations are in {self._annotations_path}")
 
     def write_sheets(self, csv: Path | None, html: Path | None) -> None:
         """Writes the sample as sheets, with existing annotations filled in."""
@@ -110,8 +112,7 @@ class AnnotationTask:
         for file in filter(None, (csv, html)):
             say(f"{len(entries):,} extractions in {file}")
         back = csv or "the CSV that its button saves"
-        more = "" if self._source.of_answers else " --reasoning"
-        say(f"fill it in, then: mbbq-gen annotate {path}{more} --import {back}")
+        say(f"fill it in, then: mbbq-gen annotate {path} --import {back}")
 
     def import_sheet(self, path: Path) -> None:
         """Imports the annotations of a sheet that are new or changed."""
@@ -131,19 +132,19 @@ class AnnotationTask:
         if not version:
             answered = find_completed(store, row.prompt_id)
             version = self._versions.get(answered.prompt.language, "") if answered else ""
-        found = self._source.find(store, row.prompt_id, version)
+        found = find_extraction(store, row.prompt_id, version)
         if found is None:
             raise DataError(f"{row.where}: id: no extraction {row.prompt_id!r} in {self._folder.path}; wrong run?")
         extraction, answered, _ = found
         question = question_of(answered)
-        is_known = bool(row.right) or row.agrees is True
-        right = annotation_views.right_option(row, question) if row.right else extraction.option if row.agrees else None
-        if row.agrees is not None and row.agrees != (is_known and right == extraction.option):
+        is_agreed = bool(row.agrees and not row.right)
+        right = extraction.option if is_agreed else annotation_views.right_option(row, question)
+        if row.agrees is not None and row.agrees != (right == extraction.option):
             option = "no option" if extraction.option is None else f"option {extraction.option + 1}"
             raise DataError(
                 f"{row.where}: right: {row.right!r} contradicts the annotation: {option} was extracted; correct one"
             )
-        return annotate_response(extraction, right=right, right_known=is_known, note=row.note)
+        return annotate_response(extraction, right=right, note=row.note)
 
 
 @dataclass
@@ -156,13 +157,9 @@ class AnnotationSession:
     explain: Callable[[SheetEntry], None]
 
     def judge(self, entries: Sequence[SheetEntry], annotations: Mapping[str, Annotation]) -> int:
-        """Asks for each extraction without a valid annotation; returns the number annotated."""
-        judged: set[int] = set()
-        pending, current = [], 0
-        for number, entry in enumerate(entries, start=1):
-            known = annotations.get(entry.stored.prompt_id)
-            if known is None or known.is_correct(entry.stored) is None:
-                pending.append((number, entry))
+        """Asks for each extraction without an annotation; returns the number annotated."""
+        judged, current = set[int](), 0
+        pending = [one for one in enumerate(entries, start=1) if one[1].stored.prompt_id not in annotations]
         while current < len(pending):
             number, entry = pending[current]
             self._show(entry, number, len(entries))
@@ -177,24 +174,20 @@ class AnnotationSession:
 
     def _ask(self, entry: SheetEntry) -> tuple[int, Annotation | None]:
         """The step to the next entry (0: quit), and the annotation, if any."""
-        count, is_wrong = len(entry.question.options), False
+        count = len(entry.question.options)
         while True:
-            self.console.print((_WRONG_KEYS if is_wrong else _KEYS).format(count=count), style="dim")
+            self.console.print(_KEYS.format(count=count), style="dim")
             key = self.key().lower()
             if key in INTERRUPTS or key == "":
                 raise KeyboardInterrupt
             if key in "0123456789" and int(key) <= count:
                 return 1, self._annotation(entry, int(key) - 1 if key != "0" else None)
-            if is_wrong:
-                if key in {"\r", "\n"}:
-                    return 1, annotate_response(entry.stored, right=None, right_known=False)
-            elif key == "y":
+            if key == "y":
                 return 1, self._annotation(entry, entry.stored.option)
-            elif key in _STEPS:
+            if key in _STEPS:
                 return _STEPS[key], None
-            elif key == "e":
+            if key == "e":
                 self.explain(entry)
-            is_wrong = is_wrong or key == "n"
 
     def _annotation(self, entry: SheetEntry, right: int | None) -> Annotation:
         annotation = annotate_response(entry.stored, right=right)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mbbq_gen.cli.command import PackCommand, RunCommand, argument, option, settings
 from mbbq_gen.cli.options import GroupBy, MetricNames, ScoreOptions, groupings_of, load_questions, metrics_of
-from mbbq_gen.cli.output import echo, print_json, print_rows, say, write_lines
+from mbbq_gen.cli.output import echo, print_json, print_rows, say
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Import(PackCommand):
     """Makes a run from the responses in another program's log.
 
-    Reads logs of lm-eval, inspect-ai, HELM, lighteval, EuroEval, and tables. Each response is matched to a question
-    of the benchmark, with the options in the order that the model saw, and keeps the ids of the log. Rows without a
+    Reads logs of lm-eval, inspect-ai, HELM, lighteval, and tables. Each response is matched to a question of the
+    benchmark, with the options in the order that the model saw, and keeps the ids of the log. Rows without a
     match are counted by reason. mbbq-gen extracts and scores the responses itself; all other commands take the run
     like any other.
     """
@@ -37,7 +37,7 @@ class Import(PackCommand):
     tool: str = option(
         "Log",
         "Program that wrote LOG: lm-eval (run with --log_samples), inspect (.eval or .json), helm, lighteval "
-        "(--save-details), euroeval (--debug), or csv (a table: CSV, TSV, Parquet, .xlsx, JSON or JSON Lines).",
+        "(--save-details), or csv (a table: CSV, TSV, Parquet, .xlsx, JSON or JSON Lines).",
         "--from",
         default=...,
         metavar="PROGRAM",
@@ -96,7 +96,7 @@ class Export(RunCommand):
     help_examples = (
         "  mbbq-gen export my-run --parquet tables\n"
         "  mbbq-gen export my-run --csv sheets --group-by language,category,split\n"
-        "  mbbq-gen export my-run --hf-dataset answers --model-index results.yaml"
+        "  mbbq-gen export my-run --hf-dataset answers"
     )
     parquet: Path | None = option("Files", "Write samples, scores and data dictionary as Parquet.", metavar="DIR")
     csv: Path | None = option(
@@ -104,9 +104,6 @@ class Export(RunCommand):
     )
     hf_dataset: Path | None = option(
         "Files", "Write a folder for `datasets.load_dataset`, with a dataset card.", metavar="DIR"
-    )
-    model_index: Path | None = option(
-        "Files", "Write scores as `model-index` metadata: into a YAML file, or into a model card (.md).", metavar="FILE"
     )
     omit_questions: bool = option("Files", "Leave out the benchmark's texts; ids are kept.", default=False)
     group_by: GroupBy = "benchmark,language,split"
@@ -119,8 +116,8 @@ class Export(RunCommand):
         from mbbq_gen.interchange.export import ExportSettings, ExportSource
 
         folders: dict[Kind, Path | None] = {"parquet": self.parquet, "csv": self.csv, "hf-dataset": self.hf_dataset}
-        if not any(folders.values()) and self.model_index is None:
-            raise UsageError("give at least one of --parquet DIR, --csv DIR, --hf-dataset DIR or --model-index FILE")
+        if not any(folders.values()):
+            raise UsageError("give at least one of --parquet DIR, --csv DIR or --hf-dataset DIR")
         run, groupings = Run(self.run_path, packs=self.packs), groupings_of(self.group_by)
         if len(run.manifest.config.method) > 1 and "method" not in groupings:
             groupings.append("method")
@@ -138,7 +135,7 @@ class Export(RunCommand):
             progress, closed = source.progress, closed_benchmarks(run.manifest)
             if progress.pending:
                 say(f"{run.path}: {progress.pending:,} of {progress.requests:,} requests have no response yet")
-            if any(folders.values()) and closed and chosen.with_questions:
+            if closed and chosen.with_questions:
                 names = ", ".join(closed)
                 say(f"the questions of {names} may not be redistributed: before publishing, use --omit-questions")
             written = self._write(source, folders)
@@ -147,9 +144,7 @@ class Export(RunCommand):
 
     def _write(self, source: ExportSource, folders: dict[Kind, Path | None]) -> dict[str, Any]:
         """Writes the exports and returns their records."""
-        from mbbq_gen.interchange.cards import RESULT_BY, card_metadata, model_index
         from mbbq_gen.interchange.export import write_bundle
-        from mbbq_gen.report.score_tables import SUMMARY_METRICS
 
         records: dict[str, Any] = {}
         for kind, folder in folders.items():
@@ -158,10 +153,4 @@ class Export(RunCommand):
                 items = sum(file.rows or 0 for file in record.files if file.path.startswith("samples"))
                 say(f"{folder}: {items:,} items, {len(record.files)} files; see {folder / 'data_dictionary.md'}")
                 records[kind.replace("-", "_")] = {"folder": str(folder), **record.model_dump()}
-        if (file := self.model_index) is not None:
-            scores = source.scores if source.settings.by == RESULT_BY else source.scores_by(RESULT_BY)
-            metadata = model_index(source.run.manifest, scores, source.settings.metrics or SUMMARY_METRICS)
-            write_lines(file, card_metadata(metadata, is_markdown=file.suffix.lower() == ".md").splitlines())
-            say(f"{file}: {len(scores.groups)} results")
-            records["eval_results"] = {"file": str(file), **metadata}
         return records

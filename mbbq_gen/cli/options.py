@@ -75,13 +75,8 @@ AnswersChoice = Annotated[
     ),
 ]
 CorrectWith = Annotated[
-    str | None,
-    option(
-        "Also show",
-        "Scores corrected for extraction errors: annotations (of `mbbq-gen annotate`) or follow-up (`run --follow-up "
-        "unread --follow-up-check N`).",
-        metavar="SOURCE",
-    ),
+    Literal["annotations"] | None,
+    option("Also show", "Scores corrected for extraction errors: annotations (of `mbbq-gen annotate`)."),
 ]
 PromptEffectsChoice = Annotated[
     PromptEffects,
@@ -96,8 +91,7 @@ AverageChoice = Annotated[
     Average,
     option(
         "Statistics",
-        "What a score is the mean over: questions (large templates weigh more), templates (each alike) or "
-        "random-effects (templates, weighted by how exactly each is known; narrower intervals).",
+        "What a score is the mean over: questions (large templates weigh more) or templates (each alike).",
         metavar="TYPE",
     ),
 ]
@@ -153,13 +147,9 @@ class InferenceOptions(Options):
 
         if source is None:
             return None
-        labels = runs_labels(paths, resources, source, gold=self.gold, extractor=self.extractor, at_least=MIN_LABELS)
-        for count, why in (
-            (labels.unsampled_annotations, "are in no sample that was drawn: left out of the correction"),
-            (labels.stale_annotations, "only rejected an extraction that has changed since: left out"),
-        ):
-            if count:
-                say(f"{count:,} annotations {why}")
+        labels = runs_labels(paths, resources, gold=self.gold, extractor=self.extractor, at_least=MIN_LABELS)
+        if labels.unsampled_annotations:
+            say(f"{labels.unsampled_annotations:,} annotations are in no sample that was drawn: left out")
         return labels
 
     def sampling(self, runs: Sequence[Path] = ()) -> InferenceSettings:
@@ -178,15 +168,6 @@ class ScoreOptions(InferenceOptions):
     """Options of scores that can be averaged over templates."""
 
     average: AverageChoice = "questions"
-    unseen_deviation: float = option(
-        "Statistics",
-        "How far the score of an unseen template may lie off, where few templates differ (0 to 2).",
-        default=0.3,
-        min=0,
-    )
-    unseen_stretch: float = option(
-        "Statistics", "How much farther near an end of the scale, times the scale's length.", default=1.2, min=0
-    )
     prompt_effects: PromptEffectsChoice = "fixed"
 
 

@@ -80,10 +80,6 @@ class Score(PackCommand):
     equivalence_margin: float | None = equivalence_option("each bias")
     control_adjusted: bool = option("Also show", "Each bias minus the same score on the control split.", default=False)
     baselines: bool = option("Also show", "Scores of trivial models on the same questions.", default=False)
-    heterogeneity: bool = option("Also show", "Tau and I² of each score over templates and categories.", default=False)
-    sensitivity: bool = option(
-        "Also show", "Intervals at half and twice --unseen-deviation and --unseen-stretch.", default=False
-    )
     correct_with: CorrectWith = None
     csv: Path | None = option("Files", "Also write the scores as CSV, one row per group and metric.", metavar="FILE")
     parquet: Path | None = option("Files", "Also write the scores as Parquet.", metavar="FILE")
@@ -192,10 +188,6 @@ class Score(PackCommand):
             more["tests"] = extras.group_tests(frame, by, metrics, sampling, against_zero=self.tests, margin=margin)
         if self.baselines:
             more["baselines"] = extras.baseline_scores(frame, by, metrics, sampling)
-        if self.heterogeneity:
-            more["heterogeneity"] = extras.heterogeneity(frame, by, metrics, sampling)
-        if self.sensitivity:
-            more["sensitivity"] = extras.sensitivity(frame, by, metrics, sampling)
         if self.jsonl is None:
             more["confidences"] = confidence_shares(frame, by)
         if paths and self.worker_options.ray is None:

@@ -14,7 +14,7 @@ import typer
 
 import mbbq_gen
 from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, model_options, option, settings
-from mbbq_gen.cli.options import AverageChoice, ConfidenceLevel, PromptEffectsChoice, variances_of
+from mbbq_gen.cli.options import ConfidenceLevel, PromptEffectsChoice, variances_of
 from mbbq_gen.cli.output import echo, print_json, print_rows, say, show_result, write_lines
 from mbbq_gen.core.config import RunConfig, setting_info
 from mbbq_gen.core.errors import RunError, UsageError
@@ -387,7 +387,6 @@ class Design(PackCommand):
     )
     pilot: Pilot = None
     prompt_effects: PromptEffectsChoice = "fixed"
-    average: AverageChoice = "questions"
     confidence_level: ConfidenceLevel = 0.95
     config: EstimateSettings
 
@@ -416,6 +415,5 @@ class Design(PackCommand):
             width=self.ci_width,
             max_cost=self.max_cost,
             speaks_of=self.prompt_effects,
-            average=self.average,
         )
         show_result(found, design_blocks, as_json=self.as_json)

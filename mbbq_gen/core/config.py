@@ -298,9 +298,6 @@ class RunConfig(FrozenModel):
     group_by: NameList = setting("Stopping", "execution",
         "Groups that the stopping rule must hold in, comma-separated: language, category. Default: language.",
         default=(), example=("category",), metavar="NAME,…")
-    average: Literal["questions", "templates", "random-effects"] | None = setting("Stopping", "execution",
-        "What the scores of the stopping rule are means over: questions, templates (each alike) or random-effects "
-        "(templates by their precision). Default: questions.", example="random-effects", metavar="NAME")
 
     ray: str | None = setting("Scale", "execution",
         "Run the model on Ray workers: local (starts Ray here), HOST:PORT or ray://HOST:PORT. Default: in this "

@@ -365,7 +365,7 @@ class ImportSource(FrozenModel):
     """The origin of an imported response, by the names of the other program."""
 
     tool: str
-    """`lm-eval`, `inspect`, `helm`, `lighteval`, `euroeval` or `table`."""
+    """`lm-eval`, `inspect`, `helm`, `lighteval` or `table`."""
     file: str
     id: str
     """Id of the row, or its number if it has none."""

@@ -1,8 +1,4 @@
-"""Hugging Face cards: results for a model card, and the card of a data set.
-
-`model_index` is the `model-index` metadata of a model card, which the hub and `huggingface_hub.ModelCard` read.
-`dataset_card` is the README.md of a folder that `datasets.load_dataset` reads.
-"""
+"""The card of a Hugging Face data set: README.md of a folder that `datasets.load_dataset` reads."""
 
 from __future__ import annotations
 
@@ -13,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 import yaml
 
-import mbbq_gen
 from mbbq_gen.benchmarks.registry import BENCHMARKS, BenchmarkInfo
 from mbbq_gen.core.text import shortened
 from mbbq_gen.report.score_tables import SUMMARY_METRICS
@@ -22,7 +17,7 @@ from mbbq_gen.scoring.codes import AVERAGES
 from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
-    from mbbq_gen.analysis.scores import GroupScore, ScoreTable
+    from mbbq_gen.analysis.scores import ScoreTable
     from mbbq_gen.core.config import RunConfig
     from mbbq_gen.interchange.export import ExportSource
     from mbbq_gen.runs.run_folder import Manifest
@@ -36,15 +31,6 @@ LICENCE_IDS: Final = {
     "CC BY-NC-SA 4.0": "cc-by-nc-sa-4.0",
 }
 """`BenchmarkInfo.licence` → id of the hub, for licences that allow redistribution."""
-_METHODS: Final = {
-    "generate": "generated answers",
-    "loglikelihood": "loglikelihood of the answers",
-    "label-loglikelihood": "loglikelihood of the labels",
-    "first-token-logprobs": "log-probabilities of the labels as first token",
-}
-"""Method → its description in a result."""
-_SETTINGS = ("confidence_level", "prompt_effects", "average", "gold", "unparsed")
-"""Fields of ScoreTable that each metric repeats."""
 RESULT_BY = ("benchmark", "language", "split")
 _CARD: Final = Template(Path(__file__).with_name("dataset_card.md").read_text(encoding="utf-8"))
 
@@ -66,65 +52,6 @@ def closed_benchmarks(manifest: Manifest) -> list[str]:
     return [
         f"{name} ({licences.get(name, 'licence not known')})" for name in names if licences.get(name) not in LICENCE_IDS
     ]
-
-
-# --- results for a model card ----------------------------------------------------------------------------------------
-
-
-def model_index(manifest: Manifest, scores: ScoreTable, metrics: Sequence[str]) -> dict[str, YamlValue]:
-    """The `model-index` metadata: a result for each benchmark × language × split; undefined scores are omitted."""
-    results = [_result(manifest, scores, group, metrics) for group in scores.groups]
-    return {"model-index": [{"name": model_name(manifest.config), "results": results}]}
-
-
-def _result(manifest: Manifest, scores: ScoreTable, group: GroupScore, metrics: Sequence[str]) -> YamlValue:
-    benchmark, language, split = (group.group[name] or "" for name in RESULT_BY)
-    settings = manifest.config
-    method = group.group.get("method") or settings.method[0]
-    variants = settings.scored_variants if method == "loglikelihood" else settings.variants
-    return {
-        "task": {"type": "question-answering", "name": f"Social bias, by {_METHODS.get(method, method)}"},
-        "dataset": {
-            "name": f"{benchmark} ({language}, {split})",
-            "type": benchmark,
-            "config": language,
-            "split": split,
-            "args": {
-                "mbbq_gen": mbbq_gen.__version__,
-                "variants": list(variants),
-                "option_order": settings.option_order,
-                "label_styles": list(settings.label_style),
-                **({"reasoning_effort": list(settings.reasoning_effort)} if settings.reasoning_effort else {}),
-                "num_fewshot": settings.num_fewshot,
-                "seed": settings.seed,
-                "prompts": group.n_answers,
-                "templates": group.n_templates,
-            },
-        },
-        "metrics": [
-            {
-                "type": "accuracy" if name.startswith("accuracy") else name,
-                "name": name,
-                "value": found.value,
-                "args": {
-                    **{"ci_low": found.ci_low, "ci_high": found.ci_high},
-                    **{field: getattr(scores, field) for field in _SETTINGS},
-                    "sign": scores.definitions[name].sign,
-                },
-            }
-            for name, found in group.metrics.items()
-            if name in metrics and found.value is not None
-        ],
-    }
-
-
-def card_metadata(metadata: Mapping[str, YamlValue], *, is_markdown: bool) -> str:
-    """The metadata as YAML, or as the head of a Markdown card."""
-    text = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True)
-    return f"---\n{text}---\n" if is_markdown else text
-
-
-# --- the card of a data set ------------------------------------------------------------------------------------------
 
 
 def dataset_card(source: ExportSource, splits: Sequence[str]) -> str:
@@ -175,7 +102,7 @@ def dataset_card(source: ExportSource, splits: Sequence[str]) -> str:
             {"config_name": "scores", "data_files": [{"split": "scores", "path": "scores.parquet"}]},
         ],
     }
-    return card_metadata(metadata, is_markdown=True) + "\n" + body
+    return f"---\n{yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True)}---\n\n{body}"
 
 
 def _score_lines(table: ScoreTable) -> list[str]:

@@ -39,7 +39,6 @@ from mbbq_gen.scoring.cells import UnparsedPolicy
 from mbbq_gen.scoring.codes import Average, PromptEffects
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.scoring.tally import STRATA, WEIGHT, strata_weights
-from mbbq_gen.statistics.intervals import STRETCH, UNSEEN_TEMPLATE_DEVIATION
 from mbbq_gen.storage.store import Progress
 
 if TYPE_CHECKING:
@@ -75,9 +74,6 @@ class ExportSettings(FrozenModel):
     """Intervals for these prompt variants (fixed) or for variants like them (random)."""
     average: Average = "questions"
     """The units that scores are means over."""
-    unseen_deviation: float = UNSEEN_TEMPLATE_DEVIATION
-    unseen_stretch: float = STRETCH
-    """Deviation assumed for unseen templates, and its increase near an end of the scale."""
     with_questions: bool = True
     """Whether to include the benchmark's own text (`QUESTION_COLUMNS`)."""
 

@@ -95,15 +95,7 @@ def sign_blocks(signs: Mapping[str, str]) -> Iterator[Block]:
 
 
 def score_blocks(report: ScoreReport) -> Iterator[Block]:
-    """Requested additions to the scores: macro averages, tests, heterogeneity; then the meaning of signs."""
-    heterogeneity = Table("group", "metric", "heterogeneity over", "number", "tau", "I²")
-    for part in report.heterogeneity:
-        heterogeneity.add_row(group_name(part.group), part.metric, part.over, part.n, part.tau, share(part.i_squared))
-    sensitivity = Table("group", "metric", "constants", "unseen deviation", "unseen stretch", "interval")
-    for one in report.sensitivity:
-        ends = f"{one.ci_low:+.3f} … {one.ci_high:+.3f}"
-        constants = (one.constants, f"{one.unseen_deviation:.3g}", f"{one.unseen_stretch:.3g}")
-        sensitivity.add_row(group_name(one.group), one.metric, *constants, ends)
+    """Requested additions to the scores: macro averages, tests, baselines; then the meaning of signs."""
     averages = Table("macro average over", "group", "metric", "mean", "values", "left out")
     for mean in report.macro_averages:
         averages.add_row(mean.over, group_name(mean.group), mean.metric, mean.score, mean.n_levels, mean.undefined)
@@ -118,7 +110,7 @@ def score_blocks(report: ScoreReport) -> Iterator[Block]:
     for row in report.baselines:
         scores = (number(value, signed=True) for value in row.metrics.values())
         baselines.add_row(group_name(row.group), row.baseline, *scores)
-    for table in (heterogeneity, sensitivity, averages, adjusted, tests, baselines):
+    for table in (averages, adjusted, tests, baselines):
         if table.rows:
             yield from ("", table)
     for stop in report.stopped:
@@ -174,11 +166,9 @@ def correction_blocks(correction: Correction) -> Iterator[Block]:
             change = number(score.correction, signed=True)
             scores.add_row(*start, corrected_text(score), change, score.ppi_lambda, score.n_labels)
     yield from ("", scores)
-    half = correction.incomplete_annotations
     yield (
         f"corrected: by {correction.n_labels:,} labels ({correction.source}), prediction-powered; "
         f"{correction.confidence_level:.0%} intervals over templates and labels. weight of extractions: 1 full, 0 none."
-        + (f" {half:,} of them only reject an extraction; another answer is correct." if half else "")
     )
     errors = Table("group", "labels", "error rate")
     for one in correction.errors:
@@ -263,7 +253,6 @@ def robustness_blocks(table: RobustnessTable) -> Iterator[Block]:
     for rank in table.ranks:
         w = number(rank.kendall_w)
         yield f"ranks of {counted(len(rank.models), 'model')} by {rank.metric} over {rank.factor}: Kendall's W {w}"
-        yield f"  {describe_test(rank.test)}"
     yield from (*caution_lines(table), *sign_blocks(table.signs))
 
 

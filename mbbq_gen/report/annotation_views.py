@@ -1,9 +1,9 @@
 """Annotation sheets as CSV and HTML, and reports of annotations and of judges.
 
 A sheet has extractions and their responses, for annotation in a spreadsheet or a browser. A filled sheet needs the
-columns `id` and `verdict` (agree or disagree); optional ones are `right` (number of the correct option as shown, from
-1; 0 for none), `note` and `extractor` (name of the annotated extractor). Cells that would be formulas in a spreadsheet
-begin with an apostrophe.
+columns `id` and `verdict` (agree or disagree; then with `right`: the number of the correct option as shown, from 1; 0
+for none); optional ones are `note` and `extractor` (name of the annotated extractor). Cells that would be formulas in a
+spreadsheet begin with an apostrophe.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def csv_sheet(entries: Sequence[SheetEntry], annotations: Mapping[str, Annotatio
         stored, instance, annotation = entry.stored, entry.answered.instance, annotations.get(entry.stored.prompt_id)
         previous = ("", "", "")
         if annotation is not None:
-            right = _option_number(annotation.right) if annotation.right_known else ""
+            right = _option_number(annotation.right)
             previous = ("agree" if annotation.agrees else "disagree", right, annotation.note)
         options = entry.options + [""] * (n_options - len(entry.options))
         response = "".join(text for text, _ in entry.marked())
@@ -161,7 +161,6 @@ _MISTAKE_TITLES: dict[Mistake, str] = {
     "wrong_option": "another option is correct",
     "spurious": "an option extracted where there is none",
     "missed": "an option that was not extracted",
-    "unknown_kind": "wrong, correct option not stated",
 }
 _MAX_LISTED = 40
 _BASES: dict[Basis, str] = {
@@ -189,8 +188,6 @@ def annotation_blocks(report: AnnotationReport) -> Iterator[Block]:
         f"extractions of its stratum ({', '.join(report.by) or 'one stratum'}) that it stands for{covered}. Intervals: "
         f"Wilson, {report.confidence_level:.0%}, on the effective number of annotations."
     )
-    if report.stale_annotations:
-        yield f"{report.stale_annotations:,} annotations were of extractions that have changed since: annotate again"
     if not report.disagreements:
         return
     counts = [f"{_MISTAKE_TITLES[kind]}: {count}" for kind, count in report.mistakes.items() if count]
@@ -198,9 +195,8 @@ def annotation_blocks(report: AnnotationReport) -> Iterator[Block]:
     wrong = Table("id", "language", "extracted", "rule", "correct", "note", title=title)
     for one in report.disagreements[:_MAX_LISTED]:
         right = "no option" if one.right is None else f"option {one.right + 1}"
-        right_known = None if one.mistake == "unknown_kind" else right
         extracted = (_extraction_text(one.outcome, one.option), one.rule)
-        wrong.add_row(one.prompt_id, one.language, *extracted, right_known, shortened(one.note, 60))
+        wrong.add_row(one.prompt_id, one.language, *extracted, right, shortened(one.note, 60))
     yield wrong
     yield from _and_more(report.disagreements)
 
@@ -226,7 +222,7 @@ def judge_estimate_blocks(found: JudgeEstimate) -> Iterator[Block]:
 
 
 def judge_report_blocks(report: JudgeReport) -> Iterator[Block]:
-    """Agreement, confusion table, accuracy by annotations, and the disagreements with their ids."""
+    """Agreement, accuracy by annotations, and the disagreements with their ids."""
     prompt = f"prompt version {report.prompt_version} (sha256 {report.prompt_sha256[:12]})"
     yield f"judge {report.judge!r}: {report.model}, {prompt}"
     failed = f", {report.failed:,} failed" if report.failed else ""
@@ -242,13 +238,6 @@ def judge_report_blocks(report: JudgeReport) -> Iterator[Block]:
         shown = percent(found) if found.ci_low is not None or found.value is None else f"{found.value:.1%}"
         agreement.add_row(row.group, row.n, row.unparsed, shown, row.kappa, row.kappa.n_templates)
     yield agreement
-    if report.confusion:
-        judge = sorted({crossing.judge for crossing in report.confusion})
-        counts = {(crossing.rules, crossing.judge): crossing.n for crossing in report.confusion}
-        crossed = Table("rules ↓, judge →", *judge)
-        for rules in sorted({crossing.rules for crossing in report.confusion}):
-            crossed.add_row(rules, *(counts.get((rules, choice), 0) for choice in judge))
-        yield from ("", crossed)
     if report.annotated:
         title = "accuracy by annotations (mbbq-gen annotate), on the answers that both have"
         accuracy = Table("language", "annotated", "judge correct", "rules correct", title=title)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, get_args
 
 from mbbq_gen.core.records import Confidence
-from mbbq_gen.core.text import whole_percent
 from mbbq_gen.report.analysis_tables import PROMPTS_COVERED, caution_lines, corrected_text, describe_test, matrix_table
 from mbbq_gen.report.tables import (
     DASH,
@@ -33,7 +32,7 @@ _P_VALUE_METHODS = {
 
 
 def comparison_blocks(table: ComparisonTable) -> Iterator[Block]:
-    """Every comparison, metric by metric, with agreement, warnings and the methods in use."""
+    """Every comparison, metric by metric, with warnings and the methods in use."""
     if table.split == "control":
         yield "the control questions:"
     for comparison in table.comparisons:
@@ -42,23 +41,15 @@ def comparison_blocks(table: ComparisonTable) -> Iterator[Block]:
         yield from _selection_lines(comparison)
         for metric in comparison.metrics:
             yield from _metric_blocks(comparison.across, metric, 1 - table.confidence_level)
-        agreement = Table("same questions", "context", "pairs", "same role", "Cohen's kappa")
-        for pair in comparison.agreement:
-            if pair.n_pairs:
-                names = f"{pair.first}, {pair.second}" + (" (other orders)" if pair.orders_differ else "")
-                agreement.add_row(names, pair.condition, pair.n_pairs, pair.equal_share, pair.kappa)
-        if agreement.rows:
-            yield from ("", agreement)
         yield from map(matrix_table, comparison.matrices)
         yield from (f"{code}: {sentence}" for code, sentence in comparison.warnings.items())
     yield from (f"not compared: {line}" for line in table.left_out)
     yield from [table.serving] if table.serving is not None else []
     yield from caution_lines(table)
     family = "pairs" if table.adjusted_over == "pairs" else "pairs, metrics and groups"
-    method = f"bootstrap over templates ({table.n_resamples:,} resamples, seed {table.seed})"
-    method = "Hartung-Knapp" if table.average == "random-effects" else method
     yield (
-        f"\n{table.sign}. Intervals: {table.confidence_level:.0%}, {method}; "
+        f"\n{table.sign}. Intervals: {table.confidence_level:.0%}, bootstrap over templates "
+        f"({table.n_resamples:,} resamples, seed {table.seed}); "
         f"unparsed answers: {table.unparsed}; {PROMPTS_COVERED[table.prompt_effects]}. "
         f"p (Holm): {_P_VALUE_METHODS[table.prompt_effects]}, corrected for the number of {family}."
         + (f" Scores: {AVERAGES[table.average]}." if table.average != "questions" else "")
@@ -123,18 +114,13 @@ def _equivalence_lines(metric: MetricComparison, level: float) -> Iterator[str]:
 
 def _unparsed_lines(pair: PairDifference) -> Iterator[str]:
     """Bounds of a difference over all possible unparsed answers; nothing if all were parsed."""
-    between, bounds, tipping = bounds_text(pair.bounds), pair.bounds, pair.tipping_point
+    between, bounds = bounds_text(pair.bounds), pair.bounds
     if not between or bounds is None:
         return
     line = f"{_pair_name(pair)}: {between} whatever the unparsed answers were"
     if bounds.interval_low is not None:
         line += f" (with sampling: {number(bounds.interval_low, signed=True)} … "
         line += f"{number(bounds.interval_high, signed=True)})"
-    if tipping is not None and tipping.share is not None and tipping.read_rate is not None:
-        line += f"; no longer found if {whole_percent(tipping.share)} of them were against it "
-        line += f"(as if {whole_percent(tipping.read_rate)} had been read)"
-    elif tipping is not None:
-        line += "; found even if all of them were against it"
     yield line
 
 
@@ -147,8 +133,7 @@ def _selection_lines(comparison: Comparison) -> Iterator[str]:
         each = ", ".join(f"{level} {count}" for level, count in found.above_chance)
         yield (
             f"{purpose} {found.n_kept} of {found.n_templates} templates: above-chance on disambiguated control "
-            f"questions in all ({each}); by luck alone, were every answer guessed: {found.expected_by_chance:.1f} "
-            f"({', '.join(f'{level} {count:.1f}' for level, count in found.expected_by_chance_in_one)})"
+            f"questions in all ({each})"
         )
     if comparison.templates_excluded:
         yield f"{len(comparison.templates_excluded)} templates are not in all of them and left out"

@@ -333,7 +333,7 @@ def design_blocks(found: DesignReport) -> Iterator[Block]:
         sizes = (one.templates, one.answers, one.prompt_variants, one.prompt_variants_each, one.orders_each)
         designs.add_row(name, *sizes, one.requests, dollars(one.cost), dollars(one.batch_cost), f"{one.width:.3f}")
     yield from ("", designs)
-    yield f"\nwidth: of the interval that `score --prompt-effects {found.speaks_of} --average {found.average}` shows\n"
+    yield f"\nwidth: of the interval that `score --prompt-effects {found.speaks_of}` shows\n"
     if (design := found.as_run) is not None:
         metric = "" if found.metric == "mbbq_bias_ambiguous" else f" --metric {found.metric}"
         yield (

@@ -352,13 +352,12 @@ def score_columns(by: Sequence[str]) -> Mapping[str, polars.DataType]:
     import polars as pl
 
     text, count, number = pl.String(), pl.Int64(), pl.Float64()
-    errors = ("standard_error", "t_ci_low", "t_ci_high")
     bounds = ("bound_low", "bound_high", "bound_interval_low", "bound_interval_high")
     return {
         **dict.fromkeys((*by, "metric"), text),
         **dict.fromkeys(("value", "ci_low", "ci_high"), number),
         "reason_code": text,
-        **dict.fromkeys((*errors, *bounds, "equivalence_bound", "parse_rate", "mean_over_templates"), number),
+        **dict.fromkeys(("standard_error", *bounds, "equivalence_bound", "parse_rate", "mean_over_templates"), number),
         **dict.fromkeys(("n_answers", "n_instances", "n_templates"), count),
         "n_templates_effective": number,
         "n_prompt_variants": count,

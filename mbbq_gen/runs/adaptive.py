@@ -312,7 +312,7 @@ class AdaptiveRun:
         by = dict.fromkeys(["benchmark", "split", *self.rule.group_by, *(["language"] if compared else [])])
         tallies = list(tally_groups(weighted_by_design(frame), {name: GROUPINGS[name] for name in by}))
         groups = [{name: str(value) for name, value in tally.group.items()} for tally in tallies]
-        panel = panel_of(tallies, InferenceSettings(n_resamples=1, average=self.rule.average))
+        panel = panel_of(tallies, InferenceSettings(n_resamples=1))
         requested, offered = np.zeros_like(panel.cells), np.zeros(panel.cells.shape[:2])
         place = {name: number for number, name in enumerate(panel.templates)}
         for row, (tally, group) in enumerate(zip(panel.tallies, groups, strict=True)):

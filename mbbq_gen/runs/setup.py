@@ -28,7 +28,7 @@ from mbbq_gen.providers.prices import token_counter
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.runs.estimate import TokenEstimate, cost_estimate, estimate, planned_in_store, price_for
 from mbbq_gen.runs.resolve import open_model
-from mbbq_gen.scoring.codes import MIN_TEMPLATES, Average, PromptEffects
+from mbbq_gen.scoring.codes import MIN_TEMPLATES, PromptEffects
 from mbbq_gen.scoring.metrics import Metric, kind_of, needed_kinds
 
 _COUNTED: Final = 40
@@ -62,7 +62,6 @@ class DesignReport(FrozenModel):
     prompt_variants: int
     speaks_of: PromptEffects = "fixed"
     """Whether widths apply to the prompt variants of the run, or to all similar variants."""
-    average: Average = "questions"
     orders: int
     languages: tuple[str, ...]
     splits: tuple[str, ...]
@@ -90,7 +89,6 @@ def design_report(
     width: float | None,
     max_cost: float | None,
     speaks_of: PromptEffects = "fixed",
-    average: Average = "questions",
 ) -> DesignReport:
     """The best design for a width or a maximum cost in US dollars; UsageError without two languages or a price."""
     if target != "score" and len(config.languages) < 2:
@@ -115,7 +113,7 @@ def design_report(
     variants = len(config.variants) * len(config.label_style)
     space = DesignSpace(tuple(sorted(template_sizes.values())), variants, orders_of(config.option_order), len(cells))
     space.check(speaks_of)
-    study = DesignSearch(target, components, space, mean_price, confidence, speaks_of, average)
+    study = DesignSearch(target, components, space, mean_price, confidence, speaks_of)
     most = None if max_cost is None or online is None else max_cost / online
     found, everything = study.ranked(width=width, requests=most), study.everything()
     notes = []
@@ -142,7 +140,6 @@ def design_report(
         questions=template_sizes.total(),
         prompt_variants=variants,
         speaks_of=speaks_of,
-        average=average,
         orders=space.orders,
         languages=tuple(config.languages),
         splits=tuple(dict.fromkeys(split for _, split in cells)),

@@ -12,7 +12,6 @@ from pydantic import Field
 from mbbq_gen.core.config import RunConfig, checked
 from mbbq_gen.core.errors import ConfigError, UsageError
 from mbbq_gen.core.records import FrozenModel
-from mbbq_gen.scoring.codes import Average
 from mbbq_gen.storage.ledgers import BatchTable
 from mbbq_gen.storage.store import IN_ROUNDS, RunStore
 
@@ -51,7 +50,6 @@ class StoppingRule(FrozenModel):
     """The first `detectable_effect` of the run, which determines when error is spent."""
     answers: int | None = Field(default=None, ge=1)
     """Of `answers`: answers per template in each language and split."""
-    average: Average = "questions"
     looked: bool = False
     """Whether the run ever had interim looks for a decision; its intervals are adjusted for these."""
 
@@ -115,17 +113,16 @@ def describe_rule(rule: StoppingRule) -> str:
     """A description of a rule."""
     if rule.kind == "answers":
         return f"{rule.answers} answers of every template"
-    average = "" if rule.average == "questions" else f" ({rule.average} average)"
     if rule.kind == "ci_width":
-        return f"intervals no wider than {rule.width:g}{average}"
+        return f"intervals no wider than {rule.width:g}"
     question = "bias != 0" if rule.compared is None else " != ".join(rule.compared)
     most = "" if rule.detectable_effect is None else f", or enough requests to find {rule.detectable_effect:g} in 90 %"
-    return f"{question} (or smaller than {rule.equivalence_margin:g}) decided{most}{average}"
+    return f"{question} (or smaller than {rule.equivalence_margin:g}) decided{most}"
 
 
 GROUPS: Final = ("language", "category")
 """Groupings that a rule can have."""
-_OPTIONAL: Final = ("equivalence_margin", "detectable_effect", "average")
+_OPTIONAL: Final = ("equivalence_margin", "detectable_effect")
 _QUESTION: Final = re.compile(r"\s*([\w-]+)\s*!=\s*([\w-]+)\s*")
 
 
@@ -226,9 +223,6 @@ def sequential_inference(
     sampling: InferenceSettings, stops: Sequence[StoppingRecord | None], tell: Callable[[str], None]
 ) -> InferenceSettings:
     """Inference settings for adaptive runs (`sequential_confidence_level`); `tell` gets a message if they differ."""
-    aimed = sorted({stop.rule.average for stop in stops if stop is not None} - {sampling.average})
-    if aimed and sampling.average == "questions":
-        tell(f"adaptive run: its stopping rule is about another average: score it with --average {aimed[0]}")
     found = sequential_confidence_level(sampling.confidence, stops)
     if found == sampling.confidence:
         return sampling

@@ -16,20 +16,18 @@ FEW_TEMPLATES: Final = 10
 TOO_FEW: Final = f"fewer than {MIN_TEMPLATES} templates: no interval, no p value"
 
 TooFew = Literal["too_few_templates", "too_few_prompt_variants"]
-ReasonCode = Literal["undefined", TooFew, "zero_variance", "uneven_counts", "not_applicable"]
+ReasonCode = Literal["undefined", TooFew, "zero_variance", "not_applicable"]
 """`undefined`: a denominator is 0, or there are no answers; `too_few_prompt_variants`: too few for random
-`--prompt-effects`; `zero_variance`: all units have equal scores; `uneven_counts`: numbers of answers by
-template differ between groups, so that ranks are misleading; `not_applicable`: not defined for the metric or group."""
+`--prompt-effects`; `zero_variance`: all units have equal scores; `not_applicable`: not defined for the metric or
+group."""
 
 PromptEffects = Literal["fixed", "random"]
 """Prompt variants as fixed effects (those of the run only) or random effects (a sample of others like them)."""
 
-Average = Literal["questions", "templates", "random-effects"]
+Average = Literal["questions", "templates"]
 """The units that scores are averaged over (`mbbq_gen.statistics.panel`)."""
 AVERAGES: Final[dict[Average, str]] = {
     "questions": "means over questions, so that large templates weigh more",
     "templates": "plain means over templates, each template alike",
-    "random-effects": "random-effects means over templates (weights 1 / (tau² + error²), tau² by REML; Hartung-Knapp "
-    "intervals)",
 }
 """Averages in words. A parse rate is always over all answers."""

@@ -37,9 +37,6 @@ class InferenceSettings:
     prompt_effects: PromptEffects = "fixed"
     """Prompt variants as fixed effects (those of the run only) or random effects (a sample of others like them)."""
     average: Average = "questions"
-    unseen_deviation: float = intervals.UNSEEN_TEMPLATE_DEVIATION
-    """The assumed deviation of an unseen template, and the factor on it near an end of the scale."""
-    unseen_stretch: float = intervals.STRETCH
 
     def __post_init__(self) -> None:
         """Raises UsageError for values out of range."""
@@ -54,8 +51,6 @@ class InferenceSettings:
         ):
             if name not in known:
                 raise UnknownNameError(kind, name, known)
-        if not (0 <= self.unseen_deviation < math.inf and 0 <= self.unseen_stretch < math.inf):
-            raise UsageError("deviation and stretch of an unseen template: give numbers of 0 or more")
 
     def facts(self) -> dict[str, Any]:
         """The settings in the JSON of every analysis."""
@@ -77,9 +72,6 @@ class EstimateResult(FrozenModel):
     ci_high: float | None = None
     standard_error: float | None = None
     """Cluster-robust over templates; with random prompt variants, over both."""
-    t_ci_low: float | None = None
-    """Value minus t times the standard error, to check the bootstrap."""
-    t_ci_high: float | None = None
     n_templates: int = 0
     n_templates_effective: float | None = None
     n_prompt_variants: int | None = None
@@ -128,7 +120,6 @@ class Estimate:
     """The value in every resample; NaN if undefined."""
     bounds: Ends = (-math.inf, math.inf)
     unseen_deviation: float = intervals.UNSEEN_TEMPLATE_DEVIATION
-    unseen_stretch: float = intervals.STRETCH
     df: float = math.nan
     """Degrees of freedom of the error; NaN: effective number of templates minus 1."""
     parse_rate: float = math.nan
@@ -141,8 +132,6 @@ class Estimate:
     """The arguments of a function of estimates."""
     is_curved: bool = False
     """Whether it combines several fractions, so that the interval must also include the t interval."""
-    is_analytic: bool = False
-    """Whether the interval is value ± t · standard error, as of a random-effects mean."""
     support: int | None = None
     """Number of templates with rows in any denominator; None: number of templates with a weight."""
 
@@ -201,13 +190,12 @@ class Estimate:
 
     def score(self, sampling: InferenceSettings | None) -> EstimateResult:
         """The estimate for output; without settings it has no interval."""
-        code, error, ends, half_width = self.missing_reason, None, None, math.nan
+        code, error, ends = self.missing_reason, None, None
         if code is None:
             of_prompts = 0.0 if self.crossed_effect is None else self.crossed_effect.variance
             error = number(math.hypot(self.standard_error, of_prompts**0.5))
         if sampling is not None:
             ends = self.interval(sampling.confidence)
-            half_width = math.nan if error is None else self.analytic_half_width(sampling.confidence)
         elif code != "undefined":
             code = None
         return EstimateResult(
@@ -215,8 +203,6 @@ class Estimate:
             ci_low=ends and number(ends[0]),
             ci_high=ends and number(ends[1]),
             standard_error=error,
-            t_ci_low=number(self.value - half_width),
-            t_ci_high=number(self.value + half_width),
             n_templates=self.n_templates,
             n_templates_effective=number(self.n_effective),
             n_prompt_variants=self.n_prompt_variants,
@@ -242,10 +228,7 @@ class Estimate:
         return {}
 
     def _template_interval(self, confidence: float) -> Ends:
-        """The bootstrap interval, or the t interval if it is analytic."""
-        if self.is_analytic:
-            ends = intervals.t_interval(self.value, self.standard_error, self.units, confidence, self.bounds)
-            return self.widened(*(ends or (self.value, self.value)), confidence)
+        """The bootstrap interval, widened where that is needed."""
         plain = math.sqrt(float(self.influence_values @ self.influence_values))
         tail = intervals.expanded_tail(
             confidence, self.units, self.standard_error / plain if plain else widening(self.units)
@@ -311,7 +294,7 @@ class Estimate:
         has_weight = self.template_weights > 0
         sizes = self.template_weights[has_weight]
         scores = self.value + self.influence_values[has_weight] / sizes
-        return intervals.boundary_interval(scores, sizes, self.bounds, self.unseen_deviation, self.unseen_stretch)
+        return intervals.boundary_interval(scores, sizes, self.bounds, self.unseen_deviation)
 
 
 def difference_interval(
@@ -407,7 +390,7 @@ def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate
     minuend, subtrahend = side(1), side(-1)
     crossed = [estimate.crossed_effect for estimate in estimates if estimate.crossed_effect is not None]
     sizes = np.asarray(sum(abs(factor) * estimate.template_weights for estimate, factor in pairs))
-    size, is_analytic = float(sizes.sum()), any(estimate.is_analytic for estimate in estimates)
+    size = float(sizes.sum())
     return Estimate(
         value=float(total("value")),
         influence_values=total("influence_values"),
@@ -416,13 +399,10 @@ def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate
         bootstrap_values=total("bootstrap_values"),
         bounds=(sum(low for low, _ in ends), sum(high for _, high in ends)),
         unseen_deviation=math.hypot(*(factor * estimate.unseen_deviation for estimate, factor in pairs)),
-        unseen_stretch=max(estimate.unseen_stretch for estimate in estimates),
-        df=min(estimate.df for estimate in estimates) if is_analytic else math.nan,
         parse_rate=min((one.parse_rate for one in estimates if not math.isnan(one.parse_rate)), default=math.nan),
         crossed_effect=CrossedEffect.combine(crossed, factors) if len(crossed) == len(pairs) else None,
         operands=(minuend, subtrahend) if minuend and subtrahend else None,
         is_curved=any(estimate.is_curved for estimate in estimates),
-        is_analytic=is_analytic,
     )
 
 

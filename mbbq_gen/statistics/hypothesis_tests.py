@@ -21,21 +21,17 @@ from scipy import special
 from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Array
-from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW, ReasonCode
+from mbbq_gen.scoring.codes import ReasonCode
 from mbbq_gen.statistics.estimate import REASONS, Estimate, InferenceSettings, number
 
-Unit = Literal["template", "item", "question", "answer", "level"]
+Unit = Literal["template", "item", "question", "answer"]
 """The unit of analysis: a template; an item, over all its prompt variants; a question in one order, with all answers to
-it; one answer; a prompt variant or language."""
-TestName = Literal["interval", "sign_flip", "wilcoxon", "kruskal_wallis", "friedman", "randomisation", "tost"]
+it; one answer."""
+TestName = Literal["interval", "sign_flip", "kruskal_wallis", "randomisation", "tost"]
 Adjustment = Literal["holm", "benjamini_hochberg"]
 
 EXACT_UP_TO = 16
 """The most templates with a difference for which all 2¹⁶ sign flips are listed."""
-RANKS_EXACT_UP_TO = 200
-"""The most templates for which the signed-rank test is exact."""
-RANKS_DRAWN_UP_TO = 25
-"""The most units for which ranks of three or more groups are permuted; above, χ² is accurate (docs/evidence.md)."""
 PERMUTATIONS = 4999
 _DIGITS = 9
 _TIE = 1e-9
@@ -83,26 +79,6 @@ class TestResult(FrozenModel):
         )
 
 
-MIN_COUNT_RATIO: Final = 0.85
-"""Least ratio of answers, smallest over largest group by template, for tests on ranks of template scores."""
-UNEVEN_COUNTS: Final = (
-    f"the groups have unlike numbers of answers in the templates (least over most below {MIN_COUNT_RATIO:.0%}): "
-    "ranks of template scores would find differences of reading"
-)
-
-
-def _unrankable(result: TestResult, n: int, groups: int = 2, *, is_even: bool = True) -> TestResult | None:
-    """The result if a rank test has too few units or groups, or uneven counts; None if the test is possible."""
-    result = result.model_copy(update={"n": n})
-    if result.unit == "template" and n < MIN_TEMPLATES:
-        return result.unavailable(TOO_FEW, "too_few_templates")
-    if n < 2:
-        return result.unavailable(f"fewer than two {result.unit}s", "undefined")
-    if not is_even:
-        return result.unavailable(UNEVEN_COUNTS, "uneven_counts")
-    return None if groups > 1 else result.unavailable("fewer than two groups", "not_applicable")
-
-
 def mid_ranks(values: Array) -> Array:
     """The average rank of each value, from 1. As `scipy.stats.rankdata`, which is slow to import."""
     ordered = np.sort(values)
@@ -128,7 +104,7 @@ def sizes_matter(scores: Array, sizes: Array) -> bool:
     return bool(2 * special.stdtr(n - 2, -t) < SIZE_LEVEL)
 
 
-# --- ranks of one score ---------------------------------------------------------------------------------------------
+# --- several groups --------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=4)
@@ -150,86 +126,21 @@ def permutation_p(statistics: Array, observed: float, *, is_exact: bool) -> floa
     return extreme / statistics.size if is_exact else (1 + extreme) / (1 + statistics.size)
 
 
-def wilcoxon(scores: Array, hypothesis: str, *, is_even: bool = True) -> TestResult:
-    """Tests that the median template score is 0, by Wilcoxon's signed-rank test; zeros keep their ranks (Pratt 1959).
+def kruskal_wallis(samples: Sequence[Array], hypothesis: str) -> TestResult:
+    """Tests that groups of items have one distribution (Kruskal & Wallis 1952), with correction for ties, by χ².
 
-    Exact for up to RANKS_EXACT_UP_TO templates, ties and zeros included; beyond, the normal approximation. Assumes
-    a symmetric distribution of template scores. Effect: the matched-pairs rank-biserial correlation.
+    MBBQ §4.2 uses it. It assumes independent items, between groups too: it uses neither the pairing of parallel items
+    nor the templates. Effect: ε² = H / (n − 1).
     """
-    known = np.round(scores[~np.isnan(scores)], _DIGITS)
-    result = TestResult(test="wilcoxon", unit="template", hypothesis=hypothesis, n=known.size)
-    if (unavailable := _unrankable(result, known.size, is_even=is_even)) is not None:
-        return unavailable
-    if not np.any(known):
-        return result.unavailable("every template has the score 0")
-    is_exact = known.size <= RANKS_EXACT_UP_TO
-    ranks = mid_ranks(np.abs(known)) * (known != 0)
-    above, below = float(ranks[known > 0].sum()), float(ranks[known < 0].sum())
-    if is_exact:  # the distribution of the rank sum; mid-ranks are doubled, so that sums are integers
-        probabilities = np.ones(1)
-        for rank in np.rint(2 * ranks[ranks > 0]).astype(int):
-            probabilities = (np.pad(probabilities, (0, rank)) + np.pad(probabilities, (rank, 0))) / 2
-        p_value = min(1.0, 2 * float(probabilities[: round(2 * min(above, below)) + 1].sum()))
-    else:
-        from scipy import stats  # a slow import
-
-        p_value = float(stats.wilcoxon(known, zero_method="pratt", method="approx").pvalue)
-    effect = (above - below) / (above + below)
-    return result.filled(p_value, min(above, below), "W", effect=effect, effect_name="rank_biserial", is_exact=is_exact)
-
-
-# --- several groups --------------------------------------------------------------------------------------------------
-
-
-def kruskal_wallis(samples: Sequence[Array], hypothesis: str, unit: Unit, *, is_even: bool = True) -> TestResult:
-    """Tests that the groups have one distribution (Kruskal & Wallis 1952), with correction for ties, by χ².
-
-    Assumes independent units, between groups too: it does not use the pairing of parallel items, and with the item as
-    unit it ignores the templates. Effect: ε² = H / (n − 1).
-    """
-    known = [np.round(sample[~np.isnan(sample)], _DIGITS) for sample in samples]
-    pooled = np.concatenate(known) if known else np.zeros(0)
-    result = TestResult(test="kruskal_wallis", unit=unit, hypothesis=hypothesis, n=pooled.size)
-    smallest = min((sample.size for sample in known), default=0)
-    if (unavailable := _unrankable(result, smallest, len(known), is_even=is_even)) is not None:
-        return unavailable
+    rounded = [np.round(sample, _DIGITS) for sample in samples]
+    pooled = np.concatenate(rounded)
+    result = TestResult(test="kruskal_wallis", unit="item", hypothesis=hypothesis, n=pooled.size)
     if np.all(pooled == pooled[0]):
         return result.unavailable("all scores are equal")
     from scipy import stats  # a slow import
 
-    statistic, p_value = map(float, stats.kruskal(*known))
+    statistic, p_value = map(float, stats.kruskal(*rounded))
     return result.filled(p_value, statistic, "H", effect=statistic / (pooled.size - 1), effect_name="epsilon_squared")
-
-
-def friedman(scores: Array, hypothesis: str, *, unit: Unit = "template", is_even: bool = True) -> TestResult:
-    """Tests that the groups have equal ranks within units (Friedman 1937), with correction for ties.
-
-    `scores`: units × groups; units with a missing score are left out. For two groups it is the exact sign test. For
-    more, ranks are permuted within up to RANKS_DRAWN_UP_TO units; beyond, the χ² approximation. Effect: Kendall's W.
-    """
-    complete = np.round(scores[~np.isnan(scores).any(axis=1)], _DIGITS)
-    n, groups = complete.shape
-    result = TestResult(test="friedman", unit=unit, hypothesis=hypothesis, n=n)
-    if (unavailable := _unrankable(result, n, groups, is_even=is_even)) is not None:
-        return unavailable
-    agreement = kendall_w(complete)
-    if agreement is None:
-        return result.unavailable(f"the groups are equal in every {unit}")
-    statistic, is_exact = n * (groups - 1) * agreement, groups == 2
-    if is_exact:
-        above, below = int((complete[:, 0] > complete[:, 1]).sum()), int((complete[:, 0] < complete[:, 1]).sum())
-        p_value = min(1.0, 2 * float(special.bdtr(min(above, below), above + below, 0.5)))
-    elif n > RANKS_DRAWN_UP_TO:
-        p_value = float(special.chdtrc(groups - 1, statistic))
-    else:
-        generator = np.random.default_rng(stable_number("friedman", n, groups))
-        rows = [mid_ranks(row) for row in complete]
-        sums = sum(generator.permuted(np.tile(row, (PERMUTATIONS, 1)), axis=1) for row in rows)
-        middle = n * (groups + 1) / 2
-        drawn, observed = (((np.asarray(ranked) - middle) ** 2).sum(axis=-1) for ranked in (sums, sum(rows)))
-        p_value = permutation_p(drawn, float(observed), is_exact=False)
-    effect: dict[str, Any] = {"effect": agreement, "effect_name": "kendall_w"}
-    return result.filled(p_value, statistic, "chi_squared", **effect, is_exact=is_exact)
 
 
 def kendall_w(scores: Array) -> float | None:
@@ -253,12 +164,7 @@ def sign_flip_groups(shares: Array, hypothesis: str, *, seed: int = 0) -> TestRe
     the statistic is the difference of the scores. For more it is s′ C⁺ s, where s is the sum of the templates'
     deviations from their mean, and C the sum of their outer products, which no flip changes.
     """
-    groups, n = shares.shape
-    result = TestResult(test="sign_flip", unit="template", hypothesis=hypothesis, n=n)
-    if np.isnan(shares).any():
-        return result.unavailable("a score is undefined", "undefined")
-    if (unavailable := _unrankable(result, n, groups)) is not None:
-        return unavailable
+    result = TestResult(test="sign_flip", unit="template", hypothesis=hypothesis, n=shares.shape[1])
     deviations = shares - shares.mean(axis=0)
     deviations = deviations[:, (np.abs(deviations) > _TIE).any(axis=0)]
     inverse = np.linalg.pinv(deviations @ deviations.T)
@@ -268,7 +174,7 @@ def sign_flip_groups(shares: Array, hypothesis: str, *, seed: int = 0) -> TestRe
     statistics, observed = np.einsum("rg,gh,rh->r", sums, inverse, sums), float(total @ inverse @ total)
     is_exact = deviations.shape[1] <= EXACT_UP_TO
     p_value = permutation_p(statistics, observed, is_exact=is_exact)
-    statistic = (float(total[0] - total[1]), "difference") if groups == 2 else (observed, "chi_squared")
+    statistic = (float(total[0] - total[1]), "difference") if len(shares) == 2 else (observed, "chi_squared")
     return result.filled(p_value, *statistic, is_exact=is_exact)
 
 
@@ -332,19 +238,10 @@ def zero_test(estimate: Estimate, hypothesis: str, sampling: InferenceSettings) 
 
 
 def zero_tests(
-    estimate: Estimate,
-    scores: Array,
-    hypothesis: str,
-    sampling: InferenceSettings,
-    *,
-    margin: float | None = None,
-    what: str = "",
-    is_even: bool = True,
+    estimate: Estimate, hypothesis: str, sampling: InferenceSettings, margin: float | None, what: str
 ) -> list[TestResult]:
-    """Tests of an estimate named `what` against 0: `zero_test`, `wilcoxon` with fixed prompt variants, and `tost`."""
+    """Tests of an estimate named `what` against 0: `zero_test` and, with a margin, `tost`."""
     tests = [zero_test(estimate, hypothesis, sampling)]
-    if sampling.prompt_effects == "fixed":
-        tests.append(wilcoxon(scores, f"{hypothesis} in the middle of the templates", is_even=is_even))
     return tests if margin is None else [*tests, tost(estimate, margin, what, sampling)]
 
 

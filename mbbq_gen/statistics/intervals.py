@@ -23,7 +23,7 @@ from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Array, quotient
 
-IntervalMethod = Literal["expanded_percentile", "hartung_knapp", "few_templates", "near_boundary"]
+IntervalMethod = Literal["expanded_percentile", "few_templates", "near_boundary"]
 Ends = tuple[float, float]
 """The lower and upper end of an interval or a scale."""
 
@@ -130,12 +130,12 @@ class BoundaryInterval:
 
 
 def boundary_interval(
-    scores: Array, sizes: Array, ends: Ends, unseen: float = UNSEEN_TEMPLATE_DEVIATION, stretch: float = STRETCH
+    scores: Array, sizes: Array, ends: Ends, unseen: float = UNSEEN_TEMPLATE_DEVIATION
 ) -> BoundaryInterval | None:
     """The interval of Σ size · score / Σ size that allows for an unseen template.
 
     The templates and an unseen one get random weights, as in the Bayesian bootstrap (Rubin 1981). The unseen one
-    deviates by `unseen`, times `stretch` near an end of the scale, or as much as the farthest template if that is more.
+    deviates by `unseen`, times STRETCH near an end of the scale, or as much as the farthest template if that is more.
     It may deviate in both directions if nearly all templates have the same score, else in the direction of a long tail:
     an observed one, or the one expected of few templates near an end. None if scores vary enough for a bootstrap.
     """
@@ -161,7 +161,7 @@ def boundary_interval(
     weights = _exponential_weights(scores.size)
     extra = weights[:, -1] * (total / sizes.size)
     sums, weight = weights[:, :-1] @ (sizes * scores), weights[:, :-1] @ sizes + extra
-    lower, upper, factor = None, None, stretch * (ends[1] - ends[0])
+    lower, upper, factor = None, None, STRETCH * (ends[1] - ends[0])
     if down is not None:
         deviation = max(unseen * (factor if near_high else 1.0), float(down.max()))
         lower = np.sort((sums + extra * max(ends[0], center - deviation)) / weight)

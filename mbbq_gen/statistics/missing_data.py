@@ -1,4 +1,4 @@
-"""Sensitivity to unparsed answers: bounds with an interval, and the tipping point of a difference."""
+"""Sensitivity to unparsed answers: bounds of scores and differences, with an interval."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ import math
 from scipy import special
 
 from mbbq_gen.core.records import FrozenModel
-from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, difference_interval, number
 from mbbq_gen.statistics.intervals import Ends, interval_hull
-from mbbq_gen.statistics.panel import Panel
 
-_STEPS = 12
-"""Steps of the bisection for the tipping point, to a precision of 2⁻¹² of the unparsed answers."""
 _BOUND_STEPS = 50
 _ROUNDING = 1e-14
 
@@ -27,41 +23,6 @@ class MissingDataBounds(FrozenModel):
     """Lower end of an interval for sampling and unparsed answers (Imbens & Manski 2004), which includes the interval of
     the score itself; None without one."""
     interval_high: float | None
-
-
-class TippingPoint(FrozenModel):
-    """The share of unparsed answers which, imputed against a difference, makes it not significant."""
-
-    share: float | None
-    """Share of the unparsed answers of both levels; None if not even all are enough."""
-    read_rate: float | None
-    """Parsed answers over parsed and imputed answers."""
-
-
-def tipping_point(panel: Panel, metric: Metric, pair: tuple[int, int], *, first_is_higher: bool) -> TippingPoint | None:
-    """The tipping point of the difference of two groups of a panel; None without unparsed answers."""
-    if metric.extremes is None:
-        return None
-    counts = panel.total
-    stem = "answered" if metric.condition is None else f"{metric.condition}_all"
-    answers = float(sum(counts[stem][row] for row in pair))
-    parsed = float(sum((metric.parse_rate(counts) * counts[stem])[row] for row in pair))
-    if not answers > parsed:
-        return None
-    against = list(zip(pair if first_is_higher else pair[::-1], metric.extremes, strict=True))
-
-    def is_significant(share: float) -> bool:
-        one, other = (panel.on_groups([row]).imputed(scenario, share).estimates(metric)[0] for row, scenario in against)
-        gap = one.subtract(other)
-        return gap.missing_reason is None and gap.value - gap.analytic_half_width(panel.sampling.confidence) > 0
-
-    if is_significant(1.0):
-        return TippingPoint(share=None, read_rate=None)
-    low, high = 0.0, 1.0
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if is_significant(middle) else (low, middle)
-    return TippingPoint(share=high, read_rate=parsed / (parsed + high * (answers - parsed)))
 
 
 def missing_data_bounds(

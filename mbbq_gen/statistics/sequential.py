@@ -29,7 +29,7 @@ from mbbq_gen.scoring.cells import Array, Counts, count_matrix, quotient
 from mbbq_gen.scoring.metrics import Metric, needed_cells
 from mbbq_gen.statistics.estimate import Estimate, influence_values
 from mbbq_gen.statistics.intervals import t_quantile
-from mbbq_gen.statistics.panel import Panel, template_scores
+from mbbq_gen.statistics.panel import Panel
 
 GRID_POINTS: Final = 201
 """Grid points of the numerical integration."""
@@ -139,11 +139,8 @@ def interim_estimates(metric: Metric, panel: Panel, requested: Array, offered: A
     variance = quotient((counted * influences**2).sum(axis=-1), n, 0.0) - mean**2
     noise = weight**2 * n * np.maximum(variance, 0.0) * quotient(n, n - 1, 0.0)
     fractions = np.minimum(quotient(n, offered, 0.0), 1.0)
-    estimates = panel.estimates(metric)
-    if panel.sampling.average != "questions":
-        noise = np.stack([one.template_weights for one in estimates]) ** 2 * template_scores(panel, metric).variances
     found = []
-    for estimate, now, fraction in zip(estimates, noise, fractions, strict=True):
+    for estimate, now, fraction in zip(panel.estimates(metric), noise, fractions, strict=True):
         plain = float((estimate.influence_values**2).sum())
         factor = estimate.standard_error**2 / plain if plain > 0 else 1.0  # the small-sample correction
         found.append(InterimEstimate(estimate, float(now.sum()) * factor, float((now * fraction).sum()) * factor))

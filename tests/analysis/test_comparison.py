@@ -111,18 +111,12 @@ def test_three_languages_are_compared_in_pairs_with_holm_and_overall() -> None:
     assert comparison.levels == ("en", "nl", "tr")
     found = comparison.metrics[0]
     assert [(pair.first, pair.second) for pair in found.pairs] == [("en", "nl"), ("en", "tr"), ("nl", "tr")]
-    for number in range(2):
-        raw = [pair.tests[number].p_value for pair in found.pairs]
-        smallest = min(p for p in raw if p is not None)
-        assert min(pair.tests[number].p_adjusted or 1.0 for pair in found.pairs) == pytest.approx(
-            min(1.0, 3 * smallest)
-        )
-    assert [test.test for test in found.overall] == ["sign_flip", "friedman", "kruskal_wallis", "kruskal_wallis"]
-    assert [test.unit for test in found.overall] == ["template", "template", "template", "item"]
+    smallest = min(known(pair.tests[0].p_value) for pair in found.pairs)
+    assert min(known(pair.tests[0].p_adjusted) for pair in found.pairs) == pytest.approx(min(1.0, 3 * smallest))
+    assert [(test.test, test.unit) for test in found.overall] == [("sign_flip", "template"), ("kruskal_wallis", "item")]
     assert all(test.p_value is not None and test.p_value < 0.05 for test in found.overall)
-    assert comparison.metrics[1].overall[3].reason is not None  # accuracy differences have no item scores
+    assert comparison.metrics[1].overall[1].reason is not None  # accuracy differences have no item scores
     assert ComparisonTable.model_validate_json(table.model_dump_json()) == table
-    assert len(comparison.agreement) == 3 * 2
 
 
 def test_kruskal_wallis_on_items_is_that_of_the_paper() -> None:
@@ -136,7 +130,7 @@ def test_kruskal_wallis_on_items_is_that_of_the_paper() -> None:
     )
     samples = [part["score"].to_numpy() for part in items.partition_by("language")]
     expected = stats.kruskal(*samples)
-    found = table.comparisons[0].metrics[0].overall[3]
+    found = table.comparisons[0].metrics[0].overall[1]
     assert (found.statistic, found.p_value) == pytest.approx((expected.statistic, expected.pvalue))
     assert found.n == items.height
 
@@ -173,7 +167,6 @@ def test_ability_by_hand() -> None:
     found = {ability.template: ability for ability in template_ability(frame, ["language"])}
     tea = found["invented / drinks / tea"]
     assert (tea.accuracy, tea.n_questions, tea.above_chance) == (0.6, 10, True)
-    assert tea.expected_by_chance == pytest.approx(stats.binomtest(4, 10, 1 / 3, alternative="greater").pvalue)
     assert not found["invented / drinks / inn"].above_chance
 
 
@@ -187,16 +180,6 @@ def test_selection_needs_all_languages() -> None:
     assert plain.kept == (names[0],)
     assert (plain.n_templates, plain.n_kept, plain.without_control) == (2, 1, (names[2],))
     assert plain.above_chance == (("en", 2), ("tr", 1))
-
-
-def test_what_luck_would_keep_is_counted() -> None:
-    """Three questions a template: guessing passes (two or three right) with 7 / 27; in two languages, its square."""
-    rows = [row for t in ("a", "b") for language in ("en", "tr") for row in control_rows(3, 0, t, language)]
-    frame = control_frame(rows)
-    ability = template_ability(frame, ["language"])
-    found = select_templates(ability, {one.template for one in ability})
-    assert found.expected_by_chance == pytest.approx(2 * (7 / 27) ** 2)
-    assert dict(found.expected_by_chance_in_one) == pytest.approx({"en": 2 * 7 / 27, "tr": 2 * 7 / 27})
 
 
 def test_adjusted_scores_are_differences_of_pairs() -> None:

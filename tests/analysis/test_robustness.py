@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from mbbq_gen.analysis.agreement import choices, cohen_kappa, fleiss_kappa, flips, pair_agreement
+from mbbq_gen.analysis.agreement import choices, cohen_kappa, fleiss_kappa, flips
 from mbbq_gen.analysis.position import balanced_score, place_test, position_reports, read_answers
 from mbbq_gen.analysis.power import DEFAULTS, power_table
 from mbbq_gen.analysis.robustness import robustness_reports
@@ -70,19 +70,6 @@ def test_flips_by_hand() -> None:
     observed = (1 + 1 / 3 + 0 + 1 / 3) / 4
     assert found.kappa.value == pytest.approx((observed - (habits**2).sum()) / (1 - (habits**2).sum()))
     assert flips(choices(frame), "option_order", SAMPLING) is None
-
-
-def test_parallel_questions_agree_as_often_as_they_do() -> None:
-    frame = simulate(SimulatedModel({}), DESIGN, seed=1)
-    found = pair_agreement(choices(frame), "language", ("en", "tr"), "ambiguous", SAMPLING)
-    part = frame.filter(pl.col("condition") == "ambiguous").with_columns(
-        pl.col("language", "instance_id", "variant").cast(pl.String)
-    )
-    wide = part.pivot("language", index=["instance_id", "variant"], values="chosen_role")
-    assert found.n_pairs == wide.height
-    assert found.equal_share.value == pytest.approx((wide["en"] == wide["tr"]).mean())
-    assert found.kappa.value is not None
-    assert known(found.equal_share.ci_low) < (found.equal_share.value or 0)
 
 
 def two_way_frame(scores: Any) -> pl.DataFrame:

@@ -153,13 +153,8 @@ def test_our_own_inspect_task_scores_the_same_there_and_here(capsys: Capture, lo
     assert {shown.variant for shown, _ in stored(run)} == {"bare"}
 
 
-@pytest.mark.parametrize("form", ["scenario_state", "display"])
-def test_helm(capsys: Capture, logs: Path, tmp_path: Path, run_path: Path, form: str) -> None:
-    folder = tmp_path / "helm"
-    shutil.copytree(logs / "helm", folder)
-    if form == "display":
-        (folder / "scenario_state.json").unlink()
-    summary = do_import(capsys, "helm", folder, run_path)
+def test_helm(capsys: Capture, logs: Path, run_path: Path) -> None:
+    summary = do_import(capsys, "helm", logs / "helm", run_path)
     assert (summary["imported"], summary["rows"], summary["model"]) == (13, 13, "fake/model")
     for group in scores_of(capsys, run_path, "--group-by", "split"):
         assert values(group)["diff_bias_ambiguous"] == 1.0

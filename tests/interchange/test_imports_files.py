@@ -15,7 +15,6 @@ from mbbq_gen.interchange.importers import open_log
 from mbbq_gen.interchange.importers.base import ImportedAnswer
 from mbbq_gen.interchange.importers.lm_eval import open_lm_eval
 from tests.interchange.test_imports import do_import, stored
-from tests.support.cases import cases
 
 MAP = '[fields]\nresponse = "reply"\nid = "row"\ncontext = "story"\nquestion = "asked"\noptions = ["a", "b", "c"]\n'
 
@@ -115,13 +114,3 @@ def test_minus_infinity_is_below_all_others(
     do_import(capsys, "lm-eval", log, tmp_path / "run", "--model", "m")
     rows = Run(tmp_path / "run").samples().to_dicts()
     assert [(row["outcome"], row["chosen_index"]) for row in rows] == [("option", 1)] * 4
-
-
-@pytest.mark.parametrize(("name", "model", "task"), cases("interchange/imports_files", "names_of_euroeval"))
-def test_names_of_euroeval(tmp_path: Path, name: str, model: str | None, task: str) -> None:
-    log = tmp_path / f"{name}-model-outputs.json"
-    log.write_text(json.dumps({"what was sent": {"sequence": "a"}}), encoding="utf-8")
-    found = open_log("euroeval", log)
-    ((_, row),) = found.rows
-    assert isinstance(row, ImportedAnswer)
-    assert (found.model, row.variant) == (model, task)

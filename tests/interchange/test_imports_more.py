@@ -73,10 +73,11 @@ def test_lightevals_samples_thoughts_messages_and_numbers(tmp_path: Path) -> Non
     assert [(one.text, one.logprob, one.unconditional_logprob) for one in scored.likelihoods] == expected
 
 
-def test_euroeval(capsys: pytest.CaptureFixture[str], logs: Path, run_path: Path) -> None:
-    log = logs / "euroeval" / "openai--fake-model-starter-model-outputs.json"
-    summary = do_import(capsys, "euroeval", log, run_path)
-    assert (summary["model"], summary["rows"], summary["imported"]) == ("openai--fake-model", 25, 25)
+def test_euroeval_is_a_table(capsys: pytest.CaptureFixture[str], logs: Path, run_path: Path, tmp_path: Path) -> None:
+    log, columns = logs / "euroeval" / "openai--fake-model-starter-model-outputs.json", tmp_path / "map.toml"
+    columns.write_text('[fields]\nresponse = "sequence"\nprompt = "__key__"\n', encoding="utf-8")
+    summary = do_import(capsys, "csv", log, run_path, "--columns", columns)
+    assert (summary["rows"], summary["imported"]) == (25, 25)
     (group,) = scores_of(capsys, run_path, "--group-by", "split")
     metrics = group["metrics"]
     assert (metrics["mbbq_bias_ambiguous"]["value"], metrics["accuracy_ambiguous"]["value"]) == (1.0, 0.0)

@@ -146,16 +146,6 @@ def test_a_sample_of_what_was_read_checks_the_reading(capsys: Capture, run_path:
     assert scores(capsys, run_path, "--answers", "follow-up") == scores(capsys, run_path)
 
 
-def test_replies_are_labels_of_the_answers(capsys: Capture, run_path: Path) -> None:
-    run(capsys, run_path, *INDIRECT, *STARTER, "--languages", "en", "--sample", 100, "--follow-up", "unread")
-    wanted = ("--json", "--correct-with", "follow-up", "--metric", "accuracy_ambiguous")
-    found = json_of(capsys, "score", run_path, *wanted)["correction"]
-    assert (found["source"], found["n_labels"]) == ("follow-up", 100)
-    assert found["groups"][0]["metrics"]["accuracy_ambiguous"]["value"] == pytest.approx(1)
-    code, _, err = call(capsys, "score", run_path, "--correct-with", "follow-up", "--answers", "follow-up")
-    assert (code, "--correct-with" in err) == (2, True)
-
-
 # --- money, kills, batches --------------------------------------------------------------------------------------------
 
 
@@ -249,8 +239,6 @@ def test_a_run_without_follow_ups_has_no_such_scores(capsys: Capture, run_path: 
     assert (code, "--follow-up unread" in err) == (2, True)
     code, out, _ = call(capsys, "score", run_path, "--json")
     assert json.loads(out)["follow_ups"] == []
-    code, _, err = call(capsys, "score", run_path, "--correct-with", "follow-up")
-    assert (code, "--follow-up-check" in err) == (2, True)
 
 
 def test_imported_answers_are_followed_up_by_the_model_that_gave_them(capsys: Capture, tmp_path: Path) -> None:

@@ -97,8 +97,6 @@ def test_ways_of_asking_are_compared_with_each_other(both: Path, capsys: Capture
         assert comparison["within"]["language"] in ("en", "es")
         for pair in comparison["metrics"][0]["pairs"]:
             assert pair["difference"]["value"] == 0
-        assert {row["equal_share"]["value"] for row in comparison["agreement"]} == {1.0}
-        assert all(row["n_pairs"] == 6 for row in comparison["agreement"])
 
 
 def test_what_lists_no_options_has_no_places(both: Path, tmp_path: Path, capsys: Capture) -> None:

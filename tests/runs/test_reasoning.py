@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +17,7 @@ from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.fake_service.client import fake_server
 from tests.support.api import KEY
 from tests.support.cases import cases, known
-from tests.support.extraction import Capture, json_of, stderr_of
+from tests.support.extraction import Capture, json_of
 
 pytestmark = pytest.mark.usefixtures("api_keys")
 
@@ -139,24 +138,6 @@ def test_levels_are_kept_apart(tmp_path: Path, capsys: Capture) -> None:
     said = {level: {part["name"]: part["n"] for part in one["stances"]} for level, one in groups.items()}
     assert (said["high"]["generalises_group"], said["low"]["generalises_group"]) == (8, 0)
     assert groups["2048"]["n_cut"] == 8
-
-
-def test_thoughts_are_judged_by_eye(run_path: Path, tmp_path: Path, capsys: Capture) -> None:
-    sheet, page = tmp_path / "sheet.csv", tmp_path / "sheet.html"
-    arguments = ["annotate", str(run_path), "--reasoning", "--sample-size", "10"]
-    assert f"--reasoning --import {sheet}" in stderr_of(capsys, *arguments, "--csv", sheet, "--html", page, code=0)
-    rows = list(csv.DictReader(sheet.read_text(encoding="utf-8-sig").splitlines()))
-    assert len(rows) == 10
-    with sheet.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, fieldnames=list(rows[0]))
-        writer.writeheader()
-        for number, row in enumerate(rows):
-            writer.writerow({**row, "verdict": "disagree" if number == 0 else "agree"})
-    found = told(capsys, *arguments, "--import", str(sheet))
-    assert (found["overall"]["judged"]["value"], found["overall"]["judged"]["n"]) == (0.9, 10)
-    assert found["overall"]["n_extractions"] == 48
-    assert (run_path / "annotations-reasoning.jsonl").is_file()
-    assert not (run_path / "annotations.jsonl").exists()
 
 
 def test_tables_from_python_can_be_scored(run_path: Path) -> None:

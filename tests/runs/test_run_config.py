@@ -43,7 +43,6 @@ BESIDE: dict[str, dict[str, Any]] = {
     "detectable_effect": {**BASE, "stop_when_decided": "bias != 0"},
     "metric": {**BASE, "stop_at_ci_width": 0.5},
     "group_by": {**BASE, "answers_per_template": 2},
-    "average": {**BASE, "stop_at_ci_width": 0.5},
     "workers": {**SMALL, "ray": "local"},
     "gpus_per_worker": {**SMALL, "ray": "local"},
     "shard_dir": {**SMALL, "ray": "local"},
@@ -159,7 +158,7 @@ TOGETHER = (
     ("cache_dir", "patience", "max_cost"),
     ("method", "normalization", "batch", "no_context"),
     ("stop_when_decided", "equivalence_margin", "detectable_effect"),
-    ("stop_at_ci_width", "metric", "average"),
+    ("stop_at_ci_width", "metric"),
     ("answers_per_template", "group_by"),
 )
 """Settings that one run can have."""

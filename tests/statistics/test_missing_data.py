@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from mbbq_gen.analysis.comparison import compare
 from mbbq_gen.analysis.scores import MetricScore, score
-from mbbq_gen.scoring.cells import CELLS, Cell
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import Observation, observations_frame
 from mbbq_gen.statistics.estimate import InferenceSettings
-from mbbq_gen.statistics.missing_data import imbens_manski_margin, missing_data_bounds, tipping_point
-from mbbq_gen.statistics.panel import Panel, make_panel
+from mbbq_gen.statistics.missing_data import imbens_manski_margin, missing_data_bounds
+from mbbq_gen.statistics.panel import make_panel
 from tests.support.cases import known
 from tests.support.scoring import Row, observations_of
 
@@ -144,26 +143,3 @@ def assert_holds(wide: tuple[float | None, float | None], narrow: tuple[float | 
         return
     assert known(wide[0]) <= narrow[0]  # type: ignore[operator]
     assert known(wide[1]) >= narrow[1]  # type: ignore[operator]
-
-
-def test_the_tipping_point_by_hand() -> None:
-    """Each of 12 templates: 5 biased, 5 unread in one group; 5 unknown, 5 unread in the other: they differ by 1.
-
-    With a share s of the unread against it, the scores are (5 − 5s)/(5 + 5s) and 5s/(5 + 5s): equal at s = 1/2.
-    """
-    cells = np.zeros((2, 12, len(CELLS)))
-    for group, choice in enumerate(("target", "unknown")):
-        verdict = "right" if choice == "unknown" else "wrong"
-        cells[group, :, CELLS.index(Cell("ambiguous", verdict, "ambiguous", "negative", choice))] = 5  # type: ignore[arg-type]
-        cells[group, :, CELLS.index(Cell("ambiguous", "unparsed", "ambiguous", "negative", "unparsed"))] = 5
-    sampling = InferenceSettings(n_resamples=10)
-    panel = Panel(
-        groups=({"language": "en"}, {"language": "tr"}),
-        tallies=(None, None),  # type: ignore[arg-type]
-        templates=tuple(f"t{number}" for number in range(12)),
-        cells=cells,
-        sampling=sampling,
-    )
-    found = known(tipping_point(panel, BIAS, (0, 1), first_is_higher=True))
-    assert found.share == pytest.approx(0.5, abs=0.001)
-    assert found.read_rate == pytest.approx(120 / 180, abs=0.001)

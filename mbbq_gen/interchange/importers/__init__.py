@@ -7,7 +7,6 @@ from pathlib import Path
 
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.interchange.importers.base import Source, Tool
-from mbbq_gen.interchange.importers.euroeval import open_euroeval
 from mbbq_gen.interchange.importers.helm import open_helm
 from mbbq_gen.interchange.importers.inspect_log import open_inspect
 from mbbq_gen.interchange.importers.lighteval import open_lighteval
@@ -15,8 +14,7 @@ from mbbq_gen.interchange.importers.lm_eval import open_lm_eval
 from mbbq_gen.interchange.importers.table import open_table
 
 _OPENERS: dict[Tool, Callable[[Path], Source]] = {
-    **{"lm-eval": open_lm_eval, "inspect": open_inspect, "helm": open_helm},
-    **{"lighteval": open_lighteval, "euroeval": open_euroeval},
+    **{"lm-eval": open_lm_eval, "inspect": open_inspect, "helm": open_helm, "lighteval": open_lighteval}
 }
 
 

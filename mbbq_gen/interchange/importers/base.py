@@ -153,7 +153,7 @@ def latest_files(
 
 # --- answers ---------------------------------------------------------------------------------------------------------
 
-Tool = Literal["lm-eval", "inspect", "helm", "lighteval", "euroeval", "csv"]
+Tool = Literal["lm-eval", "inspect", "helm", "lighteval", "csv"]
 TOOLS: tuple[Tool, ...] = get_args(Tool)
 
 Reason = Literal[
@@ -422,15 +422,15 @@ def content(record: Any, path: str) -> tuple[str, str | None]:
     return "".join(words), "\n".join(reasoning) or None
 
 
-def sent(record: Any, path: str, parse: Callable[[str], Any] = json_value) -> tuple[Message, ...]:
-    """The messages at a path: a list, a text for `parse`, or any other text as one message."""
+def sent(record: Any, path: str) -> tuple[Message, ...]:
+    """The messages at a path: a list, a list as JSON, or any other text as one message."""
     if isinstance(find(record, path), list):
         return messages(record, path)
     prompt = text(record, path)
     if prompt and prompt.lstrip().startswith("[{"):
         try:
-            turns = messages({path: parse(prompt)}, path)
-        except (UnreadableError, ValueError, SyntaxError, MemoryError, RecursionError):
+            turns = messages({path: json_value(prompt)}, path)
+        except UnreadableError:
             turns = ()
         if turns:
             return turns

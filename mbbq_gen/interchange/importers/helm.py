@@ -1,17 +1,15 @@
 """Reads a run folder of HELM.
 
     RUN/scenario_state.json       requests and responses
-    RUN/instances.json, display_requests.json, display_predictions.json      the shorter form that HELM publishes for
-                                  its web pages; read if the first one is missing
     RUN/run_spec.json             the model and its settings
 
 `output_mapping` maps labels to options. Options that were scored one by one (`multiple_choice_separate_…`) have no
-response. Source: crfm-helm 0.5.16, `adaptation/request_state.py`, `presentation/run_display.py`.
+response. Source: crfm-helm 0.5.16, `adaptation/request_state.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,8 +18,6 @@ from mbbq_gen.core.records import Message, Response
 from mbbq_gen.interchange.importers import base as log
 from mbbq_gen.interchange.importers.base import ImportedAnswer, Row, SkippedRow, Source
 
-_STATE: Final = "scenario_state.json"
-_DISPLAY: Final = ("display_predictions.json", "display_requests.json", "instances.json")
 _WHAT: Final = "a run folder of HELM"
 _FINISH: Final[Mapping[str, log.FinishReason]] = {
     "stop": "stop",
@@ -36,17 +32,14 @@ _FACTS: Final = ("method", "temperature", "max_tokens", "max_train_instances", "
 def open_helm(path: Path) -> Source:
     """The requests of a run folder; UsageError or DataError if it is none."""
     folder = path.parent if path.is_file() else path
-    spec_path, state_path = folder / "run_spec.json", folder / _STATE
+    spec_path, state_path = folder / "run_spec.json", folder / "scenario_state.json"
     spec = log.read_object(spec_path, _WHAT) if spec_path.is_file() else {}
-    files = [state_path] if state_path.is_file() else [folder / name for name in _DISPLAY]
-    if not all(file.is_file() for file in files):
-        raise UsageError(f"{folder}: neither {_STATE} nor {', '.join(_DISPLAY)}; give {_WHAT}")
-    adapter = spec.get("adapter_spec")
-    if files == [state_path]:
-        whole = log.read_object(state_path, _WHAT)
-        adapter, states = adapter or whole.get("adapter_spec"), _list(whole.get("request_states"), state_path)
-    else:
-        states = list(_from_display(*(_list(log.read_json(file), file) for file in files)))
+    if not state_path.is_file():
+        raise UsageError(f"{folder}: no {state_path.name} in it; give {_WHAT}")
+    whole = log.read_object(state_path, _WHAT)
+    states, adapter = whole.get("request_states"), spec.get("adapter_spec") or whole.get("adapter_spec")
+    if not isinstance(states, list):
+        raise DataError(f"{state_path}: a list is needed; is this {_WHAT}?")
     adapter = adapter if isinstance(adapter, Mapping) else {}
     task = log.name(log.find(spec, "scenario_spec.class_name")) or log.name(spec.get("name"), folder.name)
     task = task.rpartition(".")[2]
@@ -54,41 +47,12 @@ def open_helm(path: Path) -> Source:
     return Source(
         tool="helm",
         path=folder,
-        rows=log.read_rows(files[0].name, records, lambda state, _: [_answer(state, task)]),
+        rows=log.read_rows(state_path.name, records, lambda state, _: [_answer(state, task)]),
         model=log.name(adapter.get("model")) or None,
-        files=tuple(files),
+        files=(state_path,),
         facts={name: log.name(adapter[name]) for name in _FACTS if adapter.get(name) is not None}
         | ({"run": log.name(spec["name"])} if spec.get("name") else {}),
     )
-
-
-def _list(value: Any, path: Path) -> list[Any]:
-    if not isinstance(value, list):
-        raise DataError(f"{path}: a list is needed; is this {_WHAT}?")
-    return value
-
-
-def _from_display(predictions: list[Any], requests: list[Any], instances: list[Any]) -> Iterator[Any]:
-    """Converts predictions, requests and instances of the short form to request states."""
-
-    def key(entry: Any, name: str) -> tuple[str, str]:
-        return str(log.find(entry, name)), str(log.find(entry, "perturbation"))
-
-    known = {key(entry, "id"): entry for entry in instances}
-    sent = {(*key(entry, "instance_id"), str(log.find(entry, "train_trial_index"))): entry for entry in requests}
-    for entry in predictions:
-        if not isinstance(entry, Mapping):
-            yield entry
-            continue
-        trial = entry.get("train_trial_index")
-        completion = {"text": entry.get("predicted_text"), "thinking": {"text": entry.get("thinking_text")}}
-        yield {
-            "instance": known.get(key(entry, "instance_id"), {"id": entry.get("instance_id")}),
-            "request": log.find(sent.get((*key(entry, "instance_id"), str(trial))), "request"),
-            "result": None if completion["text"] is None else {"completions": [completion]},
-            "train_trial_index": trial,
-            "reference_index": entry.get("reference_index"),
-        }
 
 
 def _answer(state: Mapping[str, Any], task: str) -> Row:
