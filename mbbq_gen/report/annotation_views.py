@@ -1,9 +1,8 @@
-"""Annotation sheets as CSV and HTML, and reports of annotations and of judges.
+"""Annotation sheets, and reports of annotations and of judges.
 
-A sheet has extractions and their responses, for annotation in a spreadsheet or a browser. A filled sheet needs the
-columns `id` and `verdict` (agree or disagree); optional ones are `right` (number of the correct option as shown, from
-1; 0 for none), `note` and `extractor` (name of the annotated extractor). Cells that would be formulas in a spreadsheet
-begin with an apostrophe.
+A sheet is a CSV file of extractions and their responses. A filled one needs the columns `id` and `verdict` (agree or
+disagree); optional ones are `right` (number of the correct option as shown, from 1; 0 for none), `note` and `extractor`
+(name of the annotated extractor). Cells that would be formulas in a spreadsheet begin with an apostrophe.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from mbbq_gen.core.records import Extraction
 from mbbq_gen.core.tables import table_rows
 from mbbq_gen.core.text import shortened, whole_percent
 from mbbq_gen.extraction import Question
-from mbbq_gen.report.page import page_assets, render
 from mbbq_gen.report.run_tables import dollars, price_lines
 from mbbq_gen.report.tables import OUTCOME_TITLES, Block, Table, Unwrapped, percent
 from mbbq_gen.report.viewer import EVIDENCE, ExcerptLengths, pieces
@@ -53,21 +51,10 @@ class SheetEntry:
         """The question in the form of the prompt."""
         return question_of(self.answered)
 
-    @property
-    def options(self) -> list[str]:
-        """The options in the order of the prompt, with their labels."""
-        question = self.question
-        return [f"{label}: {text}" for label, text in zip(question.labels, question.options, strict=True)]
-
-    @property
-    def response(self) -> str:
-        """The text of the response, or the refusal if the service sends it separately."""
-        response = self.answered.response
-        return response.text or response.refusal or ""
-
     def marked(self) -> list[tuple[str, bool]]:
-        """The shortened response in pieces, each with whether it is evidence."""
-        found = pieces(self.response, self.extraction.spans, _LENGTHS)
+        """The shortened response, or the refusal, in pieces, each with whether it is evidence."""
+        response = self.answered.response
+        found = pieces(response.text or response.refusal or "", self.extraction.spans, _LENGTHS)
         return [(text, kind == EVIDENCE) for text, kind in found]
 
 
@@ -97,7 +84,9 @@ def csv_sheet(entries: Sequence[SheetEntry], annotations: Mapping[str, Annotatio
         if annotation is not None:
             right = _option_number(annotation.right) if annotation.right_known else ""
             previous = ("agree" if annotation.agrees else "disagree", right, annotation.note)
-        options = entry.options + [""] * (n_options - len(entry.options))
+        question = entry.question
+        options = [f"{label}: {text}" for label, text in zip(question.labels, question.options, strict=True)]
+        options += [""] * (n_options - len(options))
         response = "".join(text for text, _ in entry.marked())
         extraction = (_option_number(stored.option), stored.outcome, stored.rule, stored.confidence)
         start = (stored.prompt_id, stored.language, instance.context, instance.question)
@@ -143,16 +132,6 @@ def right_option(row: SheetRow, question: Question) -> int | None:
         return labels.index(text.strip("()"))
     count = len(question.options)
     raise DataError(f"{row.where}: right: {row.right!r}; write the option's number, 1 to {count}, or 0 for no answer")
-
-
-def html_sheet(entries: Sequence[SheetEntry], annotations: Mapping[str, Annotation], title: str) -> str:
-    """The sheet as a self-contained page with a button that saves the verdicts as CSV.
-
-    Raises:
-        MissingExtraError: if jinja2 is not installed.
-    """
-    rows = [(entry, annotations.get(entry.stored.prompt_id)) for entry in entries]
-    return render("sheet.html", title, page_assets(("sheet.css",), ("sheet.js",)), rows=rows)
 
 
 # --- reports ----------------------------------------------------------------------------------------------------------

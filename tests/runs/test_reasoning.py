@@ -142,9 +142,9 @@ def test_levels_are_kept_apart(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_thoughts_are_judged_by_eye(run_path: Path, tmp_path: Path, capsys: Capture) -> None:
-    sheet, page = tmp_path / "sheet.csv", tmp_path / "sheet.html"
+    sheet = tmp_path / "sheet.csv"
     arguments = ["annotate", str(run_path), "--reasoning", "--sample-size", "10"]
-    assert f"--reasoning --import {sheet}" in stderr_of(capsys, *arguments, "--csv", sheet, "--html", page, code=0)
+    assert f"--reasoning --import {sheet}" in stderr_of(capsys, *arguments, "--csv", sheet, code=0)
     rows = list(csv.DictReader(sheet.read_text(encoding="utf-8-sig").splitlines()))
     assert len(rows) == 10
     with sheet.open("w", encoding="utf-8", newline="") as stream:
