@@ -62,17 +62,17 @@ class Report(RunsCommand):
     )
     figures: Path | None = option(
         "Files",
-        "Write each chart as SVG, PNG, PDF and Vega-Lite, and the tables as CSV, Markdown and LaTeX.",
+        "Write each chart as SVG, PNG, PDF and Vega-Lite, and the tables as CSV and LaTeX.",
         metavar="DIR",
     )
     table: Literal["mbbq-3", "mbbq-5"] | None = option(
         "Also show",
         "Only a table of the MBBQ paper, models by languages: mbbq-3 (accuracy and bias on templates that a model "
-        "can do) or mbbq-5 (accuracy on the control set); * and † are adjusted for the table.",
+        "can do) or mbbq-5 (accuracy on the control set).",
         metavar="NAME",
     )
-    table_format: Literal["text", "csv", "markdown", "latex"] = option(
-        "Also show", "Format of --table: text, csv, markdown or latex.", default="text"
+    table_format: Literal["text", "csv", "latex"] = option(
+        "Also show", "Format of --table: text, csv or latex.", default="text"
     )
     verbose: Verbose = False
 
@@ -124,7 +124,7 @@ class Report(RunsCommand):
     def _print_table(self, name: str, sampling: InferenceSettings) -> None:
         """Prints a table of a paper, with its caption except as CSV."""
         from mbbq_gen.report.charts import make_charts
-        from mbbq_gen.report.tables import FlaggedNumber, markdown_escaped
+        from mbbq_gen.report.tables import FlaggedNumber
 
         found = make_charts(InferenceOptions().frame(self.run_paths, self.resources), sampling, [_TABLES[name]])
         if found.left_out:
@@ -146,8 +146,7 @@ class Report(RunsCommand):
         elif self.table_format == "latex":
             echo(table.latex(caption, _TABLES[name]))
         else:
-            is_csv = self.table_format == "csv"
-            echo(table.csv() if is_csv else f"{table.markdown()}\n{markdown_escaped(caption)}")
+            echo(table.csv())
 
     def _write(self, folders: list[RunFolder], sampling: InferenceSettings) -> None:
         """Makes the charts and writes the page and the figures."""
@@ -186,6 +185,8 @@ class Report(RunsCommand):
                 say(f"written: {self.output}")
         if self.figures is not None:
             say(f"written: {len(charts.write_figures(drawings, self.figures))} files in {self.figures}")
+            for one in drawings.left_out:
+                say(f"not drawn: {one.title}: {one.reason}")
         if self.open_browser and self.output is not None:
             webbrowser.open(self.output.resolve().as_uri())
 
@@ -234,18 +235,14 @@ class Leaderboard(RunsCommand):
     )
     output: HtmlPage = None
     csv: Path | None = option("Files", "Write CSV: one row per model, benchmark and language.", metavar="FILE")
-    markdown: bool = option("", "Print a Markdown table.", default=False)
     statistics: ScoreOptions
 
     def _run(self) -> None:
         from mbbq_gen.report import leaderboard_views as views
         from mbbq_gen.report.leaderboard import build_leaderboard
         from mbbq_gen.report.page import language_names
-        from mbbq_gen.report.tables import markdown_escaped
         from mbbq_gen.runs.observations import named_runs
 
-        if self.markdown and self.as_json:
-            raise UsageError("--markdown and --json: choose one of the two")
         if self.output is not None:
             check_output(self.output)
         frame = self.statistics.frame(self.run_paths, self.resources)
@@ -265,9 +262,6 @@ class Leaderboard(RunsCommand):
             say(f"written: {file}")
         if self.as_json:
             print_json(board)
-        elif self.markdown:
-            echo(views.board_table(board).markdown())
-            echo("\n".join(f"- {markdown_escaped(note)}" for note in views.board_notes(board)))
         elif self.output is None and self.csv is None:
             show(views.board_blocks(board))
 

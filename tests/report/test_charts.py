@@ -132,12 +132,10 @@ def test_files(charts: ChartCollection, tmp_path: Path) -> None:
     )
     written = write_figures(small, tmp_path / "new" / "folder")
     kinds = {path.name for path in written}
-    assert {f"position_preference.{kind}" for kind in ("svg", "png", "pdf", "vl.json", "csv", "md", "tex")} < kinds
+    assert {f"position_preference.{kind}" for kind in ("svg", "png", "pdf", "vl.json", "csv", "tex")} < kinds
     assert not (tmp_path / "new/folder/mbbq_table_5.png").exists()
     assert (tmp_path / "new/folder/position_preference.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "new/folder/position_preference.pdf").read_bytes().startswith(b"%PDF")
-    index = (tmp_path / "new/folder/index.md").read_text(encoding="utf-8")
-    assert "scores by label style: needs answers" in index
 
 
 def test_hostile_names_are_drawn_and_do_nothing(frame: pl.DataFrame, tmp_path: Path) -> None:

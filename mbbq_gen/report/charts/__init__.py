@@ -2,7 +2,7 @@
 
     charts = make_charts(frame)            all charts that the data allow
     charts.charts[0].spec                  a specification with its data, which can be changed before rendering
-    write_figures(charts, Path("figures")) SVG, PNG, PDF and specifications; CSV, Markdown and LaTeX
+    write_figures(charts, Path("figures")) SVG, PNG, PDF and specifications; CSV and LaTeX
 
 Rendering needs vl-convert (extra `report`); specifications and tables do not.
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.files import output_file, write_errors
 from mbbq_gen.report.charts.vega import Spec, pdf, png, require_vl_convert, spec_json, svg
-from mbbq_gen.report.tables import Table, markdown_escaped
+from mbbq_gen.report.tables import Table
 
 if TYPE_CHECKING:
     import polars
@@ -75,7 +75,6 @@ class ChartUnavailableError(Exception):
 
 
 CHARTS: dict[str, tuple[Section, str]] = {
-    "accuracy_against_bias": ("scores", "accuracy against bias by language"),
     "scores_by_language": ("scores", "accuracy and bias by language"),
     "bias_by_category": ("categories", "bias by category and language"),
     "control_and_bias": ("control", "the benchmark beside its control set"),
@@ -139,7 +138,7 @@ def make_charts(
 
 
 def write_figures(charts: ChartCollection, directory: Path) -> list[Path]:
-    """Writes each chart as SVG, PNG, PDF and specification, its table as CSV, Markdown and LaTeX, and index.md.
+    """Writes each chart as SVG, PNG, PDF and specification, its table as CSV and LaTeX.
 
     Returns the written files, in order.
 
@@ -168,21 +167,4 @@ def _files(charts: ChartCollection) -> Iterator[tuple[str, bytes]]:
             yield f"{chart.name}.pdf", pdf(drawing)
             yield f"{chart.name}.vl.json", spec_json(chart.spec, chart.alt).encode()
         yield f"{chart.name}.csv", chart.table.csv().encode()
-        yield f"{chart.name}.md", chart.table.markdown().encode()
         yield f"{chart.name}.tex", chart.table.latex(f"{chart.title}. {chart.caption}", chart.name).encode()
-    yield "index.md", _index(charts).encode()
-
-
-def _index(charts: ChartCollection) -> str:
-    """The index page: each chart with its caption, and the charts that could not be made."""
-    lines = ["# Figures and tables", ""]
-    for chart in charts.charts:
-        kinds = [*(("svg", "png", "pdf", "vl.json") if chart.spec is not None else ()), "csv", "md", "tex"]
-        links = ", ".join(f"[{kind}]({chart.name}.{kind})" for kind in kinds)
-        lines += [f"## {markdown_escaped(chart.title)}", ""]
-        if chart.spec is not None:
-            lines += [f"![{markdown_escaped(chart.alt)}]({chart.name}.png)", ""]
-        lines += [markdown_escaped(chart.caption), "", f"{links}. Recompute: `{chart.command}`", ""]
-    if charts.left_out:
-        lines += ["## Not made", "", *(f"- {one.title}: {markdown_escaped(one.reason)}" for one in charts.left_out), ""]
-    return "\n".join(lines)

@@ -158,6 +158,11 @@ class ScoreSet:
         """The mark of a significant score."""
         return mark_of(self.p_values.get(metric, {}).get(key))
 
+    def cell(self, key: Key, metric: str) -> Cell:
+        """A group's score for a table, with its mark if the metric was tested."""
+        value = self.value(key, metric)
+        return FlaggedNumber(value, self.mark(key, metric)) if metric in self.p_values else value
+
     def panels(self, names: Mapping[Key, tuple[str, str]]) -> list[Panel]:
         """A panel for each metric; `names`: group → its row and its series."""
         panels = []
@@ -181,9 +186,9 @@ class ScoreSet:
         for key, group in self.groups.items():
             cells: list[Cell] = [*key, group.n_answers, group.n_templates]
             for metric in self.metrics:
-                found, is_tested = self.score(key, metric) or PlainNumber(None), metric in self.p_values
-                cells.append(FlaggedNumber(found.value, self.mark(key, metric)) if is_tested else found.value)
-                cells += [found.ci_low, found.ci_high, *([self.p_values[metric].get(key)] if is_tested else [])]
+                found = self.score(key, metric) or PlainNumber(None)
+                cells += [self.cell(key, metric), found.ci_low, found.ci_high]
+                cells += [self.p_values[metric].get(key)] if metric in self.p_values else []
             table.add_row(*cells)
         return table
 
