@@ -13,6 +13,7 @@ from mbbq_gen.analysis.ability import CHANCE
 from mbbq_gen.analysis.scores import Bounds, GroupScore, MetricDefinition, score
 from mbbq_gen.core.config import OWN_DATA
 from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.files import stable_digest
 from mbbq_gen.core.records import FrozenModel, Split
 from mbbq_gen.report.conclusions import (
     NEEDED,
@@ -242,18 +243,20 @@ def _rows(
     import polars as pl
 
     metrics = list(dict.fromkeys((*NEEDED, *(metric for _, metric in BOARD_METRICS.values()))))
-    prompts: dict[Split, dict[str, PromptFingerprint]] = {}
+    prompts: dict[Split, dict[str, dict[str, str]]] = {}
     scores: dict[Split, dict[str, GroupScore]] = {}
     for split in get_args(Split):
         answers = part.filter(pl.col("split") == split)
-        models = answers.sort("model").partition_by("model", as_dict=True)
-        prompts[split] = {
-            str(model): prompt_fingerprint(own, _manifest_of(str(model), own, manifests))
-            for (model,), own in models.items()
-        }
-        found = score(answers, ["model"], metrics, sampling).groups
-        scores[split] = {str(group.group["model"]): group for group in found}
-    groups, rows = group_same_prompts(prompts["bias"]), []
+        scores[split] = {str(one.group["model"]): one for one in score(answers, ["model"], metrics, sampling).groups}
+        prompts[split] = {}
+        for model in sorted(scores[split]):
+            own = answers.filter(pl.col("model") == model)
+            prompts[split][model] = prompt_fingerprint(own, _manifest_of(model, own, manifests))
+    by_prompts: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for model, fingerprint in prompts["bias"].items():
+        by_prompts.setdefault(tuple(fingerprint.items()), []).append(model)
+    rows = []
+    groups = sorted(by_prompts.values(), key=len, reverse=True)
     for number, group in enumerate(groups, start=1):
         cautions = {model: _cautions(scores["bias"][model], scores["control"].get(model), number) for model in group}
         controls = [prompts["control"].get(model) for model in group]
@@ -378,62 +381,35 @@ def headline(rows: Sequence[LeaderboardRow]) -> str:
 
 # --- equality of prompts ---------------------------------------------------------------------------------------------
 
-PromptFingerprint = dict[str, tuple[object, str]]
-"""The prompts of one model: aspect → its value, compared between models, and the same as text."""
+_SETTINGS = ("no_context", "num_fewshot", "instruction_language", "unknown_text", "system_prompt", "normalization")
+"""Settings of a run that shape its prompts and are not in the observations."""
 _ORDERS = "option orders"
 
 
-def prompt_fingerprint(answers: polars.DataFrame, manifest: Manifest | None) -> PromptFingerprint:
-    """The fingerprint of the prompts of one model's answers to one benchmark, split and language."""
+def prompt_fingerprint(answers: polars.DataFrame, manifest: Manifest | None) -> dict[str, str]:
+    """The prompts of one model's answers to one benchmark, split and language: aspect → its value."""
     import polars as pl
 
-    def distinct(*columns: str) -> list[tuple[object, ...]]:
+    def distinct(*columns: str) -> list[tuple[str | None, ...]]:
         texts = answers.select(pl.col(column).cast(pl.String) for column in columns).unique()
         return texts.sort(columns, nulls_last=True).rows()
 
     columns = {"method": "method", "prompt variants": "variant", "label styles": "label_style"}
     columns["reasoning effort"] = "reasoning_effort"
-    values = {
-        name: ", ".join("–" if one is None else str(one) for (one,) in distinct(column))
-        for name, column in columns.items()
-    }
-    if manifest is not None:  # settings that are not in the observations
-        settings = manifest.config
-        language = settings.instruction_language
-        values |= {
-            "contexts": "left out" if settings.no_context else "shown",
-            "few-shot examples": str(settings.num_fewshot),
-            "instructions": f"in {language}" if language else "as the question",
-            "unknown text": settings.unknown_text or "as in the data",
-            "system prompt": settings.system_prompt or "none",
-        }
-        if "loglikelihood" in values["method"]:
-            values["normalization"] = settings.normalization
-    questions = distinct("instance_id")
-    prompts = distinct("instance_id", "variant", "label_style", "option_order", "reasoning_effort")
-    sent = {"questions": (questions, f"{len(questions):,}"), _ORDERS: (prompts, f"{len(prompts):,} prompts")}
-    return {**{name: (text, text) for name, text in values.items()}, **sent}
+    found = {name: ", ".join(one or "–" for (one,) in distinct(column)) for name, column in columns.items()}
+    if manifest is not None:
+        found |= {name.replace("_", " "): str(getattr(manifest.config, name)) for name in _SETTINGS}
+    order = ("instance_id", "variant", "label_style", "option_order", "reasoning_effort")
+    for name, rows in (("questions", distinct("instance_id")), (_ORDERS, distinct(*order))):
+        found[name] = f"{len(rows):,} ({stable_digest(*rows)[:8]})"
+    return found
 
 
-def prompt_differences(ours: PromptFingerprint, theirs: PromptFingerprint) -> list[str]:
-    """Differences of prompts from others: `prompt variants: bare instead of letters, polite`."""
+def prompt_differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
+    """Differences of prompts from others: `prompt variants: bare instead of letters, polite`.
+
+    Option orders are named only if nothing else differs, because other questions or variants imply other orders.
+    """
     found = [name for name in ours if name in theirs and ours[name] != theirs[name]]
-    if found != [_ORDERS]:
-        # Different questions or variants imply different option orders.
-        found = [name for name in found if name != _ORDERS]
-    shown = {name: (ours[name][1], theirs[name][1]) for name in found}
-    return [
-        f"other {name}" if one == other else f"{name}: {one} instead of {other}" for name, (one, other) in shown.items()
-    ]
-
-
-def group_same_prompts(prompts: Mapping[str, PromptFingerprint]) -> list[list[str]]:
-    """The models in groups with the same prompts, the largest first; of equal ones, that of the first model."""
-    groups: list[list[str]] = []
-    for model, fingerprint in prompts.items():
-        same = next((group for group in groups if prompts[group[0]] == fingerprint), None)
-        if same is None:
-            groups.append([model])
-        else:
-            same.append(model)
-    return sorted(groups, key=len, reverse=True)
+    found = [name for name in found if name != _ORDERS] or found
+    return [f"{name}: {ours[name]} instead of {theirs[name]}" for name in found]

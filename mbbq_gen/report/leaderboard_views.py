@@ -59,9 +59,15 @@ def rank_text(rank: RankInterval | None) -> str:
 
 
 def ranked_text(name: str, row: LeaderboardRow) -> str:
-    """A score, `+0.12 [+0.03, +0.21]`, with its rank below; for a bias also equivalence bound and bounds."""
+    """A score, `+0.12 [+0.03, +0.21]`, with its rank below; for a bias also equivalence bound and bounds.
+
+    An uninterpretable bias is in brackets, without an interval.
+    """
     score, signed = row.scores[name], is_bias(name)
-    text = number(score.value, signed=signed) + interval_text(score, signed=signed)
+    text = number(score.value, signed=signed)
+    if signed and row.assessment in UNINTERPRETABLE and score.value is not None:
+        return f"({text})"
+    text += interval_text(score, signed=signed)
     if signed and score.equivalence_bound is not None:
         text += f", |bias| < {rounded_up(score.equivalence_bound)} (TOST)"
     if signed and (bounds := bounds_text(score.bounds)):
@@ -69,20 +75,48 @@ def ranked_text(name: str, row: LeaderboardRow) -> str:
     return text + (f"\nrank {rank_text(score.rank)} of {score.rank.of}" if score.rank else "")
 
 
-def _notes(row: LeaderboardRow, board: Leaderboard) -> str:
-    """The letters of a row's cautions: `a` is the leaderboard's first caution."""
-    return " ".join(chr(ord("a") + list(board.cautions).index(code)) for code in row.cautions)
+def _cells(row: LeaderboardRow, board: Leaderboard) -> list[str]:
+    """The cells of a row after its names: counts, scores, and letters of its cautions, of which `a` is the first."""
+    letters = " ".join(chr(ord("a") + list(board.cautions).index(code)) for code in row.cautions)
+    scores = (ranked_text(name, row) for name in SCORE_TITLES)
+    return [f"{row.n_answers:,}", str(row.n_templates), share(row.parse_rate), *scores, letters]
 
 
-def board_table(board: Leaderboard) -> Table:
-    """The table for a terminal: scores with intervals, ranks below them, and notes."""
+def board_blocks(board: Leaderboard) -> Iterator[Block]:
+    """Conclusions, the table, and notes: cautions by letter, differing prompts, definitions."""
+    yield from (f"{benchmark}: {sentence}" for benchmark, sentence in board.conclusions.items())
     titles = (title.replace(", ", ",\n") for title in SCORE_TITLES.values())
     table = Table("benchmark", "language", "model", "answers", "templ.", "parsed", *titles, "notes")
     for row in board.rows:
-        names, counts = (row.benchmark, row.language, row.model), (row.n_answers, row.n_templates)
-        scores = (ranked_text(name, row) for name in SCORE_TITLES)
-        table.add_row(*names, *counts, share(row.parse_rate), *scores, _notes(row, board))
-    return table
+        table.add_row(row.benchmark, row.language, row.model, *_cells(row, board))
+    yield from ("", table)
+    yield from (f"{chr(ord('a') + place)}: {text}" for place, text in enumerate(board.cautions.values()))
+    for benchmark in board.conclusions:
+        lines = _prompt_lines([row for row in board.rows if row.benchmark == benchmark])
+        yield from (f"other prompts on {visible_text(benchmark)}: {line}" for line in lines)
+    yield from [visible_text(board.serving)] if board.serving is not None else []
+    yield f"|bias| < … (TOST): {board.equivalence_bound}."
+    shown = [row for row in board.rows if row.assessment not in UNINTERPRETABLE]
+    if any(bounds_text(score.bounds) for row in shown for score in row.scores.values()):
+        yield f"bounds: {BOUNDS_NOTE}."
+    yield f"rank: {board.ranks}."
+    if board.average != "questions":
+        yield f"scores: {AVERAGES[board.average]}."
+    if board.prompt_effects == "random":
+        yield f"intervals and ranks: {PROMPTS_COVERED[board.prompt_effects]}."
+    yield board.no_overall_rank
+
+
+def _prompt_lines(rows: Sequence[LeaderboardRow]) -> list[str]:
+    """Models with differing prompts: `model (en, tr): prompt variants: bare instead of polite`."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row.differences:
+            found.setdefault((row.model, "; ".join(row.differences)), []).append(row.language)
+    return [
+        visible_text(f"{model} ({', '.join(languages)}): {differences}")
+        for (model, differences), languages in found.items()
+    ]
 
 
 def _numbers(score: LeaderboardScore) -> dict[str, float | None]:
@@ -120,43 +154,6 @@ def full_table(board: Leaderboard, rows: Sequence[LeaderboardRow] | None = None,
         end = (row.same_prompts, "; ".join(row.differences), board.average, " ".join(row.cautions))
         table.add_row(*start, *scores, *end)
     return table
-
-
-def board_notes(board: Leaderboard) -> list[str]:
-    """Notes below the table: cautions by letter, differing prompts, definitions."""
-    notes = [f"{chr(ord('a') + place)}: {text}" for place, text in enumerate(board.cautions.values())]
-    for benchmark in dict.fromkeys(row.benchmark for row in board.rows):
-        rows = [row for row in board.rows if row.benchmark == benchmark]
-        notes += [f"other prompts on {visible_text(benchmark)}: {line}" for line in _prompt_lines(rows)]
-    notes += [visible_text(board.serving)] if board.serving is not None else []
-    notes.append(f"|bias| < … (TOST): {board.equivalence_bound}.")
-    if any(bounds_text(score.bounds) for row in board.rows for score in row.scores.values()):
-        notes.append(f"bounds: {BOUNDS_NOTE}.")
-    notes.append(f"rank: {board.ranks}.")
-    if board.average != "questions":
-        notes.append(f"scores: {AVERAGES[board.average]}.")
-    if board.prompt_effects == "random":
-        notes.append(f"intervals and ranks: {PROMPTS_COVERED[board.prompt_effects]}.")
-    return [*notes, board.no_overall_rank]
-
-
-def _prompt_lines(rows: Sequence[LeaderboardRow]) -> list[str]:
-    """Models with differing prompts: `model (en, tr): prompt variants: bare instead of polite`."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
-        if row.differences:
-            found.setdefault((row.model, "; ".join(row.differences)), []).append(row.language)
-    return [
-        visible_text(f"{model} ({', '.join(languages)}): {differences}")
-        for (model, differences), languages in found.items()
-    ]
-
-
-def board_blocks(board: Leaderboard) -> Iterator[Block]:
-    """Conclusions, the table, and the notes."""
-    yield from (f"{benchmark}: {sentence}" for benchmark, sentence in board.conclusions.items())
-    yield from ("", board_table(board))
-    yield from board_notes(board)
 
 
 # --- panels --------------------------------------------------------------------------------------------------------
@@ -215,18 +212,16 @@ _STYLES, _SCRIPTS = ("page.css", "picture.css", "board.css"), ("theme.js", "fold
 
 def board_page(board: Leaderboard, runs: Sequence[str] = (), names: Mapping[str, str] | None = None) -> str:
     """The page of the leaderboard; `runs`: folders as typed, for its command; `names`: language code → name."""
-    names, benchmarks = names or {}, list(dict.fromkeys(row.benchmark for row in board.rows))
-    parts = [_part(place, name, board, names) for place, name in enumerate(benchmarks, start=1)]
+    parts = [_part(place, name, board, names or {}) for place, name in enumerate(board.conclusions, start=1)]
     return render(
         "board.html",
-        f"Leaderboard: {counted(len(board.models), 'model')} on {', '.join(benchmarks)}",
+        f"Leaderboard: {counted(len(board.models), 'model')} on {', '.join(board.conclusions)}",
         page_assets(_STYLES, _SCRIPTS),
         [chart for part in parts for chart in (part["ability"], *part["panels"]) if chart is not None],
         board=board,
         no_charts=missing_charts(),
         open=[SCORE_TITLES[name] for name in _OPEN],
         head=["language", "answers", "templates", "parsed", *SCORE_TITLES.values(), "notes"],
-        languages=sorted({(code, names.get(code, code)) for code in (row.language for row in board.rows)}),
         parts=parts,
         cautions=[(chr(ord("a") + place), text) for place, text in enumerate(board.cautions.values())],
         definitions=[(SCORE_TITLES[name], board.definitions[name]) for name in SCORE_TITLES],
@@ -250,18 +245,6 @@ def _part(place: int, benchmark: str, board: Leaderboard, names: Mapping[str, st
         "conclusion": board.conclusions[benchmark],
         "ability": ability_against_bias(points, names, f"picture-{place}"),
         "panels": [_panel(board, rows, name, place, names) for name in scored],
-        "rows": [(link, row, _page_cells(row, board)) for link, row in shown],
+        "rows": [(link, row, [row.language, *_cells(row, board)]) for link, row in shown],
         "apart": _prompt_lines(rows),
     }
-
-
-def _page_cells(row: LeaderboardRow, board: Leaderboard) -> list[tuple[str, object]]:
-    """The cells of a row, each with its sort key: of a bias the absolute value; None is sorted last."""
-    cells: list[tuple[str, object]] = [(row.language, row.language), (f"{row.n_answers:,}", row.n_answers)]
-    cells += [(str(row.n_templates), row.n_templates), (share(row.parse_rate), row.parse_rate)]
-    for name in SCORE_TITLES:
-        value, text = row.scores[name].value, ranked_text(name, row)
-        if is_bias(name) and row.assessment in UNINTERPRETABLE and value is not None:
-            text = f"({number(value, signed=True)})"
-        cells.append((text, None if value is None else f"{abs(value):.6f}"))
-    return [*cells, (_notes(row, board), " ".join(row.cautions))]
