@@ -197,10 +197,8 @@ def judge_estimate_blocks(found: JudgeEstimate) -> Iterator[Block]:
     done = f", {found.answered:,} more have a reply already" if found.answered else ""
     yield f"{tokens.prompts:,} answers to judge, {tokens.requests:,} different requests{done}"
     yield from price_lines(tokens, found.cost, found.duration)
-    groups = Table("language", "requests", "tokens in", "tokens out")
-    for one in tokens.groups:
-        groups.add_row(one.language, one.requests, one.input_tokens, one.output_tokens)
-    yield from ("", groups, "")
+    rows = ((one.language, one.requests, one.input_tokens, one.output_tokens) for one in tokens.groups)
+    yield from ("", Table("language", "requests", "tokens in", "tokens out", rows=rows), "")
     yield from found.notes
 
 
@@ -230,10 +228,8 @@ def judge_report_blocks(report: JudgeReport) -> Iterator[Block]:
         yield from ("", crossed)
     if report.annotated:
         title = "accuracy by annotations (mbbq-gen annotate), on the answers that both have"
-        accuracy = Table("language", "annotated", "judge correct", "rules correct", title=title)
-        for group in report.annotated:
-            accuracy.add_row(group.group, group.judge.n, percent(group.judge), percent(group.rules))
-        yield accuracy
+        rows = ((one.group, one.judge.n, percent(one.judge), percent(one.rules)) for one in report.annotated)
+        yield Table("language", "annotated", "judge correct", "rules correct", rows=rows, title=title)
     else:
         yield Unwrapped(f"\nno annotations to evaluate this judge with yet: mbbq-gen annotate {report.run}")
     if report.differences:

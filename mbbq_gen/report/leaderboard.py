@@ -201,13 +201,9 @@ def build_leaderboard(
     for benchmark, language in places:
         part = frame.filter((pl.col("benchmark") == benchmark) & (pl.col("language") == language))
         rows += _rows(part, benchmark, language, manifests, sampling)
-    families: dict[tuple[str, str], dict[int, LeaderboardScore]] = {}
-    for place, row in enumerate(rows):
-        families.setdefault((row.model, row.benchmark), {})[place] = row.scores["mbbq_bias_ambiguous"]
-    by_place: dict[int, Direction] = {}
-    for family in families.values():
-        by_place |= directions(family, sampling.confidence)
-    rows = [row.model_copy(update={"bias_direction": by_place[place]}) for place, row in enumerate(rows)]
+    biases = {(row.model, row.benchmark, row.language): row.scores["mbbq_bias_ambiguous"] for row in rows}
+    found = directions(biases, sampling.confidence, lambda key: key[:2])
+    rows = [row.model_copy(update={"bias_direction": found[row.model, row.benchmark, row.language]}) for row in rows]
     used = {code for row in rows for code in row.cautions}
     return Leaderboard(
         confidence_level=sampling.confidence,

@@ -1,25 +1,21 @@
-"""The leaderboard as tables, as paragraphs for a terminal, and as a page with a panel for each score."""
+"""The leaderboard as tables, as paragraphs for a terminal, and as a page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mbbq_gen.analysis.ability import CHANCE
 from mbbq_gen.core.text import counted, visible_text
 from mbbq_gen.report.analysis_tables import PROMPTS_COVERED
-from mbbq_gen.report.charts import Chart
 from mbbq_gen.report.charts.planes import AbilityPoint, ability_against_bias
-from mbbq_gen.report.charts.vega import Panel, Spec, datum, dots, reach_of, short_names
-from mbbq_gen.report.conclusions import NO_CLAIM, UNINTERPRETABLE, listing
-from mbbq_gen.report.leaderboard import BOARD_METRICS, Leaderboard, LeaderboardRow, LeaderboardScore
+from mbbq_gen.report.conclusions import UNINTERPRETABLE
+from mbbq_gen.report.leaderboard import BOARD_METRICS, Leaderboard, LeaderboardRow, LeaderboardScore, RankInterval
 from mbbq_gen.report.page import missing_charts, page_assets, render
 from mbbq_gen.report.score_tables import BOUNDS_NOTE
 from mbbq_gen.report.tables import (
     DASH,
     Block,
     Column,
-    ColumnKind,
     Table,
     bounds_text,
     interval_text,
@@ -30,17 +26,10 @@ from mbbq_gen.report.tables import (
 from mbbq_gen.scoring.codes import AVERAGES
 from mbbq_gen.scoring.metrics import METRICS
 
-if TYPE_CHECKING:
-    from mbbq_gen.report.leaderboard import RankInterval
-
 SCORE_TITLES = {
     name: METRICS[metric].title if split == "bias" else "accuracy, control"
     for name, (split, metric) in BOARD_METRICS.items()
 }
-_OPEN = ("mbbq_bias_ambiguous", "control_accuracy")
-"""Scores whose panels are open: the main bias, and the accuracy that decides whether it can be interpreted."""
-_PANELS = (*_OPEN, *(name for name in SCORE_TITLES if name not in _OPEN))
-"""Scores in the order of their panels on the page."""
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
@@ -135,74 +124,18 @@ def _numbers(score: LeaderboardScore) -> dict[str, float | None]:
     }
 
 
-def full_table(board: Leaderboard, rows: Sequence[LeaderboardRow] | None = None, *names: str) -> Table:
-    """A table with one number in each cell, of the given rows and the scores `names`; by default all."""
-    columns = [Column(name, name) for name in ("benchmark", "language", "model")]
-    columns += [Column("n_answers", "answers", "count"), Column("n_templates", "templates", "count")]
-    columns.append(Column("parse_rate", "parsed", "share"))
-    for name in names or SCORE_TITLES:
-        for suffix in _numbers(LeaderboardScore()):
-            title = suffix.removeprefix("_").replace("_", " ") or SCORE_TITLES[name]
-            kind: ColumnKind = "count" if "rank" in suffix else "score" if is_bias(name) else "share"
-            columns.append(Column(f"{name}{suffix}", title, kind))
-    columns.append(Column("same_prompts", "same prompts", "count"))
-    columns += [Column(name, name) for name in ("differences", "average", "cautions")]
-    table = Table(*columns)
-    for row in board.rows if rows is None else rows:
+def full_table(board: Leaderboard) -> Table:
+    """A table for CSV, with one number in each cell."""
+    columns = [Column(name, name) for name in ("benchmark", "language", "model", "n_answers", "n_templates")]
+    columns.append(Column("parse_rate", "parse_rate"))
+    columns += [Column(f"{name}{end}", name) for name in SCORE_TITLES for end in _numbers(LeaderboardScore())]
+    table = Table(*columns, *(Column(name, name) for name in ("same_prompts", "differences", "average", "cautions")))
+    for row in board.rows:
         start = (row.benchmark, row.language, row.model, row.n_answers, row.n_templates, row.parse_rate)
-        scores = [one for name in names or SCORE_TITLES for one in _numbers(row.scores[name]).values()]
+        scores = [one for name in SCORE_TITLES for one in _numbers(row.scores[name]).values()]
         end = (row.same_prompts, "; ".join(row.differences), board.average, " ".join(row.cautions))
         table.add_row(*start, *scores, *end)
     return table
-
-
-# --- panels --------------------------------------------------------------------------------------------------------
-
-
-def _panel(
-    board: Leaderboard, rows: Sequence[LeaderboardRow], name: str, place: int, names: Mapping[str, str]
-) -> Chart:
-    """The panel of one score; `rows`: of one benchmark, `place`: its number on the page."""
-    ranked = [(row, rank) for row in rows if (rank := row.scores[name].rank) is not None]
-    ahead = [f"{row.model} ({row.language})" for row, rank in ranked if rank.worst < rank.of]
-    finding = "Nearer to the line at 0 is better" if is_bias(name) else "Further right is better; the line is guessing"
-    if not ranked:
-        finding += ". Nothing is ranked: fewer than two models had the same prompts and can do the task."
-    elif ahead:
-        finding += f". Surely ahead of another model: {listing(ahead)}."
-    else:
-        finding += ". No two models are surely apart."
-    return Chart(
-        name=f"panel-{place}-{name}",
-        title=SCORE_TITLES[name],
-        finding=f"{finding} Its rank interval stands beside each score.",
-        alt=f"{finding} The numbers are in the table below.",
-        caption="",
-        table=full_table(board, rows, name),
-        spec=_panel_spec(rows, name, names),
-    )
-
-
-def _panel_spec(rows: Sequence[LeaderboardRow], name: str, names: Mapping[str, str]) -> Spec:
-    """The plot of a panel, with a column for each language and a row for each model.
-
-    An uninterpretable bias is hollow and in brackets, and has no interval.
-    """
-    model_names = short_names(sorted({row.model for row in rows}))
-    values: dict[str, list[Spec]] = {code: [] for code in sorted({row.language for row in rows})}
-    for row in rows:
-        score, text = row.scores[name], number(row.scores[name].value, signed=is_bias(name))
-        is_hollow = is_bias(name) and row.assessment in NO_CLAIM
-        if is_bias(name) and row.assessment in UNINTERPRETABLE:
-            score, text = LeaderboardScore(value=score.value), f"({text})"
-        elif score.rank is not None:
-            text += f" · {rank_text(score.rank)} of {score.rank.of}"
-        if score.value is not None:
-            values[row.language].append(datum(model_names[row.model], "", score, text=text, hollow=is_hollow))
-    reach = max(0.5, reach_of(one for part in values.values() for one in part)) if is_bias(name) else None
-    line = None if is_bias(name) else CHANCE
-    panels = [Panel(names.get(code, code), part, reach, line) for code, part in values.items()]
-    return dots(panels, list(model_names.values()), [""], step=46)
 
 
 # --- the page --------------------------------------------------------------------------------------------------------
@@ -217,10 +150,9 @@ def board_page(board: Leaderboard, runs: Sequence[str] = (), names: Mapping[str,
         "board.html",
         f"Leaderboard: {counted(len(board.models), 'model')} on {', '.join(board.conclusions)}",
         page_assets(_STYLES, _SCRIPTS),
-        [chart for part in parts for chart in (part["ability"], *part["panels"]) if chart is not None],
+        [part["ability"] for part in parts if part["ability"] is not None],
         board=board,
         no_charts=missing_charts(),
-        open=[SCORE_TITLES[name] for name in _OPEN],
         head=["language", "answers", "templates", "parsed", *SCORE_TITLES.values(), "notes"],
         parts=parts,
         cautions=[(chr(ord("a") + place), text) for place, text in enumerate(board.cautions.values())],
@@ -238,13 +170,11 @@ def _part(place: int, benchmark: str, board: Leaderboard, names: Mapping[str, st
         control, bias = row.scores["control_accuracy"], row.scores["mbbq_bias_ambiguous"]
         accuracy = row.scores["accuracy_disambiguated"] if control.value is None else control
         points.append(AbilityPoint(row.model, benchmark, row.language, row.assessment, accuracy, bias, f"#{link}"))
-    scored = [name for name in _PANELS if any(row.scores[name].value is not None for row in rows)]
     return {
         "id": f"board-{place}",
         "title": benchmark,
         "conclusion": board.conclusions[benchmark],
         "ability": ability_against_bias(points, names, f"picture-{place}"),
-        "panels": [_panel(board, rows, name, place, names) for name in scored],
         "rows": [(link, row, [row.language, *_cells(row, board)]) for link, row in shown],
         "apart": _prompt_lines(rows),
     }

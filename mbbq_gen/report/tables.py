@@ -31,17 +31,8 @@ if TYPE_CHECKING:
     from mbbq_gen.statistics.intervals import Proportion
     from mbbq_gen.statistics.missing_data import MissingDataBounds
 
-OUTCOME_TITLES: dict[Outcome, str] = {
-    "option": "option",
-    "abstention": "abstention",
-    "refusal": "refusal",
-    "multiple": "multiple",
-    "unparsed": "unparsed",
-    "truncated": "truncated",
-    "empty": "empty",
-    "content_filter": "content filter",
-    "error": "error",
-}
+_OUTCOMES: tuple[Outcome, ...] = ("option", "abstention", "refusal", "multiple", "unparsed", "truncated", "empty")
+OUTCOME_TITLES = {name: name.replace("_", " ") for name in (*_OUTCOMES, "content_filter", "error")}
 STANCE_TITLES = {
     "insufficient_context": "the text doesn't tell",
     "cites_context": "what the text says",

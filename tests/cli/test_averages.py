@@ -101,21 +101,3 @@ def test_designs_and_stops_aim_at_an_average(runs: dict[str, Path], tmp_path: Pa
     assert all(one["adjusted_value"] is not None for one in found["stopped"])
     _, _, err = call(capsys, "score", tmp_path / "run")
     assert "--average random-effects" in err
-
-
-@pytest.mark.parametrize("name", ["mbbq-3", "mbbq-5"])
-def test_tables_of_the_paper(name: str, runs: dict[str, Path], capsys: Capture) -> None:
-    command = ("report", runs["biased"], runs["right"], "--table", name)
-    found = result(capsys, *command)
-    assert (found["table"], found["average"]) == (name, "questions")
-    rows = found["rows"]
-    assert [(row["model"], row["language"]) for row in rows] == [
-        (model, language) for model in ("oracle:perfect", "synthetic:able-stereotyped") for language in ("en", "tr")
-    ]
-    if name == "mbbq-3":
-        assert [row["mbbq_bias_ambiguous"]["mark"] for row in rows] == ["", "", "*", "*"]
-    assert rows[0]["accuracy_disambiguated"] == 1.0
-    assert len(list(csv.DictReader(io.StringIO(succeed(capsys, *command, "--table-format", "csv").strip())))) == 4
-    code, out, _ = call(capsys, *command, "--table-format", "latex")
-    assert (code, out.count(r"\begin{tabular}")) == (0, 1)
-    assert call(capsys, *command)[0] == 0

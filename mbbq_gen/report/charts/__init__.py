@@ -54,24 +54,16 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class SkippedChart:
-    """A chart that could not be made."""
-
-    name: str
-    title: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class ChartCollection:
     """Charts of some answers, and those that could not be made."""
 
     charts: tuple[Chart, ...]
-    left_out: tuple[SkippedChart, ...]
+    left_out: Mapping[str, str]
+    """Name of a chart → the reason."""
 
 
 class ChartUnavailableError(Exception):
-    """The data do not allow a chart; its text is the reason. `make_charts` turns it into a `SkippedChart`."""
+    """The data do not allow a chart; its text is the reason."""
 
 
 CHARTS: dict[str, tuple[Section, str]] = {
@@ -89,7 +81,6 @@ CHARTS: dict[str, tuple[Section, str]] = {
     "mbbq_figure_3": ("papers", "bias by category in ambiguous contexts (MBBQ Fig. 3)"),
     "mbbq_figure_4": ("papers", "bias by category in disambiguated contexts (MBBQ Fig. 4)"),
     "mbbq_table_3": ("papers", "scores on the templates that a model can do (MBBQ Table 3)"),
-    "mbbq_table_5": ("papers", "accuracy on the control set (MBBQ Table 5)"),
 }
 """Chart → its section and its title in lists; in the order of the page."""
 PAPERS = tuple(name for name, (section, _) in CHARTS.items() if section == "papers")
@@ -125,16 +116,15 @@ def make_charts(
     frame = frame.with_columns(pl.col("model").cast(pl.String).fill_null("–"))  # imported answers may lack it
     answers = ScoreView(frame, sampling or InferenceSettings())
     charts: list[Chart] = []
-    left_out: list[SkippedChart] = []
+    left_out: dict[str, str] = {}
     for name in requested:
         tick(name)
-        section, title = CHARTS[name]
         try:
             made: Chart = getattr(score_charts, name)(answers)
-            charts.append(replace(made, name=name, section=section))
+            charts.append(replace(made, name=name, section=CHARTS[name][0]))
         except ChartUnavailableError as reason:
-            left_out.append(SkippedChart(name, title, str(reason)))
-    return ChartCollection(tuple(charts), tuple(left_out))
+            left_out[name] = str(reason)
+    return ChartCollection(tuple(charts), left_out)
 
 
 def write_figures(charts: ChartCollection, directory: Path) -> list[Path]:

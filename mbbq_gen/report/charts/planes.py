@@ -9,24 +9,9 @@ from itertools import product
 from urllib.parse import urlencode
 
 from mbbq_gen.analysis.ability import CHANCE
-from mbbq_gen.report.charts import Chart
+from mbbq_gen.report.charts import Chart, vega
 from mbbq_gen.report.charts.score_view import PlainNumber, key_table
-from mbbq_gen.report.charts.vega import (
-    INK,
-    LETTER_WIDTH,
-    ONE_ROW,
-    Spec,
-    are_valid,
-    half_range,
-    interval,
-    layer,
-    line_at,
-    points,
-    quantitative,
-    scale_of,
-    series_of,
-    short_names,
-)
+from mbbq_gen.report.charts.vega import Spec
 from mbbq_gen.report.conclusions import AMBIGUOUS, NO_CLAIM, UNINTERPRETABLE, Assessment, GroupAssessment
 from mbbq_gen.report.tables import DASH, LINK, Interval, interval_text, number, share
 
@@ -123,7 +108,7 @@ def ability_against_bias(
 def _ability_spec(found: Sequence[AbilityPoint]) -> Spec:
     is_several = len({one.benchmark for one in found}) > 1
     full_names = [f"{one.model} on {one.benchmark}" if is_several else one.model for one in found]
-    series = short_names(full_names, limit=60)
+    series = vega.short_names(full_names, limit=60)
     rows: list[Spec] = []
     for one, full_name in zip(found, full_names, strict=True):
         row = {"name": one.language, "series": series[full_name], "hollow": one.assessment in NO_CLAIM}
@@ -131,20 +116,21 @@ def _ability_spec(found: Sequence[AbilityPoint]) -> Spec:
             shown = PlainNumber(part.value) if one.assessment in UNINTERPRETABLE else part
             row |= {axis: shown.value, f"{axis}_low": shown.ci_low, f"{axis}_high": shown.ci_high}
         rows.append(row | {"href": one.link})
-    reach = max(0.6, half_range(row[end] for row in rows for end in ("y", "y_low", "y_high")))
+    reach = max(0.6, vega.half_range(row[end] for row in rows for end in ("y", "y_low", "y_high")))
     large = {"labelFontSize": 13, "titleFontSize": 13}
     shares = {"values": [0, CHANCE, 0.6, 0.8, 1], "labelExpr": "format(datum.value, '.0%')"}
-    x = scale_of(None, **large, **shares, title="accuracy on the control questions")
-    y = scale_of(reach, **large, title="bias in ambiguous contexts")
+    x = vega.scale_of(None, **large, **shares, title="accuracy on the control questions")
+    y = vega.scale_of(reach, **large, title="bias in ambiguous contexts")
     regions, taken = _regions(reach)
-    looks = series_of(list(series.values()), _WIDTH, columns=1, symbolSize=90, labelFontSize=13)
-    at, colour = {"x": quantitative("x"), "y": quantitative("y")}, {"color": looks["color"]}
-    name_at = {"x": quantitative("name_x"), "y": quantitative("name_y"), "text": {"field": "name"}}
+    looks = vega.series_of(list(series.values()), _WIDTH, columns=1, symbolSize=90, labelFontSize=13)
+    at, colour = {"x": vega.quantitative("x"), "y": vega.quantitative("y")}, {"color": looks["color"]}
+    name_at = {"x": vega.quantitative("name_x"), "y": vega.quantitative("name_y"), "text": {"field": "name"}}
+    name_at["color"] = {"value": vega.INK}
     marks = [
-        interval("x", "x_low", "x_high", y=at["y"], **colour),
-        interval("y", "y_low", "y_high", x=at["x"], **colour),
-        *points(90, **at, **looks, href={"field": "href"}),
-        layer({"type": "text", "fontWeight": "bold"}, where=are_valid("name_x"), **name_at, color={"value": INK}),
+        vega.interval("x", "x_low", "x_high", y=at["y"], **colour),
+        vega.interval("y", "y_low", "y_high", x=at["x"], **colour),
+        *vega.points(90, **at, **looks, href={"field": "href"}),
+        vega.layer({"type": "text", "fontWeight": "bold"}, where=vega.are_valid("name_x"), **name_at),
     ]
     return {
         "width": _WIDTH,
@@ -160,7 +146,7 @@ def _named(rows: Sequence[Spec], reach: float, taken: Sequence[Box]) -> list[Spe
     covered = [*taken, *((x - 6, y - 6, x + 6, y + 6) for x, y in centres)]
     values = list(rows)
     for place, (row, (x, y)) in enumerate(zip(rows, centres, strict=True)):
-        half_width = len(row["name"]) * LETTER_WIDTH / 2
+        half_width = len(row["name"]) * vega.LETTER_WIDTH / 2
         for distance, angle in _NAME_POSITIONS if row["name"] else ():
             name_x = x + math.cos(math.radians(angle)) * (distance + half_width)
             name_y = y + math.sin(math.radians(angle)) * (distance + 3)
@@ -181,16 +167,18 @@ def _regions(reach: float) -> tuple[list[Spec], list[Box]]:
         (CHANCE, 1.0, 0.0, reach, "#e08214"),
         (CHANCE, 1.0, -reach, 0.0, "#8073ac"),
     ):
-        ends = {"x": left, "x2": right, "y": low, "y2": high}
+        ends = {
+            name: {"datum": end} for name, end in zip(("x", "x2", "y", "y2"), (left, right, low, high), strict=True)
+        }
         rect = {"type": "rect", "color": colour, "opacity": 0.13}
-        found.append({**ONE_ROW, "mark": rect, "encoding": {channel: {"datum": end} for channel, end in ends.items()}})
-    found += [line_at("y", 0), line_at("x", CHANCE, is_dashed=True)]
+        found.append({**vega.ONE_ROW, "mark": rect, "encoding": ends})
+    found += [vega.line_at("y", 0), vega.line_at("x", CHANCE, is_dashed=True)]
     able, taken = CHANCE * _WIDTH + 8, []
-    style = {"type": "text", "align": "left", "fontStyle": "italic", "fontSize": 13, "opacity": 0.8, "color": INK}
+    style = {"type": "text", "align": "left", "fontStyle": "italic", "fontSize": 13, "opacity": 0.8, "color": vega.INK}
     for x, y, text in (
         *((10.0, 16.0, "can't do"), (10.0, 32.0, "the task"), (able, 16.0, "able, stereotypical")),
         *((able, _HEIGHT / 2 - 9, "able, no bias shown"), (able, _HEIGHT - 10.0, "able, anti-stereotypical")),
     ):
-        found.append({**ONE_ROW, **layer({**style, "text": text}, x={"value": x}, y={"value": y})})
+        found.append({**vega.ONE_ROW, **vega.layer({**style, "text": text}, x={"value": x}, y={"value": y})})
         taken.append((x - 2, y - 9, x + 7 * len(text), y + 7))
     return found, taken

@@ -334,28 +334,7 @@ def mbbq_table_3(answers: ScoreView) -> Chart:
         f"{_UNBALANCED} {MARK_CAPTION}",
         table=table,
         spec=None,
-        command="mbbq-gen report RUN --table mbbq-3",
-    )
-
-
-def mbbq_table_5(answers: ScoreView) -> Chart:
-    """Accuracy on the control set by model and language in both conditions (MBBQ Table 5)."""
-    answers.require_control()
-    titles = {"accuracy_disambiguated": "AccD", "accuracy_ambiguous": "AccA", "parse_rate": "parsed"}
-    found = answers.scored(answers.by, list(titles), "control")
-    scores = {metric: (title, kind_of(metric)) for metric, title in titles.items()}
-    table = key_table(answers.by, n_templates=("templates", "count"), **scores)
-    for key, group in found.groups.items():
-        table.add_row(*key, group.n_templates, *(found.cell(key, name) for name in titles))
-    return Chart(
-        title="Accuracy on the control set (MBBQ Table 5)",
-        finding=found.alt("accuracy_disambiguated"),
-        alt=f"A table. {found.alt('accuracy_disambiguated', 'accuracy_ambiguous')}",
-        caption="The shape of MBBQ Table 5: accuracy on control questions in disambiguated (D) and ambiguous (A) "
-        "contexts; parsed: answers that could be parsed.",
-        table=table,
-        spec=None,
-        command="mbbq-gen report RUN --table mbbq-5",
+        command="mbbq-gen report RUN --figures figures",
     )
 
 
