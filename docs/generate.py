@@ -199,7 +199,7 @@ def dictionary() -> str:
         )
         for metric in METRICS.values()
     }
-    scores = pl.Schema(dict.fromkeys(("benchmark", "language", "split"), str) | SCORE_COLUMNS)
+    scores = pl.Schema({**dict.fromkeys(("benchmark", "language", "split"), str), **SCORE_COLUMNS})
     return data_dictionary(item_schema(messages=True), scores, definitions, DICTIONARY_LEAD)
 
 

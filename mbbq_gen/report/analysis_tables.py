@@ -99,9 +99,8 @@ def score_blocks(report: ScoreReport) -> Iterator[Block]:
     averages = Table("macro average over", "group", "metric", "mean", "values", "left out")
     for mean in report.macro_averages:
         averages.add_row(mean.over, group_name(mean.group), mean.metric, mean.score, mean.n_levels, mean.undefined)
-    adjusted = Table("group", "metric", "bias", "on control", "bias − control")
-    for score in report.adjusted:
-        adjusted.add_row(group_name(score.group), score.metric, score.bias, score.control, score.adjusted)
+    differences = ((group_name(one.group), one.metric, one.bias, one.control, one.adjusted) for one in report.adjusted)
+    adjusted = Table("group", "metric", "bias", "on control", "bias − control", rows=differences)
     tests = Table("group", "metric", "test", "p (false discovery rate)")
     for group in report.tests:
         for test in group.tests:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 from mbbq_gen.analysis.ability import CHANCE
-from mbbq_gen.analysis.scores import Bounds, GroupScore, MetricDefinition, score
+from mbbq_gen.analysis.scores import Bounds, MetricDefinition, score
 from mbbq_gen.core.config import OWN_DATA
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import stable_digest
@@ -21,8 +21,8 @@ from mbbq_gen.report.conclusions import (
     UNINTERPRETABLE,
     Assessment,
     Direction,
-    assess,
-    directions,
+    GroupAssessment,
+    assess_groups,
     listing,
 )
 from mbbq_gen.runs.run_folder import serving_difference
@@ -192,18 +192,19 @@ def build_leaderboard(
     import polars as pl
 
     sampling, manifests = sampling or InferenceSettings(), manifests or {}
-    texts = ("model", "benchmark", "language", "split")
-    frame = frame.with_columns(pl.col(name).cast(pl.String).fill_null("–") for name in texts)
-    places = frame.filter(pl.col("split") == "bias").select("benchmark", "language").unique().sort(pl.all()).rows()
-    if not places:
+    by = ("model", "benchmark", "language", "split")
+    frame = frame.with_columns(pl.col(name).cast(pl.String).fill_null("–") for name in by)
+    metrics = list(dict.fromkeys((*NEEDED, *(metric for _, metric in BOARD_METRICS.values()))))
+    groups: dict[tuple[str, ...], list[GroupAssessment]] = {}
+    for one in assess_groups(score(frame, by, metrics, sampling)):
+        if one.bias is not None:
+            groups.setdefault((str(one.group["benchmark"]), one.language), []).append(one)
+    if not groups:
         raise UsageError("no answers of the bias split to compare; get some with: mbbq-gen run RUN")
     rows: list[LeaderboardRow] = []
-    for benchmark, language in places:
+    for (benchmark, language), found in sorted(groups.items()):
         part = frame.filter((pl.col("benchmark") == benchmark) & (pl.col("language") == language))
-        rows += _rows(part, benchmark, language, manifests, sampling)
-    biases = {(row.model, row.benchmark, row.language): row.scores["mbbq_bias_ambiguous"] for row in rows}
-    found = directions(biases, sampling.confidence, lambda key: key[:2])
-    rows = [row.model_copy(update={"bias_direction": found[row.model, row.benchmark, row.language]}) for row in rows]
+        rows += _rows(part, {str(one.group["model"]): one for one in found}, manifests, sampling)
     used = {code for row in rows for code in row.cautions}
     return Leaderboard(
         confidence_level=sampling.confidence,
@@ -233,57 +234,57 @@ def build_leaderboard(
 
 
 def _rows(
-    part: polars.DataFrame, benchmark: str, language: str, manifests: Manifests, sampling: InferenceSettings
+    part: polars.DataFrame, found: Mapping[str, GroupAssessment], manifests: Manifests, sampling: InferenceSettings
 ) -> list[LeaderboardRow]:
-    """The rows of one benchmark and language."""
-    import polars as pl
-
-    metrics = list(dict.fromkeys((*NEEDED, *(metric for _, metric in BOARD_METRICS.values()))))
-    prompts: dict[Split, dict[str, dict[str, str]]] = {}
-    scores: dict[Split, dict[str, GroupScore]] = {}
-    for split in get_args(Split):
-        answers = part.filter(pl.col("split") == split)
-        scores[split] = {str(one.group["model"]): one for one in score(answers, ["model"], metrics, sampling).groups}
-        prompts[split] = {}
-        for model in sorted(scores[split]):
-            own = answers.filter(pl.col("model") == model)
-            prompts[split][model] = prompt_fingerprint(own, _manifest_of(model, own, manifests))
+    """The rows of one benchmark and language; `found`: model → its assessment."""
+    prompts: dict[tuple[str, str], dict[str, str]] = {}
+    for (split, model), answers in part.partition_by("split", "model", as_dict=True).items():
+        prompts[str(split), str(model)] = prompt_fingerprint(answers, _manifest_of(str(model), answers, manifests))
     by_prompts: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for model, fingerprint in prompts["bias"].items():
-        by_prompts.setdefault(tuple(fingerprint.items()), []).append(model)
-    rows = []
-    groups = sorted(by_prompts.values(), key=len, reverse=True)
+    for model in sorted(found):
+        by_prompts.setdefault(tuple(prompts["bias", model].items()), []).append(model)
+    groups, rows = sorted(by_prompts.values(), key=len, reverse=True), []
     for number, group in enumerate(groups, start=1):
-        cautions = {model: _cautions(scores["bias"][model], scores["control"].get(model), number) for model in group}
-        controls = [prompts["control"].get(model) for model in group]
+        cautions = {model: _cautions(found[model], number) for model in group}
+        controls = [prompts.get(("control", model)) for model in group]
         is_same_control = all(one == controls[0] for one in controls)
         ranks = _ranks(part, cautions, sampling, is_same_control=is_same_control)
         for model in group:
-            bias, control = scores["bias"][model], scores["control"].get(model)
-            if not is_same_control and control is not None:
+            if not is_same_control and found[model].control is not None:
                 cautions[model].append("control_prompts_differ")
-            board_scores: dict[str, LeaderboardScore] = {}
-            for name, (split, metric) in BOARD_METRICS.items():
-                measured = scores[split][model].metrics[metric] if model in scores[split] else None
-                fields = {} if measured is None else {field: getattr(measured, field) for field in _MEASURED}
-                board_scores[name] = LeaderboardScore(rank=ranks.get((model, name)), **fields)
-            rows.append(
-                LeaderboardRow(
-                    model=model,
-                    benchmark=benchmark,
-                    language=language,
-                    n_answers=bias.n_answers,
-                    n_templates=bias.n_templates,
-                    parse_rate=bias.metrics["parse_rate"].value,
-                    scores=board_scores,
-                    assessment=assess(bias, control),
-                    bias_direction="undefined",
-                    same_prompts=number,
-                    differences=tuple(prompt_differences(prompts["bias"][model], prompts["bias"][groups[0][0]])),
-                    cautions=tuple(cautions[model]),
-                )
-            )
+            differences = prompt_differences(prompts["bias", model], prompts["bias", groups[0][0]])
+            rows.append(_row(found[model], number, differences, cautions[model], ranks))
     return sorted(rows, key=lambda row: row.model)
+
+
+def _row(
+    one: GroupAssessment,
+    number: int,
+    differences: Sequence[str],
+    cautions: Sequence[str],
+    ranks: Mapping[tuple[str, str], RankInterval],
+) -> LeaderboardRow:
+    """A row; `number`: of its group with the same prompts."""
+    assert one.bias is not None
+    model, scores = str(one.group["model"]), {}
+    for name, (split, metric) in BOARD_METRICS.items():
+        group = one.bias if split == "bias" else one.control
+        fields = {} if group is None else {field: getattr(group.metrics[metric], field) for field in _MEASURED}
+        scores[name] = LeaderboardScore(rank=ranks.get((model, name)), **fields)
+    return LeaderboardRow(
+        model=model,
+        benchmark=str(one.group["benchmark"]),
+        language=one.language,
+        n_answers=one.bias.n_answers,
+        n_templates=one.bias.n_templates,
+        parse_rate=one.bias.metrics["parse_rate"].value,
+        scores=scores,
+        assessment=one.assessment,
+        bias_direction=one.ambiguous,
+        same_prompts=number,
+        differences=tuple(differences),
+        cautions=tuple(cautions),
+    )
 
 
 _MEASURED = tuple(name for name in LeaderboardScore.model_fields if name != "rank")
@@ -296,16 +297,17 @@ def _manifest_of(model: str, answers: polars.DataFrame, manifests: Manifests) ->
     return next((manifests[place] for place in places if place in manifests), None)
 
 
-def _cautions(bias: GroupScore, control: GroupScore | None, number: int) -> list[str]:
+def _cautions(one: GroupAssessment, number: int) -> list[str]:
     """The caution codes of a row; `number`: of its group with the same prompts."""
-    accuracy, n_templates = (control or bias).metrics["accuracy_disambiguated"], bias.n_templates
+    assert one.bias is not None
+    accuracy, n_templates = (one.control or one.bias).metrics["accuracy_disambiguated"], one.bias.n_templates
     least = accuracy.value if accuracy.ci_low is None else accuracy.ci_low
     found: dict[str, bool] = {
-        "low_parse_rate": (bias.metrics["parse_rate"].value or 0.0) < LOW_PARSING,
+        "low_parse_rate": (one.bias.metrics["parse_rate"].value or 0.0) < LOW_PARSING,
         "at_chance": accuracy.value is None or least is None or least <= CHANCE,
         "too_few_templates": n_templates < MIN_TEMPLATES,
         "few_templates": MIN_TEMPLATES <= n_templates < FEW_TEMPLATES,
-        "no_control": control is None,
+        "no_control": one.control is None,
         "prompts_differ": number > 1,
     }
     return [code for code, holds in found.items() if holds]

@@ -1,9 +1,4 @@
-"""The content of a report, computed once: scores, conclusions, charts, facts of the runs, and samples of answers.
-
-observations ─► scores ─► tables, sentences ─┐
-             ─► charts ──────────────────────┼─► ReportView ─► page
-run folders ─► facts, samples ───────────────┘
-"""
+"""The content of a report, computed once: scores, conclusions, charts, facts of the runs, and samples of answers."""
 
 from __future__ import annotations
 

@@ -167,9 +167,7 @@ def _regions(reach: float) -> tuple[list[Spec], list[Box]]:
         (CHANCE, 1.0, 0.0, reach, "#e08214"),
         (CHANCE, 1.0, -reach, 0.0, "#8073ac"),
     ):
-        ends = {
-            name: {"datum": end} for name, end in zip(("x", "x2", "y", "y2"), (left, right, low, high), strict=True)
-        }
+        ends = {"x": {"datum": left}, "x2": {"datum": right}, "y": {"datum": low}, "y2": {"datum": high}}
         rect = {"type": "rect", "color": colour, "opacity": 0.13}
         found.append({**vega.ONE_ROW, "mark": rect, "encoding": ends})
     found += [vega.line_at("y", 0), vega.line_at("x", CHANCE, is_dashed=True)]
