@@ -99,12 +99,6 @@ CAUTIONS: dict[str, str] = {
     "control_prompts_differ": "its control questions differ: their accuracy is not comparable, and has no rank",
 }
 """Caution code of a row → its sentence."""
-WHY_NO_TOTAL = (
-    "There is no overall rank. Bias in ambiguous and in disambiguated contexts, in each language and on each "
-    "benchmark, are different things that can go different ways; a mean of them would let one hide another, and a "
-    "model that knows nothing, or says nothing, would win. Ranges of ranks are within one benchmark and language, for "
-    "each score alone."
-)
 
 
 class LeaderboardScore(FrozenModel):
@@ -178,7 +172,12 @@ class Leaderboard(FrozenModel):
         "level that the intervals leave and one score at a time; that is what a model near 0 is credited with, not "
         "that no bias was found"
     )
-    no_overall_rank: str = WHY_NO_TOTAL
+    no_overall_rank: str = (
+        "There is no overall rank. Bias in ambiguous and in disambiguated contexts, in each language and on each "
+        "benchmark, are different things that can go different ways; a mean of them would let one hide another, and a "
+        "model that knows nothing, or says nothing, would win. Ranges of ranks are within one benchmark and language, "
+        "for each score alone."
+    )
 
 
 def build_leaderboard(
@@ -196,7 +195,8 @@ def build_leaderboard(
     frame = frame.with_columns(pl.col(name).cast(pl.String).fill_null("–") for name in by)
     metrics = list(dict.fromkeys((*NEEDED, *(metric for _, metric in BOARD_METRICS.values()))))
     groups: dict[tuple[str, ...], list[GroupAssessment]] = {}
-    for one in assess_groups(score(frame, by, metrics, sampling)):
+    scores = score(frame, by, metrics, sampling)
+    for one in assess_groups(scores):
         if one.bias is not None:
             groups.setdefault((str(one.group["benchmark"]), one.language), []).append(one)
     if not groups:
@@ -207,10 +207,7 @@ def build_leaderboard(
         rows += _rows(part, {str(one.group["model"]): one for one in found}, manifests, sampling)
     used = {code for row in rows for code in row.cautions}
     return Leaderboard(
-        confidence_level=sampling.confidence,
-        n_resamples=sampling.n_resamples,
-        seed=sampling.seed,
-        unparsed=sampling.unparsed,
+        **sampling.facts(),
         prompt_effects=sampling.prompt_effects,
         average=sampling.average,
         models=tuple(sorted({row.model for row in rows})),
@@ -220,13 +217,9 @@ def build_leaderboard(
             for name in dict.fromkeys(row.benchmark for row in rows)
         },
         definitions={
-            name: MetricDefinition(
-                formula=METRICS[metric].formula,
-                source=METRICS[metric].source,
-                meaning=("On control questions: " if split == "control" else "") + METRICS[metric].meaning,
-                sign=METRICS[metric].sign,
-            )
+            name: scores.definitions[metric].model_copy(update={"meaning": where + METRICS[metric].meaning})
             for name, (split, metric) in BOARD_METRICS.items()
+            for where in ["On control questions: " if split == "control" else ""]
         },
         rows=tuple(rows),
         cautions={code: text for code, text in CAUTIONS.items() if code in used},

@@ -54,11 +54,6 @@ class Source:
     versions: dict[str, str]
     """Language → version of the extractor in use."""
 
-    @property
-    def path(self) -> str:
-        """Its folder, as typed by the user."""
-        return str(self.folder.path)
-
 
 def _run_blocks(source: Source, store: RunStore, *, is_named: bool) -> Iterator[PageBlock]:
     """The settings of one run, notices on its benchmarks, refused control questions, and digests of its files."""
@@ -66,7 +61,7 @@ def _run_blocks(source: Source, store: RunStore, *, is_named: bool) -> Iterator[
     if is_named:
         yield Heading(source.name)
     facts = [(term, text) for term, text in _facts(source, store, store.progress()) if text]
-    yield Table("fact", "value", rows=[("run folder", source.path), *facts], title="What was asked")
+    yield Table("fact", "value", rows=[("run folder", str(source.folder.path)), *facts], title="What was asked")
     yield from manifest.notices
     if refused := [part for found in manifest.control.values() for part in found.templates]:
         yield refusal_table(refused, "Questions without a control question")
@@ -192,7 +187,7 @@ def build_report_view(
             index = SampleIndex(store, source.versions, sampling.seed)
             n_answers += index.count()
             items += [{"run": place, **view} for view in item_views(store, index.sample(size), IN_PAGE)]
-    paths = " ".join(shlex.quote(source.path) for source in sources)
+    paths = " ".join(shlex.quote(str(source.folder.path)) for source in sources)
     benchmarks = list(dict.fromkeys(group.group["benchmark"] or "" for group in scores.groups))
     adjusted = adjusted_scores(frame, [name for name in BY if name != "split"], [METRICS[AMBIGUOUS]], sampling)
     texts = conclusion_texts(assessments, adjusted, names)
@@ -213,7 +208,7 @@ def build_report_view(
         ),
         items=tuple(items),
         n_answers=n_answers,
-        runs=tuple((source.name, source.path) for source in sources),
+        runs=tuple((source.name, str(source.folder.path)) for source in sources),
         names=names,
         seed=sampling.seed,
     )

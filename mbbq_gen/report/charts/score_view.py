@@ -211,10 +211,11 @@ class ScoreSet:
     def alt(self, *metrics: str) -> str:
         """The extremes of the metrics, by default all, over the groups: `Accuracy from 0.21 (tr) to 0.93 (en).`"""
         named = {key: self.answers.group_label(self.by, key) for key in self.groups}
-        return sentences(
+        ranges = (
             range_text(metric, [(name, self.value(key, metric)) for key, name in named.items()])
             for metric in metrics or self.metrics
         )
+        return " ".join(f"{text[:1].upper()}{text[1:]}." for text in ranges)
 
     def takeaway(self, metric: str) -> str:
         """The groups whose bias differs from 0: `Bias, ambiguous: 1 of 4 differs from 0; 1 to the stereotype (en).`
@@ -295,11 +296,6 @@ def number_text(name: str, value: float) -> str:
 def kind_of(metric: str) -> ColumnKind:
     """The kind of the metric's column."""
     return "score" if METRICS[metric].low < 0 else "share"
-
-
-def sentences(parts: Iterable[str]) -> str:
-    """The parts as sentences, each beginning with a capital letter."""
-    return " ".join(f"{part[:1].upper()}{part[1:]}." for part in parts if part)
 
 
 def range_text(metric: str, named: Iterable[tuple[str, float | None]]) -> str:
