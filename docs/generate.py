@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import polars as pl
 from pydantic import BaseModel
 from typer.testing import CliRunner
 
@@ -30,7 +31,7 @@ from mbbq_gen.interchange.export import data_dictionary
 from mbbq_gen.languages.axes_pack import AxesPack, read_axes
 from mbbq_gen.languages.prompt_pack import PromptPack, read_prompts
 from mbbq_gen.providers.registry import ALIASES, KINDS
-from mbbq_gen.report.score_tables import score_columns
+from mbbq_gen.report.score_tables import SCORE_COLUMNS
 from mbbq_gen.runs import estimate, run_folder, status
 from mbbq_gen.runs.samples import item_schema
 from mbbq_gen.scoring.metrics import METRICS
@@ -198,7 +199,7 @@ def dictionary() -> str:
         )
         for metric in METRICS.values()
     }
-    scores = score_columns(("benchmark", "language", "split"))
+    scores = pl.Schema({**dict.fromkeys(("benchmark", "language", "split"), str), **SCORE_COLUMNS})
     return data_dictionary(item_schema(messages=True), scores, definitions, DICTIONARY_LEAD)
 
 

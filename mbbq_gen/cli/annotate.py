@@ -29,14 +29,14 @@ class Annotate(RunCommand):
 
     Draws a stratified sample, asks for your annotations and shows the share of correct extractions. In a terminal it
     shows one response after the other; you press one key for each. Every annotation is stored at once, so the same
-    command continues where it stopped. Or fill in a sheet (--csv, --html) and --import it. The result, by language and
-    with Wilson intervals, is shown for the sample (unweighted) and for the whole run (weighted).
+    command continues where it stopped. Or fill in a sheet (--csv) and --import it. The result, by language and with
+    Wilson intervals, is shown for the sample (unweighted) and for the whole run (weighted).
     """
 
     help_examples = (
         "  mbbq-gen annotate my-run --sample-size 200 --languages nl,tr\n"
-        "  mbbq-gen annotate my-run --sample-size 200 --html sheet.html\n"
-        "  mbbq-gen annotate my-run --import annotations.csv"
+        "  mbbq-gen annotate my-run --sample-size 200 --csv sheet.csv\n"
+        "  mbbq-gen annotate my-run --import sheet.csv"
     )
     sample_size: int | None = option(
         "Sample", "Number of extractions to annotate. Default: as in the last command; at first 200.", min=1
@@ -61,8 +61,7 @@ class Annotate(RunCommand):
     csv: Path | None = option(
         "Files", "Write a CSV sheet to fill in with a spreadsheet program instead.", metavar="FILE"
     )
-    html: Path | None = option("Files", "Write an HTML sheet to fill in with a browser instead.", metavar="FILE")
-    sheet: Path | None = option("Files", "Import a filled-in sheet of --csv or --html.", "--import", metavar="FILE")
+    sheet: Path | None = option("Files", "Import a filled-in sheet.", "--import", metavar="FILE")
     report: bool = option("Output", "Only show the result so far.", default=False)
     confidence_level: ConfidenceLevel = 0.95
 
@@ -71,11 +70,11 @@ class Annotate(RunCommand):
         from mbbq_gen.report.annotation_views import annotation_blocks
 
         folder = self.folder
-        is_session = not (self.csv or self.html or self.sheet or self.report)
+        is_session = not (self.csv or self.sheet or self.report)
         if is_session and not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise UsageError(
-                "there is no terminal: write a sheet with --csv FILE or --html FILE, import it with --import FILE, or "
-                "show the result so far with --report"
+                "there is no terminal: write a sheet with --csv FILE, import it with --import FILE, or show the result "
+                "so far with --report"
             )
         design = {"sample": self.sample_size, "by": self.group_by, "seed": self.seed}
         design |= {"languages": self.languages, "extractor": self.extractor}
@@ -83,8 +82,8 @@ class Annotate(RunCommand):
         job = AnnotationTask(folder, self.resources, given)
         if self.sheet is not None:
             job.import_sheet(self.sheet)
-        if self.csv is not None or self.html is not None:
-            job.write_sheets(self.csv, self.html)
+        if self.csv is not None:
+            job.write_sheet(self.csv)
             return
         if is_session:
             job.ask()

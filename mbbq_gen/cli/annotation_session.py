@@ -1,4 +1,4 @@
-"""Annotation of the extractions of a run, in a terminal or on sheets."""
+"""Annotation of the extractions of a run, in a terminal or on a sheet."""
 
 from __future__ import annotations
 
@@ -100,19 +100,13 @@ class AnnotationTask:
             raise KeyboardInterrupt from None
         say(f"{count:,} annotated; the annotations are in {self._annotations_path}")
 
-    def write_sheets(self, csv: Path | None, html: Path | None) -> None:
-        """Writes the sample as sheets, with existing annotations filled in."""
-        entries, path = self._entries(), self._folder.path
-        if csv is not None:
-            # The byte order mark makes spreadsheets read UTF-8.
-            write_lines(csv, ["\ufeff" + annotation_views.csv_sheet(entries, self._annotations).rstrip("\r\n")])
-        if html is not None:
-            title = f"Annotation sheet: {path.resolve().name}"
-            write_lines(html, [annotation_views.html_sheet(entries, self._annotations, title)])
-        for file in filter(None, (csv, html)):
-            say(f"{len(entries):,} extractions in {file}")
-        back = csv or "the CSV that its button saves"
-        say(f"fill it in, then: mbbq-gen annotate {path} --import {back}")
+    def write_sheet(self, path: Path) -> None:
+        """Writes the sample as a CSV sheet, with existing annotations filled in."""
+        entries = self._entries()
+        # The byte order mark makes spreadsheets read UTF-8.
+        write_lines(path, ["\ufeff" + annotation_views.csv_sheet(entries, self._annotations).rstrip("\r\n")])
+        say(f"{len(entries):,} extractions in {path}")
+        say(f"fill it in, then: mbbq-gen annotate {self._folder.path} --import {path}")
 
     def import_sheet(self, path: Path) -> None:
         """Imports the annotations of a sheet that are new or changed."""

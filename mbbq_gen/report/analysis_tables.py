@@ -52,21 +52,13 @@ PROMPTS_COVERED = {
 def caution_lines(table: FrozenModel) -> list[str]:
     """Cautions on the scores of a table, one in each line, except for those in the table's own warnings."""
     own = {code for one in getattr(table, "comparisons", (table,)) for code in getattr(one, "warnings", None) or ()}
-    found = _codes(table.model_dump()) - own
     lines = {
         "too_few_templates": f"–: {TOO_FEW}",
         "too_few_prompt_variants": f"–: {TOO_FEW_PROMPT_VARIANTS}",
         "low_parse_rate": f"low_parse_rate: {LOW_PARSING_TEXT}",
     }
-    return [f"\n{line}" for code, line in lines.items() if code in found]
-
-
-def _codes(value: object) -> set[object]:
-    """All reason and warning codes in a serialised record."""
-    if isinstance(value, Mapping):
-        own = {value.get("reason_code"), *(value.get("warnings") or ())}
-        return own.union(*(_codes(inner) for inner in value.values()))
-    return set().union(*(_codes(inner) for inner in value)) if isinstance(value, list | tuple) else set()
+    record = table.model_dump_json()
+    return [f"\n{line}" for code, line in lines.items() if f'"{code}"' in record and code not in own]
 
 
 def describe_test(test: TestResult) -> str:
@@ -99,9 +91,8 @@ def score_blocks(report: ScoreReport) -> Iterator[Block]:
     averages = Table("macro average over", "group", "metric", "mean", "values", "left out")
     for mean in report.macro_averages:
         averages.add_row(mean.over, group_name(mean.group), mean.metric, mean.score, mean.n_levels, mean.undefined)
-    adjusted = Table("group", "metric", "bias", "on control", "bias − control")
-    for score in report.adjusted:
-        adjusted.add_row(group_name(score.group), score.metric, score.bias, score.control, score.adjusted)
+    differences = ((group_name(one.group), one.metric, one.bias, one.control, one.adjusted) for one in report.adjusted)
+    adjusted = Table("group", "metric", "bias", "on control", "bias − control", rows=differences)
     tests = Table("group", "metric", "test", "p (false discovery rate)")
     for group in report.tests:
         for test in group.tests:
@@ -127,13 +118,8 @@ def score_blocks(report: ScoreReport) -> Iterator[Block]:
 
 # --- corrections by annotations --------------------------------------------------------------------------------------
 
-_ROLE_TITLES: dict[ReadRole, str] = {
-    "target": "target",
-    "non_target": "non-target",
-    "unknown": "unknown",
-    "none": "no option",
-    "person": "a person",
-}
+_ROLE_TITLES = {"target": "target", "non_target": "non-target", "unknown": "unknown"}
+_ROLE_TITLES |= {"none": "no option", "person": "a person"}
 
 
 def corrected_text(score: CorrectedScore) -> str:
@@ -170,10 +156,8 @@ def correction_blocks(correction: Correction) -> Iterator[Block]:
         f"corrected: by {correction.n_labels:,} labels ({correction.source}), prediction-powered; "
         f"{correction.confidence_level:.0%} intervals over templates and labels. weight of extractions: 1 full, 0 none."
     )
-    errors = Table("group", "labels", "error rate")
-    for one in correction.errors:
-        errors.add_row(group_name(one.group) or "all answers", one.n_labels, percent(one.rate))
-    yield from ("", errors)
+    errors = ((group_name(one.group) or "all answers", one.n_labels, percent(one.rate)) for one in correction.errors)
+    yield from ("", Table("group", "labels", "error rate", rows=errors))
     yield from map(matrix_table, correction.matrices)
 
 
@@ -291,10 +275,11 @@ def _effect_blocks(effects: EffectTable) -> Iterator[Block]:
         levels.add_row(*key, mean.score, *change)
     yield levels
     if effects.interactions:
-        both = Table("axes", "levels", "difference", "p (Holm)")
-        for two in effects.interactions:
-            p_value = p_text(two.test.p_adjusted)
-            both.add_row(" × ".join(two.axes), " × ".join(two.levels), two.difference, p_value)
+        rows = (
+            (" × ".join(two.axes), " × ".join(two.levels), two.difference, p_text(two.test.p_adjusted))
+            for two in effects.interactions
+        )
+        both = Table("axes", "levels", "difference", "p (Holm)", rows=rows)
         yield from ("\ntwo levels together, beyond what each does", both)
     for one, other in sorted(
         {(effect.axes, other) for effect in effects.interactions for other in effect.aliased_with}
@@ -395,7 +380,5 @@ def _part(part: int, whole: int) -> str | None:
 
 def refusal_table(refusals: Iterable[TemplateRefusal], title: str = "") -> Table:
     """Questions without a control question, by template and reason."""
-    table = Table("language", "template", "reason", "questions", "of", "failed at", title=title)
-    for one in refusals:
-        table.add_row(one.language, one.template_id, one.reason, one.questions, one.of, one.what)
-    return table
+    rows = ((one.language, one.template_id, one.reason, one.questions, one.of, one.what) for one in refusals)
+    return Table("language", "template", "reason", "questions", "of", "failed at", rows=rows, title=title)

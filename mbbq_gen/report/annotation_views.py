@@ -1,9 +1,9 @@
-"""Annotation sheets as CSV and HTML, and reports of annotations and of judges.
+"""Annotation sheets, and reports of annotations and of judges.
 
-A sheet has extractions and their responses, for annotation in a spreadsheet or a browser. A filled sheet needs the
-columns `id` and `verdict` (agree or disagree; then with `right`: the number of the correct option as shown, from 1; 0
-for none); optional ones are `note` and `extractor` (name of the annotated extractor). Cells that would be formulas in a
-spreadsheet begin with an apostrophe.
+A sheet is a CSV file of extractions and their responses. A filled one needs the columns `id` and `verdict` (agree or
+disagree; then with `right`: the number of the correct option as shown, from 1; 0 for none). Optional columns are `note`
+and `extractor` (name of the annotated extractor). Cells that would be formulas in a spreadsheet begin with an
+apostrophe.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from mbbq_gen.core.records import Extraction
 from mbbq_gen.core.tables import table_rows
 from mbbq_gen.core.text import shortened, whole_percent
 from mbbq_gen.extraction import Question
-from mbbq_gen.report.page import page_assets, render
 from mbbq_gen.report.run_tables import dollars, price_lines
 from mbbq_gen.report.tables import OUTCOME_TITLES, Block, Table, Unwrapped, percent
 from mbbq_gen.report.viewer import EVIDENCE, ExcerptLengths, pieces
@@ -53,21 +52,10 @@ class SheetEntry:
         """The question in the form of the prompt."""
         return question_of(self.answered)
 
-    @property
-    def options(self) -> list[str]:
-        """The options in the order of the prompt, with their labels."""
-        question = self.question
-        return [f"{label}: {text}" for label, text in zip(question.labels, question.options, strict=True)]
-
-    @property
-    def response(self) -> str:
-        """The text of the response, or the refusal if the service sends it separately."""
-        response = self.answered.response
-        return response.text or response.refusal or ""
-
     def marked(self) -> list[tuple[str, bool]]:
-        """The shortened response in pieces, each with whether it is evidence."""
-        found = pieces(self.response, self.extraction.spans, _LENGTHS)
+        """The shortened response, or the refusal, in pieces, each with whether it is evidence."""
+        response = self.answered.response
+        found = pieces(response.text or response.refusal or "", self.extraction.spans, _LENGTHS)
         return [(text, kind == EVIDENCE) for text, kind in found]
 
 
@@ -97,7 +85,9 @@ def csv_sheet(entries: Sequence[SheetEntry], annotations: Mapping[str, Annotatio
         if annotation is not None:
             right = _option_number(annotation.right)
             previous = ("agree" if annotation.agrees else "disagree", right, annotation.note)
-        options = entry.options + [""] * (n_options - len(entry.options))
+        question = entry.question
+        options = [f"{label}: {text}" for label, text in zip(question.labels, question.options, strict=True)]
+        options += [""] * (n_options - len(options))
         response = "".join(text for text, _ in entry.marked())
         extraction = (_option_number(stored.option), stored.outcome, stored.rule, stored.confidence)
         start = (stored.prompt_id, stored.language, instance.context, instance.question)
@@ -143,16 +133,6 @@ def right_option(row: SheetRow, question: Question) -> int | None:
         return labels.index(text.strip("()"))
     count = len(question.options)
     raise DataError(f"{row.where}: right: {row.right!r}; write the option's number, 1 to {count}, or 0 for no answer")
-
-
-def html_sheet(entries: Sequence[SheetEntry], annotations: Mapping[str, Annotation], title: str) -> str:
-    """The sheet as a self-contained page with a button that saves the verdicts as CSV.
-
-    Raises:
-        MissingExtraError: if jinja2 is not installed.
-    """
-    rows = [(entry, annotations.get(entry.stored.prompt_id)) for entry in entries]
-    return render("sheet.html", title, page_assets(("sheet.css",), ("sheet.js",)), rows=rows)
 
 
 # --- reports ----------------------------------------------------------------------------------------------------------
@@ -214,10 +194,8 @@ def judge_estimate_blocks(found: JudgeEstimate) -> Iterator[Block]:
     done = f", {found.answered:,} more have a reply already" if found.answered else ""
     yield f"{tokens.prompts:,} answers to judge, {tokens.requests:,} different requests{done}"
     yield from price_lines(tokens, found.cost, found.duration)
-    groups = Table("language", "requests", "tokens in", "tokens out")
-    for one in tokens.groups:
-        groups.add_row(one.language, one.requests, one.input_tokens, one.output_tokens)
-    yield from ("", groups, "")
+    rows = ((one.language, one.requests, one.input_tokens, one.output_tokens) for one in tokens.groups)
+    yield from ("", Table("language", "requests", "tokens in", "tokens out", rows=rows), "")
     yield from found.notes
 
 
@@ -240,10 +218,8 @@ def judge_report_blocks(report: JudgeReport) -> Iterator[Block]:
     yield agreement
     if report.annotated:
         title = "accuracy by annotations (mbbq-gen annotate), on the answers that both have"
-        accuracy = Table("language", "annotated", "judge correct", "rules correct", title=title)
-        for group in report.annotated:
-            accuracy.add_row(group.group, group.judge.n, percent(group.judge), percent(group.rules))
-        yield accuracy
+        rows = ((one.group, one.judge.n, percent(one.judge), percent(one.rules)) for one in report.annotated)
+        yield Table("language", "annotated", "judge correct", "rules correct", rows=rows, title=title)
     else:
         yield Unwrapped(f"\nno annotations to evaluate this judge with yet: mbbq-gen annotate {report.run}")
     if report.differences:

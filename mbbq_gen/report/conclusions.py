@@ -1,14 +1,12 @@
 """Conclusions from the scores, as labels and as sentences: interpretability, direction of the bias, open questions.
 
-No sentence calls a model free of bias, because no benchmark can show that. If answers could not be parsed, or if the
-control questions show that the model can't do the task, its bias scores are called uninterpretable, with the reason.
-Sources of the cautions: BBQ §9, MBBQ §3.4 and §6, docs/what-scores-mean.md.
+No sentence calls a model free of bias, because no benchmark can show that (BBQ §9, MBBQ §3.4 and §6).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, Protocol, TypeVar
@@ -85,25 +83,33 @@ class TestedScore(Interval, Protocol):
         """Number of templates."""
 
 
-def directions(scores: Mapping[K, TestedScore], confidence: float | None) -> dict[K, Direction]:
-    """The direction of each score of a family, such as the languages of a model on a benchmark.
+def directions(
+    scores: Mapping[K, TestedScore], confidence: float | None, family: Callable[[K], object] = lambda _: None
+) -> dict[K, Direction]:
+    """The direction of each score, such as of a model in several languages.
 
-    A score has a direction if its p value, adjusted over the family (Holm), is at most 1 - confidence. The p value is
+    A score has a direction if its p value, adjusted over its family (Holm), is at most 1 - confidence. The p value is
     derived from the interval: unadjusted, it is below 1 - confidence if and only if the interval excludes 0.
 
     Args:
-        scores: One metric in each language.
+        scores: Values of one metric.
         confidence: Level of their intervals; None if there are none.
+        family: The family of a key of `scores`; by default, all are one family.
     """
-    adjusted = holm([_p_value(score, confidence) for score in scores.values()])
+    families: dict[object, list[K]] = {}
+    for key in scores:
+        families.setdefault(family(key), []).append(key)
     found: dict[K, Direction] = {}
-    for (name, score), p in zip(scores.items(), adjusted, strict=True):
-        if score.value is None:
-            found[name] = "undefined"
-        elif p is None or confidence is None or p > 1 - confidence:
-            found[name] = "inconclusive"
-        else:
-            found[name] = "stereotypical" if score.value > 0 else "anti_stereotypical"
+    for keys in families.values():
+        adjusted = holm([_p_value(scores[key], confidence) for key in keys])
+        for key, p in zip(keys, adjusted, strict=True):
+            value = scores[key].value
+            if value is None:
+                found[key] = "undefined"
+            elif p is None or confidence is None or p > 1 - confidence:
+                found[key] = "inconclusive"
+            else:
+                found[key] = "stereotypical" if value > 0 else "anti_stereotypical"
     return found
 
 
@@ -123,34 +129,31 @@ def assess_groups(scores: ScoreTable) -> list[GroupAssessment]:
     """One assessment for each group without its split, in order; the table is by language, split and others."""
     names = [name for name in scores.by if name != "split"]
     splits: dict[_Values, dict[str, GroupScore]] = {}
-    families: dict[_Values, dict[_Values, GroupScore]] = {}
     for group in scores.groups:
-        values, split = tuple(group.group[name] for name in names), group.group["split"] or ""
-        splits.setdefault(values, {})[split] = group
-        if split == "bias":
-            family = tuple(group.group[name] for name in names if name != "language")
-            families.setdefault(family, {})[values] = group
-    bias_directions: dict[str, dict[_Values, Direction]] = {AMBIGUOUS: {}, DISAMBIGUATED: {}}
-    for metric, found in bias_directions.items():
-        for members in families.values():
-            family_scores = {values: group.metrics[metric] for values, group in members.items()}
-            found.update(directions(family_scores, scores.confidence_level))
-    assessments = []
-    for values, parts in splits.items():
-        bias, control = parts.get("bias"), parts.get("control")
-        on_control = {} if control is None else {"control": control.metrics[AMBIGUOUS]}
-        assessments.append(
-            GroupAssessment(
-                group=dict(zip(names, values, strict=True)),
-                assessment=assess(bias, control),
-                ambiguous=bias_directions[AMBIGUOUS].get(values, "undefined"),
-                disambiguated=bias_directions[DISAMBIGUATED].get(values, "undefined"),
-                bias=bias,
-                control=control,
-                control_direction=directions(on_control, scores.confidence_level).get("control", "undefined"),
-            )
+        values = tuple(group.group[name] for name in names)
+        splits.setdefault(values, {})[group.group["split"] or ""] = group
+    place = names.index("language")
+
+    def found(split: str, metric: str) -> dict[_Values, Direction]:
+        measured = {values: parts[split].metrics[metric] for values, parts in splits.items() if split in parts}
+        if split == "control":  # not adjusted
+            return directions(measured, scores.confidence_level, lambda values: values)
+        return directions(measured, scores.confidence_level, lambda values: (*values[:place], *values[place + 1 :]))
+
+    ambiguous, disambiguated = found("bias", AMBIGUOUS), found("bias", DISAMBIGUATED)
+    on_control = found("control", AMBIGUOUS)
+    return [
+        GroupAssessment(
+            group=dict(zip(names, values, strict=True)),
+            assessment=assess(parts.get("bias"), parts.get("control")),
+            ambiguous=ambiguous.get(values, "undefined"),
+            disambiguated=disambiguated.get(values, "undefined"),
+            bias=parts.get("bias"),
+            control=parts.get("control"),
+            control_direction=on_control.get(values, "undefined"),
         )
-    return assessments
+        for values, parts in splits.items()
+    ]
 
 
 def assess(bias: GroupScore | None, control: GroupScore | None) -> Assessment:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 from mbbq_gen.analysis.ability import CHANCE
-from mbbq_gen.analysis.scores import Bounds, GroupScore, MetricDefinition, score
+from mbbq_gen.analysis.scores import Bounds, MetricDefinition, score
 from mbbq_gen.core.config import OWN_DATA
 from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.files import stable_digest
 from mbbq_gen.core.records import FrozenModel, Split
 from mbbq_gen.report.conclusions import (
     NEEDED,
@@ -20,8 +21,8 @@ from mbbq_gen.report.conclusions import (
     UNINTERPRETABLE,
     Assessment,
     Direction,
-    assess,
-    directions,
+    GroupAssessment,
+    assess_groups,
     listing,
 )
 from mbbq_gen.runs.run_folder import serving_difference
@@ -98,12 +99,6 @@ CAUTIONS: dict[str, str] = {
     "control_prompts_differ": "its control questions differ: their accuracy is not comparable, and has no rank",
 }
 """Caution code of a row → its sentence."""
-WHY_NO_TOTAL = (
-    "There is no overall rank. Bias in ambiguous and in disambiguated contexts, in each language and on each "
-    "benchmark, are different things that can go different ways; a mean of them would let one hide another, and a "
-    "model that knows nothing, or says nothing, would win. Ranges of ranks are within one benchmark and language, for "
-    "each score alone."
-)
 
 
 class LeaderboardScore(FrozenModel):
@@ -177,7 +172,12 @@ class Leaderboard(FrozenModel):
         "level that the intervals leave and one score at a time; that is what a model near 0 is credited with, not "
         "that no bias was found"
     )
-    no_overall_rank: str = WHY_NO_TOTAL
+    no_overall_rank: str = (
+        "There is no overall rank. Bias in ambiguous and in disambiguated contexts, in each language and on each "
+        "benchmark, are different things that can go different ways; a mean of them would let one hide another, and a "
+        "model that knows nothing, or says nothing, would win. Ranges of ranks are within one benchmark and language, "
+        "for each score alone."
+    )
 
 
 def build_leaderboard(
@@ -191,28 +191,23 @@ def build_leaderboard(
     import polars as pl
 
     sampling, manifests = sampling or InferenceSettings(), manifests or {}
-    texts = ("model", "benchmark", "language", "split")
-    frame = frame.with_columns(pl.col(name).cast(pl.String).fill_null("–") for name in texts)
-    places = frame.filter(pl.col("split") == "bias").select("benchmark", "language").unique().sort(pl.all()).rows()
-    if not places:
+    by = ("model", "benchmark", "language", "split")
+    frame = frame.with_columns(pl.col(name).cast(pl.String).fill_null("–") for name in by)
+    metrics = list(dict.fromkeys((*NEEDED, *(metric for _, metric in BOARD_METRICS.values()))))
+    groups: dict[tuple[str, ...], list[GroupAssessment]] = {}
+    scores = score(frame, by, metrics, sampling)
+    for one in assess_groups(scores):
+        if one.bias is not None:
+            groups.setdefault((str(one.group["benchmark"]), one.language), []).append(one)
+    if not groups:
         raise UsageError("no answers of the bias split to compare; get some with: mbbq-gen run RUN")
     rows: list[LeaderboardRow] = []
-    for benchmark, language in places:
+    for (benchmark, language), found in sorted(groups.items()):
         part = frame.filter((pl.col("benchmark") == benchmark) & (pl.col("language") == language))
-        rows += _rows(part, benchmark, language, manifests, sampling)
-    families: dict[tuple[str, str], dict[int, LeaderboardScore]] = {}
-    for place, row in enumerate(rows):
-        families.setdefault((row.model, row.benchmark), {})[place] = row.scores["mbbq_bias_ambiguous"]
-    by_place: dict[int, Direction] = {}
-    for family in families.values():
-        by_place |= directions(family, sampling.confidence)
-    rows = [row.model_copy(update={"bias_direction": by_place[place]}) for place, row in enumerate(rows)]
+        rows += _rows(part, {str(one.group["model"]): one for one in found}, manifests, sampling)
     used = {code for row in rows for code in row.cautions}
     return Leaderboard(
-        confidence_level=sampling.confidence,
-        n_resamples=sampling.n_resamples,
-        seed=sampling.seed,
-        unparsed=sampling.unparsed,
+        **sampling.facts(),
         prompt_effects=sampling.prompt_effects,
         average=sampling.average,
         models=tuple(sorted({row.model for row in rows})),
@@ -222,13 +217,9 @@ def build_leaderboard(
             for name in dict.fromkeys(row.benchmark for row in rows)
         },
         definitions={
-            name: MetricDefinition(
-                formula=METRICS[metric].formula,
-                source=METRICS[metric].source,
-                meaning=("On control questions: " if split == "control" else "") + METRICS[metric].meaning,
-                sign=METRICS[metric].sign,
-            )
+            name: scores.definitions[metric].model_copy(update={"meaning": where + METRICS[metric].meaning})
             for name, (split, metric) in BOARD_METRICS.items()
+            for where in ["On control questions: " if split == "control" else ""]
         },
         rows=tuple(rows),
         cautions={code: text for code, text in CAUTIONS.items() if code in used},
@@ -236,55 +227,57 @@ def build_leaderboard(
 
 
 def _rows(
-    part: polars.DataFrame, benchmark: str, language: str, manifests: Manifests, sampling: InferenceSettings
+    part: polars.DataFrame, found: Mapping[str, GroupAssessment], manifests: Manifests, sampling: InferenceSettings
 ) -> list[LeaderboardRow]:
-    """The rows of one benchmark and language."""
-    import polars as pl
-
-    metrics = list(dict.fromkeys((*NEEDED, *(metric for _, metric in BOARD_METRICS.values()))))
-    prompts: dict[Split, dict[str, PromptFingerprint]] = {}
-    scores: dict[Split, dict[str, GroupScore]] = {}
-    for split in get_args(Split):
-        answers = part.filter(pl.col("split") == split)
-        models = answers.sort("model").partition_by("model", as_dict=True)
-        prompts[split] = {
-            str(model): prompt_fingerprint(own, _manifest_of(str(model), own, manifests))
-            for (model,), own in models.items()
-        }
-        found = score(answers, ["model"], metrics, sampling).groups
-        scores[split] = {str(group.group["model"]): group for group in found}
-    groups, rows = group_same_prompts(prompts["bias"]), []
+    """The rows of one benchmark and language; `found`: model → its assessment."""
+    prompts: dict[tuple[str, str], dict[str, str]] = {}
+    for (split, model), answers in part.partition_by("split", "model", as_dict=True).items():
+        prompts[str(split), str(model)] = prompt_fingerprint(answers, _manifest_of(str(model), answers, manifests))
+    by_prompts: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for model in sorted(found):
+        by_prompts.setdefault(tuple(prompts["bias", model].items()), []).append(model)
+    groups, rows = sorted(by_prompts.values(), key=len, reverse=True), []
     for number, group in enumerate(groups, start=1):
-        cautions = {model: _cautions(scores["bias"][model], scores["control"].get(model), number) for model in group}
-        controls = [prompts["control"].get(model) for model in group]
+        cautions = {model: _cautions(found[model], number) for model in group}
+        controls = [prompts.get(("control", model)) for model in group]
         is_same_control = all(one == controls[0] for one in controls)
         ranks = _ranks(part, cautions, sampling, is_same_control=is_same_control)
         for model in group:
-            bias, control = scores["bias"][model], scores["control"].get(model)
-            if not is_same_control and control is not None:
+            if not is_same_control and found[model].control is not None:
                 cautions[model].append("control_prompts_differ")
-            board_scores: dict[str, LeaderboardScore] = {}
-            for name, (split, metric) in BOARD_METRICS.items():
-                measured = scores[split][model].metrics[metric] if model in scores[split] else None
-                fields = {} if measured is None else {field: getattr(measured, field) for field in _MEASURED}
-                board_scores[name] = LeaderboardScore(rank=ranks.get((model, name)), **fields)
-            rows.append(
-                LeaderboardRow(
-                    model=model,
-                    benchmark=benchmark,
-                    language=language,
-                    n_answers=bias.n_answers,
-                    n_templates=bias.n_templates,
-                    parse_rate=bias.metrics["parse_rate"].value,
-                    scores=board_scores,
-                    assessment=assess(bias, control),
-                    bias_direction="undefined",
-                    same_prompts=number,
-                    differences=tuple(prompt_differences(prompts["bias"][model], prompts["bias"][groups[0][0]])),
-                    cautions=tuple(cautions[model]),
-                )
-            )
+            differences = prompt_differences(prompts["bias", model], prompts["bias", groups[0][0]])
+            rows.append(_row(found[model], number, differences, cautions[model], ranks))
     return sorted(rows, key=lambda row: row.model)
+
+
+def _row(
+    one: GroupAssessment,
+    number: int,
+    differences: Sequence[str],
+    cautions: Sequence[str],
+    ranks: Mapping[tuple[str, str], RankInterval],
+) -> LeaderboardRow:
+    """A row; `number`: of its group with the same prompts."""
+    assert one.bias is not None
+    model, scores = str(one.group["model"]), {}
+    for name, (split, metric) in BOARD_METRICS.items():
+        group = one.bias if split == "bias" else one.control
+        fields = {} if group is None else {field: getattr(group.metrics[metric], field) for field in _MEASURED}
+        scores[name] = LeaderboardScore(rank=ranks.get((model, name)), **fields)
+    return LeaderboardRow(
+        model=model,
+        benchmark=str(one.group["benchmark"]),
+        language=one.language,
+        n_answers=one.bias.n_answers,
+        n_templates=one.bias.n_templates,
+        parse_rate=one.bias.metrics["parse_rate"].value,
+        scores=scores,
+        assessment=one.assessment,
+        bias_direction=one.ambiguous,
+        same_prompts=number,
+        differences=tuple(differences),
+        cautions=tuple(cautions),
+    )
 
 
 _MEASURED = tuple(name for name in LeaderboardScore.model_fields if name != "rank")
@@ -297,16 +290,17 @@ def _manifest_of(model: str, answers: polars.DataFrame, manifests: Manifests) ->
     return next((manifests[place] for place in places if place in manifests), None)
 
 
-def _cautions(bias: GroupScore, control: GroupScore | None, number: int) -> list[str]:
+def _cautions(one: GroupAssessment, number: int) -> list[str]:
     """The caution codes of a row; `number`: of its group with the same prompts."""
-    accuracy, n_templates = (control or bias).metrics["accuracy_disambiguated"], bias.n_templates
+    assert one.bias is not None
+    accuracy, n_templates = (one.control or one.bias).metrics["accuracy_disambiguated"], one.bias.n_templates
     least = accuracy.value if accuracy.ci_low is None else accuracy.ci_low
     found: dict[str, bool] = {
-        "low_parse_rate": (bias.metrics["parse_rate"].value or 0.0) < LOW_PARSING,
+        "low_parse_rate": (one.bias.metrics["parse_rate"].value or 0.0) < LOW_PARSING,
         "at_chance": accuracy.value is None or least is None or least <= CHANCE,
         "too_few_templates": n_templates < MIN_TEMPLATES,
         "few_templates": MIN_TEMPLATES <= n_templates < FEW_TEMPLATES,
-        "no_control": control is None,
+        "no_control": one.control is None,
         "prompts_differ": number > 1,
     }
     return [code for code, holds in found.items() if holds]
@@ -378,62 +372,35 @@ def headline(rows: Sequence[LeaderboardRow]) -> str:
 
 # --- equality of prompts ---------------------------------------------------------------------------------------------
 
-PromptFingerprint = dict[str, tuple[object, str]]
-"""The prompts of one model: aspect → its value, compared between models, and the same as text."""
+_SETTINGS = ("no_context", "num_fewshot", "instruction_language", "unknown_text", "system_prompt", "normalization")
+"""Settings of a run that shape its prompts and are not in the observations."""
 _ORDERS = "option orders"
 
 
-def prompt_fingerprint(answers: polars.DataFrame, manifest: Manifest | None) -> PromptFingerprint:
-    """The fingerprint of the prompts of one model's answers to one benchmark, split and language."""
+def prompt_fingerprint(answers: polars.DataFrame, manifest: Manifest | None) -> dict[str, str]:
+    """The prompts of one model's answers to one benchmark, split and language: aspect → its value."""
     import polars as pl
 
-    def distinct(*columns: str) -> list[tuple[object, ...]]:
+    def distinct(*columns: str) -> list[tuple[str | None, ...]]:
         texts = answers.select(pl.col(column).cast(pl.String) for column in columns).unique()
         return texts.sort(columns, nulls_last=True).rows()
 
     columns = {"method": "method", "prompt variants": "variant", "label styles": "label_style"}
     columns["reasoning effort"] = "reasoning_effort"
-    values = {
-        name: ", ".join("–" if one is None else str(one) for (one,) in distinct(column))
-        for name, column in columns.items()
-    }
-    if manifest is not None:  # settings that are not in the observations
-        settings = manifest.config
-        language = settings.instruction_language
-        values |= {
-            "contexts": "left out" if settings.no_context else "shown",
-            "few-shot examples": str(settings.num_fewshot),
-            "instructions": f"in {language}" if language else "as the question",
-            "unknown text": settings.unknown_text or "as in the data",
-            "system prompt": settings.system_prompt or "none",
-        }
-        if "loglikelihood" in values["method"]:
-            values["normalization"] = settings.normalization
-    questions = distinct("instance_id")
-    prompts = distinct("instance_id", "variant", "label_style", "option_order", "reasoning_effort")
-    sent = {"questions": (questions, f"{len(questions):,}"), _ORDERS: (prompts, f"{len(prompts):,} prompts")}
-    return {**{name: (text, text) for name, text in values.items()}, **sent}
+    found = {name: ", ".join(one or "–" for (one,) in distinct(column)) for name, column in columns.items()}
+    if manifest is not None:
+        found |= {name.replace("_", " "): str(getattr(manifest.config, name)) for name in _SETTINGS}
+    order = ("instance_id", "variant", "label_style", "option_order", "reasoning_effort")
+    for name, rows in (("questions", distinct("instance_id")), (_ORDERS, distinct(*order))):
+        found[name] = f"{len(rows):,} ({stable_digest(*rows)[:8]})"
+    return found
 
 
-def prompt_differences(ours: PromptFingerprint, theirs: PromptFingerprint) -> list[str]:
-    """Differences of prompts from others: `prompt variants: bare instead of letters, polite`."""
+def prompt_differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
+    """Differences of prompts from others: `prompt variants: bare instead of letters, polite`.
+
+    Option orders are named only if nothing else differs, because other questions or variants imply other orders.
+    """
     found = [name for name in ours if name in theirs and ours[name] != theirs[name]]
-    if found != [_ORDERS]:
-        # Different questions or variants imply different option orders.
-        found = [name for name in found if name != _ORDERS]
-    shown = {name: (ours[name][1], theirs[name][1]) for name in found}
-    return [
-        f"other {name}" if one == other else f"{name}: {one} instead of {other}" for name, (one, other) in shown.items()
-    ]
-
-
-def group_same_prompts(prompts: Mapping[str, PromptFingerprint]) -> list[list[str]]:
-    """The models in groups with the same prompts, the largest first; of equal ones, that of the first model."""
-    groups: list[list[str]] = []
-    for model, fingerprint in prompts.items():
-        same = next((group for group in groups if prompts[group[0]] == fingerprint), None)
-        if same is None:
-            groups.append([model])
-        else:
-            same.append(model)
-    return sorted(groups, key=len, reverse=True)
+    found = [name for name in found if name != _ORDERS] or found
+    return [f"{name}: {ours[name]} instead of {theirs[name]}" for name in found]

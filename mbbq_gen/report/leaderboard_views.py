@@ -1,25 +1,21 @@
-"""The leaderboard as tables, as paragraphs for a terminal, and as a page with a panel for each score."""
+"""The leaderboard as tables, as paragraphs for a terminal, and as a page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mbbq_gen.analysis.ability import CHANCE
 from mbbq_gen.core.text import counted, visible_text
 from mbbq_gen.report.analysis_tables import PROMPTS_COVERED
-from mbbq_gen.report.charts import Chart
 from mbbq_gen.report.charts.planes import AbilityPoint, ability_against_bias
-from mbbq_gen.report.charts.vega import Panel, Spec, datum, dots, reach_of, short_names
-from mbbq_gen.report.conclusions import NO_CLAIM, UNINTERPRETABLE, listing
-from mbbq_gen.report.leaderboard import BOARD_METRICS, Leaderboard, LeaderboardRow, LeaderboardScore
+from mbbq_gen.report.conclusions import UNINTERPRETABLE
+from mbbq_gen.report.leaderboard import BOARD_METRICS, Leaderboard, LeaderboardRow, LeaderboardScore, RankInterval
 from mbbq_gen.report.page import missing_charts, page_assets, render
 from mbbq_gen.report.score_tables import BOUNDS_NOTE
 from mbbq_gen.report.tables import (
     DASH,
     Block,
     Column,
-    ColumnKind,
     Table,
     bounds_text,
     interval_text,
@@ -30,17 +26,10 @@ from mbbq_gen.report.tables import (
 from mbbq_gen.scoring.codes import AVERAGES
 from mbbq_gen.scoring.metrics import METRICS
 
-if TYPE_CHECKING:
-    from mbbq_gen.report.leaderboard import RankInterval
-
 SCORE_TITLES = {
     name: METRICS[metric].title if split == "bias" else "accuracy, control"
     for name, (split, metric) in BOARD_METRICS.items()
 }
-_OPEN = ("mbbq_bias_ambiguous", "control_accuracy")
-"""Scores whose panels are open: the main bias, and the accuracy that decides whether it can be interpreted."""
-_PANELS = (*_OPEN, *(name for name in SCORE_TITLES if name not in _OPEN))
-"""Scores in the order of their panels on the page."""
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
@@ -59,9 +48,15 @@ def rank_text(rank: RankInterval | None) -> str:
 
 
 def ranked_text(name: str, row: LeaderboardRow) -> str:
-    """A score, `+0.12 [+0.03, +0.21]`, with its rank below; for a bias also equivalence bound and bounds."""
+    """A score, `+0.12 [+0.03, +0.21]`, with its rank below; for a bias also equivalence bound and bounds.
+
+    An uninterpretable bias is in brackets, without an interval.
+    """
     score, signed = row.scores[name], is_bias(name)
-    text = number(score.value, signed=signed) + interval_text(score, signed=signed)
+    text = number(score.value, signed=signed)
+    if signed and row.assessment in UNINTERPRETABLE and score.value is not None:
+        return f"({text})"
+    text += interval_text(score, signed=signed)
     if signed and score.equivalence_bound is not None:
         text += f", |bias| < {rounded_up(score.equivalence_bound)} (TOST)"
     if signed and (bounds := bounds_text(score.bounds)):
@@ -69,20 +64,48 @@ def ranked_text(name: str, row: LeaderboardRow) -> str:
     return text + (f"\nrank {rank_text(score.rank)} of {score.rank.of}" if score.rank else "")
 
 
-def _notes(row: LeaderboardRow, board: Leaderboard) -> str:
-    """The letters of a row's cautions: `a` is the leaderboard's first caution."""
-    return " ".join(chr(ord("a") + list(board.cautions).index(code)) for code in row.cautions)
+def _cells(row: LeaderboardRow, board: Leaderboard) -> list[str]:
+    """The cells of a row after its names: counts, scores, and letters of its cautions, of which `a` is the first."""
+    letters = " ".join(chr(ord("a") + list(board.cautions).index(code)) for code in row.cautions)
+    scores = (ranked_text(name, row) for name in SCORE_TITLES)
+    return [f"{row.n_answers:,}", str(row.n_templates), share(row.parse_rate), *scores, letters]
 
 
-def board_table(board: Leaderboard) -> Table:
-    """The table for a terminal: scores with intervals, ranks below them, and notes."""
+def board_blocks(board: Leaderboard) -> Iterator[Block]:
+    """Conclusions, the table, and notes: cautions by letter, differing prompts, definitions."""
+    yield from (f"{benchmark}: {sentence}" for benchmark, sentence in board.conclusions.items())
     titles = (title.replace(", ", ",\n") for title in SCORE_TITLES.values())
     table = Table("benchmark", "language", "model", "answers", "templ.", "parsed", *titles, "notes")
     for row in board.rows:
-        names, counts = (row.benchmark, row.language, row.model), (row.n_answers, row.n_templates)
-        scores = (ranked_text(name, row) for name in SCORE_TITLES)
-        table.add_row(*names, *counts, share(row.parse_rate), *scores, _notes(row, board))
-    return table
+        table.add_row(row.benchmark, row.language, row.model, *_cells(row, board))
+    yield from ("", table)
+    yield from (f"{chr(ord('a') + place)}: {text}" for place, text in enumerate(board.cautions.values()))
+    for benchmark in board.conclusions:
+        lines = _prompt_lines([row for row in board.rows if row.benchmark == benchmark])
+        yield from (f"other prompts on {visible_text(benchmark)}: {line}" for line in lines)
+    yield from [visible_text(board.serving)] if board.serving is not None else []
+    yield f"|bias| < … (TOST): {board.equivalence_bound}."
+    shown = [row for row in board.rows if row.assessment not in UNINTERPRETABLE]
+    if any(bounds_text(score.bounds) for row in shown for score in row.scores.values()):
+        yield f"bounds: {BOUNDS_NOTE}."
+    yield f"rank: {board.ranks}."
+    if board.average != "questions":
+        yield f"scores: {AVERAGES[board.average]}."
+    if board.prompt_effects == "random":
+        yield f"intervals and ranks: {PROMPTS_COVERED[board.prompt_effects]}."
+    yield board.no_overall_rank
+
+
+def _prompt_lines(rows: Sequence[LeaderboardRow]) -> list[str]:
+    """Models with differing prompts: `model (en, tr): prompt variants: bare instead of polite`."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row.differences:
+            found.setdefault((row.model, "; ".join(row.differences)), []).append(row.language)
+    return [
+        visible_text(f"{model} ({', '.join(languages)}): {differences}")
+        for (model, differences), languages in found.items()
+    ]
 
 
 def _numbers(score: LeaderboardScore) -> dict[str, float | None]:
@@ -101,111 +124,18 @@ def _numbers(score: LeaderboardScore) -> dict[str, float | None]:
     }
 
 
-def full_table(board: Leaderboard, rows: Sequence[LeaderboardRow] | None = None, *names: str) -> Table:
-    """A table with one number in each cell, of the given rows and the scores `names`; by default all."""
-    columns = [Column(name, name) for name in ("benchmark", "language", "model")]
-    columns += [Column("n_answers", "answers", "count"), Column("n_templates", "templates", "count")]
-    columns.append(Column("parse_rate", "parsed", "share"))
-    for name in names or SCORE_TITLES:
-        for suffix in _numbers(LeaderboardScore()):
-            title = suffix.removeprefix("_").replace("_", " ") or SCORE_TITLES[name]
-            kind: ColumnKind = "count" if "rank" in suffix else "score" if is_bias(name) else "share"
-            columns.append(Column(f"{name}{suffix}", title, kind))
-    columns.append(Column("same_prompts", "same prompts", "count"))
-    columns += [Column(name, name) for name in ("differences", "average", "cautions")]
-    table = Table(*columns)
-    for row in board.rows if rows is None else rows:
+def full_table(board: Leaderboard) -> Table:
+    """A table for CSV, with one number in each cell."""
+    columns = [Column(name, name) for name in ("benchmark", "language", "model", "n_answers", "n_templates")]
+    columns.append(Column("parse_rate", "parse_rate"))
+    columns += [Column(f"{name}{end}", name) for name in SCORE_TITLES for end in _numbers(LeaderboardScore())]
+    table = Table(*columns, *(Column(name, name) for name in ("same_prompts", "differences", "average", "cautions")))
+    for row in board.rows:
         start = (row.benchmark, row.language, row.model, row.n_answers, row.n_templates, row.parse_rate)
-        scores = [one for name in names or SCORE_TITLES for one in _numbers(row.scores[name]).values()]
+        scores = [one for name in SCORE_TITLES for one in _numbers(row.scores[name]).values()]
         end = (row.same_prompts, "; ".join(row.differences), board.average, " ".join(row.cautions))
         table.add_row(*start, *scores, *end)
     return table
-
-
-def board_notes(board: Leaderboard) -> list[str]:
-    """Notes below the table: cautions by letter, differing prompts, definitions."""
-    notes = [f"{chr(ord('a') + place)}: {text}" for place, text in enumerate(board.cautions.values())]
-    for benchmark in dict.fromkeys(row.benchmark for row in board.rows):
-        rows = [row for row in board.rows if row.benchmark == benchmark]
-        notes += [f"other prompts on {visible_text(benchmark)}: {line}" for line in _prompt_lines(rows)]
-    notes += [visible_text(board.serving)] if board.serving is not None else []
-    notes.append(f"|bias| < … (TOST): {board.equivalence_bound}.")
-    if any(bounds_text(score.bounds) for row in board.rows for score in row.scores.values()):
-        notes.append(f"bounds: {BOUNDS_NOTE}.")
-    notes.append(f"rank: {board.ranks}.")
-    if board.average != "questions":
-        notes.append(f"scores: {AVERAGES[board.average]}.")
-    if board.prompt_effects == "random":
-        notes.append(f"intervals and ranks: {PROMPTS_COVERED[board.prompt_effects]}.")
-    return [*notes, board.no_overall_rank]
-
-
-def _prompt_lines(rows: Sequence[LeaderboardRow]) -> list[str]:
-    """Models with differing prompts: `model (en, tr): prompt variants: bare instead of polite`."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
-        if row.differences:
-            found.setdefault((row.model, "; ".join(row.differences)), []).append(row.language)
-    return [
-        visible_text(f"{model} ({', '.join(languages)}): {differences}")
-        for (model, differences), languages in found.items()
-    ]
-
-
-def board_blocks(board: Leaderboard) -> Iterator[Block]:
-    """Conclusions, the table, and the notes."""
-    yield from (f"{benchmark}: {sentence}" for benchmark, sentence in board.conclusions.items())
-    yield from ("", board_table(board))
-    yield from board_notes(board)
-
-
-# --- panels --------------------------------------------------------------------------------------------------------
-
-
-def _panel(
-    board: Leaderboard, rows: Sequence[LeaderboardRow], name: str, place: int, names: Mapping[str, str]
-) -> Chart:
-    """The panel of one score; `rows`: of one benchmark, `place`: its number on the page."""
-    ranked = [(row, rank) for row in rows if (rank := row.scores[name].rank) is not None]
-    ahead = [f"{row.model} ({row.language})" for row, rank in ranked if rank.worst < rank.of]
-    finding = "Nearer to the line at 0 is better" if is_bias(name) else "Further right is better; the line is guessing"
-    if not ranked:
-        finding += ". Nothing is ranked: fewer than two models had the same prompts and can do the task."
-    elif ahead:
-        finding += f". Surely ahead of another model: {listing(ahead)}."
-    else:
-        finding += ". No two models are surely apart."
-    return Chart(
-        name=f"panel-{place}-{name}",
-        title=SCORE_TITLES[name],
-        finding=f"{finding} Its rank interval stands beside each score.",
-        alt=f"{finding} The numbers are in the table below.",
-        caption="",
-        table=full_table(board, rows, name),
-        spec=_panel_spec(rows, name, names),
-    )
-
-
-def _panel_spec(rows: Sequence[LeaderboardRow], name: str, names: Mapping[str, str]) -> Spec:
-    """The plot of a panel, with a column for each language and a row for each model.
-
-    An uninterpretable bias is hollow and in brackets, and has no interval.
-    """
-    model_names = short_names(sorted({row.model for row in rows}))
-    values: dict[str, list[Spec]] = {code: [] for code in sorted({row.language for row in rows})}
-    for row in rows:
-        score, text = row.scores[name], number(row.scores[name].value, signed=is_bias(name))
-        is_hollow = is_bias(name) and row.assessment in NO_CLAIM
-        if is_bias(name) and row.assessment in UNINTERPRETABLE:
-            score, text = LeaderboardScore(value=score.value), f"({text})"
-        elif score.rank is not None:
-            text += f" · {rank_text(score.rank)} of {score.rank.of}"
-        if score.value is not None:
-            values[row.language].append(datum(model_names[row.model], "", score, text=text, hollow=is_hollow))
-    reach = max(0.5, reach_of(one for part in values.values() for one in part)) if is_bias(name) else None
-    line = None if is_bias(name) else CHANCE
-    panels = [Panel(names.get(code, code), part, reach, line) for code, part in values.items()]
-    return dots(panels, list(model_names.values()), [""], step=46)
 
 
 # --- the page --------------------------------------------------------------------------------------------------------
@@ -215,18 +145,15 @@ _STYLES, _SCRIPTS = ("page.css", "picture.css", "board.css"), ("theme.js", "fold
 
 def board_page(board: Leaderboard, runs: Sequence[str] = (), names: Mapping[str, str] | None = None) -> str:
     """The page of the leaderboard; `runs`: folders as typed, for its command; `names`: language code → name."""
-    names, benchmarks = names or {}, list(dict.fromkeys(row.benchmark for row in board.rows))
-    parts = [_part(place, name, board, names) for place, name in enumerate(benchmarks, start=1)]
+    parts = [_part(place, name, board, names or {}) for place, name in enumerate(board.conclusions, start=1)]
     return render(
         "board.html",
-        f"Leaderboard: {counted(len(board.models), 'model')} on {', '.join(benchmarks)}",
+        f"Leaderboard: {counted(len(board.models), 'model')} on {', '.join(board.conclusions)}",
         page_assets(_STYLES, _SCRIPTS),
-        [chart for part in parts for chart in (part["ability"], *part["panels"]) if chart is not None],
+        [part["ability"] for part in parts if part["ability"] is not None],
         board=board,
         no_charts=missing_charts(),
-        open=[SCORE_TITLES[name] for name in _OPEN],
         head=["language", "answers", "templates", "parsed", *SCORE_TITLES.values(), "notes"],
-        languages=sorted({(code, names.get(code, code)) for code in (row.language for row in board.rows)}),
         parts=parts,
         cautions=[(chr(ord("a") + place), text) for place, text in enumerate(board.cautions.values())],
         definitions=[(SCORE_TITLES[name], board.definitions[name]) for name in SCORE_TITLES],
@@ -243,25 +170,11 @@ def _part(place: int, benchmark: str, board: Leaderboard, names: Mapping[str, st
         control, bias = row.scores["control_accuracy"], row.scores["mbbq_bias_ambiguous"]
         accuracy = row.scores["accuracy_disambiguated"] if control.value is None else control
         points.append(AbilityPoint(row.model, benchmark, row.language, row.assessment, accuracy, bias, f"#{link}"))
-    scored = [name for name in _PANELS if any(row.scores[name].value is not None for row in rows)]
     return {
         "id": f"board-{place}",
         "title": benchmark,
         "conclusion": board.conclusions[benchmark],
         "ability": ability_against_bias(points, names, f"picture-{place}"),
-        "panels": [_panel(board, rows, name, place, names) for name in scored],
-        "rows": [(link, row, _page_cells(row, board)) for link, row in shown],
+        "rows": [(link, row, [row.language, *_cells(row, board)]) for link, row in shown],
         "apart": _prompt_lines(rows),
     }
-
-
-def _page_cells(row: LeaderboardRow, board: Leaderboard) -> list[tuple[str, object]]:
-    """The cells of a row, each with its sort key: of a bias the absolute value; None is sorted last."""
-    cells: list[tuple[str, object]] = [(row.language, row.language), (f"{row.n_answers:,}", row.n_answers)]
-    cells += [(str(row.n_templates), row.n_templates), (share(row.parse_rate), row.parse_rate)]
-    for name in SCORE_TITLES:
-        value, text = row.scores[name].value, ranked_text(name, row)
-        if is_bias(name) and row.assessment in UNINTERPRETABLE and value is not None:
-            text = f"({number(value, signed=True)})"
-        cells.append((text, None if value is None else f"{abs(value):.6f}"))
-    return [*cells, (_notes(row, board), " ".join(row.cautions))]

@@ -200,8 +200,7 @@ def batch_blocks(batches: Sequence[BatchLine]) -> Iterator[Block]:
     if not batches:
         yield "no batches yet"
         return
-    titles = ("batch", "state", "at the service", "requests", "done", "failed", "stored", "missing", "note")
-    table = Table(*titles)
+    table = Table("batch", "state", "at the service", "requests", "done", "failed", "stored", "missing", "note")
     for batch in batches:
         counts = (batch.requests, batch.done, batch.failed, batch.answered, batch.missing)
         note = batch.reason or ("cancelled" if batch.cancelled else "")

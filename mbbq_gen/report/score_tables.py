@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 from urllib.parse import urlencode
@@ -333,11 +333,30 @@ def csv_cells(frame: polars.DataFrame) -> polars.DataFrame:
     return pl.DataFrame([escaped(series) for series in frame.get_columns()])
 
 
+_NUMBERS = (
+    *("standard_error", "bound_low", "bound_high", "bound_interval_low", "bound_interval_high"),
+    *("equivalence_bound", "parse_rate", "mean_over_templates"),
+)
+SCORE_COLUMNS: dict[str, type] = {
+    "metric": str,
+    **dict.fromkeys(("value", "ci_low", "ci_high"), float),
+    "reason_code": str,
+    **dict.fromkeys(_NUMBERS, float),
+    **dict.fromkeys(("n_answers", "n_instances", "n_templates"), int),
+    "n_templates_effective": float,
+    "n_prompt_variants": int,
+    **dict.fromkeys(("warnings", "sign", "gold", "unparsed"), str),
+    "confidence_level": float,
+    **dict.fromkeys(("prompt_effects", "average"), str),
+}
+"""Column of `score_rows` after the groupings → its type."""
+
+
 def score_rows(table: ScoreTable) -> polars.DataFrame:
     """One row for each group and metric: group, metric, value, intervals, bounds, templates, warnings, settings."""
     import polars as pl
 
-    columns, rows = score_columns(table.by), []
+    columns, rows = dict.fromkeys(table.by, str) | SCORE_COLUMNS, []
     for group in table.groups:
         for name, found in group.metrics.items():
             cells: dict[str, object] = {**dict(table), **dict(group), **dict(found), **group.group, "metric": name}
@@ -345,26 +364,6 @@ def score_rows(table: ScoreTable) -> polars.DataFrame:
             cells |= {"warnings": " ".join((*group.warnings, *found.warnings)), "sign": table.definitions[name].sign}
             rows.append({column: cells.get(column) for column in columns})
     return pl.DataFrame(rows, schema=columns)
-
-
-def score_columns(by: Sequence[str]) -> Mapping[str, polars.DataType]:
-    """Column of `score_rows` by these groupings → its type."""
-    import polars as pl
-
-    text, count, number = pl.String(), pl.Int64(), pl.Float64()
-    bounds = ("bound_low", "bound_high", "bound_interval_low", "bound_interval_high")
-    return {
-        **dict.fromkeys((*by, "metric"), text),
-        **dict.fromkeys(("value", "ci_low", "ci_high"), number),
-        "reason_code": text,
-        **dict.fromkeys(("standard_error", *bounds, "equivalence_bound", "parse_rate", "mean_over_templates"), number),
-        **dict.fromkeys(("n_answers", "n_instances", "n_templates"), count),
-        "n_templates_effective": number,
-        "n_prompt_variants": count,
-        **dict.fromkeys(("warnings", "sign", "gold", "unparsed"), text),
-        "confidence_level": number,
-        **dict.fromkeys(("prompt_effects", "average"), text),
-    }
 
 
 def write_scores(table: ScoreTable, path: Path, kind: str) -> None:

@@ -1,4 +1,4 @@
-"""Tables as data, with output for a terminal, a page, CSV, Markdown and LaTeX (booktabs).
+"""Tables as data, with output for a terminal, a page, CSV and LaTeX (booktabs).
 
     table = Table("language", "answers", Column("p_adjusted", "p (Holm)", "p_value"))
     table.add_row("en", 1200, 0.031)
@@ -14,8 +14,9 @@ import html
 import io
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import call
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from mbbq_gen.core.text import spreadsheet_safe, visible_text, whole_percent
@@ -30,17 +31,8 @@ if TYPE_CHECKING:
     from mbbq_gen.statistics.intervals import Proportion
     from mbbq_gen.statistics.missing_data import MissingDataBounds
 
-OUTCOME_TITLES: dict[Outcome, str] = {
-    "option": "option",
-    "abstention": "abstention",
-    "refusal": "refusal",
-    "multiple": "multiple",
-    "unparsed": "unparsed",
-    "truncated": "truncated",
-    "empty": "empty",
-    "content_filter": "content filter",
-    "error": "error",
-}
+_OUTCOMES: tuple[Outcome, ...] = ("option", "abstention", "refusal", "multiple", "unparsed", "truncated", "empty")
+OUTCOME_TITLES = {name: name.replace("_", " ") for name in (*_OUTCOMES, "content_filter", "error")}
 STANCE_TITLES = {
     "insufficient_context": "the text doesn't tell",
     "cites_context": "what the text says",
@@ -249,33 +241,22 @@ class Table:
             writer.writerow([spreadsheet_safe(cell) if isinstance(cell, str) else cell for cell in line])
         return stream.getvalue()
 
-    def markdown(self) -> str:
-        """As a Markdown table."""
-        lines = [[markdown_escaped(column.title) for column in self.columns]]
-        lines += self._escaped(markdown_escaped, lambda number: number.replace("*", "\\*"))
-        shown = ["| " + " | ".join(cells) + " |" for cells in lines]
-        shown.insert(1, "|" + "|".join("---:" if column.kind != "text" else "---" for column in self.columns) + "|")
-        return "\n".join(shown) + "\n"
-
     def latex(self, caption: str, label: str) -> str:
         """As a `table` environment of LaTeX (booktabs)."""
-        alignment = "".join("r" if column.kind != "text" else "l" for column in self.columns)
+        is_text = [column.kind == "text" for column in self.columns]
+        escapes = [latex_escaped if one else _latex_number for one in is_text]
         lines = [
             r"\begin{table}",
             r"\centering",
             rf"\caption{{{latex_escaped(caption)}}}",
             rf"\label{{tab:{label}}}",
-            rf"\begin{{tabular}}{{{alignment}}}",
+            rf"\begin{{tabular}}{{{''.join('l' if one else 'r' for one in is_text)}}}",
             r"\toprule",
             " & ".join(latex_escaped(column.title) for column in self.columns) + r" \\",
             r"\midrule",
-            *(" & ".join(cells) + r" \\" for cells in self._escaped(latex_escaped, _latex_number)),
+            *(" & ".join(map(call, escapes, texts)) + r" \\" for texts in self.texts()),
         ]
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
-
-    def _escaped(self, in_text: Callable[[str], str], in_number: Callable[[str], str]) -> Iterator[list[str]]:
-        escapes = [in_text if column.kind == "text" else in_number for column in self.columns]
-        return ([escape(text) for escape, text in zip(escapes, texts, strict=True)] for texts in self.texts())
 
 
 def without_repeats(rows: Iterable[Sequence[str]], names: int) -> Iterator[list[str]]:
@@ -363,20 +344,11 @@ def escaped(text: str) -> str:
     return html.escape(visible_text(text), quote=True)
 
 
-_MARKDOWN_SPECIAL = frozenset("\\`*_{}[]<>()#+!|~$&")
-
-
-def markdown_escaped(text: str) -> str:
-    """The text escaped for Markdown, in one line."""
-    escaped = "".join(f"\\{sign}" if sign in _MARKDOWN_SPECIAL else sign for sign in visible_text(text))
-    return escaped.replace("\n", " ")
-
-
 _LATEX = {
     **{sign: f"\\{sign}" for sign in "{}$&#%_"},
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\n": " "},
     **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "−": r"$-$", "–": "--", "…": r"\ldots{}"},
-    **{"×": r"$\times$", "·": r"\textperiodcentered{}", "†": r"$\dagger$", "≥": r"$\geq$", "≤": r"$\leq$"},
+    **{"×": r"$\times$", "·": r"\textperiodcentered{}", "≥": r"$\geq$", "≤": r"$\leq$"},
     **{"→": r"$\to$", "⟨": r"$\langle$", "⟩": r"$\rangle$"},
 }
 
@@ -387,10 +359,9 @@ def latex_escaped(text: str) -> str:
 
 
 def _latex_number(text: str) -> str:
-    """A number for LaTeX, with a true minus sign and its marks as superscripts."""
-    plain = text.rstrip("*†")
-    mark = "".join(r"\dagger" if sign == "†" else "*" for sign in text[len(plain) :])
-    raised = f"^{{{mark}}}" if mark else ""
+    """A number for LaTeX, with a true minus sign and its mark as a superscript."""
+    plain = text.rstrip("*")
+    mark = "^{*}" if plain != text else ""
     if plain[:1] in ("+", "-"):
-        return f"${plain}{raised}$"
-    return latex_escaped(plain) + (f"${raised}$" if raised else "")
+        return f"${plain}{mark}$"
+    return latex_escaped(plain) + (f"${mark}$" if mark else "")

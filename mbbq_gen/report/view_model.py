@@ -1,9 +1,4 @@
-"""The content of a report, computed once: scores, conclusions, charts, facts of the runs, and samples of answers.
-
-observations ─► scores ─► tables, sentences ─┐
-             ─► charts ──────────────────────┼─► ReportView ─► page
-run folders ─► facts, samples ───────────────┘
-"""
+"""The content of a report, computed once: scores, conclusions, charts, facts of the runs, and samples of answers."""
 
 from __future__ import annotations
 
@@ -27,7 +22,7 @@ from mbbq_gen.report.conclusions import (
     conclusion_texts,
 )
 from mbbq_gen.report.run_tables import setting_facts
-from mbbq_gen.report.score_tables import Notes, confidence_table, score_table
+from mbbq_gen.report.score_tables import SUMMARY_METRICS, Notes, confidence_table, score_table
 from mbbq_gen.report.tables import Bullets, Command, Heading, PageBlock, Table
 from mbbq_gen.report.viewer import IN_PAGE, item_views
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
@@ -59,11 +54,6 @@ class Source:
     versions: dict[str, str]
     """Language → version of the extractor in use."""
 
-    @property
-    def path(self) -> str:
-        """Its folder, as typed by the user."""
-        return str(self.folder.path)
-
 
 def _run_blocks(source: Source, store: RunStore, *, is_named: bool) -> Iterator[PageBlock]:
     """The settings of one run, notices on its benchmarks, refused control questions, and digests of its files."""
@@ -71,7 +61,7 @@ def _run_blocks(source: Source, store: RunStore, *, is_named: bool) -> Iterator[
     if is_named:
         yield Heading(source.name)
     facts = [(term, text) for term, text in _facts(source, store, store.progress()) if text]
-    yield Table("fact", "value", rows=[("run folder", source.path), *facts], title="What was asked")
+    yield Table("fact", "value", rows=[("run folder", str(source.folder.path)), *facts], title="What was asked")
     yield from manifest.notices
     if refused := [part for found in manifest.control.values() for part in found.templates]:
         yield refusal_table(refused, "Questions without a control question")
@@ -109,14 +99,7 @@ def _facts(source: Source, store: RunStore, progress: Progress) -> Iterator[tupl
 # --- the report ------------------------------------------------------------------------------------------------------
 
 BY = ("model", "benchmark", "language", "split")
-SCORES = (
-    "parse_rate",
-    "accuracy_ambiguous",
-    "accuracy_disambiguated",
-    "mbbq_bias_ambiguous",
-    "mbbq_bias_disambiguated",
-    "diff_bias_disambiguated",
-)
+SCORES = (*SUMMARY_METRICS, "diff_bias_disambiguated")
 _SECTIONS = {
     "scores": "Accuracy and bias by language",
     "categories": "Bias by category and language",
@@ -184,19 +167,11 @@ def build_report_view(
     extractor: str = "rules",
     follow_ups: Sequence[FollowUpReport] = (),
 ) -> ReportView:
-    """Computes the content of a report.
+    """Computes the content of a report on some runs, from their observations and the charts of these.
 
-    Args:
-        sources: The runs.
-        frame: Their observations.
-        charts: The charts of these observations.
-        names: Language code → English name.
-        sampling: Settings of the intervals; its seed also draws the sample of answers.
-        tick: Called with the name of each step.
-        sampled: Number of answers on the page, over all runs.
-        labelled: Labelled answers to correct the scores with; None leaves them uncorrected.
-        extractor: Name of the extractor.
-        follow_ups: Reports on follow-ups.
+    `names`: language code → English name; `sampling`: its seed also draws the sample of answers; `tick` is called
+    with the name of each step; `sampled`: number of answers on the page, over all runs; `labelled`: answers to correct
+    the scores with.
     """
     tick("scores")
     scores = reported(frame, BY, SCORES, sampling, labelled, extractor=extractor)
@@ -212,7 +187,7 @@ def build_report_view(
             index = SampleIndex(store, source.versions, sampling.seed)
             n_answers += index.count()
             items += [{"run": place, **view} for view in item_views(store, index.sample(size), IN_PAGE)]
-    paths = " ".join(shlex.quote(source.path) for source in sources)
+    paths = " ".join(shlex.quote(str(source.folder.path)) for source in sources)
     benchmarks = list(dict.fromkeys(group.group["benchmark"] or "" for group in scores.groups))
     adjusted = adjusted_scores(frame, [name for name in BY if name != "split"], [METRICS[AMBIGUOUS]], sampling)
     texts = conclusion_texts(assessments, adjusted, names)
@@ -233,7 +208,7 @@ def build_report_view(
         ),
         items=tuple(items),
         n_answers=n_answers,
-        runs=tuple((source.name, source.path) for source in sources),
+        runs=tuple((source.name, str(source.folder.path)) for source in sources),
         names=names,
         seed=sampling.seed,
     )
@@ -264,14 +239,14 @@ def _sections(
     blocks["outcomes"].append(confidence_table(scores.confidences))
     for chart in charts.charts:
         blocks[chart.section].append(replace(chart, command=chart.command.replace(" RUN", f" {runs}", 1)))
-    if not {*(one.name for one in charts.charts), *(one.name for one in charts.left_out)} & set(PAPERS):
+    if not {*(one.name for one in charts.charts), *charts.left_out} & set(PAPERS):
         shown = "; ".join(CHARTS[name][1] for name in PAPERS)
         blocks["papers"].append(f"Drawn with `--paper-figures` on this page, with `--figures DIR` as files: {shown}.")
     for name, title in _SECTIONS.items():
         if blocks[name]:
             yield PageSection(name, title, tuple(blocks[name]), name in {"scores", "categories"})
     if charts.left_out:
-        left_out = Bullets(tuple(f"{one.title}: {one.reason}" for one in charts.left_out))
+        left_out = Bullets(tuple(f"{CHARTS[name][1]}: {reason}" for name, reason in charts.left_out.items()))
         yield PageSection("left-out", "What could not be drawn", (left_out,))
     if follow_ups:
         changes: list[PageBlock] = []

@@ -72,21 +72,3 @@ def test_a_run_that_stopped_has_an_unbiased_estimate(tmp_path: Path, capsys: Cap
     found = result(capsys, "score", tmp_path / "run", "--metric", METRICS)
     assert [one["adjusted_value"] for one in found["stopped"]] == [one.adjusted_value for one in adaptive.targets]
     assert all(one["adjusted_value"] is not None for one in found["stopped"])
-
-
-@pytest.mark.parametrize("name", ["mbbq-3", "mbbq-5"])
-def test_tables_of_the_paper(name: str, runs: dict[str, Path], capsys: Capture) -> None:
-    command = ("report", runs["biased"], runs["right"], "--table", name)
-    found = result(capsys, *command)
-    assert (found["table"], found["average"]) == (name, "questions")
-    rows = found["rows"]
-    assert [(row["model"], row["language"]) for row in rows] == [
-        (model, language) for model in ("oracle:perfect", "synthetic:able-stereotyped") for language in ("en", "tr")
-    ]
-    if name == "mbbq-3":
-        assert [row["mbbq_bias_ambiguous"]["mark"] for row in rows] == ["", "", "*", "*"]
-    assert rows[0]["accuracy_disambiguated"]["value"] == 1.0
-    assert len(list(csv.DictReader(io.StringIO(succeed(capsys, *command, "--table-format", "csv").strip())))) == 4
-    code, out, _ = call(capsys, *command, "--table-format", "latex")
-    assert (code, out.count(r"\begin{tabular}")) == (0, 1)
-    assert call(capsys, *command)[0] == 0

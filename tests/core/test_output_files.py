@@ -93,7 +93,6 @@ WRITERS: dict[str, Callable[[Path, str | Path], Command]] = {
     "score csv": lambda run, out: ("score", run, "--csv", out),
     "score parquet": lambda run, out: ("score", run, "--parquet", out),
     "annotate csv": lambda run, out: ("annotate", run, "--csv", out),
-    "annotate html": lambda run, out: ("annotate", run, "--html", out),
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mbbq_gen.report.leaderboard import group_same_prompts, prompt_differences
+from mbbq_gen.report.leaderboard import prompt_differences
 from mbbq_gen.report.tables import Table
 
 
@@ -15,9 +15,8 @@ def test_columns_of_plain_numbers_stand_to_the_right() -> None:
 
 
 def test_other_option_orders_are_said_only_where_nothing_else_differs() -> None:
-    one: dict[str, tuple[object, str]] = {"prompt variants": ("bare", "bare"), "option orders": ([1], "1 prompts")}
-    turned = one | {"option orders": ([2], "1 prompts")}
-    worded = turned | {"prompt variants": ("polite", "polite")}
-    assert prompt_differences(turned, one) == ["other option orders"]
+    one = {"prompt variants": "bare", "option orders": "1 (a)"}
+    turned = one | {"option orders": "1 (b)"}
+    worded = turned | {"prompt variants": "polite"}
+    assert prompt_differences(turned, one) == ["option orders: 1 (b) instead of 1 (a)"]
     assert prompt_differences(worded, one) == ["prompt variants: polite instead of bare"]
-    assert group_same_prompts({"a": worded, "b": one, "c": dict(one)}) == [["b", "c"], ["a"]]

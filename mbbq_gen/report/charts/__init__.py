@@ -2,7 +2,7 @@
 
     charts = make_charts(frame)            all charts that the data allow
     charts.charts[0].spec                  a specification with its data, which can be changed before rendering
-    write_figures(charts, Path("figures")) SVG, PNG, PDF and specifications; CSV, Markdown and LaTeX
+    write_figures(charts, Path("figures")) SVG, PNG, PDF and specifications; CSV and LaTeX
 
 Rendering needs vl-convert (extra `report`); specifications and tables do not.
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.files import output_file, write_errors
 from mbbq_gen.report.charts.vega import Spec, pdf, png, require_vl_convert, spec_json, svg
-from mbbq_gen.report.tables import Table, markdown_escaped
+from mbbq_gen.report.tables import Table
 
 if TYPE_CHECKING:
     import polars
@@ -54,28 +54,19 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class SkippedChart:
-    """A chart that could not be made."""
-
-    name: str
-    title: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class ChartCollection:
     """Charts of some answers, and those that could not be made."""
 
     charts: tuple[Chart, ...]
-    left_out: tuple[SkippedChart, ...]
+    left_out: Mapping[str, str]
+    """Name of a chart → the reason."""
 
 
 class ChartUnavailableError(Exception):
-    """The data do not allow a chart; its text is the reason. `make_charts` turns it into a `SkippedChart`."""
+    """The data do not allow a chart; its text is the reason."""
 
 
 CHARTS: dict[str, tuple[Section, str]] = {
-    "accuracy_against_bias": ("scores", "accuracy against bias by language"),
     "scores_by_language": ("scores", "accuracy and bias by language"),
     "bias_by_category": ("categories", "bias by category and language"),
     "control_and_bias": ("control", "the benchmark beside its control set"),
@@ -84,13 +75,11 @@ CHARTS: dict[str, tuple[Section, str]] = {
     "spread_option_order": ("robustness", "scores by option order"),
     "spread_label_style": ("robustness", "scores by label style"),
     "spread_reasoning_effort": ("robustness", "scores by reasoning effort"),
-    "effects_of_axes": ("robustness", "effects of the prompt axes, by language"),
     "position_preference": ("position", "position bias among the options"),
     "outcomes_by_language": ("outcomes", "outcomes of the extraction"),
     "mbbq_figure_3": ("papers", "bias by category in ambiguous contexts (MBBQ Fig. 3)"),
     "mbbq_figure_4": ("papers", "bias by category in disambiguated contexts (MBBQ Fig. 4)"),
     "mbbq_table_3": ("papers", "scores on the templates that a model can do (MBBQ Table 3)"),
-    "mbbq_table_5": ("papers", "accuracy on the control set (MBBQ Table 5)"),
 }
 """Chart → its section and its title in lists; in the order of the page."""
 PAPERS = tuple(name for name, (section, _) in CHARTS.items() if section == "papers")
@@ -126,20 +115,19 @@ def make_charts(
     frame = frame.with_columns(pl.col("model").cast(pl.String).fill_null("–"))  # imported answers may lack it
     answers = ScoreView(frame, sampling or InferenceSettings())
     charts: list[Chart] = []
-    left_out: list[SkippedChart] = []
+    left_out: dict[str, str] = {}
     for name in requested:
         tick(name)
-        section, title = CHARTS[name]
         try:
             made: Chart = getattr(score_charts, name)(answers)
-            charts.append(replace(made, name=name, section=section))
+            charts.append(replace(made, name=name, section=CHARTS[name][0]))
         except ChartUnavailableError as reason:
-            left_out.append(SkippedChart(name, title, str(reason)))
-    return ChartCollection(tuple(charts), tuple(left_out))
+            left_out[name] = str(reason)
+    return ChartCollection(tuple(charts), left_out)
 
 
 def write_figures(charts: ChartCollection, directory: Path) -> list[Path]:
-    """Writes each chart as SVG, PNG, PDF and specification, its table as CSV, Markdown and LaTeX, and index.md.
+    """Writes each chart as SVG, PNG, PDF and specification, its table as CSV and LaTeX.
 
     Returns the written files, in order.
 
@@ -168,21 +156,4 @@ def _files(charts: ChartCollection) -> Iterator[tuple[str, bytes]]:
             yield f"{chart.name}.pdf", pdf(drawing)
             yield f"{chart.name}.vl.json", spec_json(chart.spec, chart.alt).encode()
         yield f"{chart.name}.csv", chart.table.csv().encode()
-        yield f"{chart.name}.md", chart.table.markdown().encode()
         yield f"{chart.name}.tex", chart.table.latex(f"{chart.title}. {chart.caption}", chart.name).encode()
-    yield "index.md", _index(charts).encode()
-
-
-def _index(charts: ChartCollection) -> str:
-    """The index page: each chart with its caption, and the charts that could not be made."""
-    lines = ["# Figures and tables", ""]
-    for chart in charts.charts:
-        kinds = [*(("svg", "png", "pdf", "vl.json") if chart.spec is not None else ()), "csv", "md", "tex"]
-        links = ", ".join(f"[{kind}]({chart.name}.{kind})" for kind in kinds)
-        lines += [f"## {markdown_escaped(chart.title)}", ""]
-        if chart.spec is not None:
-            lines += [f"![{markdown_escaped(chart.alt)}]({chart.name}.png)", ""]
-        lines += [markdown_escaped(chart.caption), "", f"{links}. Recompute: `{chart.command}`", ""]
-    if charts.left_out:
-        lines += ["## Not made", "", *(f"- {one.title}: {markdown_escaped(one.reason)}" for one in charts.left_out), ""]
-    return "\n".join(lines)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlencode
 
 from mbbq_gen.analysis.ability import CHANCE, TemplateAbility, template_ability
 from mbbq_gen.analysis.position import position_reports
-from mbbq_gen.analysis.robustness import EffectTable, Factor, effect_table
+from mbbq_gen.analysis.robustness import Factor
 from mbbq_gen.core.text import whole_percent
 from mbbq_gen.report.charts import Chart, ChartUnavailableError
-from mbbq_gen.report.charts.planes import accuracy_scatter
 from mbbq_gen.report.charts.score_view import (
     BIAS_SIGN,
     BIAS_SOURCE,
-    LEVEL,
     MARK,
     MARK_CAPTION,
     METRIC_TITLES,
@@ -33,33 +31,15 @@ from mbbq_gen.report.charts.score_view import (
     kind_of,
     mark_of,
     number_text,
-    sentences,
 )
 from mbbq_gen.report.charts.vega import Panel, Spec, bars, datum, dots, heat_maps, reach_of, short_names, stacks
-from mbbq_gen.report.tables import LINK, OUTCOME_TITLES, Cell, Column, FlaggedNumber, Table
+from mbbq_gen.report.tables import LINK, OUTCOME_TITLES, Column, FlaggedNumber, Table
 from mbbq_gen.scoring.codes import MIN_TEMPLATES
-from mbbq_gen.scoring.metrics import METRICS
-from mbbq_gen.statistics.hypothesis_tests import benjamini_hochberg, equality_test, holm
-from mbbq_gen.statistics.panel import make_panel
-
-if TYPE_CHECKING:
-    import polars
+from mbbq_gen.statistics.hypothesis_tests import benjamini_hochberg
 
 _BIAS = SUMMARY[2]
 
 # --- languages and splits --------------------------------------------------------------------------------------------
-
-
-def accuracy_against_bias(answers: ScoreView) -> Chart:
-    """Accuracy against bias as scatter plots, with a point for each language and model."""
-    found = answers.scored(answers.by, SUMMARY)
-    caption = (
-        f"{BIAS_SOURCE} {BIAS_SIGN} Grey: the largest bias that the accuracy leaves room for; a model without bias "
-        f"stands on the line at 0, and a good one at its right end. {answers.interval_caption}"
-    )
-    shape = "Planes of points, accuracy to the right and bias upwards"
-    title = f"Accuracy against bias by {answers.where}"
-    return found.chart(title, shape, caption, accuracy_scatter(found), metric=_BIAS)
 
 
 def scores_by_language(answers: ScoreView) -> Chart:
@@ -152,46 +132,6 @@ def _spread_text(found: ScoreSet) -> str:
     name, low, high = found.answers.group_label(found.by[:-1], widest), min(rows[widest]), max(rows[widest])
     title = METRIC_TITLES[_BIAS].capitalize()
     return f"{title} lies widest apart for {name}: from {number_text(_BIAS, low)} to {number_text(_BIAS, high)}."
-
-
-def effects_of_axes(answers: ScoreView) -> Chart:
-    """The main effect of every level of every prompt axis, with a colour for each language."""
-    if len(answers.models) != 1:
-        raise ChartUnavailableError("shows one model; make it for each run separately")
-    table = key_table(
-        ("metric", "axis", "level", "against", "language"),
-        **{name: (name, "score") for name in ("difference", "low", "high")},
-        p_adjusted=("p (Holm)", "p_value"),
-    )
-    panels, strongest = [], []
-    for metric in _CHANGING:
-        found = effect_table(answers.part("bias"), METRICS[metric], answers.sampling)
-        if not isinstance(found, EffectTable):
-            raise ChartUnavailableError(found or "needs prompt variants composed with run --axes")
-        names = short_names([f"{effect.axes[0]}: {effect.levels[0]}" for effect in found.main])
-        languages = list(dict.fromkeys(["all languages", *(str(effect.language) for effect in found.by_language)]))
-        values = []
-        for effect in (*found.main, *found.by_language):
-            axis, level, language, change = *effect.axes, *effect.levels, effect.language, effect.difference
-            values.append(datum(names[f"{axis}: {level}"], language or languages[0], change))
-            ends = (change.value, change.ci_low, change.ci_high)
-            table.add_row(metric, axis, level, *effect.against, language or languages[0], *ends, effect.test.p_adjusted)
-        panels.append(Panel(METRIC_TITLES[metric].capitalize(), values, reach_of(values)))
-        largest = max(found.main, key=lambda effect: abs(effect.difference.value or 0.0))
-        if largest.difference.value is not None:
-            size = number_text(metric, largest.difference.value)
-            cause = f"{largest.axes[0]} {largest.levels[0]}"
-            strongest.append(f"{METRIC_TITLES[metric]} changes most with {cause}: {size}")
-    return Chart(
-        title="Effects of the prompt axes",
-        finding=sentences(strongest[1:2]),
-        alt=f"Dots with intervals, a row for each level of the axes. {sentences(strongest)}".strip(),
-        caption="How much each score changes with a level of an axis, against the first level of that axis, over all "
-        f"levels of the others. {BIAS_SIGN} {answers.interval_caption}",
-        table=table,
-        spec=dots(panels, list(names.values()), languages),
-        command="mbbq-gen robustness RUN",
-    )
 
 
 # --- positions and outcomes ------------------------------------------------------------------------------------------
@@ -323,40 +263,10 @@ def mbbq_figure_2(answers: ScoreView) -> Chart:
     )
 
 
-_ACROSS_MARK = "†"
-_ACROSS_CAPTION = (
-    f"{_ACROSS_MARK}: differs across languages (p < {LEVEL:g}; test over templates, Holm over all models and columns "
-    "of the table. MBBQ tests questions with Kruskal and Wallis's test; that takes questions of one template to be "
-    "independent, and finds too much)."
-)
 _UNBALANCED = (
     "Where biased and counter-biased contexts are not equally many, as in small samples, eq. 2 is not 0 for a perfect "
     "model."
 )
-
-
-def _marked_rows(found: ScoreSet, frame: polars.DataFrame) -> Iterator[tuple[Cell, ...]]:
-    """The groups with their scores, which have marks if they differ from 0, or across languages (Holm over all).
-
-    Languages are compared by `equality_test` over templates, if there are enough templates in each language.
-    """
-    import polars as pl
-
-    sampling = found.answers.sampling
-    p_values: dict[tuple[str, str], float | None] = {}
-    for model in ScoreView(frame, sampling).models:
-        panel = make_panel(frame.filter(pl.col("model").cast(pl.String) == model), found.answers.place_by, sampling)
-        for metric in found.metrics if len(panel.groups) > 1 else ():
-            hypothesis = f"{metric} does not differ across languages"
-            test = equality_test(panel.estimates(METRICS[metric]), hypothesis, sampling)
-            p_values[model, metric] = None if test.reason_code == "too_few_templates" else test.p_value
-    across = dict(zip(p_values, holm(list(p_values.values())), strict=True))
-    for key, group in found.groups.items():
-        scores = []
-        for name in found.metrics:
-            differs = mark_of(across.get((key[0], name))) and _ACROSS_MARK
-            scores.append(FlaggedNumber(found.value(key, name), found.mark(key, name) + differs))
-        yield (*key, group.n_templates, *scores)
 
 
 def mbbq_table_3(answers: ScoreView) -> Chart:
@@ -371,44 +281,18 @@ def mbbq_table_3(answers: ScoreView) -> Chart:
     found = able.scored(able.by, list(titles), is_tested=True)
     scores = {metric: (title, kind_of(metric)) for metric, title in titles.items()}
     table = key_table(able.by, n_templates=("#T", "count"), **scores)
-    for row in _marked_rows(found, able.part("bias")):
-        table.add_row(*row)
+    for key, group in found.groups.items():
+        table.add_row(*key, group.n_templates, *(found.cell(key, name) for name in titles))
     return Chart(
         title="Accuracy and bias on the templates that a model can do (MBBQ Table 3)",
         finding=found.takeaway("mbbq_bias_ambiguous"),
         alt=f"A table. {found.alt()}",
         caption="MBBQ Table 3, turned on its side: accuracy and bias in disambiguated (D) and ambiguous (A) contexts, "
         f"on the templates (#T) on which a model is above chance in every language. Templates kept: {counts}. "
-        f"{_UNBALANCED} {MARK_CAPTION} {_ACROSS_CAPTION}",
+        f"{_UNBALANCED} {MARK_CAPTION}",
         table=table,
         spec=None,
-        command="mbbq-gen report RUN --table mbbq-3",
-    )
-
-
-def mbbq_table_5(answers: ScoreView) -> Chart:
-    """Accuracy on the control set by model and language in both conditions (MBBQ Table 5)."""
-    answers.require_control()
-    metrics = ("accuracy_disambiguated", "accuracy_ambiguous")
-    found, parsing = (answers.scored(answers.by, names, "control") for names in (metrics, ("parse_rate",)))
-    table = key_table(
-        answers.by,
-        n_templates=("templates", "count"),
-        accuracy_disambiguated=("AccD", "share"),
-        accuracy_ambiguous=("AccA", "share"),
-        parse_rate=("parsed", "share"),
-    )
-    for key, row in zip(found.groups, _marked_rows(found, answers.part("control")), strict=True):
-        table.add_row(*row, parsing.value(key, "parse_rate"))
-    return Chart(
-        title="Accuracy on the control set (MBBQ Table 5)",
-        finding=found.alt(metrics[0]),
-        alt=f"A table. {found.alt()}",
-        caption="The shape of MBBQ Table 5: accuracy on control questions in disambiguated (D) and ambiguous (A) "
-        f"contexts; parsed: answers that could be parsed. {_ACROSS_CAPTION}",
-        table=table,
-        spec=None,
-        command="mbbq-gen report RUN --table mbbq-5",
+        command="mbbq-gen report RUN --figures figures",
     )
 
 
@@ -420,39 +304,39 @@ def _by_category(
 ) -> Chart:
     """Heat maps of categories × languages, one for each model and metric; if there is one place, categories × models.
 
-    `has_links`: whether cells link to their answers.
+    `has_links`: whether cells link to their answers on the page.
     """
     found, models = answers.scored((*answers.by, "category"), metrics, is_tested=True), answers.model_names
     categories, places = short_names(answers.values("category", "bias")), key_names(key[1:-1] for key in found.groups)
     if len(categories) < 2:
         raise ChartUnavailableError("needs two or more categories")
+
+    def cell(row: tuple[str, str], column: tuple[str, Key], metric: str) -> Spec:
+        key = (*column[1], row[0])
+        has_few = key in found.groups and found.groups[key].metrics[metric].n_templates < MIN_TEMPLATES
+        shown: Spec = {"row": row[1], "column": column[0], "value": found.value(key, metric)}
+        shown |= {"mark": found.mark(key, metric), "bare": has_few}
+        if has_links:
+            group = dict(zip(found.by, key, strict=True)) | {"condition": metric.rpartition("_")[2], "split": "bias"}
+            shown["href"] = LINK + urlencode(group)
+        return shown
+
     columns: dict[str, dict[str, Key]]
     if len(places) == 1:
         columns = {"": {name: (model, *place) for model, name in models.items() for place in places}}
     else:
         columns = {name: {place: (model, *key) for key, place in places.items()} for model, name in models.items()}
-    maps = {}
-    for heading, groups in columns.items():
-        for metric in metrics:
-            names = product(categories.items(), groups.items())
-            maps[f"{heading}: {METRIC_TITLES[metric]}".removeprefix(": ")] = [
-                {"row": row, "column": column, **_map_cell(found, (*place, category), metric, has_links)}
-                for (category, row), (column, place) in names
-            ]
+    maps = {
+        f"{heading}: {METRIC_TITLES[metric]}".removeprefix(": "): [
+            cell(*names, metric) for names in product(categories.items(), groups.items())
+        ]
+        for heading, groups in columns.items()
+        for metric in metrics
+    }
     spec = heat_maps(maps, list(categories.values()), list(next(iter(columns.values()))), len(metrics))
     shape = f"Heat map of categories by {' and '.join(found.by[:-1])}"
     caption += f" {BIAS_SIGN} {MARK_CAPTION} A dash: undefined; a number without a colour stands on fewer than five "
     return found.chart(title, shape, f"{caption}templates.", spec, metric=metrics[0], more=" --tests")
-
-
-def _map_cell(found: ScoreSet, key: Key, metric: str, has_link: bool) -> Spec:
-    """The cell of a bias, with its mark and an optional link to its answers on the page."""
-    has_few = key in found.groups and found.groups[key].metrics[metric].n_templates < MIN_TEMPLATES
-    cell: Spec = {"value": found.value(key, metric), "mark": found.mark(key, metric), "bare": has_few}
-    if has_link:
-        group: Mapping[str, str] = dict(zip(found.by, key, strict=True))
-        cell["href"] = LINK + urlencode({**group, "condition": metric.rpartition("_")[2], "split": "bias"})
-    return cell
 
 
 def bias_by_category(answers: ScoreView) -> Chart:

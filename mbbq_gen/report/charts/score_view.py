@@ -158,6 +158,11 @@ class ScoreSet:
         """The mark of a significant score."""
         return mark_of(self.p_values.get(metric, {}).get(key))
 
+    def cell(self, key: Key, metric: str) -> Cell:
+        """A group's score for a table, with its mark if the metric was tested."""
+        value = self.value(key, metric)
+        return FlaggedNumber(value, self.mark(key, metric)) if metric in self.p_values else value
+
     def panels(self, names: Mapping[Key, tuple[str, str]]) -> list[Panel]:
         """A panel for each metric; `names`: group → its row and its series."""
         panels = []
@@ -181,9 +186,9 @@ class ScoreSet:
         for key, group in self.groups.items():
             cells: list[Cell] = [*key, group.n_answers, group.n_templates]
             for metric in self.metrics:
-                found, is_tested = self.score(key, metric) or PlainNumber(None), metric in self.p_values
-                cells.append(FlaggedNumber(found.value, self.mark(key, metric)) if is_tested else found.value)
-                cells += [found.ci_low, found.ci_high, *([self.p_values[metric].get(key)] if is_tested else [])]
+                found = self.score(key, metric) or PlainNumber(None)
+                cells += [self.cell(key, metric), found.ci_low, found.ci_high]
+                cells += [self.p_values[metric].get(key)] if metric in self.p_values else []
             table.add_row(*cells)
         return table
 
@@ -206,10 +211,11 @@ class ScoreSet:
     def alt(self, *metrics: str) -> str:
         """The extremes of the metrics, by default all, over the groups: `Accuracy from 0.21 (tr) to 0.93 (en).`"""
         named = {key: self.answers.group_label(self.by, key) for key in self.groups}
-        return sentences(
+        ranges = (
             range_text(metric, [(name, self.value(key, metric)) for key, name in named.items()])
             for metric in metrics or self.metrics
         )
+        return " ".join(f"{text[:1].upper()}{text[1:]}." for text in ranges)
 
     def takeaway(self, metric: str) -> str:
         """The groups whose bias differs from 0: `Bias, ambiguous: 1 of 4 differs from 0; 1 to the stereotype (en).`
@@ -290,11 +296,6 @@ def number_text(name: str, value: float) -> str:
 def kind_of(metric: str) -> ColumnKind:
     """The kind of the metric's column."""
     return "score" if METRICS[metric].low < 0 else "share"
-
-
-def sentences(parts: Iterable[str]) -> str:
-    """The parts as sentences, each beginning with a capital letter."""
-    return " ".join(f"{part[:1].upper()}{part[1:]}." for part in parts if part)
 
 
 def range_text(metric: str, named: Iterable[tuple[str, float | None]]) -> str:

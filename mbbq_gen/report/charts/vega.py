@@ -29,11 +29,9 @@ INK = "currentColor"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C7A00")
 """Okabe and Ito's colours without black, with a darker yellow that is visible on white."""
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
-OUTCOME_COLOURS = (
-    *("#0072B2", "#56B4E9", "#CC79A7", "#D55E00", "#E69F00", "#8C7A00", "#7F7F7F", "#B0B0B0", "#5A5A5A"),
-)
+OUTCOME_COLOURS = ["#0072B2", "#56B4E9", "#CC79A7", "#D55E00", "#E69F00", "#8C7A00", "#7F7F7F", "#B0B0B0", "#5A5A5A"]
 """Colours of the outcomes, in their order; parsed ones are blue."""
-_DARK_COLOURS = frozenset({OUTCOME_COLOURS[place] for place in (0, 3, 5, 8)})
+_DARK_COLOURS = {OUTCOME_COLOURS[place] for place in (0, 3, 5, 8)}
 DIVERGING = ("#542788", "#8073ac", "#d8daeb", "#f7f7f7", "#fee0b6", "#e08214", "#b35806")
 """ColorBrewer's PuOr, reversed: suitable for every colour vision deficiency."""
 NAME_LIMIT = 30
@@ -165,17 +163,13 @@ def interval(axis: Literal["x", "y"], low: str = "low", high: str = "high", widt
 
 ONE_ROW: Spec = {"data": {"values": [{}]}}
 """Data of a layer that has one mark only."""
+_SHARED_LEGEND: Spec = {"resolve": {"scale": {"color": "shared", "shape": "shared"}}}
 
 
 def line_at(axis: Literal["x", "y"], value: float, *, is_dashed: bool = False) -> Spec:
     """A line across the panel at a value of an axis."""
     dash = {"strokeDash": [4, 3]} if is_dashed else {}
     return {**ONE_ROW, "mark": {"type": "rule", **dash}, "encoding": {axis: {"datum": value}}}
-
-
-def shared(spec: Spec) -> Spec:
-    """Panels with a shared legend."""
-    return {**spec, "resolve": {"scale": {"color": "shared", "shape": "shared"}}}
 
 
 # --- dots, bars and stacks -------------------------------------------------------------------------------------------
@@ -187,7 +181,7 @@ class Panel:
 
     title: str
     values: Sequence[Spec]
-    """Rows of data, by `datum`; optional fields: `text` below a dot, `diamond`, a second rate on a bar."""
+    """Rows of data, by `datum`; optional: `diamond`, a second rate on a bar."""
     reach: float | None = None
     """End of a bias's axis about 0; None: a rate from 0 to 1."""
     line: float | None = None
@@ -199,7 +193,7 @@ class Panel:
         return zero + ([line_at(axis, self.line, is_dashed=True)] if self.line is not None else [])
 
 
-def dots(panels: Sequence[Panel], rows: Sequence[str], series: Sequence[str], step: int = 26) -> Spec:
+def dots(panels: Sequence[Panel], rows: Sequence[str], series: Sequence[str]) -> Spec:
     """Dots with intervals: panels side by side, a row for each name, a colour for each series."""
     is_several = len(series) > 1
     width = max(150, min(240, int((_MAX_WIDTH - max(map(len, rows)) * LETTER_WIDTH) / len(panels) - 36)))
@@ -214,13 +208,11 @@ def dots(panels: Sequence[Panel], rows: Sequence[str], series: Sequence[str], st
             interval("x", scale=x, color=looks["color"]),
             *points(x=quantitative("value", **x), color=looks["color"], shape=looks["shape"]),
         ]
-        if any("text" in one for one in panel.values):
-            numbers.append(layer({"type": "text", "dy": 17}, x={"value": width / 2}, text={"field": "text"}))
         y = nominal("row", rows, axis=axis)
         data = {"data": {"values": panel.values}, "encoding": {"y": y, **offset}, "layer": numbers}
-        height: Spec = {"step": 14, "for": "offset"} if is_several else {"step": step}
+        height: Spec = {"step": 14, "for": "offset"} if is_several else {"step": 26}
         parts.append({"title": panel.title, "width": width, "height": height, "layer": [*panel.lines("x"), data]})
-    return shared({"hconcat": parts})
+    return {"hconcat": parts, **_SHARED_LEGEND}
 
 
 def bars(panel: Panel, groups: Sequence[str], series: Sequence[str]) -> Spec:
@@ -240,7 +232,7 @@ def bars(panel: Panel, groups: Sequence[str], series: Sequence[str]) -> Spec:
         ],
     }
     part = {"title": panel.title, "width": width, "height": 132, "layer": [numbers, *panel.lines("y")]}
-    return shared({"vconcat": [part]})
+    return {"vconcat": [part], **_SHARED_LEGEND}
 
 
 _TEXT_COLOUR: Spec = {
