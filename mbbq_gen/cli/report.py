@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,7 +13,6 @@ from mbbq_gen.cli.command import RunCommand, option
 from mbbq_gen.cli.options import (
     CorrectWith,
     HtmlPage,
-    InferenceOptions,
     RunsCommand,
     ScoreOptions,
     Verbose,
@@ -25,14 +24,11 @@ from mbbq_gen.cli.output import echo, print_json, result_console, say, show, wri
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths, check_output
 from mbbq_gen.core.progress import Bar
-from mbbq_gen.scoring.codes import AVERAGES
 
 if TYPE_CHECKING:
     from mbbq_gen.analysis.correction import AnnotatedFrame
     from mbbq_gen.runs.run_folder import RunFolder
     from mbbq_gen.statistics.estimate import InferenceSettings
-
-_TABLES = {"mbbq-3": "mbbq_table_3", "mbbq-5": "mbbq_table_5"}
 
 
 class Report(RunsCommand):
@@ -47,8 +43,7 @@ class Report(RunsCommand):
         "  mbbq-gen report my-run\n"
         "  mbbq-gen report my-run -o report.html --open\n"
         "  mbbq-gen report my-run -o report.html --correct-with annotations\n"
-        "  mbbq-gen report run-a run-b -o report.html --figures figures\n"
-        "  mbbq-gen report run-a run-b --table mbbq-3 --table-format latex"
+        "  mbbq-gen report run-a run-b -o report.html --figures figures"
     )
     statistics: ScoreOptions
     correct_with: CorrectWith = None
@@ -65,15 +60,6 @@ class Report(RunsCommand):
         "Write each chart as SVG, PNG, PDF and Vega-Lite, and the tables as CSV, Markdown and LaTeX.",
         metavar="DIR",
     )
-    table: Literal["mbbq-3", "mbbq-5"] | None = option(
-        "Also show",
-        "Only a table of the MBBQ paper, models by languages: mbbq-3 (accuracy and bias on templates that a model "
-        "can do) or mbbq-5 (accuracy on the control set); * and † are adjusted for the table.",
-        metavar="NAME",
-    )
-    table_format: Literal["text", "csv", "markdown", "latex"] = option(
-        "Also show", "Format of --table: text, csv, markdown or latex.", default="text"
-    )
     verbose: Verbose = False
 
     def _run(self) -> None:
@@ -83,9 +69,7 @@ class Report(RunsCommand):
         folders = [RunFolder(path).require() for path in dict.fromkeys(self.run_paths)]
         sampling = self.statistics.sampling(self.run_paths)
         check_correction(self.correct_with, sampling)
-        if self.table is not None:
-            self._print_table(self.table, sampling)
-        elif self.output is not None or self.figures is not None:
+        if self.output is not None or self.figures is not None:
             self._write(folders, sampling)
         elif self.as_json:
             self._print_scores(folders, sampling)
@@ -96,16 +80,11 @@ class Report(RunsCommand):
 
     def _check(self) -> None:
         """Raises UsageError for options that exclude or require each other."""
-        has_files = bool(self.output or self.figures)
         for name, is_given in (("--open", self.open_browser), ("--paper-figures", self.paper_figures)):
             if is_given and self.output is None:
                 raise UsageError(f"{name}: for the page; give -o FILE.html too")
-        if self.as_json and has_files:
+        if self.as_json and (self.output or self.figures):
             raise UsageError("--json: for the scores alone; leave -o and --figures out")
-        if self.table is not None and (has_files or self.correct_with):
-            raise UsageError("--table: prints one table; leave -o, --figures and --correct-with out")
-        if self.table is None and self.table_format != "text":
-            raise UsageError("--table-format: give --table mbbq-3 or --table mbbq-5 too")
         if self.output is not None:
             check_output(self.output)
 
@@ -120,34 +99,6 @@ class Report(RunsCommand):
         counts = {run.path.as_posix(): run.manifest().model_dump(include={"control"})["control"] for run in folders}
         control = {path: count for path, count in counts.items() if count}
         print_json(scores.model_dump(mode="json") | ({"control": control} if control else {}))
-
-    def _print_table(self, name: str, sampling: InferenceSettings) -> None:
-        """Prints a table of a paper, with its caption except as CSV."""
-        from mbbq_gen.report.charts import make_charts
-        from mbbq_gen.report.tables import FlaggedNumber, markdown_escaped
-
-        found = make_charts(InferenceOptions().frame(self.run_paths, self.resources), sampling, [_TABLES[name]])
-        if found.left_out:
-            raise UsageError(f"--table {name}: {found.left_out[0].reason}")
-        (chart,) = found.charts
-        caption, table = chart.caption, chart.table
-        if sampling.average != "questions":
-            caption += f" Scores: {AVERAGES[sampling.average]}."
-        if self.as_json:
-            names = [column.name for column in table.columns]
-            rows = [
-                dict(zip(names, (vars(cell) if isinstance(cell, FlaggedNumber) else cell for cell in row), strict=True))
-                for row in table.rows
-            ]
-            settings = {"average": sampling.average, "confidence_level": sampling.confidence}
-            print_json({"table": name, "title": chart.title, "caption": caption, **settings, "rows": rows})
-        elif self.table_format == "text":
-            show([table, f"\n{caption}"])
-        elif self.table_format == "latex":
-            echo(table.latex(caption, _TABLES[name]))
-        else:
-            is_csv = self.table_format == "csv"
-            echo(table.csv() if is_csv else f"{table.markdown()}\n{markdown_escaped(caption)}")
 
     def _write(self, folders: list[RunFolder], sampling: InferenceSettings) -> None:
         """Makes the charts and writes the page and the figures."""

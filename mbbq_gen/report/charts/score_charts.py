@@ -382,7 +382,7 @@ def mbbq_table_3(answers: ScoreView) -> Chart:
         f"{_UNBALANCED} {MARK_CAPTION} {_ACROSS_CAPTION}",
         table=table,
         spec=None,
-        command="mbbq-gen report RUN --table mbbq-3",
+        command="mbbq-gen report RUN --figures DIR",
     )
 
 
@@ -408,7 +408,7 @@ def mbbq_table_5(answers: ScoreView) -> Chart:
         f"contexts; parsed: answers that could be parsed. {_ACROSS_CAPTION}",
         table=table,
         spec=None,
-        command="mbbq-gen report RUN --table mbbq-5",
+        command="mbbq-gen report RUN --figures DIR",
     )
 
 
