@@ -62,7 +62,7 @@ def first_template(capsys: Capture) -> str:
 def test_a_broken_file_stops_the_audit_with_one_line(capsys: Capture, tmp_path: Path) -> None:
     (tmp_path / "own.jsonl").write_text('{"benchmark": "x"', encoding="utf-8")
     validate = ("data", "validate", "--instances", tmp_path / "own.jsonl")
-    assert "own.jsonl:1: benchmark: not JSON" in stderr_of(capsys, *validate)
+    assert "own.jsonl:1: not JSON" in stderr_of(capsys, *validate)
     (tmp_path / "own.jsonl").write_text("", encoding="utf-8")
     for command in ("validate", "stats"):
         code, _, err = call(capsys, command, "--instances", tmp_path / "own.jsonl")
