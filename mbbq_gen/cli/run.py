@@ -296,9 +296,6 @@ class RunModel(PackCommand):
         "--collect",
         default=False,
     )
-    rerun_lost: bool = option(
-        "Output", "Run again the requests whose Parquet files are missing or damaged.", default=False
-    )
     verbose: Verbose = False
 
     def _run(self) -> None:
@@ -309,8 +306,8 @@ class RunModel(PackCommand):
 
         config, resources, folder = self.config, self.resources, RunFolder(self.run_path)
         if self.run_path.suffix == ".toml" and not self.run_path.is_dir():
-            if self.collect_batches or self.rerun_lost:
-                raise UsageError("--collect, --rerun-lost: for one run; name its folder instead of the study")
+            if self.collect_batches:
+                raise UsageError("--collect: for one run; name its folder instead of the study")
             _run_study(self.run_path, config, resources, as_json=self.as_json)
             return
         if self.collect_batches and config.is_whole:
@@ -326,7 +323,7 @@ class RunModel(PackCommand):
                 extracting.start()
                 if not self.as_json:
                     reporting.start()
-            result = Job(folder, config, resources, ProgressBars(say), extracting, self.rerun_lost).execute()
+            result = Job(folder, config, resources, ProgressBars(say), extracting).execute()
             if self.as_json:
                 print_json(asdict(result))
             elif not result.batches_under_way:

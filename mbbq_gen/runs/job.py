@@ -66,8 +66,6 @@ class Job:
     watcher: ProgressListener = field(default_factory=CallbackListener)
     helper: HelperProcess = field(default_factory=HelperProcess)
     """Extracts responses while requests are sent; closed by the caller."""
-    rerun_lost: bool = False
-    """Whether to send requests again whose response files are missing or damaged."""
 
     def plan(self) -> Manifest:
         """Plans the run, or checks that it was planned with the same settings. Needs no API key.
@@ -124,8 +122,6 @@ class Job:
         with self.folder.locked(), self.folder.open_store() as store:
             manifest = self._plan(store, provider, config, executes=True)
             self.watcher.say(_description(manifest))
-            if self.rerun_lost:
-                self.watcher.say(f"{store.records.drop_lost_shards():,} responses were lost and are requested again")
             folded = fold_left_over(store, self.folder, self.watcher)
             if config.ray is not None:
                 from mbbq_gen.runs.distributed.pool import distribute

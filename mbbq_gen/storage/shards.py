@@ -57,11 +57,9 @@ _IN_FILES: Final = "records_in_files"
 class RecordFiles:
     """The records of a run that are in Parquet files; moves them there."""
 
-    def __init__(
-        self, db: sqlite3.Connection, path: Path, folder: Path, writing: Callable[[], AbstractContextManager[None]]
-    ) -> None:
+    def __init__(self, db: sqlite3.Connection, path: Path, writing: Callable[[], AbstractContextManager[None]]) -> None:
         """`writing`: context manager of one transaction."""
-        self._db, self._path, self._folder, self._writing = db, path, folder / FOLDER, writing
+        self._db, self._path, self._folder, self._writing = db, path, path.parent / FOLDER, writing
         self.in_files = db.execute("SELECT 1 FROM meta WHERE name = ?", (_IN_FILES,)).fetchone() is not None
         """Whether this run stores its records in files."""
         self._new_records = self._new_characters = 0
@@ -159,34 +157,10 @@ class RecordFiles:
             self._db.executemany(statement, ((f"{number}:{row}", key) for row, key in enumerate(records)))
         return True
 
-    def drop_lost_shards(self) -> int:
-        """Makes responses whose files are missing or damaged pending again; returns their number."""
-        rows = self._db.execute(
-            "SELECT number, name, records FROM record_files WHERE name LIKE 'responses-%' AND records"
-        ).fetchall()
-        lost = 0
-        for number, name, records in rows:
-            with suppress(RunError):
-                _content(self._folder / name)
-                continue
-            lost += records
-            gone = f"(SELECT request_key FROM responses WHERE record LIKE '{number}:%')"
-            shown = f"(SELECT prompt_id FROM prompts WHERE request_key IN {gone})"
-            with self._writing():
-                for table in ("extractions", "reasoning_extractions", "judgements", "follow_ups"):
-                    self._db.execute(f"DELETE FROM {table} WHERE prompt_id IN {shown}")
-                self._db.execute(f"UPDATE follow_ups SET version = NULL, outcome = NULL WHERE request_key IN {gone}")
-                for table in ("option_scores", "responses"):
-                    self._db.execute(f"DELETE FROM {table} WHERE request_key IN {gone}")
-                self._db.execute("UPDATE record_files SET records = 0 WHERE number = ?", (number,))
-        return lost
-
 
 def _content(path: Path) -> bytes:
     """The content of a file; RunError if it is missing or its digest is wrong."""
-    hint = "put back a copy of it"
-    if path.name.startswith("responses-"):
-        hint += f", or ask its requests again: mbbq-gen run {path.parent.parent} --rerun-lost"
+    hint = "put back a copy of it, or make the run again in another folder"
     try:
         data = path.read_bytes()
     except FileNotFoundError as error:

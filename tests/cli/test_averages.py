@@ -111,7 +111,8 @@ def test_tables_of_the_paper(name: str, runs: dict[str, Path]) -> None:
     frame = InferenceOptions().frame([*runs.values()], PackPaths())
     (chart,) = make_charts(frame, InferenceOptions().sampling(), [name]).charts
     columns = [column.name for column in chart.table.columns]
-    rows = sorted((dict(zip(columns, row, strict=True)) for row in chart.table.rows), key=lambda row: row["model"])
+    found: list[dict[str, Any]] = [dict(zip(columns, row, strict=True)) for row in chart.table.rows]
+    rows = sorted(found, key=lambda row: str(row["model"]))
     assert [row["model"] for row in rows] == [*["oracle:perfect"] * 2, *["synthetic:able-stereotyped"] * 2]
     if name == "mbbq_table_3":
         assert [row["mbbq_bias_ambiguous"].mark for row in rows] == ["", "", "*", "*"]

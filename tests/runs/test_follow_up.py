@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from mbbq_gen.core.records import Extraction, Response
 from mbbq_gen.runs.extraction import extractor_for
 from mbbq_gen.runs.follow_up import extract_reply, follow_up_question, follow_up_text
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.store import NONE_RULE, CompletedPrompt, RunStore
+from mbbq_gen.storage.store import NONE_RULE, CompletedPrompt
 from tests.fake_service.client import fake_server
 from tests.support.cases import cases
 from tests.support.dialogue import VAGUE, Dialogue, dialogue
@@ -318,13 +317,3 @@ def test_a_body_without_a_conversation_is_refused(capsys: Capture, tmp_path: Pat
     given = ["--model", f"http:{file}", *STARTER, "--languages", "en", "--follow-up", "unread"]
     code, _, err = call(capsys, "run", tmp_path / "run", *given)
     assert (code, "it takes no second turn" in err) == (2, True), err
-
-
-def test_lost_answers_lose_their_follow_ups(run_path: Path, capsys: Capture) -> None:
-    given = ["--model", "oracle:indirect", *STARTER, "--languages", "en", "--sample", 10, "--storage", "parquet"]
-    run(capsys, run_path, *given, "--follow-up", "unread")
-    for file in (run_path / "shards").glob("responses-*"):
-        file.unlink()
-    run(capsys, run_path, "--rerun-lost")
-    with RunStore(RunFolder(run_path).store_path, read_only=True) as store:
-        assert Counter(outcome for (outcome,) in store.query("SELECT outcome FROM follow_ups")) == {"option": 10}
