@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import platform
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import typer
@@ -21,9 +20,6 @@ from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.files import PACK_KINDS, PackPaths, cache_directory, shipped_root
 from mbbq_gen.core.text import one_of, shortened, words
 
-if TYPE_CHECKING:
-    from mbbq_gen.runs.setup import ServerReport
-
 _LOCAL = ("transformers", "vllm")
 _LOCAL_SAMPLE = 96
 """Default sample for a local model; takes a small model an hour or two on a CPU."""
@@ -34,8 +30,8 @@ class Init(JsonCommand):
     """Writes a study file for `run` and estimates its cost.
 
     Asks for models, base URL, benchmark, languages and the maximum cost; --model may name several, comma-separated.
-    Options that are given are skipped. Without --sample, as many questions as --max-cost allows. On a terminal, it
-    offers to look for model servers on this machine. Nothing is sent to any model.
+    Options that are given are skipped. Without --sample, as many questions as --max-cost allows. Nothing is sent to any
+    model.
     """
 
     help_examples = (
@@ -104,21 +100,16 @@ class Init(JsonCommand):
         from mbbq_gen.providers.registry import check_name
 
         given = self.config
-        may_search = not (given.model or given.base_url or self.yes) and sys.stdin.isatty()
-        servers = _servers() if may_search else []
-        for server in servers:
-            say(f"{server.server} at {server.base_url}: {', '.join(server.models[:5])}")
-        default = servers[0].model_option if servers else "synthetic:able-stereotyped"
-        names = self._ask("model", "Models (kind:model, see `mbbq-gen models`; several with commas)", default)
+        question = "Models (kind:model, see `mbbq-gen models`; several with commas)"
+        names = self._ask("model", question, "synthetic:able-stereotyped")
         if not names:
             raise UsageError("name at least one model: --model kind:model (see `mbbq-gen models`)")
         for name in names:
             check_name(name)
         url = given.base_url
         if any(name.startswith("openai:") for name in names):
-            urls = [server.base_url for server in servers for name in server.models if f"openai:{name}" in names]
             question = "Base URL of the openai: models (empty: the service's own)"
-            url = next(iter(self._ask("base_url", question, urls[0] if urls else "")), None)
+            url = next(iter(self._ask("base_url", question, "")), None)
         elif url is not None:
             raise UsageError("--base-url: no openai: model is named; for a local server use --model openai:NAME")
         ready = [name for name, info in BENCHMARKS.items() if not info.needs_data or benchmark_folder(name) is not None]
@@ -133,18 +124,6 @@ class Init(JsonCommand):
         shared: dict[str, Any] = {"benchmark": [info.name for info in benchmarks], "languages": codes}
         shared |= {"variants": "letters,polite", "splits": "bias,control", "sample": given.sample, "max_cost": limit}
         return [RunConfig(model=name, base_url=url if name.startswith("openai:") else None, **shared) for name in names]
-
-
-def _servers() -> list[ServerReport]:
-    """The model servers on this machine, if the user agrees to look for them."""
-    from mbbq_gen.runs.setup import find_servers
-
-    if not typer.confirm("Look for model servers on the usual ports of this machine?", default=False, err=True):
-        return []
-    servers = find_servers(PackPaths())
-    if not servers:
-        say("no model server found")
-    return servers
 
 
 def _is_paid(model: str, base_url: str | None) -> bool:
