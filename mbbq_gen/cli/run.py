@@ -179,29 +179,17 @@ def _helper_process(*names: str) -> HelperProcess:
     return HelperProcess(load)
 
 
-def _study_jobs(study: Study, config: RunConfig, resources: PackPaths, helper: HelperProcess) -> list[Job]:
-    """The job of each run of a study; ConfigError for wrong settings before any request.
-
-    `config`: another model to run, with its settings, or the base URL of the openai: models.
-    """
+def _study_jobs(study: Study, resources: PackPaths, helper: HelperProcess) -> list[Job]:
+    """The job of each run of a study; ConfigError for wrong settings before any request."""
     from mbbq_gen.runs.job import Job
     from mbbq_gen.runs.resolve import resolve
     from mbbq_gen.runs.run_folder import RunFolder
     from mbbq_gen.runs.study import study_runs
 
-    given = config.model_fields_set
-    if other := sorted(given & {"benchmark", "data_dir", "instances"} if config.model else given - {"base_url"}):
-        problem = "set it in the study's file; only {model}, with its options, goes here"
-        raise ConfigError(other[0], getattr(config, other[0]), problem)
-    changes = {} if config.model else {name: getattr(config, name) for name in given}
     jobs: list[Job] = []
-    runs = study_runs(study, [config] if config.model else [])
-    if changes and not any(run.config.model.startswith("openai:") for run in runs):
-        raise ConfigError("base_url", config.base_url, "no model of the study is openai:…; write it under a model")
-    for run in runs:
-        run_config = run.config.model_copy(update=changes) if run.config.model.startswith("openai:") else run.config
+    for run in study_runs(study):
         try:
-            jobs.append(Job(RunFolder(run.path), resolve(run_config, resources), resources, ProgressBars(say), helper))
+            jobs.append(Job(RunFolder(run.path), resolve(run.config, resources), resources, ProgressBars(say), helper))
             jobs[-1].merged()
         except ConfigError as error:
             raise error.spelled(FILE, f"{study.path}: ") from None
@@ -210,12 +198,12 @@ def _study_jobs(study: Study, config: RunConfig, resources: PackPaths, helper: H
     return jobs
 
 
-def _run_study(path: Path, config: RunConfig, resources: PackPaths, *, as_json: bool) -> None:
+def _run_study(path: Path, resources: PackPaths, *, as_json: bool) -> None:
     """Runs the remaining parts of a study and shows its results; RunError if a run failed."""
     from mbbq_gen.runs.study import read_study, resolve_run_paths
 
     study, helper = read_study(path), _helper_process(*_EXTRACTION, *_REPORT)
-    jobs = _study_jobs(study, config, resources, helper)
+    jobs = _study_jobs(study, resources, helper)
     if any(_is_remote(job.config.model) for job in jobs):
         helper.start()
     failed: dict[Path, MbbqGenError] = {}
@@ -240,7 +228,6 @@ def _run_study(path: Path, config: RunConfig, resources: PackPaths, *, as_json: 
             console = result_console()
             console.print(f"\nthe runs: {folder}")
             console.print(f"with ranks: mbbq-gen leaderboard {path}    as a page: mbbq-gen report {path} -o page.html")
-            console.print(f"add your own model: mbbq-gen run {path} --model kind:model    (mbbq-gen models)")
     if failed:
         first = next(iter(failed))
         raise RunError(
@@ -285,7 +272,7 @@ class RunModel(PackCommand):
     run_path: Path = argument(
         "RUN",
         "Folder of the run, made if it is new; or a study file (.toml) of `mbbq-gen init`, which takes only "
-        "--model with its options, --base-url, --packs and --json.",
+        "--packs and --json.",
         default=...,
     )
     config: RunConfig = settings(RunConfig.model_fields)
@@ -306,9 +293,9 @@ class RunModel(PackCommand):
 
         config, resources, folder = self.config, self.resources, RunFolder(self.run_path)
         if self.run_path.suffix == ".toml" and not self.run_path.is_dir():
-            if self.collect_batches:
-                raise UsageError("--collect: for one run; name its folder instead of the study")
-            _run_study(self.run_path, config, resources, as_json=self.as_json)
+            if given := [*sorted(config.model_fields_set), *(["collect"] if self.collect_batches else [])]:
+                raise ConfigError(given[0], None, f"not with a study; set it in {self.run_path}, or name one run")
+            _run_study(self.run_path, resources, as_json=self.as_json)
             return
         if self.collect_batches and config.is_whole:
             raise UsageError("--collect continues a run as planned; leave --model, --benchmark and the like out")
