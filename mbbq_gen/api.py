@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from mbbq_gen.analysis.scores import ScoreTable, score
 from mbbq_gen.benchmarks import registry
 from mbbq_gen.benchmarks.releases import benchmark_folder
-from mbbq_gen.core.config import FollowUp, RunConfig, help_of, shapes
+from mbbq_gen.core.config import RunConfig, help_of, shapes
 from mbbq_gen.core.errors import PYTHON
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import CallbackListener, ProgressBars, ProgressEvent, ProgressListener
@@ -40,7 +40,6 @@ from mbbq_gen.runs.observations import (
     LoadOptions,
     ensure_extracted,
     ensure_scores_extracted,
-    follow_up_reports,
     load_run_observations,
 )
 from mbbq_gen.runs.resolve import resolve_for
@@ -52,13 +51,11 @@ from mbbq_gen.scoring.codes import Average, PromptEffects
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.statistics.intervals import STRETCH, UNSEEN_TEMPLATE_DEVIATION
-from mbbq_gen.storage.ledgers import JudgedAnswer, judged_answers
 from mbbq_gen.storage.store import Progress
 
 if TYPE_CHECKING:
     import polars
 
-    from mbbq_gen.analysis.follow_up import FollowUpReport
     from mbbq_gen.analysis.reasoning import ReasoningFrames
 
 __all__ = ["JobResult", "ProgressEvent", "Run", "RunConfig", "extract", "load_benchmark", "score"]
@@ -148,28 +145,6 @@ class Run:
             fields: As for `execute`.
         """
         return await self._job(progress, say, fields).execute_async()
-
-    def follow_up(
-        self,
-        answers: Sequence[FollowUp] = ("unread",),
-        *,
-        check: int | None = None,
-        progress: Progressing = False,
-        say: Callable[[str], None] | None = None,
-    ) -> FollowUpReport | None:
-        """Asks again which option the model intended, and returns the changes; as `execute` with `follow_up`.
-
-        Args:
-            answers: `unread`: unparsed answers; `low`: answers parsed with low confidence.
-            check: Number of parsed answers, drawn at random, that are also followed up.
-            progress: As for `execute`.
-            say: As for `execute`.
-
-        Returns:
-            Parse rates, scores and choices with and without follow-ups; None if there was nothing to ask.
-        """
-        self.execute(progress=progress, say=say, follow_up=tuple(answers), follow_up_check=check)
-        return next(iter(follow_up_reports([self.path], self.resources, InferenceSettings())), None)
 
     def _job(self, progress: Progressing, say: Callable[[str], None] | None, fields: Mapping[str, Any]) -> Job:
         """The job that continues the run; drops the cached manifest, which the job changes."""
@@ -306,21 +281,6 @@ class Run:
         version = extract_all_reasoning(self.folder, self.resources, lambda _: None)
         with self.folder.open_store(read_only=True) as store:
             return load_reasoning_frames(store, version, extractors, self.manifest.config.model, gold)
-
-    def judge_extractions(self, name: str, *, languages: Sequence[str] | None = None) -> dict[str, JudgedAnswer]:
-        """Prompt id → the extractions of an LLM judge (`mbbq-gen judge`) and of the rules.
-
-        Responses that the judge did not get, or did not parse, are left out. Check the judge against annotations before
-        correcting scores with it. UnknownNameError if the run has no such judge (`name`) or language.
-        """
-        from mbbq_gen.annotation.judge import is_valid, judges_of
-
-        versions = self._versions(languages)
-        with self.folder.open_store(read_only=True) as store:
-            judges = judges_of(store)
-            judge = judges[one_of("judge", name, judges)]
-            found = judged_answers(store, judge.name, judge.extractor, versions)
-            return {answer.prompt_id: answer for answer in found if is_valid(answer.judge.rule)}
 
     def scores(
         self,

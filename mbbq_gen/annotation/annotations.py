@@ -14,9 +14,7 @@ from mbbq_gen.annotation.review import ANNOTATIONS_NAME, DRAWS_NAME, SamplingDra
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import NO_RESPONSE, PARSED, Extraction, Response
-from mbbq_gen.extraction import Explanation
 from mbbq_gen.extraction.reasoning import ReasoningExtraction
-from mbbq_gen.runs.extraction import explain_answer
 from mbbq_gen.runs.follow_up import ensure_follow_ups_extracted
 from mbbq_gen.runs.observations import ensure_extracted, named_runs
 from mbbq_gen.runs.reasoning import extract_all_reasoning, reasoning_text, stored_reasoning
@@ -63,10 +61,6 @@ class ReviewTarget:
         """An extraction with its text; None if there is none."""
         found, answered = stored_extractions(store, prompt_id).get(version), find_completed(store, prompt_id)
         return None if found is None or answered is None else _reviewed(answered, found, version)
-
-    def explain(self, answered: CompletedPrompt) -> Explanation | None:
-        """Explains how the rules extract a response; None if it has no text to extract."""
-        return explain_answer(answered, self._resources)
 
 
 class ReasoningTarget(ReviewTarget):

@@ -20,7 +20,7 @@ from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import all_of
 from mbbq_gen.report import annotation_views
 from mbbq_gen.report.annotation_views import SheetEntry, SheetRow
-from mbbq_gen.report.explanation import chosen_text, print_explanation
+from mbbq_gen.report.explanation import chosen_text
 from mbbq_gen.report.tables import OUTCOME_TITLES
 from mbbq_gen.runs.extraction import question_of
 from mbbq_gen.runs.run_folder import RunFolder
@@ -28,8 +28,7 @@ from mbbq_gen.storage.queries import find_completed
 from mbbq_gen.storage.store import RunStore
 
 _STEPS = {"b": -1, "s": 1, "q": 0}
-_KEYS = "y correct   n wrong   1-{count} the correct option   0 no answer   e explain   b back   s skip   q quit"
-_WRONG_KEYS = "which is correct?   1-{count} that option   0 no answer   Enter not known"
+_KEYS = "y correct   1-{count} the correct option   0 no answer   n wrong, no more known   b back   s skip   q quit"
 INTERRUPTS = frozenset("\x03\x04")
 """Ctrl-C and Ctrl-D, for terminals that pass them on as keys."""
 
@@ -81,18 +80,9 @@ class AnnotationTask:
 
     def ask(self) -> None:
         """Asks for annotations in the terminal, one by one."""
-        console = result_console(stderr=True)
-
-        def explain(entry: SheetEntry) -> None:
-            found = self._source.explain(entry.answered)
-            if found is None:
-                console.print(f"outcome from the service: {entry.stored.rule}")
-            else:
-                print_explanation(found, console)
-
-        entries = self._entries()
+        entries, session = self._entries(), AnnotationSession(result_console(stderr=True), typer.getchar, self._store)
         try:
-            count = AnnotationSession(console, typer.getchar, self._store, explain).judge(entries, self._annotations)
+            count = session.judge(entries, self._annotations)
         except (KeyboardInterrupt, EOFError):
             say(f"\nstopped; the annotations are in {self._source.annotations_path}")
             raise KeyboardInterrupt from None
@@ -153,7 +143,6 @@ class AnnotationSession:
     console: Console
     key: Callable[[], str]
     store: Callable[[Annotation], None]
-    explain: Callable[[SheetEntry], None]
 
     def judge(self, entries: Sequence[SheetEntry], annotations: Mapping[str, Annotation]) -> int:
         """Asks for each extraction without a valid annotation; returns the number annotated."""
@@ -177,30 +166,22 @@ class AnnotationSession:
 
     def _ask(self, entry: SheetEntry) -> tuple[int, Annotation | None]:
         """The step to the next entry (0: quit), and the annotation, if any."""
-        count, is_wrong = len(entry.question.options), False
+        count = len(entry.question.options)
         while True:
-            self.console.print((_WRONG_KEYS if is_wrong else _KEYS).format(count=count), style="dim")
+            self.console.print(_KEYS.format(count=count), style="dim")
             key = self.key().lower()
             if key in INTERRUPTS or key == "":
                 raise KeyboardInterrupt
-            if key in "0123456789" and int(key) <= count:
-                return 1, self._annotation(entry, int(key) - 1 if key != "0" else None)
-            if is_wrong:
-                if key in {"\r", "\n"}:
-                    return 1, annotate_response(entry.stored, right=None, right_known=False)
-            elif key == "y":
-                return 1, self._annotation(entry, entry.stored.option)
-            elif key in _STEPS:
+            if key in _STEPS:
                 return _STEPS[key], None
-            elif key == "e":
-                self.explain(entry)
-            is_wrong = is_wrong or key == "n"
-
-    def _annotation(self, entry: SheetEntry, right: int | None) -> Annotation:
-        annotation = annotate_response(entry.stored, right=right)
-        chosen = chosen_text(right, entry.question.labels, entry.question.options)
-        self.console.print(f"{'right' if annotation.agrees else 'wrong'}: {chosen}", style="bold")
-        return annotation
+            if key == "n":
+                return 1, annotate_response(entry.stored, right=None, right_known=False)
+            if key == "y" or (key in "0123456789" and int(key) <= count):
+                right = entry.stored.option if key == "y" else int(key) - 1 if key != "0" else None
+                annotation = annotate_response(entry.stored, right=right)
+                chosen = chosen_text(right, entry.question.labels, entry.question.options)
+                self.console.print(f"{'right' if annotation.agrees else 'wrong'}: {chosen}", style="bold")
+                return 1, annotation
 
     def _show(self, entry: SheetEntry, number: int, total: int) -> None:
         """Prints one extraction, with control characters escaped."""

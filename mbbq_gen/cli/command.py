@@ -36,6 +36,11 @@ def option(group: str, help_text: str, *names: str, default: Any = None, **more:
     return Field(default, description=help_text, json_schema_extra=declared)
 
 
+def flag(group: str, help_text: str, *names: str) -> Any:
+    """Declares an option without a value, whose default is False."""
+    return option(group, help_text, *names, default=False)
+
+
 def argument(metavar: str, help_text: str, *, default: Any = None, **more: Any) -> Any:
     """Declares an argument; it is required if its default is `...`."""
     return Field(default, description=help_text, json_schema_extra={"metavar": metavar, **more})
@@ -66,7 +71,7 @@ class Command(Options):
 class JsonCommand(Command):
     """A command that can print JSON."""
 
-    as_json: bool = option("", "Print JSON instead of text.", "--json", default=False)
+    as_json: bool = flag("", "Print JSON instead of text.", "--json")
 
 
 class PackCommand(JsonCommand):

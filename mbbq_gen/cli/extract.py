@@ -53,16 +53,11 @@ class Extract(PackCommand):
     jsonl: Path | None = option(
         "What to extract",
         "Instead of a run: JSON Lines with id, language, options, labels and response; - reads stdin.",
-        metavar="FILE",
     )
     extractor: str = option(
-        "Extraction",
-        "Extractor: rules, or a simple one: strict-match, first-label, mbbq-like, answer-line.",
-        default="rules",
+        "Extraction", "Extractor: rules, strict-match, first-label, mbbq-like or answer-line.", default="rules"
     )
-    output: Path | None = option(
-        "Files", "File for the lines of --jsonl. Default: stdout.", "--output", "-o", metavar="FILE"
-    )
+    output: Path | None = option("Files", "File for the lines of --jsonl. Default: stdout.", "--output", "-o")
     worker_options: WorkerOptions
 
     def _run(self) -> None:
@@ -179,15 +174,9 @@ class Explain(PackCommand):
     rule: str | None = option("List", "Only extractions by this rule.")
     limit: int = option("List", "Maximum extractions to list.", default=20, min=1)
     response: str | None = option("Your own response", "Response of a model; - reads stdin.", metavar="TEXT|-")
-    language: str | None = option(
-        "Your own response", "Its language; in a list, only this language of the run.", metavar="XX"
-    )
-    options: str | None = option(
-        "Your own response", "Options as shown, separated by |; their labels are A, B, C, …", metavar="TEXT|TEXT|…"
-    )
-    unknown_index: int | None = option(
-        "Your own response", "Index of the unknown option, from 0. Default: there is none.", min=0
-    )
+    language: str | None = option("Your own response", "Its language; in a list, only this one.", metavar="XX")
+    options: str | None = option("Your own response", "Options as shown, separated by |.", metavar="TEXT|TEXT|…")
+    unknown_index: int | None = option("Your own response", "Index of the unknown option, from 0.", min=0)
 
     def _run(self) -> None:
         from mbbq_gen.runs.run_folder import RunFolder

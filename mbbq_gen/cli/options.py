@@ -36,6 +36,7 @@ def _expand_studies(paths: list[Path] | None) -> list[Path] | None:
 
 _RUNS = "Run folders, or a study's file or folder."
 GROUPS = "comma-separated: model, benchmark, language, split, category, template, variant, …"
+GROUPED = f"Group the scores by these, {GROUPS}"
 
 RunPaths = Annotated[list[Path], argument("RUN", _RUNS, default=..., callback=_expand_studies)]
 AnyRunPaths = Annotated[list[Path] | None, argument("RUN", _RUNS, callback=_expand_studies)]
@@ -63,16 +64,12 @@ NormalizationChoice = Annotated[
         "What to score",
         "Normalization of loglikelihoods: sum (none); token, char or byte (divided by their number; char is acc_norm "
         "of lm-eval); or pmi (see `mbbq-gen run --help`). Default: the run's.",
-        metavar="TYPE",
     ),
 ]
-GroupBy = Annotated[str, option("Grouping", f"Group the scores by these, {GROUPS}", metavar="NAME,…")]
+GroupBy = Annotated[str, option("Grouping", GROUPED, metavar="NAME,…")]
 AnswersChoice = Annotated[
     Literal["first", "follow-up"],
-    option(
-        "What to score",
-        "Answers to score: first, or follow-up (replies to `run --follow-up` where nothing could be read).",
-    ),
+    option("What to score", "Answers to score: first, or follow-up (`run --follow-up`) where nothing could be read."),
 ]
 CorrectWith = Annotated[
     str | None,
@@ -80,7 +77,6 @@ CorrectWith = Annotated[
         "Also show",
         "Scores corrected for extraction errors: annotations (of `mbbq-gen annotate`) or follow-up (`run --follow-up "
         "unread --follow-up-check N`).",
-        metavar="SOURCE",
     ),
 ]
 PromptEffectsChoice = Annotated[
@@ -89,7 +85,6 @@ PromptEffectsChoice = Annotated[
         "Statistics",
         "What intervals and tests hold for: fixed (only these prompt variants) or random (all variants like them; "
         "needs at least three).",
-        metavar="TYPE",
     ),
 ]
 AverageChoice = Annotated[
@@ -98,7 +93,6 @@ AverageChoice = Annotated[
         "Statistics",
         "What a score is the mean over: questions (large templates weigh more), templates (each alike) or "
         "random-effects (templates, weighted by how exactly each is known; narrower intervals).",
-        metavar="TYPE",
     ),
 ]
 ConfidenceLevel = Annotated[float, option("Statistics", "Confidence level of the intervals.", min=0.5, max=0.999)]
@@ -120,17 +114,13 @@ class InferenceOptions(Options):
         default="rules",
     )
     gold: Literal["published", "corrected"] = option(
-        "What to score",
-        "Gold labels: published, or corrected (known errors fixed).",
-        default="published",
-        metavar="SOURCE",
+        "What to score", "Gold labels: published, or corrected (known errors fixed).", default="published"
     )
     unparsed: Literal["discard", "keep"] = option(
         "Statistics",
         "Unparsed responses in the denominators of bias scores: discard (left out) or keep (counted as neither "
         "answer).",
         default="discard",
-        metavar="ACTION",
     )
     confidence_level: ConfidenceLevel = 0.95
     n_resamples: int = option("Statistics", "Number of bootstrap resamples of templates.", default=2000, min=100)
@@ -178,15 +168,6 @@ class ScoreOptions(InferenceOptions):
     """Options of scores that can be averaged over templates."""
 
     average: AverageChoice = "questions"
-    unseen_deviation: float = option(
-        "Statistics",
-        "How far the score of an unseen template may lie off, where few templates differ (0 to 2).",
-        default=0.3,
-        min=0,
-    )
-    unseen_stretch: float = option(
-        "Statistics", "How much farther near an end of the scale, times the scale's length.", default=1.2, min=0
-    )
     prompt_effects: PromptEffectsChoice = "fixed"
 
 

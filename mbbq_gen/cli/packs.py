@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, command_group, option, settings
+from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, command_group, flag, option, settings
 from mbbq_gen.cli.options import Languages
 from mbbq_gen.cli.output import echo, open_lines, print_json, print_rows
 from mbbq_gen.core.config import RunConfig
@@ -21,6 +21,10 @@ from mbbq_gen.core.text import all_of, one_of
 
 Language = Annotated[str, option("Questions", "Language.", metavar="XX")]
 Code = Annotated[str, argument("XX", "The language's ISO 639 code.", default=...)]
+_PROMPT_SETTINGS = (
+    *("benchmark", "data_dir", "instances", "instances_field_map", "no_context", "prompt_source", "option_order"),
+    *("label_style", "system_prompt", "seed"),
+)
 
 
 class ListPrompts(PackCommand):
@@ -31,8 +35,7 @@ class ListPrompts(PackCommand):
         "  mbbq-gen prompts list --language nl --prompt-source published --benchmark mbbq"
     )
     language: Language = "en"
-    benchmark: str | None = option("Questions", "Benchmark of the published prompts.")
-    config: RunConfig = settings(("prompt_source", "data_dir"))
+    config: RunConfig = settings(("benchmark", "prompt_source", "data_dir"))
 
     def _run(self) -> None:
         from mbbq_gen.languages.prompt_pack import read_prompts
@@ -41,9 +44,9 @@ class ListPrompts(PackCommand):
 
         rows = [variant.model_dump() for variant in read_prompts(self.resources, self.language).variant]
         if self.config.prompt_source == "published":
-            if self.benchmark is None:
+            if len(self.config.benchmark) != 1:
                 raise UsageError("--prompt-source published: name the benchmark: --benchmark NAME")
-            (choice,) = located(self.config.model_copy(update={"benchmark": (self.benchmark,)})).benchmarks
+            (choice,) = located(self.config).benchmarks
             folder = Path(choice.data_dir) if choice.data_dir else None
             rows = [
                 {**prompt.variant.model_dump(), "label_style": prompt.label_style, "unknown_text": prompt.unknown_text}
@@ -67,18 +70,12 @@ class ShowPrompt(PackCommand):
         "  mbbq-gen prompts show --language en --variant letters --label-style '(A)' --option-order cyclic --json\n"
         "  mbbq-gen prompts show --language ko --benchmark kobbq --prompt-source published --variant published_3"
     )
-    benchmark: str | None = option("Questions", "Benchmark. Default: starter.")
     language: Language = "en"
     split: Split = option("Questions", "Split: bias or control.", default="bias")
     instance: str | None = option("Questions", "Id of the question. Default: the first.", metavar="ID")
     variant: str | None = option("Prompts", "Variant, see `mbbq-gen prompts list`. Default: the first.", metavar="ID")
-    follow_up: bool = option("Prompts", "Also show what `run --follow-up` asks about an answer.", default=False)
-    config: RunConfig = settings(
-        (
-            *("data_dir", "instances", "instances_field_map", "no_context", "prompt_source", "option_order"),
-            *("label_style", "system_prompt", "seed"),
-        )
-    )
+    follow_up: bool = flag("Prompts", "Also show what `run --follow-up` asks about an answer.")
+    config: RunConfig = settings(_PROMPT_SETTINGS)
 
     def _run(self) -> None:
         from mbbq_gen.prompts.render import plan_orders, render_prompt
@@ -88,8 +85,8 @@ class ShowPrompt(PackCommand):
 
         resources, language = self.resources, self.language
         fixed: dict[str, Any] = {"model": "oracle:perfect", "languages": (language,), "splits": (self.split,)}
-        if self.benchmark is not None or self.config.instances is None:
-            fixed["benchmark"] = (self.benchmark or "starter",)
+        if self.config.instances is None:
+            fixed["benchmark"] = self.config.benchmark or ("starter",)
         one_of("language", language, resources.names("prompts"))
         config = resolve(self.config.model_copy(update=fixed), resources)
         variants = list(config.variants)
@@ -205,10 +202,7 @@ class EvaluateLanguage(PackCommand):
     )
     language: Code
     labelled_file: Path | None = option(
-        "",
-        "Labelled responses: JSON Lines as for `extract --jsonl`, with gold_option; - reads stdin. Default: "
-        "the examples of the pack.",
-        metavar="FILE",
+        "", "JSON Lines as for `extract --jsonl`, with gold_option; - reads stdin. Default: the examples of the pack."
     )
 
     def _run(self) -> None:

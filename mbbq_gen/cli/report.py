@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mbbq_gen.cli.command import RunCommand, option
+from mbbq_gen.cli.command import RunCommand, flag, option
 from mbbq_gen.cli.options import (
     CorrectWith,
     HtmlPage,
@@ -47,19 +47,11 @@ class Report(RunsCommand):
     )
     statistics: ScoreOptions
     correct_with: CorrectWith = None
-    paper_figures: bool = option(
-        "Also show", "On the page: the figures and tables of the benchmarks' papers.", default=False
-    )
+    paper_figures: bool = flag("Also show", "On the page: the figures and tables of the benchmarks' papers.")
     output: HtmlPage = None
-    open_browser: bool = option("Files", "Open the page of -o in the browser.", "--open", default=False)
-    page_samples: int = option(
-        "Files", "Maximum samples in the page; a random subset if there are more.", default=2000, min=0
-    )
-    figures: Path | None = option(
-        "Files",
-        "Write each chart as SVG, PNG, PDF and Vega-Lite, and the tables as CSV, Markdown and LaTeX.",
-        metavar="DIR",
-    )
+    open_browser: bool = flag("Files", "Open the page of -o in the browser.", "--open")
+    page_samples: int = option("Files", "Maximum samples in the page, drawn at random.", default=2000, min=0)
+    figures: Path | None = option("Files", "Write each chart, and the tables as CSV and LaTeX.", metavar="DIR")
     verbose: Verbose = False
 
     def _run(self) -> None:
@@ -185,7 +177,7 @@ class Leaderboard(RunsCommand):
     )
     output: HtmlPage = None
     csv: Path | None = option("Files", "Write CSV: one row per model, benchmark and language.", metavar="FILE")
-    markdown: bool = option("", "Print a Markdown table.", default=False)
+    markdown: bool = flag("", "Print a Markdown table.")
     statistics: ScoreOptions
 
     def _run(self) -> None:
@@ -232,7 +224,7 @@ class View(RunCommand):
 
     help_examples = "  mbbq-gen view my-run --open"
     port: int = option("", "Port; 0 for any free port.", default=0, min=0, max=65535)
-    open_browser: bool = option("", "Open the page in the browser.", "--open", default=False)
+    open_browser: bool = flag("", "Open the page in the browser.", "--open")
 
     def _run(self) -> None:
         from mbbq_gen.report.viewer import ViewServer, open_viewer

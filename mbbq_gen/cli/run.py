@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mbbq_gen.cli.command import PackCommand, RunCommand, argument, command_group, option, settings
+from mbbq_gen.cli.command import PackCommand, RunCommand, argument, command_group, flag, option, settings
 from mbbq_gen.cli.options import InferenceOptions, Verbose, varying
 from mbbq_gen.cli.output import print_json, result_console, say, show, show_result
 from mbbq_gen.core.config import RunConfig
@@ -79,7 +79,7 @@ class BatchCollect(BatchCommand):
     """
 
     help_examples = "  mbbq-gen batch collect my-run --wait"
-    wait: bool = option("", "Wait until all batches are done.", default=False)
+    wait: bool = flag("", "Wait until all batches are done.")
     every: float = option("", "Seconds between two checks.", default=60.0, min=1, metavar="SECONDS")
 
     def _run(self) -> None:
@@ -276,12 +276,8 @@ class RunModel(PackCommand):
         default=...,
     )
     config: RunConfig = settings(RunConfig.model_fields)
-    collect_batches: bool = option(
-        "Limits and money",
-        "With a --batch run only: collect the finished batches and submit what is missing. Other runs continue "
-        "without it.",
-        "--collect",
-        default=False,
+    collect_batches: bool = flag(
+        "Limits and money", "With a --batch run only: collect what is finished, submit what is missing.", "--collect"
     )
     verbose: Verbose = False
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from mbbq_gen.cli.command import PackCommand, option
+from mbbq_gen.cli.command import PackCommand, flag, option
 from mbbq_gen.cli.options import (
-    GROUPS,
+    GROUPED,
     AnswersChoice,
     AnyRunPaths,
     CorrectWith,
@@ -59,34 +59,25 @@ class Score(PackCommand):
     run_paths: AnyRunPaths = None
     jsonl: Path | None = option(
         "What to score",
-        "Instead of runs: JSON Lines file of questions, each with its `option`, `outcome` or `response` "
-        "(docs/guides/score-your-answers.md); - reads stdin.",
-        metavar="FILE",
+        "Instead of runs: JSON Lines of questions, each with its `option`, `outcome` or `response`; - reads stdin.",
     )
     normalization: NormalizationChoice = None
     subset: Literal["all", "bharat_pairs"] = option(
         "What to score", "Responses: all, or bharat_pairs (BharatBBQ's pair-filtered subset).", default="all"
     )
-    group_by: str | None = option(
-        "Grouping", f"Group the scores by these, {GROUPS} Default: language,split.", metavar="NAME,…"
-    )
+    group_by: str | None = option("Grouping", f"{GROUPED} Default: language,split.", metavar="NAME,…")
     metric: MetricNames = "all"
-    macro_average: Literal["category", "variant"] | None = option(
-        "Grouping", "Also average over groups with equal weights: category or variant."
-    )
+    macro_average: Literal["category", "variant"] | None = option("Grouping", "Also average over: category or variant.")
     answers: AnswersChoice = "first"
     statistics: ScoreOptions
-    tests: bool = option("Statistics", "Also test whether each score differs from 0.", default=False)
+    tests: bool = flag("Statistics", "Also test whether each score differs from 0.")
     equivalence_margin: float | None = equivalence_option("each bias")
-    control_adjusted: bool = option("Also show", "Each bias minus the same score on the control split.", default=False)
-    baselines: bool = option("Also show", "Scores of trivial models on the same questions.", default=False)
-    heterogeneity: bool = option("Also show", "Tau and I² of each score over templates and categories.", default=False)
-    sensitivity: bool = option(
-        "Also show", "Intervals at half and twice --unseen-deviation and --unseen-stretch.", default=False
-    )
+    control_adjusted: bool = flag("Also show", "Each bias minus the same score on the control split.")
+    baselines: bool = flag("Also show", "Scores of trivial models on the same questions.")
+    heterogeneity: bool = flag("Also show", "Tau and I² of each score over templates and categories.")
+    sensitivity: bool = flag("Also show", "Intervals at half and twice the room for unseen templates.")
     correct_with: CorrectWith = None
     csv: Path | None = option("Files", "Also write the scores as CSV, one row per group and metric.", metavar="FILE")
-    parquet: Path | None = option("Files", "Also write the scores as Parquet.", metavar="FILE")
     worker_options: WorkerOptions
 
     def _run(self) -> None:
@@ -218,9 +209,8 @@ class Score(PackCommand):
                 write_text(path, [report.model_dump_json(indent=2) + "\n"], is_derived=True)
             except MbbqGenError as error:
                 say(str(error))
-        for file, kind in ((self.csv, "csv"), (self.parquet, "parquet")):
-            if file is not None:
-                write_scores(report, file, kind)
+        if self.csv is not None:
+            write_scores(report, self.csv)
 
 
 _EXCLUDED = {

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import typer
 
 import mbbq_gen
-from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, model_options, option, settings
+from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, flag, model_options, option, settings
 from mbbq_gen.cli.options import AverageChoice, ConfidenceLevel, PromptEffectsChoice, variances_of
 from mbbq_gen.cli.output import echo, print_json, print_rows, say, show_result, write_lines
 from mbbq_gen.core.config import RunConfig, setting_info
@@ -41,12 +41,8 @@ class Init(JsonCommand):
     )
     file: Path = argument("FILE", "Study file to write.", default=Path("study.toml"))
     config: RunConfig = settings(("model", "base_url", "benchmark", "languages", "sample", "max_cost"))
-    yes: bool = option(
-        "", "Ask no questions: use the default of every option that is not given.", "--yes", "-y", default=False
-    )
-    print_schema: bool = option(
-        "", "Only print the JSON schema of study files, for editors.", "--schema", default=False
-    )
+    yes: bool = flag("", "Ask no questions: use the defaults of options that are not given.", "--yes", "-y")
+    print_schema: bool = flag("", "Only print the JSON schema of study files, for editors.", "--schema")
 
     def _run(self) -> None:
         from mbbq_gen.runs.study import study_schema
@@ -188,15 +184,9 @@ class Doctor(JsonCommand):
     """
 
     help_examples = "  mbbq-gen doctor\n  mbbq-gen doctor --base-url http://127.0.0.1:11434 --model llama3.2 --json"
-    base_url: str | None = option(
-        "", "Check this server instead: shows what it is and asks one question. With or without /v1.", metavar="URL"
-    )
-    model: str | None = option(
-        "", "With --base-url: the model to ask. Default: the only one that it lists.", metavar="NAME"
-    )
-    model_arg: list[str] | None = option(
-        "", "With --base-url: option of the model; may be repeated.", metavar="NAME=VALUE"
-    )
+    base_url: str | None = option("", "Check this server, and ask it a question. With or without /v1.", metavar="URL")
+    model: str | None = option("", "With --base-url: the model to ask. Default: the only one that it lists.")
+    model_arg: list[str] | None = option("", "With --base-url: an option of the model.", metavar="NAME=VALUE")
 
     def _run(self) -> None:
         if self.base_url is not None:
@@ -316,8 +306,7 @@ class Estimate(PackCommand):
         "  mbbq-gen estimate --model openai:gpt-4o-mini --benchmark starter --pilot pilot --json"
     )
     tokenizer: Path | None = option(
-        "Estimate",
-        "The model's tokenizer.json, or the folder that holds it. Default: the model's own, if it is on this machine.",
+        "Estimate", "The model's tokenizer.json, or its folder. Default: its own, if it is on this machine."
     )
     pilot: Pilot = None
     config: EstimateSettings
@@ -352,18 +341,10 @@ class Design(PackCommand):
         '--goal "difference between languages"\n'
         "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en --max-cost 20 --pilot my-pilot"
     )
-    goal: Literal["score", "difference between languages"] = option(
-        "Goal", "What to measure: `score` or `difference between languages`.", default="score", metavar="TEXT"
-    )
-    ci_width: float | None = option(
-        "Goal", "Width of the confidence interval to reach (upper minus lower end).", metavar="W"
-    )
-    max_cost: float | None = option(
-        "Goal", "Instead of a width: US dollars to spend; finds the narrowest interval.", metavar="USD"
-    )
-    metric: str = option(
-        "Goal", "Metric to measure; for names: `mbbq-gen score --help`.", default="mbbq_bias_ambiguous"
-    )
+    goal: Literal["score", "difference between languages"] = option("Goal", "What to measure.", default="score")
+    ci_width: float | None = option("Goal", "Width of the interval to reach (upper minus lower end).", metavar="W")
+    max_cost: float | None = option("Goal", "Instead of a width: US dollars to spend.", metavar="USD")
+    metric: str = option("Goal", "Metric; for names: `mbbq-gen score --help`.", default="mbbq_bias_ambiguous")
     pilot: Pilot = None
     prompt_effects: PromptEffectsChoice = "fixed"
     average: AverageChoice = "questions"

@@ -78,10 +78,8 @@ def test_heterogeneity_and_sensitivity(runs: dict[str, Path], capsys: Capture) -
         assert widths["deviation halved"] <= widths["as set"] + 1e-9 <= widths["deviation doubled"] + 2e-9
         assert one["deviation doubled"]["unseen_deviation"] == 0.6
         assert one["stretch halved"]["unseen_stretch"] == 0.6
-    wide = result(capsys, "score", runs["right"], "--metric", METRICS, "--unseen-deviation", 0.6)
-    usual = result(capsys, "score", runs["right"], "--metric", METRICS)
-    assert (wide["unseen_deviation"], usual["unseen_deviation"]) == (0.6, 0.3)
-    lows = [table["groups"][0]["metrics"]["accuracy_disambiguated"]["ci_low"] for table in (wide, usual)]
+    wide, usual = (Run(runs["right"]).scores(unseen_deviation=deviation) for deviation in (0.6, 0.3))
+    lows = [known(table.groups[0].metrics["accuracy_disambiguated"].ci_low) for table in (wide, usual)]
     assert lows[0] < lows[1] < 1
 
 
