@@ -17,7 +17,7 @@ from __future__ import annotations
 import inspect
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -197,7 +197,6 @@ class Run:
         *,
         gold: GoldLabels = "published",
         extractor: str = ENGINE,
-        model: str | None = None,
         answers: Answers = "first",
     ) -> polars.DataFrame:
         """The table that scores are computed from: one row per response, without texts.
@@ -205,11 +204,10 @@ class Run:
         Args:
             gold: Gold labels: `published`, or `corrected` (known errors fixed).
             extractor: As for `extract`.
-            model: Name of the model in the table; None: that of the run.
             answers: `first`, or `follow-up`: replies to follow-ups where the first answer is unparsed.
         """
         reading = LoadOptions(self.resources, gold, extractor, answers=answers)
-        frame, _ = load_run_observations(self.folder, self.manifest, reading, model=model)
+        frame, _ = load_run_observations(self.folder, self.manifest, reading)
         return frame
 
     def samples(
@@ -218,9 +216,7 @@ class Run:
         gold: GoldLabels = "published",
         extractor: str = ENGINE,
         languages: Sequence[str] | None = None,
-        ids: Collection[str] | None = None,
         messages: bool = False,
-        model: str | None = None,
     ) -> polars.DataFrame:
         """The samples with their texts: one row per response, in plan order.
 
@@ -230,17 +226,12 @@ class Run:
         Args:
             gold: As for `observations`.
             extractor: As for `observations`.
-            model: As for `observations`.
             languages: Only these; None: all of the run.
-            ids: Only the prompts with these ids; None: all.
             messages: Whether to add the messages as sent, and the last of them as `prompt`.
         """
         import polars as pl
 
-        batches = self.sample_batches(
-            gold=gold, extractor=extractor, languages=languages, ids=ids, messages=messages, model=model
-        )
-        parts = list(batches)
+        parts = list(self.sample_batches(gold=gold, extractor=extractor, languages=languages, messages=messages))
         return pl.concat(parts) if parts else pl.DataFrame(schema=item_schema(messages=messages))
 
     def sample_batches(
@@ -250,18 +241,14 @@ class Run:
         gold: GoldLabels = "published",
         extractor: str = ENGINE,
         languages: Sequence[str] | None = None,
-        ids: Collection[str] | None = None,
         messages: bool = False,
-        model: str | None = None,
     ) -> Iterator[polars.DataFrame]:
         """The rows of `samples` in tables of at most `size` rows, to limit memory."""
         versions = self._versions(languages, extractor)
         scored = ensure_scores_extracted(self.folder)
-        model = model or self.manifest.config.model
         with self.folder.open_store(read_only=True) as store:
-            yield from sample_batches(
-                store, versions, model, gold, scored=scored, ids=ids, messages=messages, size=size
-            )
+            model = self.manifest.config.model
+            yield from sample_batches(store, versions, model, gold, scored=scored, messages=messages, size=size)
 
     def _versions(self, languages: Sequence[str] | None, extractor: str = ENGINE) -> dict[str, str]:
         """The extractor versions of some languages of the run, after missing extractions."""

@@ -78,7 +78,6 @@ def test_its_readings_are_an_extractor(capsys: Capture, run: Path) -> None:
     scores = json_of(capsys, "score", run, "--extractor", "judge:first")
     assert scores["extractor"] == "judge:first"
     assert sum(group["outcomes"]["option"] for group in scores["groups"]) == 80
-    assert (run / "scores-judge-first.json").is_file()
     assert "judge:first" in succeed(capsys, "compare", run, "--across", "extractor", "--json")
     assert "did you mean 'judge:first'" in stderr_of(capsys, "score", run, "--extractor", "judge:second")
 
