@@ -23,8 +23,7 @@ from mbbq_gen.cli.options import (
     warn_without_responses,
 )
 from mbbq_gen.cli.output import open_lines, say, show_result
-from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
-from mbbq_gen.core.files import write_text
+from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.progress import Bar
 
 if TYPE_CHECKING:
@@ -39,9 +38,8 @@ if TYPE_CHECKING:
 class Score(PackCommand):
     """Scores runs, or answers in a JSON Lines file.
 
-    Shows all metrics with counts and confidence intervals clustered by template. The scores of a single run are also
-    written to RUN/scores.json (RUN/scores-NAME.json with --extractor, --normalization or --answers NAME). --jsonl
-    always prints JSON. --ray counts in parallel and gives the same numbers.
+    Shows all metrics with counts and confidence intervals clustered by template. --jsonl always prints JSON.
+    --ray counts in parallel and gives the same numbers.
 
     Metrics: parse_rate, accuracy_ambiguous, accuracy_disambiguated, mbbq_bias_ambiguous, mbbq_bias_disambiguated,
     diff_bias_ambiguous, diff_bias_disambiguated, diff_bias_ambiguous_bound, diff_bias_disambiguated_bound, bbq_s_dis,
@@ -81,7 +79,7 @@ class Score(PackCommand):
     worker_options: WorkerOptions
 
     def _run(self) -> None:
-        from mbbq_gen.report.score_tables import score_report_blocks
+        from mbbq_gen.report.score_tables import score_report_blocks, write_scores
         from mbbq_gen.scoring.tally import subset
 
         helpers, runs = self.worker_options.map_workers(), self.run_paths or []
@@ -98,7 +96,8 @@ class Score(PackCommand):
         report = self._scored(frame, groupings, sampling, labelled).model_copy(
             update={"subset": self.subset, "normalization": self.normalization, "answers": self.answers}
         )
-        self._write(report)
+        if self.csv is not None:
+            write_scores(report, self.csv)
         show_result(report, score_report_blocks, as_json=self.as_json or self.jsonl is not None)
 
     def _check(self, sampling: InferenceSettings) -> None:
@@ -196,21 +195,6 @@ class Score(PackCommand):
         if labelled is not None:
             fields["correction"] = correction(frame, labelled, by, metrics, sampling)
         return extras.ScoreReport(**fields, extractor=self.statistics.extractor)
-
-    def _write(self, report: ScoreReport) -> None:
-        """Writes the requested files, and the scores of a single run into its folder."""
-        from mbbq_gen.report.score_tables import write_scores
-
-        if self.run_paths and len(self.run_paths) == 1:
-            parts = ["" if report.extractor == "rules" else report.extractor.replace(":", "-"), report.normalization]
-            suffix = "".join(f"-{part}" for part in (*parts, report.answers != "first" and report.answers) if part)
-            path = self.run_paths[0] / f"scores{suffix}.json"
-            try:
-                write_text(path, [report.model_dump_json(indent=2) + "\n"], is_derived=True)
-            except MbbqGenError as error:
-                say(str(error))
-        if self.csv is not None:
-            write_scores(report, self.csv)
 
 
 _EXCLUDED = {

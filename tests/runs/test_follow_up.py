@@ -63,7 +63,6 @@ def test_a_model_that_knows_what_it_meant_is_read_whole(capsys: Capture, run_pat
     found = report(capsys, run_path)
     assert all(group["read"] == 0 and group["read_with_follow_up"] == group["answers"] for group in found["groups"])
     assert found["findings"] == []
-    assert (run_path / "scores-follow-up.json").is_file()
 
 
 def test_a_model_that_chose_nothing_stays_unread(capsys: Capture, run_path: Path) -> None:
