@@ -13,9 +13,9 @@ import hashlib
 import io
 import os
 import sqlite3
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -26,8 +26,8 @@ MOST_CHARACTERS: Final = 16_000_000
 """Approximate limit of the text in one file."""
 IS_HERE: Final = "record >= '{'"
 """The condition that a record is in SQLite; references to files begin with a digit."""
-_CACHED_CHARACTERS: Final = 8 * MOST_CHARACTERS
-"""Characters of cached files: two of prompts, their responses, and questions in all languages."""
+_CACHED_FILES: Final = 16
+"""Files in memory: two of prompts, their responses, and questions in all languages."""
 
 
 class ShardSpec(NamedTuple):
@@ -63,25 +63,20 @@ class RecordFiles:
         self.in_files = db.execute("SELECT 1 FROM meta WHERE name = ?", (_IN_FILES,)).fetchone() is not None
         """Whether this run stores its records in files."""
         self._new_records = self._new_characters = 0
-        self._cache: OrderedDict[int, list[str]] = OrderedDict()
-        self._cached = 0
+        self._file = lru_cache(_CACHED_FILES)(self._read_file)
 
     def record(self, place: str) -> str:
         """The record at a place, `NUMBER:ROW`; RunError if its file is missing or damaged."""
         number, row = map(int, place.split(":"))
-        if number not in self._cache:
-            import polars
+        return self._file(number)[row]
 
-            name = self._db.execute("SELECT name FROM record_files WHERE number = ?", (number,)).fetchone()
-            content = io.BytesIO(_content(self._folder / name[0]))
-            found: list[str] = polars.read_parquet(content)["record"].to_list()
-            self._cached += sum(map(len, found))
-            while self._cache and self._cached > _CACHED_CHARACTERS:
-                _, oldest = self._cache.popitem(last=False)
-                self._cached -= sum(map(len, oldest))
-            self._cache[number] = found
-        self._cache.move_to_end(number)
-        return self._cache[number][row]
+    def _read_file(self, number: int) -> list[str]:
+        """The records of a file."""
+        import polars
+
+        (name,) = self._db.execute("SELECT name FROM record_files WHERE number = ?", (number,)).fetchone()
+        found: list[str] = polars.read_parquet(io.BytesIO(_content(self._folder / name)))["record"].to_list()
+        return found
 
     def enable_shards(self) -> None:
         """Moves all records to files, now and from now on, and shrinks the SQLite file."""
