@@ -11,7 +11,8 @@ from mbbq_gen.cli.output import echo, print_json, print_rows, say, write_lines
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
-from mbbq_gen.core.text import one_of
+from mbbq_gen.core.records import Split
+from mbbq_gen.core.text import one_of, words
 
 if TYPE_CHECKING:
     from mbbq_gen.interchange.export import ExportSource, Kind
@@ -42,7 +43,9 @@ class Import(PackCommand):
     )
     columns: Path | None = option("Log", "With --from csv: file that maps its columns to our fields.", metavar="TOML")
     model: str | None = option("Log", "Name of the model. Default: the name in the log.")
-    config: RunConfig = settings(("benchmark", "data_dir", "instances", "instances_field_map", "languages", "splits"))
+    benchmark: str = option("Questions", "Benchmarks of the responses, comma-separated.", default="", metavar="NAME,…")
+    config: RunConfig = settings(("data_dir", "instances", "instances_field_map", "languages"))
+    splits: tuple[Split, ...] | None = option("Questions", "Only these splits: bias, control.", metavar="SPLIT,…")
 
     def _run(self) -> None:
         from mbbq_gen.interchange.importers import open_log
@@ -52,8 +55,8 @@ class Import(PackCommand):
         from mbbq_gen.runs.run_folder import RunFolder
 
         source = open_log(one_of("program", self.tool, TOOLS), self.source, self.columns)
-        config = located(self.config)
-        questions = load_questions(config, config.splits, self.resources)
+        config = located(self.config.model_copy(update={"benchmark": tuple(words(self.benchmark))}))
+        questions = load_questions(config, self.splits or (), self.resources)
         summary = import_answers(
             RunFolder(self.output), source, config.benchmarks, questions, resources=self.resources, model=self.model
         )

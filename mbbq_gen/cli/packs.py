@@ -22,7 +22,7 @@ from mbbq_gen.core.text import all_of, one_of
 Language = Annotated[str, option("Questions", "Language.", metavar="XX")]
 Code = Annotated[str, argument("XX", "The language's ISO 639 code.", default=...)]
 _PROMPT_SETTINGS = (
-    *("benchmark", "data_dir", "instances", "instances_field_map", "no_context", "prompt_source", "option_order"),
+    *("data_dir", "instances", "instances_field_map", "no_context", "prompt_source", "option_order"),
     *("label_style", "system_prompt", "seed"),
 )
 
@@ -35,7 +35,8 @@ class ListPrompts(PackCommand):
         "  mbbq-gen prompts list --language nl --prompt-source published --benchmark mbbq"
     )
     language: Language = "en"
-    config: RunConfig = settings(("benchmark", "prompt_source", "data_dir"))
+    benchmark: str | None = option("Questions", "Benchmark of the published prompts.")
+    config: RunConfig = settings(("prompt_source", "data_dir"))
 
     def _run(self) -> None:
         from mbbq_gen.languages.prompt_pack import read_prompts
@@ -44,9 +45,9 @@ class ListPrompts(PackCommand):
 
         rows = [variant.model_dump() for variant in read_prompts(self.resources, self.language).variant]
         if self.config.prompt_source == "published":
-            if len(self.config.benchmark) != 1:
+            if self.benchmark is None:
                 raise UsageError("--prompt-source published: name the benchmark: --benchmark NAME")
-            (choice,) = located(self.config).benchmarks
+            (choice,) = located(self.config.model_copy(update={"benchmark": (self.benchmark,)})).benchmarks
             folder = Path(choice.data_dir) if choice.data_dir else None
             rows = [
                 {**prompt.variant.model_dump(), "label_style": prompt.label_style, "unknown_text": prompt.unknown_text}
@@ -70,6 +71,7 @@ class ShowPrompt(PackCommand):
         "  mbbq-gen prompts show --language en --variant letters --label-style '(A)' --option-order cyclic --json\n"
         "  mbbq-gen prompts show --language ko --benchmark kobbq --prompt-source published --variant published_3"
     )
+    benchmark: str | None = option("Questions", "Benchmark. Default: starter.")
     language: Language = "en"
     split: Split = option("Questions", "Split: bias or control.", default="bias")
     instance: str | None = option("Questions", "Id of the question. Default: the first.", metavar="ID")
@@ -85,8 +87,8 @@ class ShowPrompt(PackCommand):
 
         resources, language = self.resources, self.language
         fixed: dict[str, Any] = {"model": "oracle:perfect", "languages": (language,), "splits": (self.split,)}
-        if self.config.instances is None:
-            fixed["benchmark"] = self.config.benchmark or ("starter",)
+        if self.benchmark is not None or self.config.instances is None:
+            fixed["benchmark"] = (self.benchmark or "starter",)
         one_of("language", language, resources.names("prompts"))
         config = resolve(self.config.model_copy(update=fixed), resources)
         variants = list(config.variants)

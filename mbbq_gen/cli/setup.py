@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-import typer
-
 import mbbq_gen
 from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, flag, model_options, option, settings
 from mbbq_gen.cli.options import AverageChoice, ConfidenceLevel, PromptEffectsChoice, variances_of
@@ -29,19 +27,17 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 class Init(JsonCommand):
     """Writes a study file for `run` and estimates its cost.
 
-    Asks for models, base URL, benchmark, languages and the maximum cost; --model may name several, comma-separated.
-    Options that are given are skipped. Without --sample, as many questions as --max-cost allows. Nothing is sent to any
-    model.
+    --model may name several, comma-separated; without options, the study is of a synthetic model on `starter`. Without
+    --sample, as many questions as --max-cost allows. Nothing is sent to any model.
     """
 
     help_examples = (
         "  mbbq-gen init\n"
-        "  mbbq-gen init paper.toml --model openai:gpt-4o-mini --benchmark mbbq --languages en,tr --yes\n"
+        "  mbbq-gen init paper.toml --model openai:gpt-4o-mini --benchmark mbbq --languages en,tr\n"
         "  mbbq-gen init --model openai:qwen2.5:7b --base-url http://127.0.0.1:11434/v1 --benchmark starter"
     )
     file: Path = argument("FILE", "Study file to write.", default=Path("study.toml"))
     config: RunConfig = settings(("model", "base_url", "benchmark", "languages", "sample", "max_cost"))
-    yes: bool = flag("", "Ask no questions: use the defaults of options that are not given.", "--yes", "-y")
     print_schema: bool = flag("", "Only print the JSON schema of study files, for editors.", "--schema")
 
     def _run(self) -> None:
@@ -83,43 +79,29 @@ class Init(JsonCommand):
             echo(f"{name}: {forecast}")
         echo(f"written: {file}\nnext: mbbq-gen run {file}")
 
-    def _ask(self, name: str, question: str, default: str) -> list[str]:
-        """The entries of an option, or of the user's answer if it is not given."""
-        if name in self.config.model_fields_set:
-            return words(getattr(self.config, name))
-        return words(default if self.yes else str(typer.prompt(question, default=default, err=True)))
-
     def _configs(self) -> list[RunConfig]:
-        """The configuration of each model; asks for the options that are not given."""
-        from mbbq_gen.benchmarks.registry import BENCHMARKS, find_benchmark
-        from mbbq_gen.benchmarks.releases import benchmark_folder
+        """The configuration of each model."""
+        from mbbq_gen.benchmarks.registry import find_benchmark
         from mbbq_gen.providers.registry import check_name
 
         given = self.config
-        question = "Models (kind:model, see `mbbq-gen models`; several with commas)"
-        names = self._ask("model", question, "synthetic:able-stereotyped")
-        if not names:
-            raise UsageError("name at least one model: --model kind:model (see `mbbq-gen models`)")
+        names = words(given.model or "synthetic:able-stereotyped")
         for name in names:
             check_name(name)
-        url = given.base_url
-        if any(name.startswith("openai:") for name in names):
-            question = "Base URL of the openai: models (empty: the service's own)"
-            url = next(iter(self._ask("base_url", question, "")), None)
-        elif url is not None:
+        if given.base_url is not None and not any(name.startswith("openai:") for name in names):
             raise UsageError("--base-url: no openai: model is named; for a local server use --model openai:NAME")
-        ready = [name for name, info in BENCHMARKS.items() if not info.needs_data or benchmark_folder(name) is not None]
-        question = f"Benchmark ({', '.join(ready)}; others: `mbbq-gen data list`)"
-        benchmarks = [find_benchmark(name) for name in self._ask("benchmark", question, "starter")]
-        known = benchmarks[0].languages
-        codes = self._ask("languages", f"Languages ({', '.join(known)})", known[0])
-        limit = given.max_cost
-        if limit is None and any(_is_paid(name, url) for name in names) and not self.yes:
-            question = "Most that each model may cost, in US dollars (0: no limit)"
-            limit = float(typer.prompt(question, default=5.0, err=True)) or None
-        shared: dict[str, Any] = {"benchmark": [info.name for info in benchmarks], "languages": codes}
-        shared |= {"variants": "letters,polite", "splits": "bias,control", "sample": given.sample, "max_cost": limit}
-        return [RunConfig(model=name, base_url=url if name.startswith("openai:") else None, **shared) for name in names]
+        benchmarks = [find_benchmark(name) for name in given.benchmark or ("starter",)]
+        codes = given.languages if "languages" in given.model_fields_set else benchmarks[0].languages[:1]
+        shared = {
+            "benchmark": [info.name for info in benchmarks],
+            "languages": codes,
+            "variants": "letters,polite",
+            "splits": "bias,control",
+            "sample": given.sample,
+            "max_cost": given.max_cost,
+        }
+        urls = {name: given.base_url for name in names if name.startswith("openai:")}
+        return [RunConfig(model=name, base_url=urls.get(name), **shared) for name in names]
 
 
 def _is_paid(model: str, base_url: str | None) -> bool:

@@ -150,7 +150,7 @@ def test_init_writes_the_base_url_of_openai_models(
     monkeypatch.chdir(tmp_path)
     models = ["--model", "openai:m,oracle:perfect", "--benchmark", "starter", "--languages", "en", "--sample", 4]
     with replying([ANSWER]) as first:
-        code, _, err = command("init", *models, "--base-url", f"{first.root}/v1", "--yes")
+        code, _, err = command("init", *models, "--base-url", f"{first.root}/v1")
         assert code == 0, err
         runs = study_runs(read_study(Path("study.toml")))
         assert [run.config.base_url for run in runs] == [f"{first.root}/v1", None]
@@ -161,7 +161,7 @@ def test_init_writes_the_base_url_of_openai_models(
 
 def test_a_base_url_for_no_model(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
-    given = ["--model", "oracle:perfect", "--benchmark", "starter", "--languages", "en", "--yes"]
+    given = ["--model", "oracle:perfect", "--benchmark", "starter", "--languages", "en"]
     assert command("init", path, *given, "--base-url", "http://127.0.0.1:9/v1")[0] == 2
     assert command("init", path, *given)[0] == 0
     code, _, err = command("run", path, "--base-url", "http://127.0.0.1:9/v1")
