@@ -177,18 +177,14 @@ class Leaderboard(RunsCommand):
     )
     output: HtmlPage = None
     csv: Path | None = option("Files", "Write CSV: one row per model, benchmark and language.", metavar="FILE")
-    markdown: bool = flag("", "Print a Markdown table.")
     statistics: ScoreOptions
 
     def _run(self) -> None:
         from mbbq_gen.report import leaderboard_views as views
         from mbbq_gen.report.leaderboard import build_leaderboard
         from mbbq_gen.report.page import language_names
-        from mbbq_gen.report.tables import markdown_escaped
         from mbbq_gen.runs.observations import named_runs
 
-        if self.markdown and self.as_json:
-            raise UsageError("--markdown and --json: choose one of the two")
         if self.output is not None:
             check_output(self.output)
         frame = self.statistics.frame(self.run_paths, self.resources)
@@ -208,9 +204,6 @@ class Leaderboard(RunsCommand):
             say(f"written: {file}")
         if self.as_json:
             print_json(board)
-        elif self.markdown:
-            echo(views.board_table(board).markdown())
-            echo("\n".join(f"- {markdown_escaped(note)}" for note in views.board_notes(board)))
         elif self.output is None and self.csv is None:
             show(views.board_blocks(board))
 
