@@ -297,7 +297,7 @@ class RunModel(PackCommand):
             raise UsageError("--collect continues a run as planned; leave --model, --benchmark and the like out")
         before = None if config.is_whole else folder.require().manifest().config
         config = resolve_for(config, before, resources)
-        is_remote = _is_remote(config.follow_up_model or config.model or folder.manifest().config.model)
+        is_remote = _is_remote(config.model or folder.manifest().config.model)
         # Two processes, because a large run takes much memory to extract and to report.
         reporting = _helper_process(*_REPORT)
         extracting = _helper_process(*_EXTRACTION, *(() if is_remote else _REPORT))

@@ -116,9 +116,8 @@ class RunConfig(FrozenModel):
 
     # fmt: off
     model: str = setting(
-        "Model", "answer", "Model, as kind:model: openai:gpt-4o-mini (API), transformers:smollm2 (on this "
-        "machine). Kinds: openai, anthropic, gemini, bedrock, ollama, http, transformers, vllm; for test models: "
-        "`mbbq-gen models`. Required for a new run; a continued run keeps its own.",
+        "Model", "answer", "Model, as kind:model, such as openai:gpt-4o-mini (API) or transformers:smollm2 (on this "
+        "machine); `mbbq-gen models` lists the kinds. Required for a new run; a continued run keeps its own.",
         default="", example="oracle:perfect", metavar="KIND:MODEL")
     max_tokens: int | None = setting(
         "Model", "answer", "Maximum tokens of a response. Default: 1024; for a local model 128. Includes the "
@@ -242,9 +241,6 @@ class RunConfig(FrozenModel):
     follow_up_check: int | None = setting("Follow-up", "execution",
         "Also ask about N answers that were read, drawn at random, whether the model confirms the reading.",
         example=100, metavar="N", ge=1)
-    follow_up_model: str | None = setting("Follow-up", "execution",
-        "Model that gave the imported answers, as kind:model, to ask it again. Only for imported runs.",
-        example="openai:gpt-4o-mini")
 
     rpm: int | None = setting("Limits and money", "execution", "Maximum requests per minute. Default: no limit.",
         example=500, metavar="N", provider=True, ge=1)
@@ -403,13 +399,12 @@ class RunConfig(FrozenModel):
             before, now = getattr(self, name), getattr(given, name)
             if name == "model_args":
                 merged = {**before, **now}
-                differs = fixed(before) != fixed(now if given.model else merged) and not self.is_imported
+                differs = fixed(before) != fixed(now if given.model else merged)
                 now = now if differs else merged
             elif name == "normalization":  # all but pmi use the same loglikelihoods
                 differs = before != now and "pmi" in {before, now}
-            else:  # an imported run has sent no request, so the options of its model may still change
-                is_free = shapes(name) == "execution" or (self.is_imported and setting_info(name)["provider"])
-                differs = before != now and not is_free
+            else:
+                differs = before != now and shapes(name) != "execution"
             if differs:
                 made = "without it" if before in (None, "", (), {}) else f"with {PYTHON.value(before)}"
                 problem = f"{run} was made {made}; name another run folder, or continue with: mbbq-gen run {run}"

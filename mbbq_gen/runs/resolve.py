@@ -216,12 +216,8 @@ def provider_options(config: RunConfig) -> dict[str, JsonValue]:
 
 
 def open_model(config: RunConfig, where: PackPaths) -> Provider:
-    """The provider of a run, or of the follow-ups to an imported run; raises as `open_provider`."""
-    if config.follow_up_model is not None and not config.is_imported:
-        raise ConfigError(
-            "follow_up_model", config.follow_up_model, f"{config.model} follows up its own answers; leave it out"
-        )
-    return open_provider(config.follow_up_model or config.model, provider_options(config), where)
+    """The provider of a run; raises as `open_provider`."""
+    return open_provider(config.model, provider_options(config), where)
 
 
 def _has_control(choice: BenchmarkChoice) -> bool:

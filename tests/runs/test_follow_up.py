@@ -250,22 +250,6 @@ def test_a_run_without_follow_ups_has_no_such_scores(capsys: Capture, run_path: 
     assert (code, "--follow-up-check" in err) == (2, True)
 
 
-def test_imported_answers_are_followed_up_by_the_model_that_gave_them(capsys: Capture, tmp_path: Path) -> None:
-    source, path, exported = tmp_path / "source", tmp_path / "run", tmp_path / "export"
-    given = [*STARTER, "--languages", "en", "--sample", 10]
-    run(capsys, source, "--model", "oracle:indirect", *given)
-    assert call(capsys, "export", source, "--parquet", exported)[0] == 0
-    succeed(
-        *(capsys, "import", exported / "samples.parquet", "--from", "csv", "-o", path),
-        *("--benchmark", "starter", "--languages", "en", "--columns", exported / "import_map.toml"),
-    )
-    code, _, err = call(capsys, "run", path, "--follow-up", "unread")
-    assert (code, "imported" in err) == (2, True)
-    run(capsys, path, "--follow-up", "unread", "--follow-up-model", "oracle:indirect")
-    assert sum(group["read_with_follow_up"] for group in report(capsys, path)["groups"]) == 10
-    assert RunFolder(path).manifest().config.model.startswith("imported:")
-
-
 # --- reading the reply ------------------------------------------------------------------------------------------------
 
 

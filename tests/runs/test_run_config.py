@@ -163,7 +163,7 @@ TOGETHER = (
     ("answers_per_template", "group_by"),
 )
 """Settings that one run can have."""
-ALONE = RunConfig.model_fields.keys() - {*FOR_ONE_COMMAND, "threads", "prompt_source", "follow_up_model"}
+ALONE = RunConfig.model_fields.keys() - {*FOR_ONE_COMMAND, "threads", "prompt_source"}
 ALONE -= {name for names in TOGETHER for name in names}
 
 
@@ -220,11 +220,7 @@ def again(door: str, before: Path, place: Path, given: dict[str, Any]) -> tuple[
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(
     "name",
-    [
-        name
-        for name in RunConfig.model_fields
-        if shapes(name) == "execution" and name not in {"threads", "follow_up_model"}
-    ],
+    [name for name in RunConfig.model_fields if shapes(name) == "execution" and name not in {"threads"}],
 )
 def test_an_execution_setting_may_change(
     name: str, door: str, place: Path, finished: Callable[[dict[str, Any]], Path]
