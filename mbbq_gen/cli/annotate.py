@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from mbbq_gen.cli.command import RunCommand, flag, option, settings
-from mbbq_gen.cli.options import ConfidenceLevel, RunLanguages, extract_missing
+from mbbq_gen.cli.options import ConfidenceLevel, extract_missing
 from mbbq_gen.cli.output import say, show_result
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import UsageError
@@ -111,7 +111,7 @@ class Judge(RunCommand):
         "What to extract", "Only N responses in total, drawn evenly over languages. Default: all.", min=1
     )
     seed: int = option("What to extract", "Seed of the sample, the option orders and resamples.", default=0, min=0)
-    languages: RunLanguages = None
+    languages: str | None = option("What to extract", "Only these languages. Default: all.", metavar="XX,…")
     dry_run: bool = flag("Output", "Only estimate time and cost; nothing is sent or written.")
     report: bool = flag("Output", "Only show the report of the replies so far.")
     confidence_level: ConfidenceLevel = 0.95

@@ -46,10 +46,6 @@ Verbose = Annotated[
 Languages = Annotated[
     str | None, option("Questions", "Only these languages, comma-separated. Default: all.", metavar="XX,…")
 ]
-RunLanguages = Annotated[
-    str | None,
-    option("What to extract", "Only these languages of the run, comma-separated. Default: all.", metavar="XX,…"),
-]
 Splits = Annotated[
     tuple[Split, ...],
     option("Questions", "Splits, comma-separated: bias, control, or both.", metavar="SPLIT,…"),

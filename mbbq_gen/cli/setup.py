@@ -324,8 +324,8 @@ class Design(PackCommand):
         "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en --max-cost 20 --pilot my-pilot"
     )
     goal: Literal["score", "difference between languages"] = option("Goal", "What to measure.", default="score")
-    ci_width: float | None = option("Goal", "Width of the interval to reach (upper minus lower end).", metavar="W")
-    max_cost: float | None = option("Goal", "Instead of a width: US dollars to spend.", metavar="USD")
+    ci_width: float | None = option("Goal", "Width of the interval to reach (upper minus lower end).", min=0.001)
+    max_cost: float | None = option("Goal", "Instead of a width: US dollars to spend.", min=0.01)
     metric: str = option("Goal", "Metric; for names: `mbbq-gen score --help`.", default="mbbq_bias_ambiguous")
     pilot: Pilot = None
     prompt_effects: PromptEffectsChoice = "fixed"
@@ -343,9 +343,6 @@ class Design(PackCommand):
         pilot, resources = self.pilot, self.resources
         if (self.ci_width is None) == (self.max_cost is None):
             raise UsageError("give --ci-width W or --max-cost USD, one of them")
-        for name, amount in (("ci-width", self.ci_width), ("max-cost", self.max_cost)):
-            if amount is not None and not amount > 0:
-                raise UsageError(f"--{name} {amount:g}: give a number above 0")
         config = resolve(self.config, resources)
         metric = METRICS[one_of("metric", self.metric, METRICS)]
         found = design_report(
