@@ -171,7 +171,6 @@ class Explain(PackCommand):
     outcome: tuple[Outcome, ...] | None = option(
         "List", "Only these outcomes, comma-separated; unparsed: all that choose no option.", metavar="NAME,…"
     )
-    rule: str | None = option("List", "Only extractions by this rule.")
     limit: int = option("List", "Maximum extractions to list.", default=20, min=1)
     response: str | None = option("Your own response", "Response of a model; - reads stdin.", metavar="TEXT|-")
     language: str | None = option("Your own response", "Its language; in a list, only this one.", metavar="XX")
@@ -272,7 +271,7 @@ class Explain(PackCommand):
             found = [
                 extraction
                 for extraction in iter_extractions(store, current)
-                if (not outcomes or extraction.outcome in outcomes) and self.rule in (None, extraction.rule)
+                if not outcomes or extraction.outcome in outcomes
             ]
             pairs = ((extraction, find_completed(store, extraction.prompt_id)) for extraction in found[: self.limit])
             rows = [(extraction, answered) for extraction, answered in pairs if answered is not None]
