@@ -197,9 +197,6 @@ class RunConfig(FrozenModel):
         "Order of the options: published (as in the data), shuffled, balanced (every role equally often at every "
         "position), cyclic (3 orders of each question) or all (6 orders).", default="balanced", example="cyclic",
         metavar="ORDER")
-    allow_confounded_order: bool = setting("Prompts", "execution",
-        "Allow the option order `published` even where the position of an option reveals its role.",
-        default=False, example=True)
     label_style: NameList = setting("Prompts", "prompt",
         "Option labels, comma-separated: A, a, (A), 1, native (the language's own letters) or none (a dash). "
         "Default: A; with published prompts, their own.", default=(), example=("A", "1"), metavar="STYLE,…")
